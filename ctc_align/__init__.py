@@ -4,7 +4,8 @@
 >>> aligner = ctc_align.Aligner()                       # doctest: +SKIP
 >>> aligner.align("audio.wav", "We call it bear.")      # doctest: +SKIP
 
-Importing the package costs nothing: the modules behind a name are loaded when the name is first used.
+Importing the package costs nothing: the modules behind a name are loaded when the name is first
+used.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
     from ctc_align.losses import CTCLoss
     from ctc_align.types import Emissions
 
-__all__ = ["Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align", "read_alignment"]
+__all__ = [
+    "Aligner",
+    "Alignment",
+    "CTCLoss",
+    "CtcAlignError",
+    "Emissions",
+    "__version__",
+    "align",
+    "read_alignment",
+]
 if importlib.util.find_spec("torch") is None:  # `from ctc_align import *` takes what is there
     __all__.remove("CTCLoss")
 

@@ -1,7 +1,9 @@
-"""Settings as frozen dataclasses, read from TOML; all faults are reported at once. The command line overrides files.
+"""Settings as frozen dataclasses, read from TOML; all faults are reported at once. The command line
+overrides files.
 
-A setting is a field of a frozen dataclass; `setting(default, choices=…, above=…, within=…)` limits its values.
-`load_config` fills any such dataclass from a file: `Settings` for alignment, recipes for training.
+A setting is a field of a frozen dataclass; `setting(default, choices=…, above=…, within=…)` limits
+its values. `load_config` fills any such dataclass from a file: `Settings` for alignment, recipes
+for training.
 """
 
 from __future__ import annotations
@@ -34,7 +36,12 @@ UNKNOWN_LANGUAGE = "und"
 _TIER = "(words|tokens|phones|syllables|sentences|speakers)"
 _MOST_BYTES = 2**20
 _LONGEST_NAME = 100
-_KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_KINDS: dict[type, str] = {
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+}
 
 
 def setting(
@@ -54,11 +61,13 @@ def setting(
     panel: str = "",
     api: bool = False,
 ) -> Any:
-    """Return a dataclass field with everything that is known about a setting, or about a command line option.
+    """Return a dataclass field with everything that is known about a setting, or about a command
+    line option.
 
     Args:
         default: the value if no other is given.
-        help: one or two sentences, for `--help`, the HTTP API, the file and the page of all settings.
+        help: one or two sentences, for `--help`, the HTTP API, the file and the page of all
+            settings.
         more: further sentences, for the last two.
         choices: the valid values; () for any.
         above: a number is greater than this.
@@ -66,7 +75,8 @@ def setting(
         may_be_empty: whether "" is valid.
         pattern: a regular expression that matches the whole text, and its meaning in words.
         commands: the commands that have an option for the setting.
-        option: the names of the option, such as "--out-dir -o"; "" for the field's name after two hyphens.
+        option: the names of the option, such as "--out-dir -o"; "" for the field's name after two
+            hyphens.
         metavar: the value in `--help`; "" for the choices.
         shown: the default in `--help`; "" for the value itself.
         panel: the heading under which `--help` lists the option; "" for that of its group.
@@ -91,21 +101,22 @@ _TIME = (*_ALIGN, "serve")
 _READ = (*_TIME, "score")
 _TEXT = (*_READ, "check")
 _TEXT_FILES = ("align", "corpus", "score", "serve", "check")
-"""The commands that align to files, that write files, that find times, that read transcripts, that read words, and that
-read files of transcripts."""
+"""The commands that align to files, that write files, that find times, that read transcripts, that
+read words, and that read files of transcripts."""
 _reading = functools.partial(setting, panel=READING, commands=_READ, api=True)
 _timing = functools.partial(setting, panel=TIMES, commands=_TIME)
 _layout = functools.partial(setting, panel=SUBTITLES, commands=_WRITE, api=True)
 _downloads = functools.partial(setting, panel=MACHINE, commands=(*_READ, "models"))
-"""Settings that several fields share: their heading, their commands, and whether a request can have them."""
+"""Settings that several fields share: their heading, their commands, and whether a request can have
+them."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """The settings of an alignment. Names of seconds end in `_s`.
 
-    A setting is declared here alone: its option, its field in HTTP requests, its line in TOML and its row in the
-    documentation are made from the field.
+    A setting is declared here alone: its option, its field in HTTP requests, its line in TOML and
+    its row in the documentation are made from the field.
 
     >>> Settings().to_dict()["chunk_s"]
     60.0
@@ -114,16 +125,25 @@ class Settings:
     channel: str = _reading(
         "mix",
         "Channel of a recording with several channels, N from 1; mix is their average.",
-        more='In a file the number is a string: "3". The average leaves out the channel for low-frequency effects. A '
-        "channel in a corpus overrides this setting.",
+        more=(
+            'In a file the number is a string: "3". The average leaves out the channel for'
+            " low-frequency effects. A channel in a corpus overrides this setting."
+        ),
         pattern=("mix|left|right|[1-9][0-9]{0,4}", "mix, left, right or a number from 1"),
         metavar="mix|left|right|N",
     )
     track: str = _reading(
         "",
-        "Audio track of a recording with several: N from 1, its language (de, German) or its title.",
-        more='"" means the track in the language of the transcript, otherwise the one that the file marks as default.',
-        pattern=(r"|[1-9][0-9]{0,3}|[A-Za-z][A-Za-z0-9_ .,'()&-]*", "a number from 1, a language or a title"),
+        "Audio track of a recording with several: N from 1, its language (de, German) or its"
+        " title.",
+        more=(
+            '"" means the track in the language of the transcript, otherwise the one that the file'
+            " marks as default."
+        ),
+        pattern=(
+            r"|[1-9][0-9]{0,3}|[A-Za-z][A-Za-z0-9_ .,'()&-]*",
+            "a number from 1, a language or a title",
+        ),
         metavar="N|LANGUAGE|TITLE",
         shown="that of the transcript's language, else the file's default",
     )
@@ -159,7 +179,8 @@ class Settings:
     )
     max_cps: float = _layout(
         17.0,
-        "Reading speed of new subtitles in columns per second; cues stay up long enough for it if the speech allows.",
+        "Reading speed of new subtitles in columns per second; cues stay up long enough for it if"
+        " the speech allows.",
         within=(1.0, 1000.0),
         metavar="N",
     )
@@ -177,9 +198,12 @@ class Settings:
     )
     tiers: str = _layout(
         "",
-        "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens), syllables, sentences "
-        "and speakers.",
-        more='Comma-separated; "" means the default list of each format. With syllables, JSON has them, too.',
+        "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens),"
+        " syllables, sentences and speakers.",
+        more=(
+            'Comma-separated; "" means the default list of each format. With syllables, JSON has'
+            " them, too."
+        ),
         pattern=(
             rf"(?i:\s*|\s*{_TIER}\s*(,\s*{_TIER}\s*)*)",
             "a list of words, tokens (or phones), syllables, sentences and speakers",
@@ -188,7 +212,11 @@ class Settings:
         shown="words,phones",
     )
     textgrid: str = setting(
-        "long", "Text format of TextGrids.", choices=("long", "short"), panel=SUBTITLES, commands=_WRITE
+        "long",
+        "Text format of TextGrids.",
+        choices=("long", "short"),
+        panel=SUBTITLES,
+        commands=_WRITE,
     )
     chunk_s: float = setting(
         60.0,
@@ -198,47 +226,53 @@ class Settings:
     )
     context_s: float = setting(
         5.0,
-        "Context of a chunk on either side, in seconds, for models that attend to the whole utterance (wav2vec 2.0 and "
-        "similar).",
+        "Context of a chunk on either side, in seconds, for models that attend to the whole"
+        " utterance (wav2vec 2.0 and similar).",
         more="Audio that is no longer than chunk_s goes through in one chunk.",
         above=0.0,
     )
-    band_s: float = setting(1.0, "Largest distance of a word edge from its CTC spike, in seconds.", above=0.0)
+    band_s: float = setting(
+        1.0, "Largest distance of a word edge from its CTC spike, in seconds.", above=0.0
+    )
     shortest_pause_s: float = setting(
         0.04,
-        "Shortest pause, in seconds. A shorter gap between two words belongs to the sounds around it.",
-        more="Beside plosives, and before vowels that begin with a closure, the limit is up to 2.25 times as long; "
-        "between other phones it is half as long.",
+        "Shortest pause, in seconds. A shorter gap between two words belongs to the sounds"
+        " around it.",
+        more=(
+            "Beside plosives, and before vowels that begin with a closure, the limit is up to 2.25"
+            " times as long; between other phones it is half as long."
+        ),
         above=0.0,
     )
     edges: str = _timing(
         "auto",
-        "How word edges are placed. spikes: at CTC's spikes; occupancy: at the median over all paths; calibrated: "
-        "spikes or medians, corrected by --calibration; refined: calibrated, then adjusted by networks; auto: the best "
-        "that the model supports.",
+        "How word edges are placed. spikes: at CTC's spikes; occupancy: at the median over all"
+        " paths; calibrated: spikes or medians, corrected by --calibration; refined: calibrated,"
+        " then adjusted by networks; auto: the best that the model supports.",
         choices=("auto", "spikes", "occupancy", "calibrated", "refined"),
         api=True,
     )
     convention: str = _timing(
         "whole",
-        "What belongs to a word. whole: also the glottal closure before its first vowel and the release of its final "
-        "stop. glottal-out, release-out, both-out: without the one, the other or both.",
+        "What belongs to a word. whole: also the glottal closure before its first vowel and the"
+        " release of its final stop. glottal-out, release-out, both-out: without the one, the other"
+        " or both.",
         more="For models with a network of edges, such as the package's.",
         choices=("whole", "glottal-out", "release-out", "both-out"),
         api=True,
     )
     calibration: str = _timing(
         "",
-        "Output of ctc-align calibrate: edge corrections learnt from labels, and confidence weights. A single file "
-        "holds only the constants.",
+        "Output of ctc-align calibrate: edge corrections learnt from labels, and confidence"
+        " weights. A single file holds only the constants.",
         may_be_empty=True,
         metavar="FILE|FOLDER",
         shown="the one in the model's folder",
     )
     min_confidence: float = _timing(
         0.0,
-        "Mark words below this confidence; exit 3 if there are any, or if there is speech that the text does not "
-        "explain.",
+        "Mark words below this confidence; exit 3 if there are any, or if there is speech that the"
+        " text does not explain.",
         within=(0.0, 1.0),
         metavar="0…1",
         shown="none are marked",
@@ -246,7 +280,8 @@ class Settings:
     )
     max_skipped: float = _timing(
         100.0,
-        "Exit 3 if more than this percentage of the pronounceable words are missing from the recording.",
+        "Exit 3 if more than this percentage of the pronounceable words are missing from the"
+        " recording.",
         within=(0.0, 100.0),
         metavar="PERCENT",
         shown="no limit",
@@ -254,24 +289,32 @@ class Settings:
     separator: str = _reading(
         "",
         "The token between words, in the vocabulary of log-probs or of another project's model.",
-        more='A token, or its index. "" finds |, ▁, a space, <space> and <wb>; of several, what the model emits.',
+        more=(
+            'A token, or its index. "" finds |, ▁, a space, <space> and <wb>; of several, what the'
+            " model emits."
+        ),
         may_be_empty=True,
         metavar="TOKEN",
         shown="recognised by its name",
     )
     silence: str = _reading(
         "",
-        "A token of silence (pau, SIL) in such a vocabulary. No word contains it, and it may occur anywhere.",
-        more="A token, or its index. Its probability counts as the blank's, so that loss and score are of the words "
-        'alone. "" finds <sil>, <pau> and similar names in brackets; among ARPAbet or IPA sil, sp and pau too.',
+        "A token of silence (pau, SIL) in such a vocabulary. No word contains it, and it may occur"
+        " anywhere.",
+        more=(
+            "A token, or its index. Its probability counts as the blank's, so that loss and score"
+            ' are of the words alone. "" finds <sil>, <pau> and similar names in brackets; among'
+            " ARPAbet or IPA sil, sp and pau too."
+        ),
         may_be_empty=True,
         metavar="TOKEN",
         shown="recognised by its name",
     )
     language: str = setting(
         "",
-        "Language of the transcript (en, deu). Decides how words and numbers are read, which built-in model is used "
-        "unless --model is given, and the language in which a multilingual model is used.",
+        "Language of the transcript (en, deu). Decides how words and numbers are read, which"
+        " built-in model is used unless --model is given, and the language in which a multilingual"
+        " model is used.",
         more='"" means the language that the model was trained for, otherwise "en".',
         may_be_empty=True,
         metavar="CODE",
@@ -282,9 +325,13 @@ class Settings:
     )
     encoding: str = setting(
         "",
-        "Encoding of transcripts that are not UTF-8: cp1254, shift_jis, gb18030, utf-16 and others.",
-        more="A byte order mark is obeyed, and text that is UTF-8 is read as such, whatever the setting is. Without a "
-        "setting, a message says which encoding any other text looks like.",
+        "Encoding of transcripts that are not UTF-8: cp1254, shift_jis, gb18030, utf-16 and"
+        " others.",
+        more=(
+            "A byte order mark is obeyed, and text that is UTF-8 is read as such, whatever the"
+            " setting is. Without a setting, a message says which encoding any other text looks"
+            " like."
+        ),
         pattern=(r"|[A-Za-z][A-Za-z0-9_.:-]{0,39}", "the name of an encoding"),
         panel=READING,
         commands=_TEXT_FILES,
@@ -304,23 +351,28 @@ class Settings:
     )
     stress: bool = setting(
         False,
-        "Keep the stress marks of a dictionary (--lexicon) in the labels of vowels: OY1, or ˈɔɪ with IPA.",
+        "Keep the stress marks of a dictionary (--lexicon) in the labels of vowels: OY1, or ˈɔɪ"
+        " with IPA.",
         panel=SUBTITLES,
         commands=_TIME,
         api=True,
     )
     romanize: bool = setting(
         False,
-        "Spell words of any script in Latin letters, for models that know only Latin letters (extra [romanize]).",
+        "Spell words of any script in Latin letters, for models that know only Latin letters (extra"
+        " [romanize]).",
         panel=READING,
         commands=_TEXT,
     )
     words_by: str = setting(
         "auto",
-        "How words are separated; auto: by spaces, and in scripts without spaces each character is a word; "
-        "dictionary: by a dictionary, for Chinese, Japanese and Thai (extras [zh], [ja], [th]).",
-        more='"spaces" is for text from a segmenter, "characters" makes each character a word in every script. '
-        'In other languages "dictionary" is the same as "auto".',
+        "How words are separated; auto: by spaces, and in scripts without spaces each character is"
+        " a word; dictionary: by a dictionary, for Chinese, Japanese and Thai (extras [zh], [ja],"
+        " [th]).",
+        more=(
+            '"spaces" is for text from a segmenter, "characters" makes each character a word in'
+            ' every script. In other languages "dictionary" is the same as "auto".'
+        ),
         choices=("auto", "spaces", "characters", "dictionary"),
         panel=READING,
         commands=_TEXT,
@@ -328,21 +380,25 @@ class Settings:
     )
     unknown: str = _reading(
         "wildcard",
-        "What to do with letters that the model lacks: let them match any speech (for times only), skip them, or fail.",
+        "What to do with letters that the model lacks: let them match any speech (for times only),"
+        " skip them, or fail.",
         more="Loss and score cover only the letters that the vocabulary has.",
         choices=("wildcard", "skip", "error"),
     )
     match: str = _reading(
         "auto",
-        "How to treat words that are missing from the recording. auto: give them no times; loose: give no times to "
-        "barely audible words, either; exact: assume that every word was spoken, and time all of them.",
+        "How to treat words that are missing from the recording. auto: give them no times; loose:"
+        " give no times to barely audible words, either; exact: assume that every word was spoken,"
+        " and time all of them.",
         choices=("auto", "exact", "loose"),
     )
     precision: str = setting(
         "auto",
         "Precision of the network; auto is float32, but float16 for others' models on CUDA.",
-        more="Log-probs are float32. With bfloat16 the networks of this project take half the time, if the processor "
-        "supports it.",
+        more=(
+            "Log-probs are float32. With bfloat16 the networks of this project take half the time,"
+            " if the processor supports it."
+        ),
         choices=("auto", "float32", "float16", "bfloat16"),
     )
     revision: str = _downloads(
@@ -359,7 +415,8 @@ class Settings:
     )
 
     def sound_choice(self, language: str = "") -> SoundChoice:
-        """Return the channel and the audio track to read for a transcript in a language, "" if it is unknown."""
+        """Return the channel and the audio track to read for a transcript in a language, "" if it
+        is unknown."""
         return SoundChoice(self.channel_number, self.track, language)
 
     @property
@@ -374,7 +431,8 @@ class Settings:
         )
 
     def for_language(self, default: str = "") -> Settings:
-        """Return the settings with their language, otherwise `default` (the model's), otherwise English.
+        """Return the settings with their language, otherwise `default` (the model's), otherwise
+        English.
 
         >>> Settings(language="de").for_language("fr").language, Settings().for_language("fr").language
         ('de', 'fr')
@@ -396,7 +454,8 @@ def load_settings(
     base: dict[str, Any] | None = None,
     **overrides: Any,
 ) -> Settings:
-    """Return the settings of a TOML file or of a name in the package's `configs`; overrides that are None are ignored.
+    """Return the settings of a TOML file or of a name in the package's `configs`; overrides that
+    are None are ignored.
 
     `base` replaces defaults; `known_settings` has checked it.
 
@@ -404,14 +463,15 @@ def load_settings(
     'written'
 
     Raises:
-        ConfigError: there is no such file or name, it is not TOML, or there are faults in it, in the assignments or in
-            the overrides; the message lists all faults.
+        ConfigError: there is no such file or name, it is not TOML, or there are faults in it, in
+            the assignments or in the overrides; the message lists all faults.
     """
     return load_config(Settings, source, overrides, assignments, base)
 
 
 def known_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the values, of an alignment's `config`, of the settings that there are; later versions may know others.
+    """Return the values, of an alignment's `config`, of the settings that there are; later versions
+    may know others.
 
     >>> known_settings({"edges": "spikes", "later": 1}, "")
     {'edges': 'spikes'}
@@ -435,12 +495,13 @@ def load_config(
     assignments: Iterable[str] | None = None,
     base: dict[str, Any] | None = None,
 ) -> Config:
-    """Return an instance of the dataclass `kind`: its defaults, the file's values, assignments, then the overrides.
+    """Return an instance of the dataclass `kind`: its defaults, the file's values, assignments,
+    then the overrides.
 
     Args:
         base: values that replace defaults.
-        assignments: `key=value` each; the value as in TOML or a bare text, keys of tables after a dot:
-            `training.epochs=3`.
+        assignments: `key=value` each; the value as in TOML or a bare text, keys of tables after a
+            dot: `training.epochs=3`.
 
     Raises:
         ConfigError: as `load_settings`.
@@ -455,14 +516,17 @@ def load_config(
     checked_values(kind, assigned, "--set ", faults)
     overridden = {key: value for key, value in overrides.items() if value is not None}
     checked_values(kind, overridden, "", faults)
-    values = checked_values(kind, merged(merged(merged(base or {}, read), assigned), overridden), "", [])
+    values = checked_values(
+        kind, merged(merged(merged(base or {}, read), assigned), overridden), "", []
+    )
     if faults:
         raise ConfigError("\n".join(faults))
     return kind(**values)
 
 
 def _assigned(kind: Any, assignments: Iterable[str], faults: list[str]) -> dict[str, Any]:
-    """Return the tables of a TOML file made from `key=value` lines; if a key occurs again, the last line counts."""
+    """Return the tables of a TOML file made from `key=value` lines; if a key occurs again, the last
+    line counts."""
     tables: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
@@ -485,7 +549,8 @@ def _type_of(kind: Any, names: list[str]) -> Any:
 
 
 def _value(text: str, wanted: Any) -> Any:
-    """Return a TOML value; anything else is a text, and so is a bare number where a text is expected."""
+    """Return a TOML value; anything else is a text, and so is a bare number where a text is
+    expected."""
     try:
         value = parse_toml(f"value = {text}")["value"]
     except (ValueError, KeyError):
@@ -498,15 +563,19 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     tables = dict(base)
     for key, value in over.items():
         inner = tables.get(key)
-        tables[key] = merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+        tables[key] = (
+            merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
+        )
     return tables
 
 
 def settings_toml() -> str:
-    """Return a TOML file of all settings, each with its default below its meaning and its values."""
+    """Return a TOML file of all settings, each with its default below its meaning and its
+    values."""
     parts = [
-        "# The default settings. Copy this file, change what you need, and give it with --config; settings that a\n"
-        "# file leaves out keep the values below, and the command line overrides both."
+        "# The default settings. Copy this file, change what you need, and give it with --config;"
+        " settings that a\n# file leaves out keep the values below, and the command line overrides"
+        " both."
     ]
     types = get_type_hints(Settings)
     for field in dataclasses.fields(Settings):
@@ -520,7 +589,8 @@ def settings_toml() -> str:
 
 
 def find_config(source: str | os.PathLike[str]) -> Path:
-    """Return the file of a path or of a name in the package's `configs`; a name comes before a file without .toml.
+    """Return the file of a path or of a name in the package's `configs`; a name comes before a file
+    without .toml.
 
     Raises:
         ConfigError: there is neither such a file nor such a name.
@@ -531,10 +601,18 @@ def find_config(source: str | os.PathLike[str]) -> Path:
         if text in names:
             return _configs_folder() / f"{text}.toml"
         if not os.path.exists(text):
-            raise ConfigError(f"config {text!r}: no such file, and no such name{_near(text, names)}")
+            raise ConfigError(
+                f"config {text!r}: no such file, and no such name{_near(text, names)}"
+            )
     if not os.path.isfile(text):
         exists = os.path.exists(text)
-        problem = "got a folder" if os.path.isdir(text) else "got a pipe or a device" if exists else "no such file"
+        problem = (
+            "got a folder"
+            if os.path.isdir(text)
+            else "got a pipe or a device"
+            if exists
+            else "no such file"
+        )
         raise ConfigError(f"config {text}: expected a TOML file, {problem}")
     return Path(text)
 
@@ -560,22 +638,32 @@ def read_toml(path: Path) -> dict[str, Any]:
         with open_input(path) as file:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
-            raise ConfigError(f"{path}: expected settings, got a file of more than {_MOST_BYTES >> 20} MiB")
+            raise ConfigError(
+                f"{path}: expected settings, got a file of more than {_MOST_BYTES >> 20} MiB"
+            )
         return parse_toml(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{path}: expected UTF-8, got byte 0x{error.object[error.start]:02x}") from None
+        raise ConfigError(
+            f"{path}: expected UTF-8, got byte 0x{error.object[error.start]:02x}"
+        ) from None
     except ValueError as error:
         raise ConfigError(f"{path}: expected TOML (key = value): {error}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def checked_values(kind: Any, values: dict[str, Any], where: str, faults: list[str], table: str = "") -> dict[str, Any]:
+def checked_values(
+    kind: Any, values: dict[str, Any], where: str, faults: list[str], table: str = ""
+) -> dict[str, Any]:
     """Return the valid values in their field's type; append a line to `faults` for each other one.
 
     Fields of the class whose metadata say that `is_setting` is False are not settings.
     """
-    fields = {field.name: field for field in dataclasses.fields(kind) if field.metadata.get("is_setting", True)}
+    fields = {
+        field.name: field
+        for field in dataclasses.fields(kind)
+        if field.metadata.get("is_setting", True)
+    }
     types = get_type_hints(kind)
     valid = {}
     for key, value in values.items():
@@ -585,7 +673,9 @@ def checked_values(kind: Any, values: dict[str, Any], where: str, faults: list[s
         wanted = types[key]
         if dataclasses.is_dataclass(wanted) and isinstance(value, dict):
             inner: Any = wanted
-            valid[key] = dataclasses.replace(inner(), **checked_values(inner, value, where, faults, f"{table}{key}."))
+            valid[key] = dataclasses.replace(
+                inner(), **checked_values(inner, value, where, faults, f"{table}{key}.")
+            )
             continue
         if get_origin(wanted) is tuple and isinstance(value, list):
             valid[key] = _tuples(value)
@@ -595,7 +685,10 @@ def checked_values(kind: Any, values: dict[str, Any], where: str, faults: list[s
         if _is_allowed(fields[key], wanted, value):
             valid[key] = value
             continue
-        expected, near = allowed_values(fields[key], wanted), _near(value, _choices(fields[key]), "")
+        expected, near = (
+            allowed_values(fields[key], wanted),
+            _near(value, _choices(fields[key]), ""),
+        )
         faults.append(f"{where}{table}{key}: expected {expected}, got {shown(value)}{near}")
     return valid
 
@@ -606,8 +699,13 @@ def _tuples(value: Any) -> Any:
 
 
 def allowed_values(field: dataclasses.Field[Any], wanted: Any) -> str:
-    """Return the valid values of a field of the type `wanted`, in words for messages: "a number above 0"."""
-    choices, above, within = _choices(field), field.metadata.get("above"), field.metadata.get("within")
+    """Return the valid values of a field of the type `wanted`, in words for messages: "a number
+    above 0"."""
+    choices, above, within = (
+        _choices(field),
+        field.metadata.get("above"),
+        field.metadata.get("within"),
+    )
     if field.metadata.get("pattern"):
         return str(field.metadata["pattern"][1])
     if choices:
@@ -615,12 +713,24 @@ def allowed_values(field: dataclasses.Field[Any], wanted: Any) -> str:
     if wanted not in _KINDS:
         return "a table" if dataclasses.is_dataclass(wanted) else "a list"
     least = f" above {above:g}" if above is not None else ""
-    default = "" if within is None or within[0] <= field.default <= within[1] else f", or {field.default:g}"
-    return _KINDS[wanted] + least + (f" from {within[0]:g} to {within[1]:g}{default}" if within else "")
+    default = (
+        ""
+        if within is None or within[0] <= field.default <= within[1]
+        else f", or {field.default:g}"
+    )
+    return (
+        _KINDS[wanted]
+        + least
+        + (f" from {within[0]:g} to {within[1]:g}{default}" if within else "")
+    )
 
 
 def _is_allowed(field: dataclasses.Field[Any], wanted: Any, value: Any) -> bool:
-    choices, above, within = _choices(field), field.metadata.get("above"), field.metadata.get("within")
+    choices, above, within = (
+        _choices(field),
+        field.metadata.get("above"),
+        field.metadata.get("within"),
+    )
     pattern = field.metadata.get("pattern")
     if pattern:
         return isinstance(value, str) and re.fullmatch(pattern[0], value) is not None
@@ -646,7 +756,9 @@ def _near(value: Any, names: Iterable[Any], otherwise: str | None = None) -> str
     """Return a did-you-mean, or a list of the known names."""
     known = [str(name) for name in names]
     text = value if isinstance(value, str) else shown(value)
-    near = difflib.get_close_matches(text[:_LONGEST_NAME].lower().replace("-", "_"), known, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(
+        text[:_LONGEST_NAME].lower().replace("-", "_"), known, n=1, cutoff=0.6
+    )
     if near:
         return f": did you mean {near[0]!r}?"
     return f": there is {', '.join(known)}" if otherwise is None else otherwise

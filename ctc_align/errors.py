@@ -1,4 +1,5 @@
-"""One tree of errors. Every message says what was expected, what it got, in which input, and what to do.
+"""One tree of errors. Every message says what was expected, what it got, in which input, and what
+to do.
 
 CtcAlignError                 the base of all errors; catch this one
 ├── UsageError                the call itself is wrong (exit 2): options that exclude each other, an unknown model
@@ -26,7 +27,8 @@ from __future__ import annotations
 import logging
 
 NOTE = 25
-"""The level of log records that say what was chosen without being asked for, and is right as far as anyone can tell."""
+"""The level of log records that say what was chosen without being asked for, and is right as far as
+anyone can tell."""
 logging.addLevelName(NOTE, "NOTE")
 
 
@@ -87,11 +89,13 @@ class OutputError(CtcAlignError):
 
 
 class LostFolderError(OutputError):
-    """The output folder of a run, or a file that it depends on there, was removed or replaced while it worked."""
+    """The output folder of a run, or a file that it depends on there, was removed or replaced while
+    it worked."""
 
 
 class KernelError(CtcAlignError, ValueError, RuntimeError):
-    """Wrong arguments to an array-level function; also a ValueError and a RuntimeError, as in torch."""
+    """Wrong arguments to an array-level function; also a ValueError and a RuntimeError, as in
+    torch."""
 
 
 class BackendError(CtcAlignError):

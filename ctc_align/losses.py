@@ -9,11 +9,12 @@
     LabelPrior                  priors for `label_prior_ctc_loss`, estimated during training
     alignment_entropy           the entropy of the paths, in nats; differentiable
 
-All take the arguments of `functional.ctc_loss`, in all their forms. Log-probs are natural and, unless stated otherwise,
-may be unnormalised. A target that does not fit has loss inf and gradient zero. As in their papers,
-`soft_target_cross_entropy` and `reweighted_ctc_loss` treat the soft targets z (the occupancy) as constants, and the
-latter also its weights w; their second derivatives are therefore not those of their values. `alignment_entropy` has one
-derivative, through z; a second raises `KernelError`. All others are twice differentiable.
+All take the arguments of `functional.ctc_loss`, in all their forms. Log-probs are natural and,
+unless stated otherwise, may be unnormalised. A target that does not fit has loss inf and gradient
+zero. As in their papers, `soft_target_cross_entropy` and `reweighted_ctc_loss` treat the soft
+targets z (the occupancy) as constants, and the latter also its weights w; their second derivatives
+are therefore not those of their values. `alignment_entropy` has one derivative, through z; a second
+raises `KernelError`. All others are twice differentiable.
 ASG (Collobert et al. 2016) is missing, because topologies have no learned transition scores.
 
 A training step:
@@ -61,7 +62,8 @@ __all__ = [
 
 
 class CTCLoss(torch.nn.Module):
-    """The CTC loss as a module, a drop-in replacement for `torch.nn.CTCLoss`; see `ctc_align.functional.ctc_loss`.
+    """The CTC loss as a module, a drop-in replacement for `torch.nn.CTCLoss`; see
+    `ctc_align.functional.ctc_loss`.
 
     Args:
         blank: the class of the blank.
@@ -75,39 +77,58 @@ class CTCLoss(torch.nn.Module):
     tensor(0.2877)
     """
 
-    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
         super().__init__()
         check_reduction(reduction)
         self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
 
     def forward(
-        self, log_probs: torch.Tensor, targets: Targets, input_lengths: Lengths, target_lengths: Lengths
+        self,
+        log_probs: torch.Tensor,
+        targets: Targets,
+        input_lengths: Lengths,
+        target_lengths: Lengths,
     ) -> torch.Tensor:
         """Return the loss of log-probs (T, N, C) or (T, C)."""
         return functional.ctc_loss(
-            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity
+            log_probs,
+            targets,
+            input_lengths,
+            target_lengths,
+            self.blank,
+            self.reduction,
+            self.zero_infinity,
         )
 
     def __prepare_scriptable__(self) -> CTCLoss:
         raise KernelError(
-            "torch.jit.script does not take CTCLoss, whose kernels are called from Python: use torch.jit.trace, "
-            "torch.export or torch.compile"
+            "torch.jit.script does not take CTCLoss, whose kernels are called from Python: use"
+            " torch.jit.trace, torch.export or torch.compile"
         )
 
     def extra_repr(self) -> str:
-        return f"blank={self.blank}, reduction={self.reduction!r}, zero_infinity={self.zero_infinity}"
+        return (
+            f"blank={self.blank}, reduction={self.reduction!r}, zero_infinity={self.zero_infinity}"
+        )
 
 
 def _soft_targets(batch: LossArguments) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the soft targets (B, T, C), which are constants; the log-probs (B, T, C) with the same dtype, 0 wherever
-    the soft target is 0; and the plain losses (B,)."""
+    """Return the soft targets (B, T, C), which are constants; the log-probs (B, T, C) with the same
+    dtype, 0 wherever the soft target is 0; and the plain losses (B,)."""
     plain, posteriors = operators.sums(batch.log_probs.detach(), *batch.problem())
     # A posterior of 0 costs nothing, even where the log-prob is -inf or padding: 0 x inf would.
-    return posteriors, torch.where(posteriors == 0, 0.0, batch.log_probs.to(posteriors.dtype)), plain
+    return (
+        posteriors,
+        torch.where(posteriors == 0, 0.0, batch.log_probs.to(posteriors.dtype)),
+        plain,
+    )
 
 
 def _cross_entropies(terms: torch.Tensor, plain: torch.Tensor) -> torch.Tensor:
-    """Return minus the sum of the terms (B, T, C) for each utterance (B,); inf if the target does not fit."""
+    """Return minus the sum of the terms (B, T, C) for each utterance (B,); inf if the target does
+    not fit."""
     return torch.where(plain == torch.inf, torch.inf, -terms.sum((1, 2)))
 
 
@@ -120,7 +141,8 @@ def soft_target_cross_entropy(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> torch.Tensor:
-    """Return the cross-entropy to CTC's soft targets: the gradient of `ctc_loss`, as a sum over frames and classes.
+    """Return the cross-entropy to CTC's soft targets: the gradient of `ctc_loss`, as a sum over
+    frames and classes.
 
         loss = -sum_t sum_k z[t, k] log y[t, k],    z the occupancy, a constant
 
@@ -132,7 +154,9 @@ def soft_target_cross_entropy(
     check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
     posteriors, soft_log_probs, plain = _soft_targets(batch)
-    return batch.reduce(_cross_entropies(posteriors * soft_log_probs, plain), reduction, zero_infinity)
+    return batch.reduce(
+        _cross_entropies(posteriors * soft_log_probs, plain), reduction, zero_infinity
+    )
 
 
 def reweighted_ctc_loss(
@@ -147,19 +171,21 @@ def reweighted_ctc_loss(
     class_weights: torch.Tensor | None = None,
     focus: float = 0.0,
 ) -> torch.Tensor:
-    """Return CTC with weights that balance the many blanks (Li and Wang 2019, https://arxiv.org/abs/1904.10619).
+    """Return CTC with weights that balance the many blanks (Li and Wang 2019,
+    https://arxiv.org/abs/1904.10619).
 
         loss = -sum_t w[t] sum_k c[k] z[t, k] log y[t, k],    z the occupancy, a constant
         w[t] = (max_k (z[t, k] - y[t, k])) ** focus, divided by its mean over the utterance's frames
 
     Neither z nor w is differentiated, though both depend on y.
 
-    Most frames on which the network already agrees with its soft targets are blank; `focus` shifts the loss to the
-    other frames. Without weights the gradient is that of `ctc_loss`.
+    Most frames on which the network already agrees with its soft targets are blank; `focus` shifts
+    the loss to the other frames. Without weights the gradient is that of `ctc_loss`.
 
     Args:
-        log_probs: must be normalised, because they are log y; all others as in `ctc_align.functional.ctc_loss`.
-        class_weights: (C,) the weights c, not negative; None means 1 each.
+        log_probs: must be normalised, because they are log y; all others as in
+        `ctc_align.functional.ctc_loss`. class_weights: (C,) the weights c, not negative; None means
+        1 each.
         focus: 0 or more; 0 gives all frames the same weight.
 
     Raises:
@@ -174,14 +200,18 @@ def reweighted_ctc_loss(
     if class_weights is not None:
         if class_weights.shape != log_probs.shape[-1:]:
             raise KernelError(
-                f"class_weights: expected shape ({log_probs.shape[-1]},), got {tuple(class_weights.shape)}"
+                f"class_weights: expected shape ({log_probs.shape[-1]},), got"
+                f" {tuple(class_weights.shape)}"
             )
         weights = weights * class_weights.to(weights)
-    return batch.reduce(_cross_entropies(weights * posteriors * soft_log_probs, plain), reduction, zero_infinity)
+    return batch.reduce(
+        _cross_entropies(weights * posteriors * soft_log_probs, plain), reduction, zero_infinity
+    )
 
 
 def _frame_weights(batch: LossArguments, posteriors: torch.Tensor, focus: float) -> torch.Tensor:
-    """Return (B, T, 1): the distance of each frame from its soft targets, to the power `focus`, with a mean of 1."""
+    """Return (B, T, 1): the distance of each frame from its soft targets, to the power `focus`,
+    with a mean of 1."""
     inside = batch.inside.to(posteriors.dtype)
     if not focus:
         return inside
@@ -212,8 +242,8 @@ def focal_ctc_loss(
         loss = alpha (1 - p) ** gamma ctc,    p = exp(-ctc)
 
     Args:
-        log_probs: must be normalised, because p is a probability (if p is 1 or more, the loss is 0); all others as in
-            `ctc_align.functional.ctc_loss`.
+        log_probs: must be normalised, because p is a probability (if p is 1 or more, the loss is
+            0); all others as in `ctc_align.functional.ctc_loss`.
         alpha: the weight of the loss.
         gamma: 0 or more; 0 means `alpha` times the CTC loss.
 
@@ -226,7 +256,8 @@ def focal_ctc_loss(
         raise KernelError(f"gamma: expected 0 or more, got {gamma}")
     plain = autograd.ctc_losses(batch.log_probs, batch.problem())
     if gamma:
-        # A loss below 0 is not that of a probability, and exp would overflow. A power below 1 has no derivative at 0.
+        # A loss below 0 is not that of a probability, and exp would overflow. A power below 1 has
+        # no derivative at 0.
         plain = plain.clamp(min=0)
         hard = (-torch.expm1(-plain)).clamp(min=torch.finfo(plain.dtype).tiny)
         plain = plain * hard**gamma
@@ -244,8 +275,8 @@ def label_smoothed_ctc_loss(
     *,
     alpha: float = 0.1,
 ) -> torch.Tensor:
-    """Return CTC plus the divergence from the uniform distribution U over the C classes (Kim et al. 2017,
-    https://arxiv.org/abs/1711.02212).
+    """Return CTC plus the divergence from the uniform distribution U over the C classes (Kim et al.
+    2017, https://arxiv.org/abs/1711.02212).
 
         loss = (1 - alpha) ctc + alpha sum_t KL(U || y[t]),    KL(U || y[t]) = -log C - 1/C sum_k log y[t, k]
 
@@ -288,13 +319,15 @@ def label_prior_ctc_loss(
 
         loss = -log sum over paths of prod_t y[t, path[t]] / prior[path[t]] ** scale
 
-    These scores are not normalised; the gradient is right nevertheless. Divided by priors below 1, the posteriors may
-    exceed 1, so the loss may be negative. Subtract the same priors when you align.
+    These scores are not normalised; the gradient is right nevertheless. Divided by priors below 1,
+    the posteriors may exceed 1, so the loss may be negative. Subtract the same priors when you
+    align.
 
     Args:
         log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity: as in
             `ctc_align.functional.ctc_loss`.
-        log_prior: (C,) natural log of each class's share of the frames, a constant; `LabelPrior` estimates it.
+        log_prior: (C,) natural log of each class's share of the frames, a constant; `LabelPrior`
+            estimates it.
         scale: 0 means `ctc_loss`.
 
     Raises:
@@ -303,24 +336,30 @@ def label_prior_ctc_loss(
     check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
     if log_prior.shape != log_probs.shape[-1:]:
         raise KernelError(
-            f"log_prior: expected finite numbers ({log_probs.shape[-1]},), got shape {tuple(log_prior.shape)}"
+            f"log_prior: expected finite numbers ({log_probs.shape[-1]},), got shape"
+            f" {tuple(log_prior.shape)}"
         )
     divided = log_probs - scale * operators.finite(log_prior.detach(), "log_prior").to(log_probs)
-    return functional.ctc_loss(divided, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
+    return functional.ctc_loss(
+        divided, targets, input_lengths, target_lengths, blank, reduction, zero_infinity
+    )
 
 
 class LabelPrior(torch.nn.Module):
-    """The share of the frames that a network assigns to each class, estimated in training, for `label_prior_ctc_loss`.
+    """The share of the frames that a network assigns to each class, estimated in training, for
+    `label_prior_ctc_loss`.
 
-    Training oscillates and collapses with priors that jump (counted once per epoch) or are wrong (in the first steps).
-    These priors start uniform, which has no effect, follow the batches slowly, and never fall below a floor:
+    Training oscillates and collapses with priors that jump (counted once per epoch) or are wrong
+    (in the first steps). These priors start uniform, which has no effect, follow the batches
+    slowly, and never fall below a floor:
 
         mean = decay * mean + (1 - decay) * the batch's mean of y over the valid frames
         prior = (1 - floor) * mean + floor / C
 
     Args:
         classes: the number of classes, C.
-        decay: the weight of the past: the weight of a batch falls to a third after 1 / (1 - decay) batches.
+        decay: the weight of the past: the weight of a batch falls to a third after 1 / (1 - decay)
+            batches.
         floor: the part of the prior that is uniform.
 
     Raises:
@@ -339,21 +378,24 @@ class LabelPrior(torch.nn.Module):
         super().__init__()
         if classes < 1 or not 0 <= decay < 1 or not 0 < floor <= 1:
             raise KernelError(
-                f"expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; got classes {classes}, decay {decay}, "
-                f"floor {floor}"
+                "expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; got classes"
+                f" {classes}, decay {decay}, floor {floor}"
             )
         self.decay, self.floor = decay, floor
         self.register_buffer("mean", torch.full((classes,), 1 / classes))
 
     @torch.no_grad()
     def forward(self, log_probs: torch.Tensor, input_lengths: Lengths) -> torch.Tensor:
-        """Return the log of the prior (C,); in training, update it first by this batch of log-probs (T, N, C).
+        """Return the log of the prior (C,); in training, update it first by this batch of log-probs
+        (T, N, C).
 
         The log-probs must be normalised.
         """
         rows = batch_first(log_probs)
         if rows.shape[2] != len(self.mean):
-            raise KernelError(f"log_probs: expected {len(self.mean)} classes, got shape {tuple(log_probs.shape)}")
+            raise KernelError(
+                f"log_probs: expected {len(self.mean)} classes, got shape {tuple(log_probs.shape)}"
+            )
         frames = operators.frame_counts(as_lengths(input_lengths, "input_lengths"), *rows.shape[:2])
         if self.training:
             rows = rows.to(self.mean)
@@ -377,14 +419,15 @@ def alignment_entropy(
 
         H = log Z - sum_t sum_k z[t, k] x[t, k],    z the occupancy, x the log-probs, Z their sum over paths
 
-    `ctc_loss - beta * alignment_entropy` is CTC with maximum entropy regularisation (Liu, Jin and Zhang 2018,
-    "Connectionist Temporal Classification with Maximum Entropy Regularization", NeurIPS). It is differentiable once,
-    including through z: the gradient is minus the occupancy's covariance times x. A second derivative raises
-    `KernelError`.
+    `ctc_loss - beta * alignment_entropy` is CTC with maximum entropy regularisation (Liu, Jin and
+    Zhang 2018, "Connectionist Temporal Classification with Maximum Entropy Regularization",
+    NeurIPS). It is differentiable once, including through z: the gradient is minus the occupancy's
+    covariance times x. A second derivative raises `KernelError`.
 
     Args:
-        log_probs, targets, input_lengths, target_lengths, blank, reduction: as in `ctc_align.functional.ctc_loss`. In
-            float32 the entropy, a small difference of losses, has the absolute error of the losses.
+        log_probs, targets, input_lengths, target_lengths, blank, reduction: as in
+            `ctc_align.functional.ctc_loss`. In float32 the entropy, a small difference of losses,
+            has the absolute error of the losses.
 
     Returns:
         As in `ctc_loss`; the entropy of a target that does not fit is 0.

@@ -1,10 +1,12 @@
-"""Folders whose files run as code when they are read: where they lie, and whether others can have written to them.
+"""Folders whose files run as code when they are read: where they lie, and whether others can have
+written to them.
 
-Such files are read only if nobody but the user, root and the owner of the installed package (whose code runs anyway)
-can have made them. That is decided by every folder and link on the way from the root folder to the file: each belongs
-to one of these three, and others may write to none, except that they may add names to a folder with the sticky bit,
-such as /tmp, where they cannot replace names that are not theirs. Then nobody else can change the way between a check
-and the reading, either. Windows has no such owners and modes: only folders of the user's profile are used there.
+Such files are read only if nobody but the user, root and the owner of the installed package (whose
+code runs anyway) can have made them. That is decided by every folder and link on the way from the
+root folder to the file: each belongs to one of these three, and others may write to none, except
+that they may add names to a folder with the sticky bit, such as /tmp, where they cannot replace
+names that are not theirs. Then nobody else can change the way between a check and the reading,
+either. Windows has no such owners and modes: only folders of the user's profile are used there.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ logger = logging.getLogger(__name__)
 def read_folder_variable(variable: str) -> Path | None:
     """Return the absolute path that an environment variable has, None if it is unset or empty.
 
-    A relative path would name a folder of whoever made the current folder: it is ignored, which is said once.
+    A relative path would name a folder of whoever made the current folder: it is ignored, which is
+    said once.
     """
     given = os.environ.get(variable, "")
     if given and not os.path.isabs(given):
@@ -48,16 +51,19 @@ def _warn_of_relative(variable: str, given: str) -> None:
 
 
 def unset_relative_cache_home() -> None:
-    """Unset an empty or relative XDG_CACHE_HOME, which counts as unset, for the libraries of this process, too.
+    """Unset an empty or relative XDG_CACHE_HOME, which counts as unset, for the libraries of this
+    process, too.
 
-    The XDG Base Directory Specification says so; PyTorch and others would look in the current folder.
+    The XDG Base Directory Specification says so; PyTorch and others would look in the current
+    folder.
     """
     if not os.path.isabs(os.environ.get("XDG_CACHE_HOME", "/")):
         del os.environ["XDG_CACHE_HOME"]
 
 
 def user_cache_folder(program: str) -> Path | None:
-    """Return the folder of a program among the user's caches, None where the user has no home folder."""
+    """Return the folder of a program among the user's caches, None where the user has no home
+    folder."""
     home = os.path.expanduser("~")
     if sys.platform == "win32":
         caches = os.environ.get("LOCALAPPDATA", "")
@@ -87,8 +93,8 @@ def private_folder_in(place: Path, name: str) -> Path:
 def use_private_folder(variable: str, name: str) -> None:
     """Let a variable that names a library's folder name one that is trusted, or none.
 
-    Where the folder is shared, each user gets the folder `name` in it. One that others can change is unset, which is
-    said.
+    Where the folder is shared, each user gets the folder `name` in it. One that others can change
+    is unset, which is said.
     """
     chosen = os.environ.get(variable)
     if not chosen:
@@ -104,7 +110,8 @@ def use_private_folder(variable: str, name: str) -> None:
 
 
 def make_private_folder(folder: Path, mode: int = PRIVATE) -> None:
-    """Make a folder, and those above it, with this mode whatever the umask is; one that is there stays as it is.
+    """Make a folder, and those above it, with this mode whatever the umask is; one that is there
+    stays as it is.
 
     Raises:
         OSError: it cannot be made, or somebody else may have put files into it.
@@ -136,12 +143,15 @@ def read_private_file(path: Path) -> bytes:
 
 
 def write_private_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
-    """Write a file that does not exist yet, for those whom the mode of its folder lets read, whatever the umask is.
+    """Write a file that does not exist yet, for those whom the mode of its folder lets read,
+    whatever the umask is.
 
     Raises:
         OSError: it exists, or cannot be written.
     """
-    with open(path, "xb", opener=functools.partial(os.open, mode=stat.S_IRUSR | stat.S_IWUSR)) as file:
+    with open(
+        path, "xb", opener=functools.partial(os.open, mode=stat.S_IRUSR | stat.S_IWUSR)
+    ) as file:
         file.write(content)
     path.chmod(mode & ~(stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH))
 
@@ -234,7 +244,8 @@ def _fault_of_content(path: str, found: os.stat_result) -> str | None:
 
 
 def _may_others_write(found: os.stat_result) -> bool:
-    """Return whether others may write; a group that has only the user, as many systems make one, is the user."""
+    """Return whether others may write; a group that has only the user, as many systems make one, is
+    the user."""
     if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and not _is_group_of_user_alone(found.st_gid)

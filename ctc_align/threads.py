@@ -1,15 +1,18 @@
-"""Work in which torch and BLAS have one thread: networks and what is computed around them, several at once.
+"""Work in which torch and BLAS have one thread: networks and what is computed around them, several
+at once.
 
-The threads that torch starts for an operation wait for each other after it, spinning: on a busy machine they take ten
-times as long as the work, and sums round differently for each number of threads. So work that is given to this module
-runs in threads of its own, where torch has one thread each; as many work at once as torch has threads for the caller.
-Where torch has not been imported it is not imported here.
+The threads that torch starts for an operation wait for each other after it, spinning: on a busy
+machine they take ten times as long as the work, and sums round differently for each number of
+threads. So work that is given to this module runs in threads of its own, where torch has one thread
+each; as many work at once as torch has threads for the caller. Where torch has not been imported it
+is not imported here.
 
-OpenMP counts threads separately for every thread that calls it. `torch.set_num_threads` sets the count of the calling
-thread, and the count of threads that use torch for the first time later (ATen/ParallelOpenMP.cpp). So each thread of
-this module sets its own count to one when it first has work beside torch, and then gives later threads what it had
-itself. The counts of the caller's threads never change. NumPy's BLAS has one count for the process: it is one while
-such work is done, and then again what it was.
+OpenMP counts threads separately for every thread that calls it. `torch.set_num_threads` sets the
+count of the calling thread, and the count of threads that use torch for the first time later
+(ATen/ParallelOpenMP.cpp). So each thread of this module sets its own count to one when it first has
+work beside torch, and then gives later threads what it had itself. The counts of the caller's
+threads never change. NumPy's BLAS has one count for the process: it is one while such work is done,
+and then again what it was.
 """
 
 from __future__ import annotations
@@ -47,11 +50,14 @@ _BLAS = "OPENBLAS_NUM_THREADS"
 def imported_torch() -> Any:
     """Return torch if this process has imported it, otherwise None."""
     torch = sys.modules.get("torch")
-    return torch if hasattr(torch, "get_num_threads") else None  # another thread may still be importing it
+    return (
+        torch if hasattr(torch, "get_num_threads") else None
+    )  # another thread may still be importing it
 
 
 def thread_count() -> int:
-    """Return torch's number of threads for the calling thread, or what it would be if torch were imported."""
+    """Return torch's number of threads for the calling thread, or what it would be if torch were
+    imported."""
     if (torch := imported_torch()) is not None:
         return int(torch.get_num_threads())
     given = os.environ.get(_COUNT, "")
@@ -60,7 +66,8 @@ def thread_count() -> int:
 
 
 def set_thread_count(count: int) -> None:
-    """Set torch's number of threads for the calling thread and later ones, whether torch has been imported or not."""
+    """Set torch's number of threads for the calling thread and later ones, whether torch has been
+    imported or not."""
     os.environ[_COUNT] = str(count)
     if (torch := imported_torch()) is not None:
         torch.set_num_threads(count)
@@ -69,9 +76,10 @@ def set_thread_count(count: int) -> None:
 def begin_process() -> None:
     """Prepare a process of our own, before libraries are loaded.
 
-    BLAS starts no threads. Those of torch, which training uses, wait without spinning: on a busy machine, that would
-    take several times as long as the work itself. Garbage is not collected in the first second, nor at the end: the
-    collector would look again and again through what is imported, which stays.
+    BLAS starts no threads. Those of torch, which training uses, wait without spinning: on a busy
+    machine, that would take several times as long as the work itself. Garbage is not collected in
+    the first second, nor at the end: the collector would look again and again through what is
+    imported, which stays.
     """
     os.environ[_BLAS] = "1"
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -88,7 +96,8 @@ def cpu_count() -> int:
 
 
 def on_one_thread(work: Callable[[], Result]) -> Result:
-    """Return what `work` returns; torch has one thread for it, and the caller's number of threads does not change.
+    """Return what `work` returns; torch has one thread for it, and the caller's number of threads
+    does not change.
 
     >>> import torch
     >>> on_one_thread(thread_count)
@@ -99,15 +108,21 @@ def on_one_thread(work: Callable[[], Result]) -> Result:
 
 
 def side_by_side(tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-    """Yield what each task returns, in their order; for each, torch has one thread, and several run at once.
+    """Yield what each task returns, in their order; for each, torch has one thread, and several run
+    at once.
 
-    At most as many run at once as torch has threads in the calling thread. Tasks within a task run one after the other.
-    Where CUDA is in use, all run in the calling thread, because streams belong to threads.
+    At most as many run at once as torch has threads in the calling thread. Tasks within a task run
+    one after the other. Where CUDA is in use, all run in the calling thread, because streams belong
+    to threads.
 
     Raises the error of the first task that fails; tasks that have not begun are then dropped.
     """
     torch, at_once = imported_torch(), min(thread_count(), MOST_AT_ONCE)
-    if at_once == 1 or _CALLS.get() is not None or (torch is not None and torch.cuda.is_initialized()):
+    if (
+        at_once == 1
+        or _CALLS.get() is not None
+        or (torch is not None and torch.cuda.is_initialized())
+    ):
         for task in tasks:
             with _one_blas_thread():
                 result = task()
@@ -182,7 +197,8 @@ class _Pool(ThreadPoolExecutor):
         self.before: list[int] = []
 
     def settle(self, torch: Any) -> None:
-        """Set torch's number of threads to one in this thread, and leave that of later ones as it is."""
+        """Set torch's number of threads to one in this thread, and leave that of later ones as it
+        is."""
         if hasattr(self.settled, "done"):
             return
         with self.lock:
@@ -195,7 +211,8 @@ class _Pool(ThreadPoolExecutor):
 
     @contextmanager
     def one_blas_thread(self) -> Iterator[None]:
-        """Set BLAS to one thread until the last of those who ask for it at the same time has ended."""
+        """Set BLAS to one thread until the last of those who ask for it at the same time has
+        ended."""
         with self.lock:
             self.users += 1
             if self.users == 1:
@@ -212,7 +229,8 @@ class _Pool(ThreadPoolExecutor):
 
 @lru_cache
 def _pool(process: int) -> _Pool:
-    """Return the threads of this process; after a fork there are none, so that the child starts its own."""
+    """Return the threads of this process; after a fork there are none, so that the child starts its
+    own."""
     return _Pool()
 
 
@@ -229,9 +247,12 @@ def _blas() -> Any:
 
 
 def _set_blas(counts: list[int]) -> None:
-    """Set the number of threads of each library; threadpoolctl would ignore all threads but the first that did so."""
+    """Set the number of threads of each library; threadpoolctl would ignore all threads but the
+    first that did so."""
     for library, count in zip(_blas(), counts):
-        release = getattr(library, "clear_controlling_thread", lambda force: None)  # from version 3.8 on
+        release = getattr(
+            library, "clear_controlling_thread", lambda force: None
+        )  # from version 3.8 on
         release(force=True)
         library.set_num_threads(count)
         release(force=True)

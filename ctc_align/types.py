@@ -18,24 +18,35 @@ if TYPE_CHECKING:
 FORMAT = "ctc-align/1"
 
 ALIGNED, SKIPPED, UNSPOKEN, UNKNOWN = STATUSES = ("aligned", "skipped", "unspoken", "unknown")
-"""The status of a word: it has times; it is not in the recording; it is not spoken; the model has no token for it."""
+"""The status of a word: it has times; it is not in the recording; it is not spoken; the model has
+no token for it."""
 
 SURE = 0.5
 """The confidence from which words need no look."""
 GOOD, DOUBTFUL, POOR, NONE = FITS = ("good", "doubtful", "poor", "none")
 """How well a transcript fits its recording, best first."""
 UNEXPLAINED, NOT_SPOKEN, MISFIT = REGION_KINDS = ("unexplained", "not_spoken", "misfit")
-"""Kinds of a `Region`: speech that no word explains, words that are not spoken, words that do not fit the sound."""
+"""Kinds of a `Region`: speech that no word explains, words that are not spoken, words that do not
+fit the sound."""
 HAND = "hand"
 """The `by` of a word or token whose edges a person has fixed."""
 SPEAKER, DIRECTION, MARKUP, REPEAT, CUT_OFF, TRANSLATION = UNSPOKEN_KINDS = (
     "speaker", "direction", "markup", "repeat", "cut_off", "translation",
 )  # fmt: skip
-"""Kinds of words that are written but not spoken: a speaker's name, a stage direction, markup, a translation …"""
+"""Kinds of words that are written but not spoken: a speaker's name, a stage direction, markup, a
+translation …"""
 ANY_SPEECH = "*"
 """The spoken form of a word that stands for speech that nobody has written down."""
-SRT, VTT, SEGMENTS, TEXTGRID, EAF, LRC = CUE_FORMATS = ("srt", "vtt", "json", "textgrid", "eaf", "lrc")
-"""Formats of the files that cues come from: SRT, WebVTT, JSON with segments, TextGrids, ELAN's files, and lyrics."""
+SRT, VTT, SEGMENTS, TEXTGRID, EAF, LRC = CUE_FORMATS = (
+    "srt",
+    "vtt",
+    "json",
+    "textgrid",
+    "eaf",
+    "lrc",
+)
+"""Formats of the files that cues come from: SRT, WebVTT, JSON with segments, TextGrids, ELAN's
+files, and lyrics."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +55,10 @@ class SoundChoice:
 
     Attributes:
         channel: from 1; None: the average of all.
-        track: the audio track: its number, from 1, or its language, which the recording must have; "": any.
-        language: that of the track that is preferred if there are several and `track` does not say; "": none.
+        track: the audio track: its number, from 1, or its language, which the recording must have;
+            "": any.
+        language: that of the track that is preferred if there are several and `track` does not say;
+            "": none.
     """
 
     channel: int | None = None
@@ -60,7 +73,8 @@ DEFAULT_SOUND = SoundChoice()
 class Audio:
     """One channel of sound: `samples` (N,) float32 in about [-1, 1] at `sample_rate` Hz.
 
-    The samples of a long recording may be on disk (`ctc_align.reading.rows_on_disk`); slices of them are arrays.
+    The samples of a long recording may be on disk (`ctc_align.reading.rows_on_disk`); slices of
+    them are arrays.
     """
 
     samples: np.ndarray
@@ -79,10 +93,11 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One written word: `text` is `transcript[char_start:char_end]` (code points), `spoken` what is pronounced.
+    """One written word: `text` is `transcript[char_start:char_end]` (code points), `spoken` what is
+    pronounced.
 
-    `spoken` is in lower case: words of letters, apostrophes and marks of the script, separated by single spaces; "" if
-    there is nothing to pronounce (a lone dash, an emoji).
+    `spoken` is in lower case: words of letters, apostrophes and marks of the script, separated by
+    single spaces; "" if there is nothing to pronounce (a lone dash, an emoji).
     """
 
     text: str
@@ -92,19 +107,21 @@ class Word:
     roman: str | None = None
     """`spoken` in Latin letters, with the setting `romanize`; "" for a silent letter."""
     kind: str = ""
-    """One of `UNSPOKEN_KINDS` for a word that is written but not spoken (its `spoken` is ""); otherwise ""."""
+    """One of `UNSPOKEN_KINDS` for a word that is written but not spoken (its `spoken` is "");
+    otherwise ""."""
     speaker: str = ""
     """The speaker, if the transcript names speakers."""
 
     reading: str | None = None
-    """The reading of `spoken` in a dictionary, if one is used; in katakana for Japanese. A word with a reading is
-    pronounced independently of its neighbours."""
+    """The reading of `spoken` in a dictionary, if one is used; in katakana for Japanese. A word
+    with a reading is pronounced independently of its neighbours."""
     phones: str | None = None
-    """The pronunciations, best first, separated by " | "; each is `IPA_PHONES` separated by single spaces."""
+    """The pronunciations, best first, separated by " | "; each is `IPA_PHONES` separated by single
+    spaces."""
 
     others: tuple[Word, ...] = ()
-    """The word in its other spoken forms: the audio decides which one is said. A form that ends in "-" breaks off: it
-    has the first sounds of `spoken`."""
+    """The word in its other spoken forms: the audio decides which one is said. A form that ends in
+    "-" breaks off: it has the first sounds of `spoken`."""
 
     @property
     def sounding(self) -> str:
@@ -113,7 +130,8 @@ class Word:
 
     @property
     def said(self) -> str:
-        """The text to look up in the model's vocabulary: phones, otherwise Latin letters, otherwise `spoken`."""
+        """The text to look up in the model's vocabulary: phones, otherwise Latin letters, otherwise
+        `spoken`."""
         said = self.roman if self.phones is None else self.phones
         return self.spoken if said is None else said
 
@@ -134,22 +152,25 @@ class Tier:
     name: str
     intervals: tuple[Interval, ...]
     number: int = field(default=0, compare=False)
-    """The number of the tier in the file, counted as in Praat: from 1, including point tiers; 0 outside a file."""
+    """The number of the tier in the file, counted as in Praat: from 1, including point tiers; 0
+    outside a file."""
     speaker: str = ""
 
 
 @dataclass(frozen=True)
 class SourceCue:
-    """One cue of a subtitle file, or a segment of another file with times, if that file is the transcript.
+    """One cue of a subtitle file, or a segment of another file with times, if that file is the
+    transcript.
 
     Attributes:
-        char_start, char_end: span of the cue's text in the transcript (code points, end exclusive), including tags; may
-            be empty.
+        char_start, char_end: span of the cue's text in the transcript (code points, end exclusive),
+            including tags; may be empty.
         start_s, end_s: times in the file.
-        name: number or name in the file, or the name of the tier in a TextGrid or an ELAN file; "" if there is none.
-        settings: WebVTT settings after the times (a position).
+        name: number or name in the file, or the name of the tier in a TextGrid or an ELAN file; ""
+        if there is none. settings: WebVTT settings after the times (a position).
         before: WebVTT blocks (NOTE, STYLE) between the previous cue and this one.
-        payload: the text as in the file, if it differs from the transcript (`&amp;`); otherwise None.
+        payload: the text as in the file, if it differs from the transcript (`&amp;`); otherwise
+            None.
         speaker: the speaker, if the file names one; otherwise "".
     """
 
@@ -168,8 +189,8 @@ class SourceCue:
 class Subtitles:
     """The cues of a file, in order.
 
-    `format` is one of `CUE_FORMATS`, `after` the text after the last cue, and `document` the whole text of a TextGrid
-    or an ELAN file, to which tiers of words and tokens are added.
+    `format` is one of `CUE_FORMATS`, `after` the text after the last cue, and `document` the whole
+    text of a TextGrid or an ELAN file, to which tiers of words and tokens are added.
     """
 
     format: str
@@ -199,7 +220,8 @@ class BookPlace:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A transcript as read from its file: the text, the cues (subtitles, segments), and the paragraphs of a book.
+    """A transcript as read from its file: the text, the cues (subtitles, segments), and the
+    paragraphs of a book.
 
     `language` (ISO 639 or BCP 47) overrides the setting; "" means the language of the setting.
     """
@@ -212,9 +234,11 @@ class Transcript:
 
 @dataclass(frozen=True)
 class OptionalWords:
-    """Words `first` to `last` (exclusive) of a transcript that may or may not be spoken; the audio decides.
+    """Words `first` to `last` (exclusive) of a transcript that may or may not be spoken; the audio
+    decides.
 
-    If they are not spoken, `kind` is their kind, and `speaker` the speaker that they name for the words after them.
+    If they are not spoken, `kind` is their kind, and `speaker` the speaker that they name for the
+    words after them.
     """
 
     first: int
@@ -230,7 +254,8 @@ class Words:
     text: str
     words: tuple[Word, ...]
     optional: tuple[OptionalWords, ...] = ()
-    """Passages that may or may not be spoken (parentheses, possible speaker names), ascending, not overlapping."""
+    """Passages that may or may not be spoken (parentheses, possible speaker names), ascending, not
+    overlapping."""
     subtitles: Subtitles | None = None
     """The cues, if the transcript is a subtitle file."""
     places: tuple[BookPlace, ...] = ()
@@ -241,10 +266,11 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Pronunciation:
-    """One pronunciation of a word: `ids` in the model's vocabulary, `labels` for display (with stress marks).
+    """One pronunciation of a word: `ids` in the model's vocabulary, `labels` for display (with
+    stress marks).
 
-    `gaps` lists letters that the vocabulary lacks: each is (index of the id that follows, or the number of ids at the
-    end; the letters).
+    `gaps` lists letters that the vocabulary lacks: each is (index of the id that follows, or the
+    number of ids at the end; the letters).
     """
 
     ids: tuple[int, ...]
@@ -256,10 +282,11 @@ class Pronunciation:
 
 @dataclass(frozen=True, slots=True)
 class WordTokens:
-    """The `pronunciations` of a word in the model's vocabulary, best first, and the letters that the vocabulary lacks.
+    """The `pronunciations` of a word in the model's vocabulary, best first, and the letters that
+    the vocabulary lacks.
 
-    `pronunciations` is empty for a word with nothing to align; `missing` lists the missing letters (or phones), once
-    for each occurrence.
+    `pronunciations` is empty for a word with nothing to align; `missing` lists the missing letters
+    (or phones), once for each occurrence.
     """
 
     pronunciations: tuple[Pronunciation, ...]
@@ -270,8 +297,9 @@ class WordTokens:
 class Tokens:
     """The chosen pronunciations in one sequence, ready for a lattice.
 
-    `ids` (L,) are indices into the model's vocabulary, or `lattice.WILDCARD` for letters that it lacks; `labels` (L,)
-    are for display; `words` (L,) is the index of each token's word in the transcript, -1 for a separator between words.
+    `ids` (L,) are indices into the model's vocabulary, or `lattice.WILDCARD` for letters that it
+    lacks; `labels` (L,) are for display; `words` (L,) is the index of each token's word in the
+    transcript, -1 for a separator between words.
     """
 
     ids: tuple[int, ...]
@@ -280,19 +308,23 @@ class Tokens:
 
 
 class DefaultBlank(int):
-    """The default blank of emissions, index 0; the log-probs may show that the blank is a different class."""
+    """The default blank of emissions, index 0; the log-probs may show that the blank is a different
+    class."""
 
 
 @dataclass(frozen=True)
 class Emissions:
-    """The output of a model: `log_probs` (T, C), natural log, one row per frame of `frame_shift_s` seconds.
+    """The output of a model: `log_probs` (T, C), natural log, one row per frame of `frame_shift_s`
+    seconds.
 
-    `vocab` has C tokens, `blank` is an index into it; if none is given and index 0 does not do what a blank does, a
-    warning is logged. `offset_s` is the time of frame 0 in the recording.
-    `states` is the optional second output, (T, K) float: scores of the segmentation states, which show *where* sounds
-    begin and end (see `ctc_align.alignment.segmentation`). The loss and the score never use it. For long recordings
+    `vocab` has C tokens, `blank` is an index into it; if none is given and index 0 does not do what
+    a blank does, a warning is logged. `offset_s` is the time of frame 0 in the recording.
+    `states` is the optional second output, (T, K) float: scores of the segmentation states, which
+    show *where* sounds begin and end (see `ctc_align.alignment.segmentation`). The loss and the
+    score never use it. For long recordings
     it is a `TensorOnDisk`, which supports only `len` and slices of frames.
-    Both may be given as NumPy arrays or tensors, and are read as tensors; `array` and `state_array` are NumPy arrays.
+    Both may be given as NumPy arrays or tensors, and are read as tensors; `array` and `state_array`
+    are NumPy arrays.
     """
 
     log_probs: torch.Tensor
@@ -335,7 +367,8 @@ class Emissions:
         return None if states is None else _in_numpy(states)
 
     def altered(self, **changes: Any) -> Emissions:
-        """Return emissions with other values of some fields, as `dataclasses.replace` does, without making tensors."""
+        """Return emissions with other values of some fields, as `dataclasses.replace` does, without
+        making tensors."""
         return Emissions(**self.__getstate__() | changes)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -343,9 +376,11 @@ class Emissions:
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     def part(self, first: int, last: int) -> Emissions:
-        """Return the frames from `first` to `last`, exclusive, without a copy, as if the audio ended with them.
+        """Return the frames from `first` to `last`, exclusive, without a copy, as if the audio
+        ended with them.
 
-        Times still count from the start of the whole audio: frame 0 of the part begins at the start of frame `first`.
+        Times still count from the start of the whole audio: frame 0 of the part begins at the start
+        of frame `first`.
         """
         frames = len(self)
         if (first, last) == (0, frames):
@@ -382,7 +417,9 @@ class _ReadAsTensor:
             from ctc_align.extras import import_torch
 
             of_numpy = {"log_probs": "array", "states": "state_array"}[self.name]
-            torch = import_torch(f"Emissions.{self.name}, a tensor (in NumPy it is Emissions.{of_numpy}),")
+            torch = import_torch(
+                f"Emissions.{self.name}, a tensor (in NumPy it is Emissions.{of_numpy}),"
+            )
             tensor = torch.from_numpy(np.require(value, requirements=("C", "W")))
             return emissions.__dict__.setdefault(f"_{self.name}", tensor)
         return value.as_tensor() if hasattr(value, "as_tensor") else value
@@ -391,12 +428,16 @@ class _ReadAsTensor:
         emissions.__dict__[self.name] = value
 
 
-for _name in ("log_probs", "states"):  # after the dataclass has been made: it would take them for defaults
+for _name in (
+    "log_probs",
+    "states",
+):  # after the dataclass has been made: it would take them for defaults
     setattr(Emissions, _name, _ReadAsTensor(_name))
 
 
 def _in_numpy(values: np.ndarray | torch.Tensor) -> np.ndarray:
-    """Return floating-point values as float32 or float64, without a copy where they are that in main memory."""
+    """Return floating-point values as float32 or float64, without a copy where they are that in
+    main memory."""
     import numpy as np
 
     if not isinstance(values, np.ndarray):
@@ -406,7 +447,8 @@ def _in_numpy(values: np.ndarray | torch.Tensor) -> np.ndarray:
 
 
 def utterance_name(audio: str) -> str:
-    """Return the name of a recording's utterance: its path without folder and extension, "stdin" for "-".
+    """Return the name of a recording's utterance: its path without folder and extension, "stdin"
+    for "-".
 
     >>> utterance_name("clips/a.wav"), utterance_name("-"), utterance_name("")
     ('a', 'stdin', 'utterance')
@@ -414,8 +456,11 @@ def utterance_name(audio: str) -> str:
     return "stdin" if audio == "-" else Path(audio).stem or "utterance"
 
 
-AudioLike: TypeAlias = Union[str, "PathLike[str]", "tuple[np.ndarray | torch.Tensor, int]", Audio, Emissions]
-"""The sound of an utterance: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions` instead of sound."""
+AudioLike: TypeAlias = Union[
+    str, "PathLike[str]", "tuple[np.ndarray | torch.Tensor, int]", Audio, Emissions
+]
+"""The sound of an utterance: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions`
+instead of sound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,8 +484,9 @@ class AlignedToken:
 class AlignedWord:
     """One word of the transcript; times and confidence are None unless `status` is "aligned".
 
-    `start_sd_ms` and `end_sd_ms` are as in `AlignedToken`. A word that a person has fixed may lack a confidence and
-    tokens until it is aligned again (`ctc_align.alignment.aligner.Aligner.realign`).
+    `start_sd_ms` and `end_sd_ms` are as in `AlignedToken`. A word that a person has fixed may lack
+    a confidence and tokens until it is aligned again
+    (`ctc_align.alignment.aligner.Aligner.realign`).
     """
 
     text: str
@@ -467,8 +513,9 @@ class Region:
 
     Attributes:
         kind: one of `REGION_KINDS`.
-        start_s, end_s: seconds from the start of the utterance; None if the region has no position in the recording.
-        char_start, char_end: span of its words in the transcript (code points); None if it has no words.
+        start_s, end_s: seconds from the start of the utterance; None if the region has no position
+        in the recording. char_start, char_end: span of its words in the transcript (code points);
+        None if it has no words.
         reason: an explanation for people.
     """
 
@@ -482,11 +529,13 @@ class Region:
 
 @dataclass(frozen=True)
 class Written:
-    """The labels that were written with the JSON of an alignment, so that later changes of them can be found.
+    """The labels that were written with the JSON of an alignment, so that later changes of them can
+    be found.
 
     Attributes:
-        files: the files of labels, each as the part of its name after the JSON's name without `.json` (".TextGrid").
-        words: the words with times, in the order of the text, each with its tokens; seconds from the utterance's start.
+        files: the files of labels, each as the part of its name after the JSON's name without
+        `.json` (".TextGrid"). words: the words with times, in the order of the text, each with its
+        tokens; seconds from the utterance's start.
     """
 
     files: tuple[str, ...]
@@ -497,8 +546,8 @@ class Written:
 class AlignmentData:
     """A transcript aligned with its audio. Times are seconds from the start of the utterance.
 
-    `loss` is the exact CTC loss -log p(transcript | audio) over all paths, natural log; `score` is the log-probability
-    of the best CTC path, so `-score >= loss`.
+    `loss` is the exact CTC loss -log p(transcript | audio) over all paths, natural log; `score` is
+    the log-probability of the best CTC path, so `-score >= loss`.
     """
 
     utterance: str
@@ -520,9 +569,11 @@ class AlignmentData:
     unexplained: tuple[tuple[float, float], ...] = ()
     """Speech (start_s, end_s) that no word explains, as far as the model can tell."""
     unknown_letters: dict[str, int] = field(default_factory=dict)
-    """The number of occurrences of each letter that the vocabulary lacks; `unknown` is their sum."""
+    """The number of occurrences of each letter that the vocabulary lacks; `unknown` is their
+    sum."""
     fit: str | None = None
-    """One of `FITS`: how well the transcript fits the recording; None if the model has no limits to compute it from."""
+    """One of `FITS`: how well the transcript fits the recording; None if the model has no limits to
+    compute it from."""
     regions: tuple[Region, ...] = ()
     """The stretches where transcript and recording disagree, in order of time."""
     subtitles: Subtitles | None = None
@@ -530,13 +581,16 @@ class AlignmentData:
     places: tuple[BookPlace, ...] = ()
     """The paragraphs in order of `char_start`, if the transcript is a book; otherwise ()."""
     text_offset: int | None = None
-    """If several recordings share a text (a book): the code points of that text before `text`; otherwise None."""
+    """If several recordings share a text (a book): the code points of that text before `text`;
+    otherwise None."""
     local_loss: float | None = None
-    """Nats by which the best path is below the frames' best labels, in the worst 0.3 s; None if it is not known."""
+    """Nats by which the best path is below the frames' best labels, in the worst 0.3 s; None if it
+    is not known."""
     checked: bool = False
     """True if a person has checked this recording and its words; a new alignment is not checked."""
     written: Written | None = None
-    """The labels that were written with the JSON that this was read from; None if there were none."""
+    """The labels that were written with the JSON that this was read from; None if there were
+    none."""
 
     @property
     def skipped(self) -> int:
@@ -550,7 +604,8 @@ class AlignmentData:
 
     @property
     def too_many_skipped(self) -> bool:
-        """True if a larger percentage of the words is missing from the recording than `max_skipped` allows."""
+        """True if a larger percentage of the words is missing from the recording than `max_skipped`
+        allows."""
         return 100 * self.skipped > float(self.config.get("max_skipped", 100.0)) * self.spoken
 
     @property
@@ -567,21 +622,30 @@ class AlignmentData:
     def doubtful(self) -> tuple[AlignedWord, ...]:
         """The words with a confidence below `min_confidence`."""
         least = self.min_confidence
-        return tuple(word for word in self.words if word.confidence is not None and word.confidence < least)
+        return tuple(
+            word for word in self.words if word.confidence is not None and word.confidence < least
+        )
 
     @property
     def to_check(self) -> int:
-        """The number of words that no person fixed and whose confidence is below 0.5, or `min_confidence`."""
-        return sum(is_to_check(word.confidence, word.by, self.min_confidence) for word in self.words)
+        """The number of words that no person fixed and whose confidence is below 0.5, or
+        `min_confidence`."""
+        return sum(
+            is_to_check(word.confidence, word.by, self.min_confidence) for word in self.words
+        )
 
     @property
     def in_doubt(self) -> bool:
-        """True if `min_confidence` was set, and words are below it, speech is unexplained, or nothing fits."""
-        return self.min_confidence > 0 and bool(self.doubtful or self.unexplained or self.fit == NONE)
+        """True if `min_confidence` was set, and words are below it, speech is unexplained, or
+        nothing fits."""
+        return self.min_confidence > 0 and bool(
+            self.doubtful or self.unexplained or self.fit == NONE
+        )
 
 
 def is_to_check(confidence: float | None, by: str, min_confidence: float) -> bool:
-    """Return whether a word is to be checked: no person fixed it, and it is less sure than 0.5, or `min_confidence`."""
+    """Return whether a word is to be checked: no person fixed it, and it is less sure than 0.5, or
+    `min_confidence`."""
     return confidence is not None and confidence < max(SURE, min_confidence) and not by
 
 

@@ -1,6 +1,7 @@
 """Conversions between samples, frames, seconds and milliseconds.
 
-Frame `t` of an emission covers the interval [t, t + 1) * frame_shift_s, start inclusive and end exclusive.
+Frame `t` of an emission covers the interval [t, t + 1) * frame_shift_s, start inclusive and end
+exclusive.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python examples/align_a_file.py [AUDIO TRANSCRIPT.txt]
 
-Without arguments it takes the recording that comes with the package. NAME.TextGrid is written to the current folder,
-never over a file that is there.
+Without arguments it takes the recording that comes with the package. NAME.TextGrid is written to
+the current folder, never over a file that is there.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     python examples/clean_a_corpus.py [MANIFEST.jsonl]
 
-Each line of the manifest is an object with `audio_filepath` and `text`. Without arguments two utterances are made of
-the recording that comes with the package, one of them with the wrong words. For hours of speech use
+Each line of the manifest is an object with `audio_filepath` and `text`. Without arguments two
+utterances are made of the recording that comes with the package, one of them with the wrong words.
+For hours of speech use
 `ctc-align corpus`, which resumes, keeps a journal, and uses all cores.
 """
 
@@ -31,12 +32,17 @@ def main(pairs: list[tuple[str, str]]) -> None:
             print(f"failed  {audio}: {result}")
             continue
         verdict = "keep" if result.fit == "good" else "doubt"
-        print(f"{verdict:6}  fit {result.fit}, {result.loss_per_token:.2f} nats a token  {audio}: {text[:50]}")
+        print(
+            f"{verdict:6}  fit {result.fit}, {result.loss_per_token:.2f} nats a token  {audio}: {text[:50]}"
+        )
         for region in result.regions:
             print(f"        {region.reason}")
 
 
 if __name__ == "__main__":
     demo = str(DEMO / "demo.flac")
-    given = [(demo, (DEMO / "demo.txt").read_text(encoding="utf-8")), (demo, "These are entirely different words.")]
+    given = [
+        (demo, (DEMO / "demo.txt").read_text(encoding="utf-8")),
+        (demo, "These are entirely different words."),
+    ]
     main(read(sys.argv[1]) if sys.argv[1:] else given)

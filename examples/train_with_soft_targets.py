@@ -1,9 +1,10 @@
-"""Use the CTC functions in a training loop: a drop-in loss, and its soft alignment as targets of another network.
+"""Use the CTC functions in a training loop: a drop-in loss, and its soft alignment as targets of
+another network.
 
     python examples/train_with_soft_targets.py
 
-A teacher learns a made-up task by CTC; `occupancy` then says, for every frame, how probable each token is given the
-transcript, and a student learns these soft targets frame by frame.
+A teacher learns a made-up task by CTC; `occupancy` then says, for every frame, how probable each
+token is given the transcript, and a student learns these soft targets frame by frame.
 """
 
 from __future__ import annotations
@@ -21,7 +22,12 @@ def main(steps: int = 60) -> None:
     targets = torch.randint(1, CLASSES, (BATCH, TOKENS))
     frames, tokens = torch.full((BATCH,), FRAMES), torch.full((BATCH,), TOKENS)
     # Sound: each token lasts ten frames, in noise.
-    sound = torch.nn.functional.one_hot(targets, CLASSES).float().repeat_interleave(10, 1).transpose(0, 1)
+    sound = (
+        torch.nn.functional.one_hot(targets, CLASSES)
+        .float()
+        .repeat_interleave(10, 1)
+        .transpose(0, 1)
+    )
     sound = sound + 0.5 * torch.randn(FRAMES, BATCH, CLASSES)
 
     teacher, ctc = torch.nn.Linear(CLASSES, CLASSES), CTCLoss()

@@ -1,17 +1,19 @@
 """How the suite runs, and the fixtures that all tests share.
 
-`pytest` without paths starts one worker more than there are cores, four at most (`-n 0`: none; `-n 8`: eight;
-PYTEST_XDIST_AUTO_NUM_WORKERS counts too). With paths everything runs in this process, at once. Each worker takes a
-whole file at a time. The files of PROCESSES start, kill and measure processes: they are in one queue and never run
-beside each other. They hold one smoke test for each promise (one run at a time, a kill loses nothing, an interrupt ends
-the batch in flight, streams and exit codes); the other tests of processes are `long`.
+`pytest` without paths starts one worker more than there are cores, four at most (`-n 0`: none; `-n
+8`: eight; PYTEST_XDIST_AUTO_NUM_WORKERS counts too). With paths everything runs in this process, at
+once. Each worker takes a whole file at a time. The files of PROCESSES start, kill and measure
+processes: they are in one queue and never run beside each other. They hold one smoke test for each
+promise (one run at a time, a kill loses nothing, an interrupt ends the batch in flight, streams and
+exit codes); the other tests of processes are `long`.
 """
 
 from __future__ import annotations
 
 import os
 
-# One thread for each process, as PyTorch and OpenMP read it when they are imported: workers share the cores.
+# One thread for each process, as PyTorch and OpenMP read it when they are imported: workers share
+# the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # No test leaves a process behind.
 os.environ["CTC_ALIGN_NO_BACKGROUND"] = "1"
@@ -65,12 +67,19 @@ LONG = (
     "tests/ctc/",
     "tests/alignment/",
 )
-"""Files and folders that take long: next in the queue, so that no worker waits for the last of them."""
+"""Files and folders that take long: next in the queue, so that no worker waits for the last of
+them."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="run the long suite too: what is slow and rarely tells more")
-    parser.addoption("--shuffle", type=int, metavar="SEED", help="shuffle the files, and the tests within each")
+    parser.addoption(
+        "--long",
+        action="store_true",
+        help="run the long suite too: what is slow and rarely tells more",
+    )
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="shuffle the files, and the tests within each"
+    )
     add_option(parser)
 
 
@@ -80,46 +89,67 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     whole_suite = config.args_source == pytest.Config.ArgsSource.TESTPATHS
     unsaid = getattr(config.option, "numprocesses", 0) is None
     is_worker = "PYTEST_XDIST_WORKER" in os.environ  # workers, and what they run, start no workers
-    if whole_suite and unsaid and not is_worker and not config.option.collectonly and not config.option.usepdb:
+    if (
+        whole_suite
+        and unsaid
+        and not is_worker
+        and not config.option.collectonly
+        and not config.option.usepdb
+    ):
         config.option.numprocesses = number_of_workers(config)
 
 
 def number_of_workers(config: pytest.Config) -> int:
-    """Return how many workers the cores of this process can feed, as one often waits; 0 where one core needs none."""
+    """Return how many workers the cores of this process can feed, as one often waits; 0 where one
+    core needs none."""
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return config.hook.pytest_xdist_auto_num_workers(config=config)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return min(cores + 1, MAX_WORKERS) if cores > 1 else 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "long: runs with --long, and where its file is named in the call")
+    config.addinivalue_line(
+        "markers", "long: runs with --long, and where its file is named in the call"
+    )
     config.pluginmanager.register(PlantedRuns(config))
     config.stash[WATCH] = Watch()  # before any test module takes `to_dict`
     config.addinivalue_line(
         "markers", "planted(*paths): plants faults into these files; see tests/support/planted_runs"
     )
     config.addinivalue_line(
-        "markers", "torchaudio: compares with torchaudio, which has an environment of its own (skipped without it)"
+        "markers",
+        "torchaudio: compares with torchaudio, which has an environment of its own (skipped"
+        " without it)",
     )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_setupnodes(config: pytest.Config) -> None:
-    """Compile the kernels before the workers start, which would each do it; within the time that pytest reports."""
+    """Compile the kernels before the workers start, which would each do it; within the time that
+    pytest reports."""
     started_s = time.perf_counter()
     program = str(ROOT / "tests" / "support" / "compile_kernels.py")
     groups = (["float32"], ["float64", "bfloat16", "float16"])
-    codes = [process.wait() for process in [subprocess.Popen([sys.executable, program, *names]) for names in groups]]
+    codes = [
+        process.wait()
+        for process in [subprocess.Popen([sys.executable, program, *names]) for names in groups]
+    ]
     if any(codes):
         raise pytest.UsageError(f"compiling the kernels failed: exit codes {codes}")
     reporter = config.pluginmanager.get_plugin("terminalreporter")
-    reporter.write_line(f"kernels: compiled, or found as compiled before, in {time.perf_counter() - started_s:.0f} s")
+    reporter.write_line(
+        "kernels: compiled, or found as compiled before, in"
+        f" {time.perf_counter() - started_s:.0f} s"
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give whole files to the workers, in the order of the collection; the files of PROCESSES to one worker."""
+    """Give whole files to the workers, in the order of the collection; the files of PROCESSES to
+    one worker."""
     from xdist.scheduler import LoadFileScheduling
 
     class FileScheduling(LoadFileScheduling):
@@ -159,7 +189,9 @@ def _turn(item: pytest.Item) -> int:
     file = item.nodeid.partition("::")[0]
     if file in PROCESSES:
         return 0
-    return next((turn for turn, start in enumerate(LONG, start=1) if file.startswith(start)), len(LONG) + 1)
+    return next(
+        (turn for turn, start in enumerate(LONG, start=1) if file.startswith(start)), len(LONG) + 1
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -170,20 +202,24 @@ def pytest_runtest_protocol() -> Iterator[object]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Iterator[pytest.TestReport]:
-    """Escape what is not UTF-8 in captured output: workers send their reports as UTF-8, and a report that they cannot
-    send ends the whole run.
+    """Escape what is not UTF-8 in captured output: workers send their reports as UTF-8, and a
+    report that they cannot send ends the whole run.
     """
     report: pytest.TestReport = yield
-    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
     return report
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _collect_garbage() -> Iterator[None]:
-    """Close at the end of each file what its tests left open, so that no test of another file is blamed for it.
+    """Close at the end of each file what its tests left open, so that no test of another file is
+    blamed for it.
 
-    The garbage collector warns of an unclosed file in whatever runs when it comes by, mostly the compiler of kernels.
-    What lives is left out of later collections (`gc.freeze`), which would take a quarter of a second for each file.
+    The garbage collector warns of an unclosed file in whatever runs when it comes by, mostly the
+    compiler of kernels. What lives is left out of later collections (`gc.freeze`), which would take
+    a quarter of a second for each file.
     """
     yield
     with warnings.catch_warnings():
@@ -194,7 +230,8 @@ def _collect_garbage() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def quiet_logger() -> Iterator[None]:
-    """Give the library's logger back as it was: commands that run in this process take it over for their messages."""
+    """Give the library's logger back as it was: commands that run in this process take it over for
+    their messages."""
     logger = logging.getLogger("ctc_align")
     before = list(logger.handlers), logger.level, logger.propagate
     yield
@@ -235,7 +272,8 @@ class Result:
 
 @pytest.fixture
 def cli(capsys) -> Callable[..., Result]:
-    """Runs one command line, which must end with the exit code where one is given: `cli("a.wav", "a.txt", code=0)`."""
+    """Runs one command line, which must end with the exit code where one is given: `cli("a.wav",
+    "a.txt", code=0)`."""
     from ctc_align.cli import run
 
     def call(*arguments: object, code: int | None = None) -> Result:

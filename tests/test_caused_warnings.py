@@ -41,7 +41,9 @@ def test_a_warning_of_our_modules_is_an_error(category: type[Warning]) -> None:
 
 @pytest.mark.parametrize("category", DEPRECATIONS)
 @pytest.mark.parametrize("level", [1, 2], ids=["blames itself", "blames its caller"])
-def test_a_deprecation_that_our_modules_cause_is_an_error(category: type[Warning], level: int) -> None:
+def test_a_deprecation_that_our_modules_cause_is_an_error(
+    category: type[Warning], level: int
+) -> None:
     warn, call = planted("stranger", "warn"), planted("ctc_align.planted", "call")
     with pytest.raises(category, match="planted"):
         planted("stranger.inner", "call")(call, warn, category, level)

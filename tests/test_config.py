@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 from rows import over_rows
 
-from ctc_align.config import Settings, config_names, load_config, load_settings, read_toml, setting, settings_toml
+from ctc_align.config import (
+    Settings,
+    config_names,
+    load_config,
+    load_settings,
+    read_toml,
+    setting,
+    settings_toml,
+)
 from ctc_align.errors import ConfigError, UsageError
 from ctc_align.models.calibration import read_calibration
 
@@ -47,7 +55,11 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     assert load_settings(str(path)) == Settings(labels="written", chunk_s=30.0, language="fr")
     assert isinstance(load_settings(path).chunk_s, float)
     found = load_settings(
-        path, ["language=de", "chunk_s=10", "chunk_s=25"], times="recording", language="it", band_s=None
+        path,
+        ["language=de", "chunk_s=10", "chunk_s=25"],
+        times="recording",
+        language="it",
+        band_s=None,
     )
     assert found == Settings(labels="written", chunk_s=25.0, language="it", times="recording")
 
@@ -55,7 +67,9 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
 def test_tables_and_lists(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text("[training]\nepochs = 7\nrounds = [[5]]\n")
-    found = load_config(Recipe, path, {"seed": 4}, ["training.name=x", "training.rounds=[[1, 2], [3]]"])
+    found = load_config(
+        Recipe, path, {"seed": 4}, ["training.name=x", "training.rounds=[[1, 2], [3]]"]
+    )
     assert found == Recipe(4, Stage(7, "x", False, ((1, 2), (3,))))
     path.write_text("[training]\nepochs = 1.5\nresume = 1\nrounds = 3\nzzz = 1\n")
     with pytest.raises(ConfigError) as caught:
@@ -73,12 +87,18 @@ def test_tables_and_lists(tmp_path: Path) -> None:
 
 def test_all_faults_at_once(tmp_path: Path) -> None:
     path = tmp_path / "bad.toml"
-    path.write_text('lables = "bare"\ntimes = "utterence"\nchunk_s = 0\nband_s = "x"\nrevision = ""\n[qqqq]\na = 1\n')
+    path.write_text(
+        'lables = "bare"\ntimes = "utterence"\nchunk_s = 0\nband_s = "x"\nrevision = ""\n[qqqq]\na'
+        " = 1\n"
+    )
     with pytest.raises(ConfigError) as caught:
         load_settings(path, chunk_s=float("nan"), labels="Bare", zzz=1)
     assert str(caught.value).splitlines() == [
         f"{path}: unknown setting 'lables': did you mean 'labels'?",
-        f"{path}: times: expected 'utterance' or 'recording', got 'utterence': did you mean 'utterance'?",
+        (
+            f"{path}: times: expected 'utterance' or 'recording', got 'utterence': did you mean"
+            " 'utterance'?"
+        ),
         f"{path}: chunk_s: expected a number above 0, got 0.0",
         f"{path}: band_s: expected a number above 0, got 'x'",
         f"{path}: revision: expected a text, got ''",
@@ -92,8 +112,14 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
 
 @over_rows(
     ("name", "expected", "value"),
-    [("chunk_s", "above 0", value) for value in ("true", "[60.0]", "inf", "nan", "-1.0", "1979-05-27")]
-    + [("min_confidence", "from 0 to 1", value) for value in ("-1", "-1e-9", "1.01", "2", "nan", "inf", "true")],
+    [
+        ("chunk_s", "above 0", value)
+        for value in ("true", "[60.0]", "inf", "nan", "-1.0", "1979-05-27")
+    ]
+    + [
+        ("min_confidence", "from 0 to 1", value)
+        for value in ("-1", "-1e-9", "1.01", "2", "nan", "inf", "true")
+    ],
 )
 def test_a_number_has_its_limits(tmp_path_factory, name: str, expected: str, value: str) -> None:
     path = tmp_path_factory.mktemp("settings") / "a.toml"
@@ -124,7 +150,9 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             load_settings(source)
 
 
-def test_a_name_comes_before_a_file_without_extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_comes_before_a_file_without_extension(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("default", "mine"):
         (tmp_path / name).write_text('labels = "written"\n')
@@ -134,13 +162,34 @@ def test_a_name_comes_before_a_file_without_extension(tmp_path: Path, monkeypatc
 
 LONG, DEEP = "9" * 5000, "[" * 100_000
 HOSTILE = (
-    *(LONG, "9" * 400, "0x" + "f" * 5000, DEEP, "[" * 300 + "]" * 300, "{a=" * 3000, "1e999", "nan", "-inf", '"' * 999),
-    *("[" + LONG + "]", "{x = " + LONG + "}", "'''" + "x" * 9999, "9999-99-99", '"\\ud800"', "a.b.c", "\0"),
+    *(
+        LONG,
+        "9" * 400,
+        "0x" + "f" * 5000,
+        DEEP,
+        "[" * 300 + "]" * 300,
+        "{a=" * 3000,
+        "1e999",
+        "nan",
+        "-inf",
+        '"' * 999,
+    ),
+    *(
+        "[" + LONG + "]",
+        "{x = " + LONG + "}",
+        "'''" + "x" * 9999,
+        "9999-99-99",
+        '"\\ud800"',
+        "a.b.c",
+        "\0",
+    ),
 )
 
 
 @over_rows("value", HOSTILE)
-def test_no_value_of_a_file_or_of_the_command_line_ends_in_a_traceback(tmp_path_factory, value: str) -> None:
+def test_no_value_of_a_file_or_of_the_command_line_ends_in_a_traceback(
+    tmp_path_factory, value: str
+) -> None:
     """Each fault is one line of a ConfigError that names the file or --set."""
     path = tmp_path_factory.mktemp("hostile") / "a.toml"
     for name in (
@@ -165,8 +214,19 @@ def test_no_value_of_a_file_or_of_the_command_line_ends_in_a_traceback(tmp_path_
 @over_rows("value", HOSTILE)
 def test_no_value_of_a_calibration_ends_in_a_traceback(tmp_path_factory, value: str) -> None:
     path = tmp_path_factory.mktemp("hostile") / "calibration.toml"
-    for line in ("scale", "blank_cost", "spread", "word_confidence", "offsets_ms", 'offsets_ms."stop vowel"', "format"):
-        path.write_text(f'format = "ctc-align-calibration/1"\n{line} = {value}\n'.replace("|", "\n"), encoding="utf-8")
+    for line in (
+        "scale",
+        "blank_cost",
+        "spread",
+        "word_confidence",
+        "offsets_ms",
+        'offsets_ms."stop vowel"',
+        "format",
+    ):
+        path.write_text(
+            f'format = "ctc-align-calibration/1"\n{line} = {value}\n'.replace("|", "\n"),
+            encoding="utf-8",
+        )
         with pytest.raises(ConfigError, match=re.escape(str(path))):
             read_calibration(path)
 
@@ -185,7 +245,14 @@ def test_each_familys_config_is_found_by_name_and_right(name: str) -> None:
 
 
 def test_values_are_tomls_or_bare_texts() -> None:
-    given = ["chunk_s=30", "romanize=true", "language=de", "labels='written'", "revision=2024", " band_s = 2.5 "]
+    given = [
+        "chunk_s=30",
+        "romanize=true",
+        "language=de",
+        "labels='written'",
+        "revision=2024",
+        " band_s = 2.5 ",
+    ]
     found = load_settings(None, given)
     assert (found.chunk_s, found.romanize, found.language) == (30.0, True, "de")
     assert (found.labels, found.revision, found.band_s) == ("written", "2024", 2.5)
@@ -202,7 +269,9 @@ def test_faults_of_assignments_are_told_with_the_others() -> None:
     ]
 
 
-@pytest.mark.parametrize("assignment", ["training=3", "training.epochs.more=3", "training.=1", "=1"])
+@pytest.mark.parametrize(
+    "assignment", ["training=3", "training.epochs.more=3", "training.=1", "=1"]
+)
 def test_what_is_no_setting_is_told(assignment: str) -> None:
     with pytest.raises(ConfigError, match="--set"):
         load_config(Recipe, None, {}, [assignment])

@@ -13,7 +13,12 @@ from pathlib import Path
 import pytest
 
 from ctc_align import private_folders
-from ctc_align.private_folders import make_private_folder, read_private_file, user_cache_folder, why_not_trusted
+from ctc_align.private_folders import (
+    make_private_folder,
+    read_private_file,
+    user_cache_folder,
+    why_not_trusted,
+)
 
 grp = pytest.importorskip("grp", reason="this system has no owners of files")
 pwd = pytest.importorskip("pwd")
@@ -51,15 +56,32 @@ def put_file_in_way(place: Path) -> None:
 
 
 FAULTS = (
-    pytest.param(lambda place: (place / "kernels").chmod(0o777), "others may write to", id="all may write"),
-    pytest.param(lambda place: (place / "kernels").chmod(0o775), "others may write to", id="the group may write"),
-    pytest.param(lambda place: (place / "kernels").chmod(0o1777), "others may write to", id="shared"),
+    pytest.param(
+        lambda place: (place / "kernels").chmod(0o777), "others may write to", id="all may write"
+    ),
+    pytest.param(
+        lambda place: (place / "kernels").chmod(0o775),
+        "others may write to",
+        id="the group may write",
+    ),
+    pytest.param(
+        lambda place: (place / "kernels").chmod(0o1777), "others may write to", id="shared"
+    ),
     pytest.param(lambda place: place.chmod(0o777), "others may write to", id="all may write above"),
-    pytest.param(lambda place: place.chmod(0o770), "others may write to", id="the group may write above"),
+    pytest.param(
+        lambda place: place.chmod(0o770), "others may write to", id="the group may write above"
+    ),
     pytest.param(link_in_circle, "Too many levels of symbolic links", id="a circle"),
     pytest.param(put_file_in_way, "is not a folder", id="a file"),
-    pytest.param(lambda place: os.chown(place / "kernels", OTHER, 0), "another user", id="another's", marks=as_root),
-    pytest.param(lambda place: os.chown(place, OTHER, 0), "another user", id="below another's", marks=as_root),
+    pytest.param(
+        lambda place: os.chown(place / "kernels", OTHER, 0),
+        "another user",
+        id="another's",
+        marks=as_root,
+    ),
+    pytest.param(
+        lambda place: os.chown(place, OTHER, 0), "another user", id="below another's", marks=as_root
+    ),
     pytest.param(move_behind_link_of_other, "another user", id="another's link", marks=as_root),
 )
 
@@ -96,9 +118,15 @@ def test_a_group_of_the_user_alone_is_the_user(monkeypatch: pytest.MonkeyPatch) 
     groups = {1000: ("ann", []), 1001: ("staff", []), 1002: ("ann", [])}
     monkeypatch.setattr(pwd, "getpwuid", lambda number: user)
     monkeypatch.setattr(
-        grp, "getgrgid", lambda number: types.SimpleNamespace(gr_name=groups[number][0], gr_mem=groups[number][1])
+        grp,
+        "getgrgid",
+        lambda number: types.SimpleNamespace(gr_name=groups[number][0], gr_mem=groups[number][1]),
     )
-    assert [private_folders._is_group_of_user_alone(number) for number in groups] == [True, False, False]
+    assert [private_folders._is_group_of_user_alone(number) for number in groups] == [
+        True,
+        False,
+        False,
+    ]
     groups[1000] = ("ann", ["ann", "bob"])
     assert not private_folders._is_group_of_user_alone(1000)
 
@@ -113,7 +141,10 @@ def test_folders_and_files_are_private_whatever_the_umask(mask: int, place: Path
         private_folders.write_private_file(place / "c" / "file", b"x", 0o755)
     finally:
         os.umask(before)
-    modes = [stat.S_IMODE((place / name).stat().st_mode) for name in ("a", "a/b", "c", "a/file", "c/file")]
+    modes = [
+        stat.S_IMODE((place / name).stat().st_mode)
+        for name in ("a", "a/b", "c", "a/file", "c/file")
+    ]
     assert modes == [0o700, 0o700, 0o755, 0o600, 0o644]
     assert read_private_file(place / "a" / "file") == b"x"
 
@@ -121,9 +152,15 @@ def test_folders_and_files_are_private_whatever_the_umask(mask: int, place: Path
 FILE_FAULTS = (
     pytest.param(lambda path: path.chmod(0o664), "others may write", id="the group may write"),
     pytest.param(lambda path: path.chmod(0o606), "others may write", id="all may write"),
-    pytest.param(lambda path: os.chown(path, OTHER, 0), "another user", id="another's", marks=as_root),
+    pytest.param(
+        lambda path: os.chown(path, OTHER, 0), "another user", id="another's", marks=as_root
+    ),
     pytest.param(lambda path: (path.unlink(), os.mkfifo(path)), "not a regular file", id="a pipe"),
-    pytest.param(lambda path: path.symlink_to(path.rename(path.with_name("far"))), "symbolic links", id="a link"),
+    pytest.param(
+        lambda path: path.symlink_to(path.rename(path.with_name("far"))),
+        "symbolic links",
+        id="a link",
+    ),
 )
 
 
@@ -140,7 +177,9 @@ def test_a_file_that_others_can_have_written_is_not_read(
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="XDG's folders are Linux's")
-def test_an_empty_or_relative_cache_home_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_empty_or_relative_cache_home_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for given in ("", ".", "cache"):
         monkeypatch.setenv("XDG_CACHE_HOME", given)
@@ -195,13 +234,20 @@ def test_triton_gets_a_folder_of_the_user_in_a_shared_one(
 
     monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
     own = place / "kernels"
-    assert [used(chosen) for chosen in ("", own, place / "new")] == ["", str(own), str(place / "new")]
+    assert [used(chosen) for chosen in ("", own, place / "new")] == [
+        "",
+        str(own),
+        str(place / "new"),
+    ]
     own.chmod(0o1777)
     assert used(own) == str(own / f"triton-{os.geteuid()}")
     assert not caplog.records
     own.chmod(0o777)
     assert [used(chosen) for chosen in (own, "kernels")] == [None, None]
-    assert ["others may write" in caplog.text, "not an absolute path" in caplog.text] == [True, True]
+    assert ["others may write" in caplog.text, "not an absolute path" in caplog.text] == [
+        True,
+        True,
+    ]
 
 
 def test_the_backend_of_the_gpu_is_imported_with_a_folder_of_the_user(

@@ -1,4 +1,5 @@
-"""Every block of README.md runs, in order, as in a fresh clone, and those of the site's pages, in an empty folder each.
+"""Every block of README.md runs, in order, as in a fresh clone, and those of the site's pages, in
+an empty folder each.
 
 The lines that install run in `.ci/run`.
 """
@@ -34,25 +35,45 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def place(tmp_path: Path, programs: Path) -> Path:
-    """A fresh clone as far as the blocks use it, and an environment whose `ctc-align` is this checkout's."""
+    """A fresh clone as far as the blocks use it, and an environment whose `ctc-align` is this
+    checkout's."""
     for name in ("examples", "ctc_align/demo"):
         shutil.copytree(ROOT / name, tmp_path / name)
     shutil.copytree(programs, tmp_path / ".venv" / "bin")
-    (tmp_path / ".venv" / "bin" / "activate").write_text("PATH=$PWD/.venv/bin:$PATH\n", encoding="utf-8")
+    (tmp_path / ".venv" / "bin" / "activate").write_text(
+        "PATH=$PWD/.venv/bin:$PATH\n", encoding="utf-8"
+    )
     return tmp_path
 
 
 def test_every_block_runs(place: Path) -> None:
     assert failures(readme(), place) == []
-    names = ("interview.json", "interview.ctm", "interview.tokens.ctm", "interview.TextGrid", "interview.html")
-    for name in (*names, "subtitles/interview.srt", "subtitles/interview.vtt", "aligned/summary.json"):
+    names = (
+        "interview.json",
+        "interview.ctm",
+        "interview.tokens.ctm",
+        "interview.TextGrid",
+        "interview.html",
+    )
+    for name in (
+        *names,
+        "subtitles/interview.srt",
+        "subtitles/interview.vtt",
+        "aligned/summary.json",
+    ):
         assert (place / "out" / name).stat().st_size > 0
     words = json.loads((place / "out" / "interview.json").read_text(encoding="utf-8"))["words"]
-    shown = json.loads(re.search(r"^    (\{.*\})$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)[1])
+    shown = json.loads(
+        re.search(r"^    (\{.*\})$", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)[1]
+    )
     found = [{key: word[key] for key in shown} for word in words if word["text"] == shown["text"]]
     assert found == [pytest.approx(shown, abs=0.002)], "the word that the README shows"
-    by_hand = evaluate(place / "out" / "interview.json", place / "examples" / "corrected" / "interview.TextGrid")
-    assert 1.0 < by_hand.both.mae_ms < 20.0, "hand labels are no copy of the alignment, nor of another recording"
+    by_hand = evaluate(
+        place / "out" / "interview.json", place / "examples" / "corrected" / "interview.TextGrid"
+    )
+    assert 1.0 < by_hand.both.mae_ms < 20.0, (
+        "hand labels are no copy of the alignment, nor of another recording"
+    )
 
 
 def test_it_is_short() -> None:

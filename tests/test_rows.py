@@ -16,7 +16,9 @@ def test_every_row_runs_and_those_that_fail_are_named(tmp_path: Path) -> None:
         ran.append((folder, number))
         assert number**2 == square
 
-    with pytest.raises(pytest.fail.Exception, match=r"(?s)2 of 4 rows fail:\n\(2, 5\): .*\n\(4, 17\): "):
+    with pytest.raises(
+        pytest.fail.Exception, match=r"(?s)2 of 4 rows fail:\n\(2, 5\): .*\n\(4, 17\): "
+    ):
         squares(folder=tmp_path)
     assert ran == [(tmp_path, number) for number in (1, 2, 3, 4)]
 

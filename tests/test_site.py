@@ -1,4 +1,5 @@
-"""The site of the documentation: pages that are made from the code say all of it, and links lead into the site."""
+"""The site of the documentation: pages that are made from the code say all of it, and links lead
+into the site."""
 
 from __future__ import annotations
 
@@ -24,9 +25,17 @@ def made() -> dict[str, str]:
 
 
 def test_every_option_is_in_the_reference(made: dict[str, str]) -> None:
-    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "ctc_align" / "cli").glob("*.py"))
-    declared = {name for source in sources for name in re.findall(r'^ +"(--[a-z-]+)[",/ ]', source, re.MULTILINE)}
-    text = "\n".join(page for place, page in made.items() if place.startswith("reference/commands/"))
+    sources = (
+        path.read_text(encoding="utf-8") for path in (ROOT / "ctc_align" / "cli").glob("*.py")
+    )
+    declared = {
+        name
+        for source in sources
+        for name in re.findall(r'^ +"(--[a-z-]+)[",/ ]', source, re.MULTILINE)
+    }
+    text = "\n".join(
+        page for place, page in made.items() if place.startswith("reference/commands/")
+    )
     known = set(re.findall(r"`(--[a-z-]+)`", text))
     misnomers = {"--transcript", "--audio-file", "--output"}  # of other programs, which are told
     assert len(known) > 80
@@ -43,7 +52,11 @@ def test_every_field_and_setting_is_described(made: dict[str, str]) -> None:
     from ctc_align.config import Settings
     from ctc_align.files import json_schema
 
-    assert [name for name in Settings().to_dict() if f"| `{name}` |" not in made["reference/settings.md"]] == []
+    assert [
+        name
+        for name in Settings().to_dict()
+        if f"| `{name}` |" not in made["reference/settings.md"]
+    ] == []
     kinds = [json_schema(), *json_schema()["$defs"].values()]
     fields = {name for kind in kinds for name in kind.get("properties", ())}
     assert [name for name in fields if f"| `{name}` |" not in made["reference/json.md"]] == []
@@ -51,7 +64,9 @@ def test_every_field_and_setting_is_described(made: dict[str, str]) -> None:
 
 
 def test_the_navigation_names_every_page(made: dict[str, str]) -> None:
-    named = re.findall(r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    named = re.findall(
+        r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
+    )
     written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     brought = {place for place in site_hook.BROUGHT.values() if place.endswith(".md")}
     assert sorted(named) == sorted(written | set(made) | brought)
@@ -59,7 +74,11 @@ def test_the_navigation_names_every_page(made: dict[str, str]) -> None:
 
 def options_by_command() -> dict[str, set[str]]:
     return {
-        name: {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        name: {
+            option
+            for parameter in command.params
+            for option in (*parameter.opts, *parameter.secondary_opts)
+        }
         for name, command in reference_pages._commands().items()
     }
 
@@ -71,7 +90,11 @@ def unknown_options(text: str, known: dict[str, set[str]]) -> list[str]:
         for call in re.findall(r"ctc-align ([^|;&>]+)", line):
             name = call.split()[0] if call.split()[0] in known else "align"
             given = re.findall(r"(?<=\s)--?[a-z][a-z-]*", f" {call}")
-            faults += [f"{name} {one}" for one in given if one not in known[name] and one not in ("--help", "-h")]
+            faults += [
+                f"{name} {one}"
+                for one in given
+                if one not in known[name] and one not in ("--help", "-h")
+            ]
             try:
                 cli._refuse_option_as_value(cli.with_command(call.split()))
             except UsageError as error:
@@ -84,17 +107,27 @@ def test_lines_of_all_pages_give_options_that_the_command_has() -> None:
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     faults = {page.name: unknown_options(page.read_text(encoding="utf-8"), known) for page in pages}
     assert {name: found for name, found in faults.items() if found} == {}
-    text = "    ctc-align corpus x --out-dir y --shiny\n\nctc-align a.wav b.txt \\\n  --worst 5 --force\n"
+    text = (
+        "    ctc-align corpus x --out-dir y --shiny\n\nctc-align a.wav b.txt \\\n  --worst 5"
+        " --force\n"
+    )
     assert unknown_options(text, known) == ["corpus --shiny", "align --worst"]
     swallowed = "    ctc-align corpus --summary --out-dir /shared/out\n"
-    assert "--summary: expected DIR, got the option --out-dir" in unknown_options(swallowed, known)[0]
+    assert (
+        "--summary: expected DIR, got the option --out-dir" in unknown_options(swallowed, known)[0]
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "path", "place", "wanted"),
     [
         ("[a](../SECURITY.md#x)", "docs/server.md", "server.md", "[a](project/security.md#x)"),
-        ("![b](confidence.svg)", "ctc_align/models/english/README.md", "models/english.md", "![b](confidence.svg)"),
+        (
+            "![b](confidence.svg)",
+            "ctc_align/models/english/README.md",
+            "models/english.md",
+            "![b](confidence.svg)",
+        ),
         ("[c](docs/server.md)", "SECURITY.md", "project/security.md", "[c](../server.md)"),
         ("[d](../pyproject.toml) `[e](f.md)`", "docs/gpu.md", "gpu.md", "d `[e](f.md)`"),
         ("[g](nowhere.md) [h](#i)", "docs/gpu.md", "gpu.md", "[g](nowhere.md) [h](#i)"),

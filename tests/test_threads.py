@@ -1,4 +1,5 @@
-"""Work in threads of our own: torch has one thread there, and the caller's numbers of threads stay as they are."""
+"""Work in threads of our own: torch has one thread there, and the caller's numbers of threads stay
+as they are."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ NETWORKS = (
     (ConfidenceNetwork, "logits"),
     (LetterNetwork, "__call__"),
 )
-PAIRS = [((babble(seconds, seed), 16000), "we call it grumblewick") for seed, seconds in enumerate((1.0, 25.0, 3.0))]
+PAIRS = [
+    ((babble(seconds, seed), 16000), "we call it grumblewick")
+    for seed, seconds in enumerate((1.0, 25.0, 3.0))
+]
 
 
 @pytest.fixture
@@ -44,11 +48,14 @@ def in_new_thread(work: Callable[[], object]) -> object:
 
 
 def counts() -> tuple[object, object]:
-    """Return torch's number of threads in this thread, and in one that uses torch for the first time."""
+    """Return torch's number of threads in this thread, and in one that uses torch for the first
+    time."""
     return torch.get_num_threads(), in_new_thread(torch.get_num_threads)
 
 
-def test_every_network_has_one_thread_and_results_are_those_of_one(monkeypatch, three_threads: None) -> None:
+def test_every_network_has_one_thread_and_results_are_those_of_one(
+    monkeypatch, three_threads: None
+) -> None:
     seen: dict[str, set[int]] = {}
 
     def noting(call: Callable[..., object]) -> Callable[..., object]:
@@ -65,11 +72,15 @@ def test_every_network_has_one_thread_and_results_are_those_of_one(monkeypatch, 
     assert counts() == (3, 3)
     assert seen == {network.__name__: {1} for network, _ in NETWORKS}
     torch.set_num_threads(1)
-    assert found == [aligner.align(*pair, utterance=one.utterance) for pair, one in zip(PAIRS, found)]
+    assert found == [
+        aligner.align(*pair, utterance=one.utterance) for pair, one in zip(PAIRS, found)
+    ]
     assert counts() == (1, 1)
 
 
-def test_threads_of_the_caller_keep_their_numbers_with_aligners_at_once_and_after_errors(three_threads: None) -> None:
+def test_threads_of_the_caller_keep_their_numbers_with_aligners_at_once_and_after_errors(
+    three_threads: None,
+) -> None:
     def of_caller(count: int) -> tuple[list[Alignment], int]:
         torch.get_num_threads()  # at the first use, torch sets the number that the latest thread has set
         torch.set_num_threads(count)
@@ -88,7 +99,9 @@ def test_threads_of_the_caller_keep_their_numbers_with_aligners_at_once_and_afte
     assert results[0][0] == results[1][0] == results[2][0]
 
 
-def test_tasks_come_in_order_at_most_three_at_once_and_none_begins_after_an_error(three_threads: None) -> None:
+def test_tasks_come_in_order_at_most_three_at_once_and_none_begins_after_an_error(
+    three_threads: None,
+) -> None:
     begun: list[int] = []
     together = threading.Barrier(3, timeout=60)
 
@@ -152,7 +165,9 @@ def test_blas_has_one_thread_until_the_last_task_has_ended(
         with pytest.raises(ZeroDivisionError):
             on_one_thread(lambda: 1 // 0)
         assert blas_threads() == 2
-        monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # as the command line does before NumPy is imported
+        monkeypatch.setenv(
+            "OPENBLAS_NUM_THREADS", "1"
+        )  # as the command line does before NumPy is imported
         assert on_one_thread(blas_threads) == 2
 
 
@@ -164,5 +179,10 @@ def test_without_torch_there_are_as_many_threads_as_it_would_have() -> None:
     )
     for given, expected in (("1", 1), ("999", cpu_count()), ("", cpu_count())):
         changed = {**os.environ, "OMP_NUM_THREADS": given}
-        done = subprocess.run([sys.executable, "-c", program], env=changed, text=True, capture_output=True)
-        assert done.stdout.split("\n")[:2] == [f"{expected} [{expected}, {expected}]", "1"], done.stderr
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=changed, text=True, capture_output=True
+        )
+        assert done.stdout.split("\n")[:2] == [
+            f"{expected} [{expected}, {expected}]",
+            "1",
+        ], done.stderr

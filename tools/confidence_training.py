@@ -1,20 +1,23 @@
 """Training of a model's confidence network on recordings and texts that disagree.
 
-    python tools/confidence_training.py --model english --speech TRAIN --dev DEV --foreign OTHERS --out DIR
+    python tools/confidence_training.py --model english --speech TRAIN --dev DEV --foreign OTHERS
+    --out DIR
 
-TRAIN and DEV are manifests of transcribed speech in the model's languages, OTHERS one of other languages (of a model
+TRAIN and DEV are manifests of transcribed speech in the model's languages, OTHERS one of other
+languages (of a model
 of many languages it may be TRAIN again: a clip is never foreign to its own language). DIR gets
-`clips.json` (the words of the clips with their times), `examples/SEED-KIND.npz` (a run that was stopped makes those
-that are lacking; runs with other `--seeds` add theirs), and at the end `confidence.safetensors`, for the model's
-folder. The limits of `fit` come from DEV.
+`clips.json` (the words of the clips with their times), `examples/SEED-KIND.npz` (a run that was
+stopped makes those that are lacking; runs with other `--seeds` add theirs), and at the end
+`confidence.safetensors`, for the model's folder. The limits of `fit` come from DEV.
 
-With `--any-model`, MODEL may be several models, separated by commas, and the network is that of every other model: it
-sees the log-probs alone, which are varied, and the words that are found in them. The times of the clips are those of
-the first of the models.
+With `--any-model`, MODEL may be several models, separated by commas, and the network is that of
+every other model: it sees the log-probs alone, which are varied, and the words that are found in
+them. The times of the clips are those of the first of the models.
 
-An example is a mismatch: the features of its words, and how far off each word is. The words of a clip have the times
-of the clip's alignment with its own text, which are some hundredths of a second from a person's labels; confidence has
-to tell errors of a fifth of a second and more.
+An example is a mismatch: the features of its words, and how far off each word is. The words of a
+clip have the times
+of the clip's alignment with its own text, which are some hundredths of a second from a person's
+labels; confidence has to tell errors of a fifth of a second and more.
 """
 
 from __future__ import annotations
@@ -61,7 +64,17 @@ from ctc_align.models.confidence_network import (
 )
 from ctc_align.text.characters import printable
 from ctc_align.types import AlignedWord, Emissions
-from mismatches import KINDS, RATE, Clip, Mismatch, MismatchMaterial, TimedWord, degraded, make, shortened
+from mismatches import (
+    KINDS,
+    RATE,
+    Clip,
+    Mismatch,
+    MismatchMaterial,
+    TimedWord,
+    degraded,
+    make,
+    shortened,
+)
 
 MOST_CLIPS = 18
 """Most clips of a recording."""
@@ -75,7 +88,8 @@ SHORTEST_SAMPLES = RATE // 4
 
 @dataclass(frozen=True)
 class ClipFile:
-    """A clip on disk; `words` with their times in it; `language`, a code, "" where the corpus names none."""
+    """A clip on disk; `words` with their times in it; `language`, a code, "" where the corpus names
+    none."""
 
     path: str
     words: tuple[TimedWord, ...]
@@ -103,7 +117,8 @@ class Speech:
     music: Sequence[np.ndarray] = ()
 
     def material(self, rng: np.random.Generator) -> MismatchMaterial:
-        """Return some clips of one speaker in a row, from one to `MOST_CLIPS`, and others to go with them."""
+        """Return some clips of one speaker in a row, from one to `MOST_CLIPS`, and others to go
+        with them."""
         speakers = [speaker for speaker, clips in self.clips.items() if len(clips) >= FEWEST_CLIPS]
         speaker = speakers[int(rng.integers(len(speakers)))]
         own = self.clips[speaker]
@@ -126,8 +141,8 @@ class Example:
     Attributes:
         case: its kind, severity, speaker; without its samples.
         features: (W, F) of the words that have tokens.
-        off_s: (W,) how far the farther edge of each is from where it is spoken; infinite where that is nowhere.
-        loss_per_token: of the alignment.
+        off_s: (W,) how far the farther edge of each is from where it is spoken; infinite where that
+        is nowhere. loss_per_token: of the alignment.
     """
 
     case: Mismatch
@@ -155,13 +170,20 @@ def _any(clips: Sequence[ClipFile], rng: np.random.Generator) -> ClipFile:
 
 def in_language(aligner: Aligner, language: str) -> Aligner:
     """Return the aligner for transcripts in a language, "": as it is."""
-    return aligner.with_settings(replace(aligner.settings, language=language)) if language else aligner
+    return (
+        aligner.with_settings(replace(aligner.settings, language=language)) if language else aligner
+    )
 
 
 def timed_clips(
-    aligner: Aligner, rows: Iterable[Utterance], most: int, seed: int, worst_loss: float = WORST_LOSS
+    aligner: Aligner,
+    rows: Iterable[Utterance],
+    most: int,
+    seed: int,
+    worst_loss: float = WORST_LOSS,
 ) -> dict[tuple[str, str], list[ClipFile]]:
-    """Return clips by language and speaker, at most `most` of each in a row, timed by their own alignment.
+    """Return clips by language and speaker, at most `most` of each in a row, timed by their own
+    alignment.
 
     Args:
         aligner: with the model.
@@ -185,7 +207,9 @@ def timed_clips(
             part = clips[first : first + AT_ONCE]
             pairs = [(row.audio, row.text) for row in part]
             for row, aligned in zip(part, own_aligner.align_batch(pairs, "return")):
-                words = None if isinstance(aligned, CtcAlignError) else _trusted(aligned, worst_loss)
+                words = (
+                    None if isinstance(aligned, CtcAlignError) else _trusted(aligned, worst_loss)
+                )
                 if words:
                     clip = ClipFile(row.audio, words, row.speaker or "", language)
                     found.setdefault((language, clip.speaker), []).append(clip)
@@ -193,12 +217,15 @@ def timed_clips(
 
 
 def _trusted(aligned: Alignment, worst_loss: float) -> tuple[TimedWord, ...] | None:
-    """Return the words of a clip with their times; None where its own text may be wrong, or is not all aligned."""
+    """Return the words of a clip with their times; None where its own text may be wrong, or is not
+    all aligned."""
     if aligned.unexplained or (aligned.loss_per_token or 0.0) > worst_loss:
         return None
     if any(word.start_s is None for word in aligned.words):
         return None
-    return tuple(TimedWord(word.text, ((word.start_s or 0.0, word.end_s or 0.0),)) for word in aligned.words)
+    return tuple(
+        TimedWord(word.text, ((word.start_s or 0.0, word.end_s or 0.0),)) for word in aligned.words
+    )
 
 
 def made_case(kind: str, speech: Speech, rng: np.random.Generator, shares: Shares) -> Mismatch:
@@ -210,8 +237,11 @@ def made_case(kind: str, speech: Speech, rng: np.random.Generator, shares: Share
     return degraded(case, material, rng) if rng.random() < shares.degraded else case
 
 
-def off_by(words: Sequence[TimedWord], start_s: Sequence[float], end_s: Sequence[float]) -> np.ndarray:
-    """Return (W,) seconds from each word's farther edge to where it is spoken, infinite where that is nowhere."""
+def off_by(
+    words: Sequence[TimedWord], start_s: Sequence[float], end_s: Sequence[float]
+) -> np.ndarray:
+    """Return (W,) seconds from each word's farther edge to where it is spoken, infinite where that
+    is nowhere."""
     return np.array(
         [
             min((max(abs(start - a), abs(end - b)) for a, b in word.places), default=np.inf)
@@ -248,12 +278,13 @@ def example(aligner: Aligner, case: Mismatch) -> Example:
     return Example(known, features, off_s, chosen.loss / len(chosen.tokens.ids))
 
 
-# The network of any model: what it sees are log-probs, changed as those of other models may be, and the words that the
-# search has found in them
+# The network of any model: what it sees are log-probs, changed as those of other models may be, and
+# the words that the search has found in them
 
 
 class _Recorder:
-    """In the place of a confidence network: keeps the features, and gives each word a confidence of its own."""
+    """In the place of a confidence network: keeps the features, and gives each word a confidence of
+    its own."""
 
     limits = FitLimits(None, None, 0.0, 0.0, 0.0)
 
@@ -271,14 +302,18 @@ class _Recorder:
 
 
 def varied(emissions: Emissions, rng: np.random.Generator) -> Emissions:
-    """Return log-probs as another model's may be: flatter, sharper, noisy, with confusable classes, longer frames."""
+    """Return log-probs as another model's may be: flatter, sharper, noisy, with confusable classes,
+    longer frames."""
     x, blank = emissions.log_probs.float().log_softmax(1), emissions.blank
     way, shift_s = int(rng.integers(7)), emissions.frame_shift_s
     if way == 1:
         x = x / float(rng.uniform(0.5, 2.5))
     elif way == 2:
         x = x.clamp(min=float(rng.uniform(-14, -6)))
-        x = x + float(rng.uniform(0.5, 3)) * torch.from_numpy(rng.normal(size=tuple(x.shape))).float()
+        x = (
+            x
+            + float(rng.uniform(0.5, 3)) * torch.from_numpy(rng.normal(size=tuple(x.shape))).float()
+        )
     elif way == 3:
         share = float(rng.uniform(0.05, 0.5))
         x = torch.log(x.exp() * (1 - share) + share / x.shape[1])
@@ -289,7 +324,9 @@ def varied(emissions: Emissions, rng: np.random.Generator) -> Emissions:
             x[:, [one, other]] = torch.logaddexp(x[:, one], x[:, other])[:, None]
     elif way == 5:
         width = 2 * int(rng.integers(1, 4)) + 1
-        smeared = torch.nn.functional.avg_pool1d(x.exp().T, width, 1, width // 2, count_include_pad=False).T
+        smeared = torch.nn.functional.avg_pool1d(
+            x.exp().T, width, 1, width // 2, count_include_pad=False
+        ).T
         x = torch.log(smeared.clamp(min=1e-12)) * float(rng.uniform(1, 2))
     if way != 5 and rng.random() < 0.3:
         even, odd = x[: len(x) // 2 * 2 : 2], x[1::2]
@@ -298,7 +335,9 @@ def varied(emissions: Emissions, rng: np.random.Generator) -> Emissions:
     return Emissions(x.log_softmax(1), emissions.vocab, shift_s, blank=blank)
 
 
-def examples_of_log_probs(aligner: Aligner, case: Mismatch, rng: np.random.Generator) -> list[Example]:
+def examples_of_log_probs(
+    aligner: Aligner, case: Mismatch, rng: np.random.Generator
+) -> list[Example]:
     """Return an example of each island of a case; a word that was not placed is `nan` off.
 
     Raises:
@@ -308,7 +347,9 @@ def examples_of_log_probs(aligner: Aligner, case: Mismatch, rng: np.random.Gener
     match = "auto" if rng.random() < 0.6 else "exact"
     recorder = _Recorder()
     with patch.object(confidence, "network_of_any_model", lambda: recorder):
-        found = aligner.with_settings(replace(aligner.settings, match=match)).align(emissions, case.text)
+        found = aligner.with_settings(replace(aligner.settings, match=match)).align(
+            emissions, case.text
+        )
     assert len(found.words) == len(case.words), "a word of a clip was parted or joined"
     off_s = np.full(sum(map(len, recorder.features)), np.nan)
     for word, aligned in zip(case.words, found.words):
@@ -344,7 +385,11 @@ def examples(
         if len(case.samples) < SHORTEST_SAMPLES or not case.words:
             continue
         with suppress(CtcAlignError):
-            found += examples_of_log_probs(aligner, case, rng) if of_any_model else [example(aligner, case)]
+            found += (
+                examples_of_log_probs(aligner, case, rng)
+                if of_any_model
+                else [example(aligner, case)]
+            )
     return found
 
 
@@ -369,7 +414,10 @@ def read_examples(path: Path) -> list[Example]:
         ends = np.cumsum(data["words"])
         features, off_s = np.split(data["features"], ends[:-1]), np.split(data["off_s"], ends[:-1])
         kind, losses = str(data["kind"]), data["loss_per_token"].tolist()
-        cases = [Mismatch(kind, severity, np.empty(0, np.float32), (), "") for severity in data["severity"].tolist()]
+        cases = [
+            Mismatch(kind, severity, np.empty(0, np.float32), (), "")
+            for severity in data["severity"].tolist()
+        ]
     return [Example(*each) for each in zip(cases, features, off_s, losses)]
 
 
@@ -410,14 +458,20 @@ class TrainableConfidenceNetwork(nn.Module):
 
     def __init__(self, features: int, width: int) -> None:
         super().__init__()
-        self.mean, self.deviation = nn.Buffer(torch.zeros(features)), nn.Buffer(torch.ones(features))
+        self.mean, self.deviation = (
+            nn.Buffer(torch.zeros(features)),
+            nn.Buffer(torch.ones(features)),
+        )
         self.input = nn.Conv1d(2 * features, width, 1)
-        self.around = nn.ModuleList(nn.Conv1d(width, width, 3, padding=step, dilation=step) for step in DILATIONS)
+        self.around = nn.ModuleList(
+            nn.Conv1d(width, width, 3, padding=step, dilation=step) for step in DILATIONS
+        )
         self.hidden = nn.Conv1d(width, width, 1)
         self.output = nn.Conv1d(width, 1, 1)
 
     def forward(self, inputs: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
-        """Return logits (B, W) of inputs (B, 2 F, W); `inside` (B, 1, W) is 1 for words and 0 for padding."""
+        """Return logits (B, W) of inputs (B, 2 F, W); `inside` (B, 1, W) is 1 for words and 0 for
+        padding."""
         hidden = self.input(inputs) * inside
         for convolution in self.around:
             hidden = hidden + torch.relu(convolution(torch.relu(hidden))) * inside
@@ -429,11 +483,16 @@ class TrainableConfidenceNetwork(nn.Module):
         return ConfidenceNetwork(names, self.input.out_channels, limits, weights)
 
 
-def train_network(given: Sequence[Example], settings: ConfidenceTraining, seed: int = 1) -> ConfidenceNetwork:
-    """Return a network that has learnt from examples; the same for the same seed, machine and number of threads."""
+def train_network(
+    given: Sequence[Example], settings: ConfidenceTraining, seed: int = 1
+) -> ConfidenceNetwork:
+    """Return a network that has learnt from examples; the same for the same seed, machine and
+    number of threads."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    names = next(names for names in (NAMES, EMISSION_NAMES) if len(names) == given[0].features.shape[1])
+    names = next(
+        names for names in (NAMES, EMISSION_NAMES) if len(names) == given[0].features.shape[1]
+    )
     network = TrainableConfidenceNetwork(len(names), settings.width)
     every = torch.from_numpy(np.concatenate([each.features for each in given]))
     network.mean.copy_(every.mean(0).half())
@@ -442,11 +501,15 @@ def train_network(given: Sequence[Example], settings: ConfidenceTraining, seed: 
     inputs = [torch.from_numpy(inputs_of(each.features, *normal)).T for each in given]
     steps = settings.epochs * -(-len(given) // settings.batch)
     optimizer = torch.optim.AdamW(network.parameters(), settings.learning_rate, weight_decay=1e-3)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.learning_rate, total_steps=steps)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, settings.learning_rate, total_steps=steps
+    )
     for epoch in range(settings.epochs):
         losses = []
         for batch in _batches(given, settings.batch, rng):
-            loss = _loss(network, [inputs[i] for i in batch], [given[i].off_s for i in batch], settings)
+            loss = _loss(
+                network, [inputs[i] for i in batch], [given[i].off_s for i in batch], settings
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -459,7 +522,9 @@ def train_network(given: Sequence[Example], settings: ConfidenceTraining, seed: 
     return network.trained(names)
 
 
-def _batches(given: Sequence[Example], size: int, rng: np.random.Generator) -> Iterator[Sequence[int]]:
+def _batches(
+    given: Sequence[Example], size: int, rng: np.random.Generator
+) -> Iterator[Sequence[int]]:
     by_length = sorted(range(len(given)), key=lambda i: len(given[i].off_s))
     batches = [by_length[first : first + size] for first in range(0, len(by_length), size)]
     yield from (batches[i] for i in rng.permutation(len(batches)))
@@ -479,19 +544,23 @@ def _loss(
         count = one.shape[1]
         batch[row, :, :count], inside[row, :, :count] = one, 1.0
         right[row, :count] = (off <= settings.right_s).float()
-        weight[row, :count] = torch.where(off > settings.wrong_s, settings.wrong_weight, 1.0) * ~off.isnan()
+        weight[row, :count] = (
+            torch.where(off > settings.wrong_s, settings.wrong_weight, 1.0) * ~off.isnan()
+        )
     shown = (torch.rand(len(inputs), batch.shape[1], 1) >= settings.dropout).float()
     logits = network((batch + settings.jitter * torch.randn_like(batch)) * shown, inside)
     losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, right, reduction="none")
     return (losses * weight).sum() / weight.sum()
 
 
-def fit_limits(network: ConfidenceNetwork, clean: Sequence[Example], noisy: Sequence[Example]) -> FitLimits:
+def fit_limits(
+    network: ConfidenceNetwork, clean: Sequence[Example], noisy: Sequence[Example]
+) -> FitLimits:
     """Return the limits of `fit` from held-out recordings with their own texts.
 
-    A fit is good up to the 99th percentile of the loss of clean speech, and where at least as many words are likely as
-    in all but a hundredth of its recordings; it is no more than doubtful up to the 99th percentile in noise and other
-    hard sound.
+    A fit is good up to the 99th percentile of the loss of clean speech, and where at least as many
+    words are likely as in all but a hundredth of its recordings; it is no more than doubtful up to
+    the 99th percentile in noise and other hard sound.
     """
     losses, in_noise = ([each.loss_per_token for each in some] for some in (clean, noisy))
     shares = [(network.chances(each.features) > UNLIKELY).mean() for each in clean]
@@ -504,19 +573,31 @@ def fit_limits(network: ConfidenceNetwork, clean: Sequence[Example], noisy: Sequ
     )
 
 
-def clips_of(aligner: Aligner, manifest: str, most: int, path: Path, worst_loss: float = WORST_LOSS) -> list[ClipFile]:
+def clips_of(
+    aligner: Aligner, manifest: str, most: int, path: Path, worst_loss: float = WORST_LOSS
+) -> list[ClipFile]:
     """Return the clips of a manifest with the times of their words, kept in a JSON file."""
     if not path.is_file():
         utterances = [row for row in open_source(manifest) if isinstance(row, Utterance)]
         found = timed_clips(aligner, utterances, most, 1, worst_loss)
         rows = [
-            (clip.language, clip.speaker, clip.path, [[word.text, *word.places[0]] for word in clip.words])
+            (
+                clip.language,
+                clip.speaker,
+                clip.path,
+                [[word.text, *word.places[0]] for word in clip.words],
+            )
             for clips in found.values()
             for clip in clips
         ]
         path.write_text(json.dumps(rows), encoding="utf-8", newline="\n")
     return [
-        ClipFile(name, tuple(TimedWord(text, ((start, end),)) for text, start, end in words), speaker, language)
+        ClipFile(
+            name,
+            tuple(TimedWord(text, ((start, end),)) for text, start, end in words),
+            speaker,
+            language,
+        )
         for language, speaker, name, words in json.loads(path.read_text(encoding="utf-8"))
     ]
 
@@ -524,7 +605,8 @@ def clips_of(aligner: Aligner, manifest: str, most: int, path: Path, worst_loss:
 def speech_by_language(clips: Sequence[ClipFile], foreign: str, part: int) -> dict[str, Speech]:
     """Return what mismatches are made of in each language that has speakers enough.
 
-    Of the recordings and texts in other languages one half is taken, so that parts 0 and 1 share none.
+    Of the recordings and texts in other languages one half is taken, so that parts 0 and 1 share
+    none.
     """
     others = [row for row in open_source(foreign) if isinstance(row, Utterance)][part::2]
     found = {}
@@ -536,7 +618,11 @@ def speech_by_language(clips: Sequence[ClipFile], foreign: str, part: int) -> di
         if len(by_speaker) < 2 or all(len(own) < FEWEST_CLIPS for own in by_speaker.values()):
             continue
         rows = [row for row in others if row.language != language or not language]
-        latin = [row.text for row in rows if sum(letter in LATIN for letter in row.text) > len(row.text) / 4]
+        latin = [
+            row.text
+            for row in rows
+            if sum(letter in LATIN for letter in row.text) > len(row.text) / 4
+        ]
         found[language] = Speech(by_speaker, [row.audio for row in rows], latin)
     return found
 
@@ -555,7 +641,9 @@ def examples_of(
     for index, (language, own) in enumerate(speech.items()):
         count = cases * (index + 1) // len(speech) - cases * index // len(speech)
         seeds = seed if len(speech) == 1 else 1000 * seed + index
-        found += examples(in_language(aligner, language), own, kind, count, seeds, shares, of_any_model)
+        found += examples(
+            in_language(aligner, language), own, kind, count, seeds, shares, of_any_model
+        )
     return found
 
 
@@ -568,11 +656,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", required=True, type=Path, metavar="DIR")
     parser.add_argument("--cases", type=int, default=60, help="cases of each kind and seed")
     parser.add_argument("--clips", type=int, default=28, help="clips of each speaker, at most")
-    parser.add_argument("--worst-loss", type=float, default=WORST_LOSS, help="of a clip, in nats per token")
+    parser.add_argument(
+        "--worst-loss", type=float, default=WORST_LOSS, help="of a clip, in nats per token"
+    )
     parser.add_argument("--seeds", default="1,2", metavar="LIST")
     parser.add_argument("--kinds", default=",".join(KINDS), metavar="LIST")
-    parser.add_argument("--any-model", action="store_true", help="train the network of models without one")
-    parser.add_argument("--examples-only", action="store_true", help="end when the examples of these seeds are made")
+    parser.add_argument(
+        "--any-model", action="store_true", help="train the network of models without one"
+    )
+    parser.add_argument(
+        "--examples-only", action="store_true", help="end when the examples of these seeds are made"
+    )
     given = parser.parse_args(arguments)
     (given.out / "examples").mkdir(parents=True, exist_ok=True)
     aligners = {name: Aligner(name, device="cpu") for name in given.model.split(",")}
@@ -582,13 +676,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in given.seeds.split(","):
         for kind in given.kinds.split(","):
             for name, own in aligners.items():
-                path = given.out / "examples" / f"{seed}-{kind}{f'-{name}' if given.any_model else ''}.npz"
+                path = (
+                    given.out
+                    / "examples"
+                    / f"{seed}-{kind}{f'-{name}' if given.any_model else ''}.npz"
+                )
                 if not path.is_file():
-                    write_examples(path, examples_of(own, speech, kind, given.cases, int(seed), None, given.any_model))
+                    write_examples(
+                        path,
+                        examples_of(
+                            own, speech, kind, given.cases, int(seed), None, given.any_model
+                        ),
+                    )
                     print(printable(f"made {path}"), flush=True)
     if given.examples_only:
         return 0
-    learnt = [each for path in sorted((given.out / "examples").glob("*-*.npz")) for each in read_examples(path)]
+    learnt = [
+        each
+        for path in sorted((given.out / "examples").glob("*-*.npz"))
+        for each in read_examples(path)
+    ]
     # A model that was never seen gets less credit.
     settings = ConfidenceTraining(epochs=18, bias=-0.6) if given.any_model else ConfidenceTraining()
     network = train_network(learnt, settings)
@@ -596,13 +703,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     held_out = speech_by_language(held_out_clips, given.foreign, 1)
     plain = Shares(shortened=0.0, degraded=0.0)
     clean, noisy = (
-        examples_of(aligner, held_out, kind, 200, 1, plain, given.any_model) for kind in ("clean", "speech_in_noise")
+        examples_of(aligner, held_out, kind, 200, 1, plain, given.any_model)
+        for kind in ("clean", "speech_in_noise")
     )
     if not given.any_model:
         hard = Shares(shortened=0.0, degraded=1.0)
         noisy += examples_of(aligner, held_out, "clean", 200, 2, hard)
     limits = fit_limits(network, clean, noisy)
-    network.limits = replace(limits, good_loss=None, doubtful_loss=None) if given.any_model else limits
+    network.limits = (
+        replace(limits, good_loss=None, doubtful_loss=None) if given.any_model else limits
+    )
     save_confidence_network(network, given.out)
     print(printable(f"wrote {given.out}; limits of fit: {network.limits}"))
     return 0

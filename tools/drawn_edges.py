@@ -2,9 +2,10 @@
 
     python tools/drawn_edges.py --speech MANIFEST --out DIR
 
-`drawn-edges.tsv` beside this file has the edges of words and how sure they are; `docs/labelling.md` says how they were
-drawn. MANIFEST is a corpus with the recordings. DIR gets `edges.safetensors`, for the model's folder. Recordings are
-used as they are and made worse; edges inside words, which nobody drew, are to stay where the model has them.
+`drawn-edges.tsv` beside this file has the edges of words and how sure they are; `docs/labelling.md`
+says how they were drawn. MANIFEST is a corpus with the recordings. DIR gets `edges.safetensors`,
+for the model's folder. Recordings are used as they are and made worse; edges inside words, which
+nobody drew, are to stay where the model has them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,12 @@ from ctc_align.kernels import batching
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
 from ctc_align.text.characters import printable
 from ctc_align.training.calibration_fitting import spoken_utterance
-from ctc_align.training.edge_learning import EdgeExamples, EdgeTraining, train_edge_network, utterance_examples
+from ctc_align.training.edge_learning import (
+    EdgeExamples,
+    EdgeTraining,
+    train_edge_network,
+    utterance_examples,
+)
 from ctc_align.training.labelled_speech import LabelledUtterance, SpokenUtterance
 from ctc_align.types import Interval
 from spoiled_sound import RATE, spoil
@@ -63,7 +69,11 @@ def read_drawn(path: Path = TABLE) -> list[DrawnUtterance]:
         InputError: a line that is not as `COLUMNS` say, with its number.
     """
     found: dict[str, tuple[str, list[Interval], list[tuple[float, float]]]] = {}
-    lines = [(n, line) for n, line in enumerate(path.read_text("utf-8").splitlines(), 1) if not line.startswith("#")]
+    lines = [
+        (n, line)
+        for n, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if not line.startswith("#")
+    ]
     if not lines or tuple(lines[0][1].split("\t")[: len(COLUMNS)]) != COLUMNS:
         raise InputError(f"{path}: expected a table with the columns {', '.join(COLUMNS)}")
     rows = csv.reader((line for _, line in lines[1:]), delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -73,7 +83,9 @@ def read_drawn(path: Path = TABLE) -> list[DrawnUtterance]:
             start_s, end_s = (float(cell) / 1000.0 for cell in row[3:5])
             doubts_ms = float(row[5]), float(row[6])
         except (ValueError, IndexError) as error:
-            raise InputError(f"{path}:{number}: expected the columns {', '.join(COLUMNS)}, got {row}") from error
+            raise InputError(
+                f"{path}:{number}: expected the columns {', '.join(COLUMNS)}, got {row}"
+            ) from error
         _, words, doubts = found.setdefault(recording, (speaker, [], []))
         words.append(Interval(start_s, end_s, word))
         doubts.append(doubts_ms)
@@ -101,9 +113,14 @@ def examples(
 
 
 def _aligned(
-    aligner: Aligner, drawn: DrawnUtterance, recording: Utterance, kind: str, rng: np.random.Generator
+    aligner: Aligner,
+    drawn: DrawnUtterance,
+    recording: Utterance,
+    kind: str,
+    rng: np.random.Generator,
 ) -> tuple[SpokenUtterance, Spans]:
-    """Return an utterance with its edges as the model draws them, before a network looks at them."""
+    """Return an utterance with its edges as the model draws them, before a network looks at
+    them."""
     samples = np.asarray(load_audio(recording.audio, RATE).samples)
     if kind == "spoiled":
         samples = spoil(samples, rng)
@@ -112,12 +129,15 @@ def _aligned(
     utterance = spoken_utterance(aligner, labelled, keep_sound=True)
     inputs = aligner.inputs(utterance.emissions, recording.text)
     drawn_by = inputs.calibration, inputs.settings, inputs.backend
-    [edges] = batching.run([place_edges(utterance.emissions, utterance.tokens, utterance.spikes, *drawn_by)])
+    [edges] = batching.run(
+        [place_edges(utterance.emissions, utterance.tokens, utterance.spikes, *drawn_by)]
+    )
     return utterance, edges
 
 
 def recordings_of(manifest: str, drawn: Sequence[DrawnUtterance]) -> dict[str, Utterance]:
-    """Return the utterances of a corpus whose recordings have drawn edges, by the last two parts of their paths.
+    """Return the utterances of a corpus whose recordings have drawn edges, by the last two parts of
+    their paths.
 
     Raises:
         UsageError: one of them is not in the corpus.
@@ -132,7 +152,9 @@ def recordings_of(manifest: str, drawn: Sequence[DrawnUtterance]) -> dict[str, U
                 found[name] = each
     lacking = sorted(wanted - found.keys())
     if lacking:
-        raise UsageError(f"{manifest}: {len(lacking)} recordings with drawn edges are not in it: {lacking[0]} …")
+        raise UsageError(
+            f"{manifest}: {len(lacking)} recordings with drawn edges are not in it: {lacking[0]} …"
+        )
     return found
 
 
@@ -145,11 +167,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Train the network of edges of the model english.")
     parser.add_argument("--speech", required=True, metavar="MANIFEST")
     parser.add_argument("--out", required=True, type=Path, metavar="DIR")
-    parser.add_argument("--table", type=Path, default=TABLE, help="of drawn edges; default: drawn-edges.tsv here")
+    parser.add_argument(
+        "--table", type=Path, default=TABLE, help="of drawn edges; default: drawn-edges.tsv here"
+    )
     parser.add_argument("--model", default="english")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--members", type=int, default=2, help="networks that are averaged")
-    parser.add_argument("--spread", type=float, default=SPREAD, help="factor of standard deviations, from hand labels")
+    parser.add_argument(
+        "--spread",
+        type=float,
+        default=SPREAD,
+        help="factor of standard deviations, from hand labels",
+    )
     given = parser.parse_args(arguments)
     drawn = read_drawn(given.table)
     recordings = recordings_of(given.speech, drawn)
@@ -166,7 +195,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     learnt = EdgeExamples.joined(parts)
     print(printable(f"{len(drawn)} utterances, {len(learnt)} edges with copies"), flush=True)
     seeds = range(given.seed, given.seed + given.members)
-    network = EdgeNetwork.together([train_edge_network(learnt, labels, TRAINING, seed, say=_say) for seed in seeds])
+    network = EdgeNetwork.together(
+        [train_edge_network(learnt, labels, TRAINING, seed, say=_say) for seed in seeds]
+    )
     network.spread = given.spread
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / FILE).write_bytes(edge_network_bytes(network))

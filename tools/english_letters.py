@@ -1,10 +1,11 @@
-"""Learns the letter n-grams of English words and of other languages' words, for `ctc_align.text.languages`.
+"""Learns the letter n-grams of English words and of other languages' words, for
+`ctc_align.text.languages`.
 
     python tools/english_letters.py --english MANIFEST.jsonl --others MANIFEST.jsonl
 
-Manifests have a `text` a line, and perhaps `language` and `split`; of the latter only "train" is read. English is the
-text of the one, what is "en" in the other, and the words of CMUdict that come with the English model; each other
-language counts the same, however much there is of it.
+Manifests have a `text` a line, and perhaps `language` and `split`; of the latter only "train" is
+read. English is the text of the one, what is "en" in the other, and the words of CMUdict that come
+with the English model; each other language counts the same, however much there is of it.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from ctc_align.text.letter_to_phone import DICTIONARY, FOLDER
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _DICTIONARY = 0.35
-"""Weight of the dictionary's words, all of them together; that of English texts is 1, and that of all others 1.35."""
+"""Weight of the dictionary's words, all of them together; that of English texts is 1, and that of
+all others 1.35."""
 _FEWEST, _MOST, _HEAVIEST = 50, 2000, 50.0
 _EPOCHS, _BATCH, _RATE, _DECAY = 6, 4096, 0.03, 1e-6
 
@@ -48,7 +50,8 @@ def main() -> None:
 
 
 def texts_of(path: str, language: str = "") -> dict[str, list[str]]:
-    """Return the texts of a manifest by their language (that which is named there, else `language`), each once."""
+    """Return the texts of a manifest by their language (that which is named there, else
+    `language`), each once."""
     texts: dict[str, dict[str, None]] = {}
     for line in Path(path).read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
@@ -60,16 +63,28 @@ def texts_of(path: str, language: str = "") -> dict[str, list[str]]:
 def learnt(english: Iterable[str], others: dict[str, list[str]]) -> np.ndarray:
     """Return the weights (BUCKETS + 1), int8: of each n-gram's bucket, and the constant."""
     known = _dictionary()
-    examples = [*_examples(english, 1.0, 1.0), *((word, 1.0, _DICTIONARY / len(known)) for word in known)]
-    latin = [each for texts in others.values() if len(each := list(_examples(texts, 0.0, 1.0 + _DICTIONARY))) > _FEWEST]
-    examples += [(word, is_english, weight / len(latin)) for word, is_english, weight in chain.from_iterable(latin)]
+    examples = [
+        *_examples(english, 1.0, 1.0),
+        *((word, 1.0, _DICTIONARY / len(known)) for word in known),
+    ]
+    latin = [
+        each
+        for texts in others.values()
+        if len(each := list(_examples(texts, 0.0, 1.0 + _DICTIONARY))) > _FEWEST
+    ]
+    examples += [
+        (word, is_english, weight / len(latin))
+        for word, is_english, weight in chain.from_iterable(latin)
+    ]
     return _fitted(examples)
 
 
 def _examples(texts: Iterable[str], is_english: float, total: float) -> list[Example]:
     """Return the words in Latin letters, weighted by how often they are said, `total` in all."""
     words = [
-        word.lower().replace("’", "'") for text in texts for word in _WORD.findall(unicodedata.normalize("NFC", text))
+        word.lower().replace("’", "'")
+        for text in texts
+        for word in _WORD.findall(unicodedata.normalize("NFC", text))
     ]
     counts = Counter(word for word in words if script_of(word) == "Latin")
     in_all = sum(min(count, _MOST) for count in counts.values())

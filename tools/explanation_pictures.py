@@ -1,4 +1,5 @@
-"""The pictures of the explanations, of the demo's first words: occupancy.png, spikes.png and topologies.svg.
+"""The pictures of the explanations, of the demo's first words: occupancy.png, spikes.png and
+topologies.svg.
 
 python tools/explanation_pictures.py
 """
@@ -28,16 +29,22 @@ WORDS = 2
 
 def main() -> None:
     aligner = ctc_align.Aligner(model="english", device="cpu")
-    alignment = aligner.align(str(DEMO / "demo.flac"), (DEMO / "demo.txt").read_text(encoding="utf-8"))
+    alignment = aligner.align(
+        str(DEMO / "demo.flac"), (DEMO / "demo.txt").read_text(encoding="utf-8")
+    )
     emissions = aligner.emissions(str(DEMO / "demo.flac"))
     words = alignment.words[:WORDS]
     ids = [emissions.vocab.index(token.token) for word in words for token in word.tokens]
     frames = round((words[-1].end_s or 0.0) / emissions.frame_shift_s)
     log_probs = emissions.log_probs[:frames]
-    figure = occupancy_figure(log_probs, ids, emissions.blank, labels=labels(emissions), frame_shift_s=0.01)
+    figure = occupancy_figure(
+        log_probs, ids, emissions.blank, labels=labels(emissions), frame_shift_s=0.01
+    )
     figure.set_size_inches(9, 5.5)
     figure.savefig(PICTURES / "occupancy.png", dpi=110)
-    spikes_figure(log_probs, ids, emissions.blank, words, labels(emissions)).savefig(PICTURES / "spikes.png", dpi=110)
+    spikes_figure(log_probs, ids, emissions.blank, words, labels(emissions)).savefig(
+        PICTURES / "spikes.png", dpi=110
+    )
     (PICTURES / "topologies.svg").write_text(topologies(), encoding="utf-8")
 
 
@@ -46,8 +53,11 @@ def labels(emissions: ctc_align.Emissions) -> list[str]:
     return ["–" if i == emissions.blank else token for i, token in enumerate(emissions.vocab)]
 
 
-def spikes_figure(log_probs: Any, ids: list[int], blank: int, words: Any, names: list[str]) -> Figure:
-    """Return the sound, the posteriors of the tokens where CTC finds them, and the edges of the alignment."""
+def spikes_figure(
+    log_probs: Any, ids: list[int], blank: int, words: Any, names: list[str]
+) -> Figure:
+    """Return the sound, the posteriors of the tokens where CTC finds them, and the edges of the
+    alignment."""
     from matplotlib.figure import Figure
 
     samples, rate = soundfile.read(DEMO / "demo.flac", frames=round(words[-1].end_s * 16000))
@@ -68,7 +78,9 @@ def spikes_figure(log_probs: Any, ids: list[int], blank: int, words: Any, names:
         for token in word.tokens:
             draw_edges(sound, spikes, token)
     sound.set_title("sound, and the edges of phones", loc="left", fontsize=10)
-    spikes.set_title("CTC's occupancy: each phone is a spike somewhere in its time", loc="left", fontsize=10)
+    spikes.set_title(
+        "CTC's occupancy: each phone is a spike somewhere in its time", loc="left", fontsize=10
+    )
     return figure
 
 
@@ -85,11 +97,26 @@ def topologies() -> str:
     rows = (
         ("CTC", ["–", "a", "–", "b", "–"], [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)], [(1, 3)]),
         ("simple CTC", ["–", "a", "–", "b", "–"], [(0, 0), (2, 2), (4, 4)], [(1, 3)]),
-        ("segmentation", ["a₁", "a₂", "a₃", "sil", "b₁", "b₂", "b₃"], [(i, i) for i in range(7)], [(2, 4)]),
-        ("a wildcard between", ["–", "a", "–", "✱", "–", "b", "–"], [(i, i) for i in range(7)], [(1, 3), (3, 5)]),
+        (
+            "segmentation",
+            ["a₁", "a₂", "a₃", "sil", "b₁", "b₂", "b₃"],
+            [(i, i) for i in range(7)],
+            [(2, 4)],
+        ),
+        (
+            "a wildcard between",
+            ["–", "a", "–", "✱", "–", "b", "–"],
+            [(i, i) for i in range(7)],
+            [(1, 3), (3, 5)],
+        ),
     )
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 480" font-family="sans-serif" font-size="17">']
-    parts.append('<defs><marker id="m" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" ')
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 480" font-family="sans-serif"'
+        ' font-size="17">'
+    ]
+    parts.append(
+        '<defs><marker id="m" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" '
+    )
     parts.append('orient="auto"><path d="M0 0 8 4 0 8z" fill="#555"/></marker></defs>')
     line = 'fill="none" stroke="#555" stroke-width="1.5" marker-end="url(#m)"'
     for row, (name, states, loops, skips) in enumerate(rows):
@@ -101,7 +128,9 @@ def topologies() -> str:
             parts.append(f'<circle cx="{x}" cy="{y}" r="20" fill="{colour}" stroke="#555"/>')
             parts.append(f'<text x="{x}" y="{y + 6}" text-anchor="middle">{state}</text>')
         parts += [f'<path d="M{x + 20} {y}h42" {line}/>' for x in places[:-1]]
-        parts += [f'<path d="M{places[i] - 9} {y - 18}c-8-30 26-30 18-1" {line}/>' for i, _ in loops]
+        parts += [
+            f'<path d="M{places[i] - 9} {y - 18}c-8-30 26-30 18-1" {line}/>' for i, _ in loops
+        ]
         parts += [f'<path d="M{places[i] + 12} {y + 17}q72 38 144 1" {line}/>' for i, _ in skips]
     return "\n".join([*parts, "</svg>"]) + "\n"
 

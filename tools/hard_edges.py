@@ -1,13 +1,14 @@
 """Training of the edge networks of the model `english` on speech that is hard to hear.
 
-    python tools/hard_edges.py examples --model FOLDER --speech MANIFEST --out FILE.npz --utterances 600 [--seed N]
-    python tools/hard_edges.py train --model FOLDER --out DIR FILE.npz...
+    python tools/hard_edges.py examples --model FOLDER --speech MANIFEST --out FILE.npz --utterances
+    600 [--seed N] python tools/hard_edges.py train --model FOLDER --out DIR FILE.npz...
 
-The target of an edge is where the whole package draws it in the clean recording; the network sees the recording spoiled
-(`spoiled_sound.py`), with the scores that the acoustic network of FOLDER gives to it. An edge counts less the less
-certain it is, and edges inside words count less than those of words. Where a dip of the level between two
-vowels of neighbouring words shows a glottal stop, the stop belongs to neither word, as people label it
-(`docs/labelling.md`). The networks go on from those of FOLDER.
+The target of an edge is where the whole package draws it in the clean recording; the network sees
+the recording spoiled (`spoiled_sound.py`), with the scores that the acoustic network of FOLDER
+gives to it. An edge counts less the less certain it is, and edges inside words count less than
+those of words. Where a dip of the level between two
+vowels of neighbouring words shows a glottal stop, the stop belongs to neither word, as people label
+it (`docs/labelling.md`). The networks go on from those of FOLDER.
 """
 
 from __future__ import annotations
@@ -32,7 +33,12 @@ from ctc_align.errors import CtcAlignError
 from ctc_align.kernels import batching
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeWindows, edge_network_bytes
-from ctc_align.training.edge_learning import EdgeExamples, EdgeTraining, examples_of, train_edge_network
+from ctc_align.training.edge_learning import (
+    EdgeExamples,
+    EdgeTraining,
+    examples_of,
+    train_edge_network,
+)
 from ctc_align.types import Audio, Tokens
 from hard_sound_training import Speech, read_samples, training_rows
 from spoiled_sound import RATE, spoil
@@ -46,7 +52,8 @@ USUAL_SD_S = 0.015
 STOP_DIP_DB, STOP_S = 6.0, 0.015
 """A glottal stop is at least so much weaker than both vowels, for at least so long."""
 STOP_NEAR_S, STOP_JOINED_S, BESIDE_S = 0.1, 0.03, 0.15
-"""It is this near to an edge without a longer gap than the second; the most of each vowel that is measured."""
+"""It is this near to an edge without a longer gap than the second; the most of each vowel that is
+measured."""
 TRAINING = EdgeTraining(epochs=3, learning_rate=1e-3, hidden_kinds=0.1, dropout=0.05)
 
 
@@ -54,11 +61,18 @@ def target_edges(aligner: Aligner, inputs: UtteranceInputs) -> tuple[Tokens, Spa
     """Return the tokens of a clean recording, and where the whole package draws their edges."""
     [chosen] = batching.run([choose_tokens(inputs)])
     placed = place_edges(
-        inputs.emissions, chosen.tokens, chosen.spikes, inputs.calibration, inputs.settings, inputs.backend
+        inputs.emissions,
+        chosen.tokens,
+        chosen.spikes,
+        inputs.calibration,
+        inputs.settings,
+        inputs.backend,
     )
     [drawn] = batching.run([placed])
     assert aligner.edge_network is not None
-    finished = finish_edges(inputs.emissions, chosen.tokens, drawn, inputs.calibration, aligner.edge_network)
+    finished = finish_edges(
+        inputs.emissions, chosen.tokens, drawn, inputs.calibration, aligner.edge_network
+    )
     return chosen.tokens, batching.run([finished])[0]
 
 
@@ -66,11 +80,18 @@ def coarse_edges(inputs: UtteranceInputs, tokens: Tokens) -> KernelSteps[Spans]:
     """Return where the segmentation draws the edges of given tokens, before a network sees them."""
     emissions = inputs.emissions
     spikes, _ = yield from best_ctc_path(emissions.array, tokens.ids, emissions.blank)
-    return (yield from place_edges(emissions, tokens, spikes, inputs.calibration, inputs.settings, inputs.backend))
+    return (
+        yield from place_edges(
+            emissions, tokens, spikes, inputs.calibration, inputs.settings, inputs.backend
+        )
+    )
 
 
-def exclude_glottal_stops(edges: Spans, words: np.ndarray, kinds: Sequence[str], audio: Audio, shift_s: float) -> Spans:
-    """Return the edges of sounds (L,) with glottal stops between two vowels taken out of both words."""
+def exclude_glottal_stops(
+    edges: Spans, words: np.ndarray, kinds: Sequence[str], audio: Audio, shift_s: float
+) -> Spans:
+    """Return the edges of sounds (L,) with glottal stops between two vowels taken out of both
+    words."""
     start, end = edges.start.copy(), edges.end.copy()
     for k in (np.flatnonzero(words[1:] != words[:-1]) + 1).tolist():
         joined = (start[k] - end[k - 1]) * shift_s <= STOP_JOINED_S
@@ -86,10 +107,12 @@ def exclude_glottal_stops(edges: Spans, words: np.ndarray, kinds: Sequence[str],
 def find_glottal_stop(
     audio: Audio, begin_s: float, end_s: float, next_s: float, last_s: float
 ) -> tuple[float, float] | None:
-    """Return where the level dips between a vowel [begin_s, end_s) and the next one [next_s, last_s); None: nowhere."""
+    """Return where the level dips between a vowel [begin_s, end_s) and the next one [next_s,
+    last_s); None: nowhere."""
     first = max(0, round(max(begin_s, end_s - BESIDE_S) / SHIFT_S))
     last = min(
-        -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate)), round(min(last_s, next_s + BESIDE_S) / SHIFT_S)
+        -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate)),
+        round(min(last_s, next_s + BESIDE_S) / SHIFT_S),
     )
     if last - first < 8:
         return None
@@ -97,7 +120,10 @@ def find_glottal_stop(
     edge = round((end_s + next_s) / 2 / SHIFT_S) - first
     near = round(STOP_NEAR_S / SHIFT_S)
     low, high = max(1, edge - near), min(len(levels) - 1, edge + near)
-    top = min(np.quantile(levels[: max(edge, 3)], 0.8), np.quantile(levels[min(edge, len(levels) - 3) :], 0.8))
+    top = min(
+        np.quantile(levels[: max(edge, 3)], 0.8),
+        np.quantile(levels[min(edge, len(levels) - 3) :], 0.8),
+    )
     quiet = low + np.flatnonzero(levels[low:high] < top - STOP_DIP_DB)
     if not len(quiet):
         return None
@@ -109,7 +135,9 @@ def find_glottal_stop(
     return (first + int(run[0])) * SHIFT_S, (first + int(run[-1]) + 1) * SHIFT_S
 
 
-def weighted_targets(edges: Edges, fine: Spans, words: np.ndarray, shift_s: float) -> tuple[np.ndarray, np.ndarray]:
+def weighted_targets(
+    edges: Edges, fine: Spans, words: np.ndarray, shift_s: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the targets (E,) of edges, in seconds, and their weights (E,)."""
     first = np.append(True, words[1:] != words[:-1])
     last = np.append(words[1:] != words[:-1], True)
@@ -117,14 +145,23 @@ def weighted_targets(edges: Edges, fine: Spans, words: np.ndarray, shift_s: floa
     assert fine.start_sd is not None
     assert fine.end_sd is not None
     target_s[edges.ends] = fine.end * shift_s
-    weight[edges.ends] = np.where(last, 1.0, INSIDE_WEIGHT) / (1 + (fine.end_sd * shift_s / USUAL_SD_S) ** 2)
+    weight[edges.ends] = np.where(last, 1.0, INSIDE_WEIGHT) / (
+        1 + (fine.end_sd * shift_s / USUAL_SD_S) ** 2
+    )
     target_s[edges.begins] = fine.start * shift_s
-    weight[edges.begins] = np.where(first, 1.0, INSIDE_WEIGHT) / (1 + (fine.start_sd * shift_s / USUAL_SD_S) ** 2)
+    weight[edges.begins] = np.where(first, 1.0, INSIDE_WEIGHT) / (
+        1 + (fine.start_sd * shift_s / USUAL_SD_S) ** 2
+    )
     return target_s, weight
 
 
 def recording_examples(
-    teacher: Aligner, student: Aligner, samples: np.ndarray, text: str, speech: Speech, rng: np.random.Generator
+    teacher: Aligner,
+    student: Aligner,
+    samples: np.ndarray,
+    text: str,
+    speech: Speech,
+    rng: np.random.Generator,
 ) -> list[EdgeExamples]:
     """Return the examples of a recording, clean and in each of its spoiled copies."""
     assert student.edge_network is not None
@@ -133,7 +170,9 @@ def recording_examples(
     spoken, ids, words = utterance_sounds(tokens)
     shift_s, kinds = clean.emissions.frame_shift_s, clean.calibration.kinds(tokens.labels)
     assert clean.emissions.sound is not None
-    fine = exclude_glottal_stops(finished.of(spoken), words, [kinds[k] for k in spoken], clean.emissions.sound, shift_s)
+    fine = exclude_glottal_stops(
+        finished.of(spoken), words, [kinds[k] for k in spoken], clean.emissions.sound, shift_s
+    )
     examples = []
     for copy in range(1 + COPIES):
         heard = samples if copy == 0 else spoil(samples, rng, speech.piece)
@@ -146,7 +185,11 @@ def recording_examples(
         edges = edges_of(sounds.start, sounds.end, words)
         target_s, weight = weighted_targets(edges, fine, words, shift_s)
         examples.append(
-            examples_of(EdgeScene(inputs.emissions, ids, edges, student.edge_network.shape), target_s, weight)
+            examples_of(
+                EdgeScene(inputs.emissions, ids, edges, student.edge_network.shape),
+                target_s,
+                weight,
+            )
         )
     return examples
 
@@ -167,7 +210,9 @@ def make_examples(given: argparse.Namespace) -> None:
     for index in rng.permutation(len(rows)):
         if used == given.utterances:
             break
-        samples = (read_samples(given.speech.parent, rows[index]) / np.float32(32768)).astype(np.float32)
+        samples = (read_samples(given.speech.parent, rows[index]) / np.float32(32768)).astype(
+            np.float32
+        )
         try:
             found += recording_examples(teacher, student, samples, rows[index]["text"], speech, rng)
         except CtcAlignError as error:
@@ -209,7 +254,12 @@ def train(given: argparse.Namespace) -> None:
     print(f"{len(learnt)} edges", flush=True)
     members = [
         train_edge_network(
-            learnt, network.shape.labels, TRAINING, seed=5 + k, begin=member, say=lambda line: print(line, flush=True)
+            learnt,
+            network.shape.labels,
+            TRAINING,
+            seed=5 + k,
+            begin=member,
+            say=lambda line: print(line, flush=True),
         )
         for k, member in enumerate(network.apart())
     ]
@@ -221,12 +271,16 @@ def train(given: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a step of the training from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     steps = parser.add_subparsers(required=True)
     making = steps.add_parser("examples")
     making.set_defaults(step=make_examples)
     making.add_argument("--speech", required=True, type=Path, metavar="MANIFEST")
-    making.add_argument("--cache", required=True, type=Path, help="folder of speech.npy: see hard_sound_training.py")
+    making.add_argument(
+        "--cache", required=True, type=Path, help="folder of speech.npy: see hard_sound_training.py"
+    )
     making.add_argument("--utterances", type=int, default=600)
     making.add_argument("--seed", type=int, default=1)
     training = steps.add_parser("train")

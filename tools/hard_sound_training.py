@@ -1,11 +1,13 @@
 """Training of a model's acoustic network on speech that is hard to hear.
 
-    python tools/hard_sound_training.py --model english --speech MANIFEST... --out DIR [--left-out radio,…]
+    python tools/hard_sound_training.py --model english --speech MANIFEST... --out DIR [--left-out
+    radio,…]
 
-The network learns from itself: for each piece of a recording, what the shipped network and its Gaussians say of the
-clean sound is the target for the same piece spoiled (`spoiled_sound.py`), frame by frame, in both outputs. A third of
-each batch stays clean. DIR gets `speech.npy` (all recordings, 16-bit), `checkpoint.pt`, from which a run that was
-stopped continues, and `model.safetensors`, the moving average of the weights, for the model's folder.
+The network learns from itself: for each piece of a recording, what the shipped network and its
+Gaussians say of the clean sound is the target for the same piece spoiled (`spoiled_sound.py`),
+frame by frame, in both outputs. A third of each batch stays clean. DIR gets `speech.npy` (all
+recordings, 16-bit), `checkpoint.pt`, from which a run that was stopped continues, and
+`model.safetensors`, the moving average of the weights, for the model's folder.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ PIECES = 4
 """Pieces in a batch: each once clean and `SPOILED` times spoiled."""
 SPOILED = 2
 BAND_UNSEEN = 0.5
-"""Share of pieces whose inputs above the edge of a band are as they are, as in a recording with noise above it."""
+"""Share of pieces whose inputs above the edge of a band are as they are, as in a recording with
+noise above it."""
 CTC_WEIGHT = 0.5
 LONGEST_AVERAGE = 0.998
 CHECKPOINT_S = 60.0
@@ -69,7 +72,8 @@ class Speech:
         return cls(np.load(array, mmap_mode="r"), np.array(json.loads(table.read_text("utf-8"))))
 
     def piece(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Return (count,) float32 from anywhere; often from where a recording begins, with its silence."""
+        """Return (count,) float32 from anywhere; often from where a recording begins, with its
+        silence."""
         start = int(rng.integers(len(self.samples) - count))
         if rng.random() < 0.3:
             start = min(int(rng.choice(self.starts)), len(self.samples) - count)
@@ -93,13 +97,16 @@ def training_rows(path: Path) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Batch:
-    """Inputs (PIECES, T, MELS) of clean pieces, and (PIECES, 1 + SPOILED, T, MELS) clean and spoiled."""
+    """Inputs (PIECES, T, MELS) of clean pieces, and (PIECES, 1 + SPOILED, T, MELS) clean and
+    spoiled."""
 
     clean: np.ndarray
     heard: np.ndarray
 
 
-def make_batch(speech: Speech, context: int, rng: np.random.Generator, left_out: Collection[str]) -> Batch:
+def make_batch(
+    speech: Speech, context: int, rng: np.random.Generator, left_out: Collection[str]
+) -> Batch:
     """Return the next batch of the source of chance."""
     clean, heard = [], []
     count = PIECE_FRAMES * features.HOP_SAMPLES
@@ -121,7 +128,9 @@ def _network_inputs(samples: np.ndarray, context: int, *, sees_band: bool) -> np
     if not sees_band:
         statistics = replace(statistics, band=features.MELS)
     silence = np.repeat(features.silence(statistics)[None], context, 0)
-    return np.concatenate((silence, features.normalise(frames, statistics), silence)).astype(np.float32)
+    return np.concatenate((silence, features.normalise(frames, statistics), silence)).astype(
+        np.float32
+    )
 
 
 class Training:
@@ -132,7 +141,9 @@ class Training:
         self.shape: NetworkShape = model.description.shape
         self.arrays = load_arrays(weights)
         self.teacher = self._network(self.arrays).eval()
-        self.student = self._network(load_arrays(given.start) if given.start else self.arrays).train()
+        self.student = self._network(
+            load_arrays(given.start) if given.start else self.arrays
+        ).train()
         self.average = {name: value.clone() for name, value in self.student.state_dict().items()}
         self.optimizer = torch.optim.AdamW(self.student.parameters(), given.rate, weight_decay=1e-2)
         self.step, self.spent_s, self.losses = 0, 0.0, np.zeros(2)
@@ -143,7 +154,9 @@ class Training:
     def _network(self, arrays: dict[str, np.ndarray]) -> AcousticNetwork:
         network = AcousticNetwork(self.shape)
         state = network.state_dict()
-        state.update({name: torch.from_numpy(arrays[name]).float() for name in state if name in arrays})
+        state.update(
+            {name: torch.from_numpy(arrays[name]).float() for name in state if name in arrays}
+        )
         network.load_state_dict(state)
         return network
 
@@ -159,7 +172,10 @@ class Training:
             self.spent_s = before_s + time.monotonic() - began
             if self.step % 50 == 0:
                 ctc, states = self.losses
-                print(f"step {self.step}  ctc {ctc:.4f}  states {states:.4f}  {self.spent_s:.0f} s", flush=True)
+                print(
+                    f"step {self.step}  ctc {ctc:.4f}  states {states:.4f}  {self.spent_s:.0f} s",
+                    flush=True,
+                )
             if time.monotonic() - saved > CHECKPOINT_S:
                 self.save()
                 saved = time.monotonic()
@@ -170,7 +186,9 @@ class Training:
         share = self.step / self.given.steps
         for group in self.optimizer.param_groups:
             group["lr"] = (
-                self.given.rate * min(1.0, (self.step + 1) / 100) * (0.01 + 0.495 * (1 + math.cos(math.pi * share)))
+                self.given.rate
+                * min(1.0, (self.step + 1) / 100)
+                * (0.01 + 0.495 * (1 + math.cos(math.pi * share)))
             )
         with torch.inference_mode():
             tokens, states = self._targets(batch.clean)
@@ -188,16 +206,21 @@ class Training:
             for name, value in self.student.state_dict().items():
                 if value.dtype.is_floating_point:
                     self.average[name].lerp_(value, 1 - keep)
-        self.losses = 0.98 * self.losses + 0.02 * np.array((float(ctc.detach()), float(segments.detach())))
+        self.losses = 0.98 * self.losses + 0.02 * np.array(
+            (float(ctc.detach()), float(segments.detach()))
+        )
 
     def _targets(self, clean: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the log-posteriors of tokens and of states, these with the Gaussians' share, of clean inputs."""
+        """Return the log-posteriors of tokens and of states, these with the Gaussians' share, of
+        clean inputs."""
         tokens, states = self.teacher(torch.from_numpy(clean))
         scoring = self.model.scoring
         posteriors = states.log_softmax(-1)
         if scoring.mixtures is not None:
             rows = [scoring.mixtures.log_posteriors(scoring.values_of(each)) for each in clean]
-            posteriors = (posteriors + scoring.mixture_weight * torch.from_numpy(np.stack(rows))).log_softmax(-1)
+            posteriors = (
+                posteriors + scoring.mixture_weight * torch.from_numpy(np.stack(rows))
+            ).log_softmax(-1)
         return tokens.log_softmax(-1), posteriors
 
     def save(self) -> None:
@@ -229,23 +252,32 @@ class Training:
 
 
 def _divergence(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Return the mean over frames of KL(targets ‖ softmax(logits)); both (B, T, K), targets are logs."""
+    """Return the mean over frames of KL(targets ‖ softmax(logits)); both (B, T, K), targets are
+    logs."""
     scores = logits.log_softmax(-1).flatten(0, 1)
     return kl_div(scores, targets.flatten(0, 1), log_target=True, reduction="batchmean")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the training from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--model", default="english")
     parser.add_argument("--speech", required=True, type=Path, nargs="+", metavar="MANIFEST")
     parser.add_argument("--out", required=True, type=Path, metavar="DIR")
     parser.add_argument("--steps", type=int, default=10000)
     parser.add_argument("--rate", type=float, default=6e-4, help="learning rate at its peak")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--start", type=Path, default=None, help="weights to begin with; default: the model's")
-    parser.add_argument("--left-out", type=lambda text: tuple(filter(None, text.split(","))), default=())
-    parser.add_argument("--cache", type=Path, default=None, help="folder of speech.npy; default: DIR")
+    parser.add_argument(
+        "--start", type=Path, default=None, help="weights to begin with; default: the model's"
+    )
+    parser.add_argument(
+        "--left-out", type=lambda text: tuple(filter(None, text.split(","))), default=()
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=None, help="folder of speech.npy; default: DIR"
+    )
     given = parser.parse_args(arguments)
     torch.set_num_threads(1)
     given.out.mkdir(parents=True, exist_ok=True)
@@ -253,7 +285,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = Aligner(given.model, device="cpu").model
     if not isinstance(model, ConvNet):
         parser.error(f"{given.model}: expected a model of this package's own kind")
-    weights = Path(__file__).resolve().parents[1] / "ctc_align" / "models" / given.model / "model.safetensors"
+    weights = (
+        Path(__file__).resolve().parents[1]
+        / "ctc_align"
+        / "models"
+        / given.model
+        / "model.safetensors"
+    )
     Training(model, weights, given).run(speech)
     return 0
 

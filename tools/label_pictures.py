@@ -1,11 +1,13 @@
-"""Pictures in which word edges are drawn by eye: waveform, spectrogram and energies, at 2.6 pixels a millisecond.
+"""Pictures in which word edges are drawn by eye: waveform, spectrogram and energies, at 2.6 pixels
+a millisecond.
 
     python tools/label_pictures.py AUDIO TEXT OUT_DIR [--edges WORDS.tsv]
 
-TEXT is a file with what is said. OUT_DIR gets `words.txt` (a word a line), `overview.png` (the whole utterance) and
-`000.png`, `001.png`, … (windows of 450 ms, each 350 ms after the one before). Nothing in them comes from a model. With
-`--edges`, a table of words with `start_ms` and `end_ms` (as readers write it), the edges are drawn too, for training
-and for checks. The rules for drawing edges are in `docs/labelling.md`.
+TEXT is a file with what is said. OUT_DIR gets `words.txt` (a word a line), `overview.png` (the
+whole utterance) and `000.png`, `001.png`, … (windows of 450 ms, each 350 ms after the one before).
+Nothing in them comes from a model. With `--edges`, a table of words with `start_ms` and `end_ms`
+(as readers write it), the edges are drawn too, for training and for checks. The rules for drawing
+edges are in `docs/labelling.md`.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ MARGIN_PX = 26
 DPI = 100
 HOP_MS = 0.5
 EFFECTIVE_MS = 4.0
-"""Effective length of the spectrogram's Gaussian window: formants are bands, and each pitch period is a line."""
+"""Effective length of the spectrogram's Gaussian window: formants are bands, and each pitch period
+is a line."""
 WHITE_DB, BLACK_DB, ENERGY_RANGE_DB = -64.0, -10.0, 64.0
 LOUDER = 8
 """Factor of the grey copy of the waveform."""
@@ -69,7 +72,9 @@ class Picture:
         return 1000 * len(self.samples) / self.rate
 
 
-def analysed(samples: np.ndarray, rate: int, edges: Sequence[tuple[str, float, float]] = ()) -> Picture:
+def analysed(
+    samples: np.ndarray, rate: int, edges: Sequence[tuple[str, float, float]] = ()
+) -> Picture:
     """Return the picture of (N,) samples, whose own mean and level do not matter."""
     samples = samples - samples.mean()
     samples = samples / max(float(np.abs(samples).max()), 1e-9)
@@ -117,7 +122,8 @@ def window_figure(picture: Picture, start_ms: float, title: str) -> Figure:
 
 
 def overview_figure(picture: Picture, title: str) -> Figure:
-    """Draw the whole utterance, with a line every 50 ms and a time every 200 ms (500 in long ones)."""
+    """Draw the whole utterance, with a line every 50 ms and a time every 200 ms (500 in long
+    ones)."""
     figure, (wave, sound, energy) = _panels((300, 330, 170))
     _draw_wave(wave, picture, 0.0, picture.duration_ms)
     _draw_spectrogram(sound, picture, 0.0, picture.duration_ms)
@@ -132,7 +138,8 @@ def overview_figure(picture: Picture, title: str) -> Figure:
 
 
 def _panels(heights_px: tuple[int, int, int]) -> tuple[Figure, list[Axes]]:
-    """Return a figure of SIZE_PX and its panels from above to below, room for times above each and below the last."""
+    """Return a figure of SIZE_PX and its panels from above to below, room for times above each and
+    below the last."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -157,7 +164,14 @@ def _draw_wave(axes: Axes, picture: Picture, start_ms: float, end_ms: float) -> 
         times_ms = (first + np.arange(len(part))) * 1000 / picture.rate
         axes.plot(times_ms, np.clip(part / most * LOUDER, -1, 1), color="0.72", linewidth=0.5)
         axes.plot(times_ms, part / most, color="black", linewidth=0.8)
-        axes.text(0.004, 0.97, f"±{most:.2f} (grey ×{LOUDER})", transform=axes.transAxes, fontsize=7, va="top")
+        axes.text(
+            0.004,
+            0.97,
+            f"±{most:.2f} (grey ×{LOUDER})",
+            transform=axes.transAxes,
+            fontsize=7,
+            va="top",
+        )
     axes.set_ylim(-1.05, 1.05)
     axes.set_yticks([])
 
@@ -165,7 +179,12 @@ def _draw_wave(axes: Axes, picture: Picture, start_ms: float, end_ms: float) -> 
 def _draw_spectrogram(axes: Axes, picture: Picture, start_ms: float, end_ms: float) -> None:
     first = round(start_ms / HOP_MS)
     part = picture.spectrogram_db[:, first : round(end_ms / HOP_MS) + 1]
-    extent = ((first - 0.5) * HOP_MS, (first + part.shape[1] - 0.5) * HOP_MS, 0.0, picture.rate / 2000)
+    extent = (
+        (first - 0.5) * HOP_MS,
+        (first + part.shape[1] - 0.5) * HOP_MS,
+        0.0,
+        picture.rate / 2000,
+    )
     axes.imshow(
         part, origin="lower", aspect="auto", extent=extent, cmap="Greys",
         vmin=WHITE_DB, vmax=BLACK_DB, interpolation="bilinear",
@@ -177,14 +196,19 @@ def _draw_spectrogram(axes: Axes, picture: Picture, start_ms: float, end_ms: flo
 def _draw_energy(axes: Axes, picture: Picture) -> None:
     times_ms = np.arange(picture.bands_db.shape[1]) * HOP_MS
     for number, (name, band_db, colour) in enumerate(zip(BANDS_HZ, picture.bands_db, COLOURS)):
-        axes.text(0.1 * number, -0.02, name, transform=axes.transAxes, va="top", color=colour, fontsize=8)
+        axes.text(
+            0.1 * number, -0.02, name, transform=axes.transAxes, va="top", color=colour, fontsize=8
+        )
         axes.plot(times_ms, band_db, color=colour, linewidth=1.1)
     axes.set_ylim(-ENERGY_RANGE_DB, 2)
-    axes.set_yticks(range(-60, 1, 10), [str(decibels) for decibels in range(-60, 1, 10)], fontsize=6)
+    axes.set_yticks(
+        range(-60, 1, 10), [str(decibels) for decibels in range(-60, 1, 10)], fontsize=6
+    )
 
 
 def _draw_grid(axes: Axes, start_ms: float, end_ms: float, thin: int, thick: int) -> None:
-    """Draw a line every `thin` ms and a thicker one every `thick` ms, ticks at fifths of `thin`, and write times above.
+    """Draw a line every `thin` ms and a thicker one every `thick` ms, ticks at fifths of `thin`,
+    and write times above.
 
     Those of thin lines, where they are 10 ms apart, are without hundreds: four digits do not fit.
 
@@ -201,7 +225,9 @@ def _draw_grid(axes: Axes, start_ms: float, end_ms: float, thin: int, thick: int
     for low, high in ((0.0, 0.015), (0.985, 1.0)):
         axes.vlines(fifths, low, high, colors="black", linewidths=0.6, transform=across)
     for mark in marks[main]:
-        axes.text(mark, 1.008, f"{mark:.0f}", transform=across, ha="center", fontsize=9, fontweight="bold")
+        axes.text(
+            mark, 1.008, f"{mark:.0f}", transform=across, ha="center", fontsize=9, fontweight="bold"
+        )
     for mark in marks[~main] if thin == 10 else ():
         axes.text(mark, 1.008, f"{mark % 100:02.0f}", transform=across, ha="center", fontsize=7)
 
@@ -213,7 +239,9 @@ def _draw_edges(axes: Axes, edges: Sequence[tuple[str, float, float]], names: bo
             axes.axvline(at_ms, color="magenta", linewidth=1.6)
         middle_ms = (max(start_ms, left) + min(end_ms, right)) / 2
         if names and left < middle_ms < right and start_ms < right and end_ms > left:
-            axes.text(middle_ms, -0.98, word, color="magenta", ha="center", fontsize=11, fontweight="bold")
+            axes.text(
+                middle_ms, -0.98, word, color="magenta", ha="center", fontsize=11, fontweight="bold"
+            )
 
 
 def words_of(text: str) -> list[str]:
@@ -227,13 +255,17 @@ def words_of(text: str) -> list[str]:
 
 
 def read_edges(path: Path) -> list[tuple[str, float, float]]:
-    """Read the words of a table with the columns `word`, `start_ms` and `end_ms`; exit if it is not one."""
+    """Read the words of a table with the columns `word`, `start_ms` and `end_ms`; exit if it is not
+    one."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     try:
         return [(row["word"], float(row["start_ms"]), float(row["end_ms"])) for row in rows]
     except (KeyError, TypeError, ValueError) as error:
-        sys.exit(f"{path}: expected tab-separated columns word, start_ms, end_ms with numbers; got {error}")
+        sys.exit(
+            f"{path}: expected tab-separated columns word, start_ms, end_ms with numbers; got"
+            f" {error}"
+        )
 
 
 def write_pictures(picture: Picture, words: Sequence[str], folder: Path) -> int:
@@ -241,17 +273,24 @@ def write_pictures(picture: Picture, words: Sequence[str], folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "words.txt").write_text("\n".join(words) + "\n", "utf-8")
     said = " ".join(words)
-    overview_figure(picture, f"{picture.duration_ms:.0f} ms: {said}").savefig(folder / "overview.png")
+    overview_figure(picture, f"{picture.duration_ms:.0f} ms: {said}").savefig(
+        folder / "overview.png"
+    )
     count = 1 + max(0, int(np.ceil((picture.duration_ms - WINDOW_MS) / STEP_MS)))
     for number in range(count):
         start_ms = number * STEP_MS
-        title = f"{number:03d}   {start_ms}–{start_ms + WINDOW_MS} ms of {picture.duration_ms:.0f}   {said[:120]}"
+        title = (
+            f"{number:03d}   {start_ms}–{start_ms + WINDOW_MS} ms of {picture.duration_ms:.0f}  "
+            f" {said[:120]}"
+        )
         window_figure(picture, start_ms, title).savefig(folder / f"{number:03d}.png")
     return count
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("audio", type=Path)
     parser.add_argument("text", type=Path)
     parser.add_argument("out_dir", type=Path)
@@ -265,7 +304,10 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     if not words:
-        print(f"{arguments.text}: expected what is said in {arguments.audio}, got no word", file=sys.stderr)
+        print(
+            f"{arguments.text}: expected what is said in {arguments.audio}, got no word",
+            file=sys.stderr,
+        )
         return 2
     edges = read_edges(arguments.edges) if arguments.edges else []
     picture = analysed(np.asarray(audio.samples, dtype=np.float64), audio.sample_rate, edges)

@@ -2,8 +2,9 @@
 
 A confidence network learns from them, and what it has learnt is measured by others.
 
-A `Mismatch` is a recording, a text, and where each word of the text is spoken, if anywhere. `KINDS` names the ways in
-which the two can disagree; each takes a severity in [0, 1] and a random generator, so that a seed gives the same cases.
+A `Mismatch` is a recording, a text, and where each word of the text is spoken, if anywhere. `KINDS`
+names the ways in which the two can disagree; each takes a severity in [0, 1] and a random
+generator, so that a seed gives the same cases.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from spoiled_sound import spoil
 from synthetic_sounds import RATE, mixed, noise, room_tone, synthetic_music
 
 Places = tuple[tuple[float, float], ...]
-"""The times (start_s, end_s) at which a word is spoken: none, one, or several where it may be any of them."""
+"""The times (start_s, end_s) at which a word is spoken: none, one, or several where it may be any
+of them."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,9 @@ class TimedWord:
 
     def moved(self, by_s: float) -> TimedWord:
         """Return the word at a later time."""
-        return TimedWord(self.text, tuple((start_s + by_s, end_s + by_s) for start_s, end_s in self.places))
+        return TimedWord(
+            self.text, tuple((start_s + by_s, end_s + by_s) for start_s, end_s in self.places)
+        )
 
     def unspoken(self) -> TimedWord:
         """Return the word as one that is not spoken."""
@@ -75,7 +79,8 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class MismatchMaterial:
-    """Clips of one speaker in a row, words and clips of others, and speech that is not English, to make cases of."""
+    """Clips of one speaker in a row, words and clips of others, and speech that is not English, to
+    make cases of."""
 
     clips: Sequence[Clip]
     others: Sequence[Clip]
@@ -88,8 +93,11 @@ _LETTERS = re.compile(r"[^\W\d_]+")
 Maker = Callable[[MismatchMaterial, float, np.random.Generator], Clip]
 
 
-def joined(clips: Sequence[Clip], rng: np.random.Generator, pause_s: tuple[float, float] = (0.1, 0.7)) -> Clip:
-    """Return clips in a row as one recording, with pauses as quiet as their quietest tenths of a second."""
+def joined(
+    clips: Sequence[Clip], rng: np.random.Generator, pause_s: tuple[float, float] = (0.1, 0.7)
+) -> Clip:
+    """Return clips in a row as one recording, with pauses as quiet as their quietest tenths of a
+    second."""
     parts: list[np.ndarray] = []
     words: list[TimedWord] = []
     at = 0
@@ -107,11 +115,16 @@ def _run(rng: np.random.Generator, words: int, shortest: int, longest: int) -> t
     return first, first + length
 
 
-def _other_words(material: MismatchMaterial, count: int, rng: np.random.Generator) -> list[TimedWord]:
+def _other_words(
+    material: MismatchMaterial, count: int, rng: np.random.Generator
+) -> list[TimedWord]:
     """Return consecutive words of other recordings, none of which is spoken here."""
     words: list[TimedWord] = []
     while len(words) < count:
-        words += [word.unspoken() for word in material.others[int(rng.integers(len(material.others)))].words]
+        words += [
+            word.unspoken()
+            for word in material.others[int(rng.integers(len(material.others)))].words
+        ]
     first = int(rng.integers(0, len(words) - count + 1))
     return words[first : first + count]
 
@@ -129,20 +142,31 @@ def cut_end(material: MismatchMaterial, severity: float, rng: np.random.Generato
     """The recording ends early: a tenth to nine tenths of it are lacking."""
     clip = _recording(material, rng)
     end_s = clip.duration_s * (1 - 0.1 - 0.8 * severity)
-    return Clip(clip.samples[: round(end_s * RATE)], tuple(_kept(w, 0.0, end_s) for w in clip.words), clip.speaker)
+    return Clip(
+        clip.samples[: round(end_s * RATE)],
+        tuple(_kept(w, 0.0, end_s) for w in clip.words),
+        clip.speaker,
+    )
 
 
 def cut_start(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The recording begins late."""
     clip = _recording(material, rng)
     first = round(clip.duration_s * (0.1 + 0.8 * severity) * RATE)
-    words = tuple(_kept(word, first / RATE, clip.duration_s).moved(-first / RATE) for word in clip.words)
+    words = tuple(
+        _kept(word, first / RATE, clip.duration_s).moved(-first / RATE) for word in clip.words
+    )
     return Clip(clip.samples[first:], words, clip.speaker)
 
 
 def _kept(word: TimedWord, start_s: float, end_s: float) -> TimedWord:
-    """Return the word without its places outside a part; of one that is cut in two, most must be left."""
-    middles = [(a, b) for a, b in word.places if start_s - 0.3 * (b - a) <= a and b <= end_s + 0.3 * (b - a)]
+    """Return the word without its places outside a part; of one that is cut in two, most must be
+    left."""
+    middles = [
+        (a, b)
+        for a, b in word.places
+        if start_s - 0.3 * (b - a) <= a and b <= end_s + 0.3 * (b - a)
+    ]
     return TimedWord(word.text, tuple(middles))
 
 
@@ -189,8 +213,11 @@ def replaced_words(material: MismatchMaterial, severity: float, rng: np.random.G
     return replace(clip, words=tuple(words))
 
 
-def swapped_sentences(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
-    """Clips are in another order in the text than in the recording: two neighbours, or more of them."""
+def swapped_sentences(
+    material: MismatchMaterial, severity: float, rng: np.random.Generator
+) -> Clip:
+    """Clips are in another order in the text than in the recording: two neighbours, or more of
+    them."""
     clips = list(material.clips)
     if len(clips) < 2:
         half = len(clips[0].words) // 2
@@ -207,7 +234,8 @@ def swapped_sentences(material: MismatchMaterial, severity: float, rng: np.rando
 
 
 def repeated_in_text(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
-    """The text has some words in a row twice, the recording once: either may be the one that is spoken."""
+    """The text has some words in a row twice, the recording once: either may be the one that is
+    spoken."""
     clip = _recording(material, rng)
     words = list(clip.words)
     first, end = _run(rng, len(words), 2, 4 + round(26 * severity))
@@ -215,7 +243,9 @@ def repeated_in_text(material: MismatchMaterial, severity: float, rng: np.random
     return replace(clip, words=tuple(words))
 
 
-def repeated_in_recording(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
+def repeated_in_recording(
+    material: MismatchMaterial, severity: float, rng: np.random.Generator
+) -> Clip:
     """The recording has a clip, or the beginning of one (a false start), twice; the text once."""
     clips = list(material.clips)
     at = int(rng.integers(len(clips)))
@@ -229,19 +259,24 @@ def repeated_in_recording(material: MismatchMaterial, severity: float, rng: np.r
     first = sum(len(each.words) for each in clips[:at])
     both = [
         TimedWord(one.text, one.places + two.places)
-        for one, two in zip(whole.words[first : first + words], whole.words[first + words : first + 2 * words])
+        for one, two in zip(
+            whole.words[first : first + words], whole.words[first + words : first + 2 * words]
+        )
     ]
     return replace(whole, words=(*whole.words[:first], *both, *whole.words[first + 2 * words :]))
 
 
 def other_text(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
-    """The text is another recording's, as long as this one's, or up to three times as long or short."""
+    """The text is another recording's, as long as this one's, or up to three times as long or
+    short."""
     clip = _recording(material, rng)
     words = max(3, round(len(clip.words) * 3 ** ((2 * severity - 1) * rng.choice((-1, 1)))))
     return replace(clip, words=tuple(_other_words(material, words, rng)))
 
 
-def partly_other_text(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
+def partly_other_text(
+    material: MismatchMaterial, severity: float, rng: np.random.Generator
+) -> Clip:
     """From some word on, or up to it, the text is another recording's."""
     clip = _recording(material, rng)
     count = len(clip.words)
@@ -249,20 +284,30 @@ def partly_other_text(material: MismatchMaterial, severity: float, rng: np.rando
     other = _other_words(material, wrong, rng)
     return replace(
         clip,
-        words=tuple([*clip.words[: count - wrong], *other] if rng.random() < 0.5 else [*other, *clip.words[wrong:]]),
+        words=tuple(
+            [*clip.words[: count - wrong], *other]
+            if rng.random() < 0.5
+            else [*other, *clip.words[wrong:]]
+        ),
     )
 
 
-def other_text_in_recording(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
+def other_text_in_recording(
+    material: MismatchMaterial, severity: float, rng: np.random.Generator
+) -> Clip:
     """Other speakers say things that are not in the text, before, between or after the clips."""
     clips: list[Clip] = list(material.clips)
     for _ in range(1 + int(2 * severity)):
         other = material.others[int(rng.integers(len(material.others)))]
-        clips.insert(int(rng.integers(0, len(clips) + 1)), replace(_at_level(other, clips[0]), words=()))
+        clips.insert(
+            int(rng.integers(0, len(clips) + 1)), replace(_at_level(other, clips[0]), words=())
+        )
     return replace(joined(clips, rng), speaker=material.clips[0].speaker)
 
 
-def foreign_in_recording(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
+def foreign_in_recording(
+    material: MismatchMaterial, severity: float, rng: np.random.Generator
+) -> Clip:
     """Speech of another language stands before, between or after the clips."""
     clips: list[Clip] = list(material.clips)
     for _ in range(1 + int(2 * severity)):
@@ -274,8 +319,13 @@ def foreign_in_recording(material: MismatchMaterial, severity: float, rng: np.ra
 def other_language(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The recording is of another language: nothing of the text is spoken."""
     clip = _recording(material, rng)
-    picked = [Clip(material.foreign[i], ()) for i in rng.choice(len(material.foreign), len(material.clips))]
-    return Clip(joined(picked, rng).samples, tuple(word.unspoken() for word in clip.words), clip.speaker)
+    picked = [
+        Clip(material.foreign[i], ())
+        for i in rng.choice(len(material.foreign), len(material.clips))
+    ]
+    return Clip(
+        joined(picked, rng).samples, tuple(word.unspoken() for word in clip.words), clip.speaker
+    )
 
 
 def foreign_text(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
@@ -283,7 +333,9 @@ def foreign_text(material: MismatchMaterial, severity: float, rng: np.random.Gen
     clip = _recording(material, rng)
     words: list[str] = []
     while len(words) < len(clip.words):
-        words += _LETTERS.findall(material.foreign_texts[int(rng.integers(len(material.foreign_texts)))])
+        words += _LETTERS.findall(
+            material.foreign_texts[int(rng.integers(len(material.foreign_texts)))]
+        )
     return replace(clip, words=tuple(TimedWord(text, ()) for text in words[: len(clip.words)]))
 
 
@@ -292,7 +344,9 @@ def speech_in_noise(material: MismatchMaterial, severity: float, rng: np.random.
     clip = _recording(material, rng)
     kind = int(rng.integers(6))
     if kind == 5:
-        sound = sum(_stretched(_some(material.others, rng).samples, len(clip.samples)) for _ in range(6))
+        sound = sum(
+            _stretched(_some(material.others, rng).samples, len(clip.samples)) for _ in range(6)
+        )
     else:
         sound = noise(len(clip.samples), kind, rng)
     return replace(clip, samples=mixed(clip.samples, np.asarray(sound), 25 - 25 * severity))
@@ -301,7 +355,10 @@ def speech_in_noise(material: MismatchMaterial, severity: float, rng: np.random.
 def speech_in_music(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """Music 20 to 3 dB below the speech."""
     clip = _recording(material, rng)
-    return replace(clip, samples=mixed(clip.samples, _music(material, len(clip.samples), rng), 20 - 17 * severity))
+    return replace(
+        clip,
+        samples=mixed(clip.samples, _music(material, len(clip.samples), rng), 20 - 17 * severity),
+    )
 
 
 def music_between(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
@@ -321,10 +378,16 @@ def long_pauses(material: MismatchMaterial, severity: float, rng: np.random.Gene
 def noise_alone(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """There is no speech, only noise: steady, with bursts, or with a hum."""
     clip = _recording(material, rng)
-    sound = noise(len(clip.samples), int(rng.integers(5)), rng) * rng.choice((0.003, 0.03, 0.1, 0.3))
+    sound = noise(len(clip.samples), int(rng.integers(5)), rng) * rng.choice(
+        (0.003, 0.03, 0.1, 0.3)
+    )
     if rng.random() < severity:
-        sound = sound * np.repeat(rng.uniform(0.02, 1.0, len(sound) // 2400 + 1), 2400)[: len(sound)]
-    return Clip(sound.astype(np.float32), tuple(word.unspoken() for word in clip.words), clip.speaker)
+        sound = (
+            sound * np.repeat(rng.uniform(0.02, 1.0, len(sound) // 2400 + 1), 2400)[: len(sound)]
+        )
+    return Clip(
+        sound.astype(np.float32), tuple(word.unspoken() for word in clip.words), clip.speaker
+    )
 
 
 def music_alone(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
@@ -337,15 +400,38 @@ def music_alone(material: MismatchMaterial, severity: float, rng: np.random.Gene
 def reversed_speech(material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Clip:
     """The recording runs backwards."""
     clip = _recording(material, rng)
-    return Clip(clip.samples[::-1].copy(), tuple(word.unspoken() for word in clip.words), clip.speaker)
+    return Clip(
+        clip.samples[::-1].copy(), tuple(word.unspoken() for word in clip.words), clip.speaker
+    )
 
 
 KINDS: dict[str, Maker] = {
     maker.__name__: maker
     for maker in (
-        *(clean, cut_end, cut_start, missing_clauses, extra_clauses, replaced_words, swapped_sentences),
-        *(repeated_in_text, repeated_in_recording, other_text, partly_other_text, other_text_in_recording),
-        *(foreign_in_recording, other_language, foreign_text, speech_in_noise, speech_in_music, music_between),
+        *(
+            clean,
+            cut_end,
+            cut_start,
+            missing_clauses,
+            extra_clauses,
+            replaced_words,
+            swapped_sentences,
+        ),
+        *(
+            repeated_in_text,
+            repeated_in_recording,
+            other_text,
+            partly_other_text,
+            other_text_in_recording,
+        ),
+        *(
+            foreign_in_recording,
+            other_language,
+            foreign_text,
+            speech_in_noise,
+            speech_in_music,
+            music_between,
+        ),
         *(long_pauses, noise_alone, music_alone, reversed_speech),
     )
 }
@@ -373,7 +459,9 @@ def degraded(case: Mismatch, material: MismatchMaterial, rng: np.random.Generato
     return replace(case, samples=np.clip(samples, -1.0, 1.0).astype(np.float32))
 
 
-def make(kind: str, material: MismatchMaterial, severity: float, rng: np.random.Generator) -> Mismatch:
+def make(
+    kind: str, material: MismatchMaterial, severity: float, rng: np.random.Generator
+) -> Mismatch:
     """Return a case of a kind."""
     clip = KINDS[kind](material, severity, rng)
     return Mismatch(kind, severity, clip.samples, clip.words, clip.speaker)
@@ -395,7 +483,8 @@ def _stretched(samples: np.ndarray, length: int) -> np.ndarray:
 
 
 def _music(material: MismatchMaterial, length: int, rng: np.random.Generator) -> np.ndarray:
-    """Return (length,) float32: of the recordings of music, or where there are none, notes and drums."""
+    """Return (length,) float32: of the recordings of music, or where there are none, notes and
+    drums."""
     if material.music:
         whole = material.music[int(rng.integers(len(material.music)))]
         return _stretched(np.roll(whole, -int(rng.integers(len(whole)))), length)

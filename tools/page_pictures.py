@@ -1,4 +1,5 @@
-"""The pictures of the page in the documents, taken anew: docs/pictures/page.png and page-dark.png, 64 colours each.
+"""The pictures of the page in the documents, taken anew: docs/pictures/page.png and page-dark.png,
+64 colours each.
 
 python tools/page_pictures.py
 """
@@ -29,7 +30,9 @@ def main() -> None:
         subprocess.run(call, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
         browser = chromium(playwright)
         for name, (colours, width, height) in PAGES.items():
-            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)
+            page = browser.new_page(
+                viewport={"width": width, "height": height}, color_scheme=colours
+            )
             page.goto(Path(folder, "demo.html").as_uri())
             page.wait_for_selector("body[data-samples=true]")
             for _ in range(8):
@@ -39,14 +42,20 @@ def main() -> None:
                 page.keyboard.press("+")
             page.wait_for_timeout(1500)
             image = Image.open(io.BytesIO(page.screenshot()))
-            image.quantize(64, dither=Image.Dither.NONE).save(PICTURES / f"{name}.png", optimize=True)
+            image.quantize(64, dither=Image.Dither.NONE).save(
+                PICTURES / f"{name}.png", optimize=True
+            )
         browser.close()
 
 
 def chromium(playwright: Any) -> Any:
     """Return a Chromium that is on the path, started."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
-    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+    program = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome")))
+    )
+    return playwright.chromium.launch(
+        executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else []
+    )
 
 
 if __name__ == "__main__":

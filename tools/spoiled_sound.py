@@ -1,11 +1,14 @@
-"""Speech that is hard to hear, made from clean speech: noise, other voices, music, rooms, telephones, radios, codecs.
+"""Speech that is hard to hear, made from clean speech: noise, other voices, music, rooms,
+telephones, radios, codecs.
 
-`spoil` draws from wide distributions, for training; every sound stays at its time. A recording goes through the stages
-of `STAGES` in their order, each with its probability and with one of its families:
+`spoil` draws from wide distributions, for training; every sound stays at its time. A recording goes
+through the stages of `STAGES` in their order, each with its probability and with one of its
+families:
 
     speech ─► room ─► noise, voices or music ─► telephone, radio or codec ─► limiter or drop-outs
 
-A family can be left out, so that a network can be judged on a kind of sound that it never met. `CONDITIONS` has
+A family can be left out, so that a network can be judged on a kind of sound that it never met.
+`CONDITIONS` has
 single families at fixed strengths, for measuring (`spoil_by`).
 """
 
@@ -64,7 +67,8 @@ def mean_power(samples: np.ndarray) -> float:
 
 
 def colour_noise(count: int, scene: Scene) -> np.ndarray:
-    """Return (count,) noise with a random slope of its spectrum and, half of the time, random hills and valleys."""
+    """Return (count,) noise with a random slope of its spectrum and, half of the time, random hills
+    and valleys."""
     size = _fast_size(count)
     spectrum = np.fft.rfft(scene.rng.standard_normal(size))
     hertz = np.arange(len(spectrum)) * RATE / size
@@ -82,7 +86,9 @@ def draw_envelope(count: int, scene: Scene) -> np.ndarray:
     step = int(RATE * 10 ** scene.between(np.log10(0.04), np.log10(0.5)))
     knots = len(range(0, count + step, step))
     depth = scene.between(0.2, 0.9)
-    wandering = np.interp(np.arange(count), np.arange(knots) * step, scene.rng.standard_normal(knots))
+    wandering = np.interp(
+        np.arange(count), np.arange(knots) * step, scene.rng.standard_normal(knots)
+    )
     return np.asarray(1 + depth * wandering)
 
 
@@ -111,26 +117,33 @@ def reverberate(samples: np.ndarray, rt60_s: float, tail_power: float, scene: Sc
     tail[:first] *= scene.rng.random(first) < 0.01
     response = np.concatenate(([1.0], tail * np.sqrt(tail_power / ((tail**2).sum() + TINY))))
     size = _fast_size(len(samples) + len(response))
-    heard = np.fft.irfft(np.fft.rfft(samples, size) * np.fft.rfft(response, size), size)[: len(samples)]
+    heard = np.fft.irfft(np.fft.rfft(samples, size) * np.fft.rfft(response, size), size)[
+        : len(samples)
+    ]
     return heard * np.sqrt(mean_power(samples) / (mean_power(heard) + TINY))
 
 
 def limit_band(samples: np.ndarray, low_hz: float, high_hz: float, order: int) -> np.ndarray:
-    """Return samples (N,) through the magnitude of a Butterworth band-pass filter, without its delay."""
+    """Return samples (N,) through the magnitude of a Butterworth band-pass filter, without its
+    delay."""
     size = _fast_size(len(samples))
     hertz = np.maximum(np.fft.rfftfreq(size, 1 / RATE), 1.0)
-    gain = 1 / np.sqrt((1 + (low_hz / hertz) ** (2 * order)) * (1 + (hertz / high_hz) ** (2 * order)))
+    gain = 1 / np.sqrt(
+        (1 + (low_hz / hertz) ** (2 * order)) * (1 + (hertz / high_hz) ** (2 * order))
+    )
     return np.fft.irfft(np.fft.rfft(samples, size) * gain, size)[: len(samples)]
 
 
 def clip(samples: np.ndarray, drive: float) -> np.ndarray:
-    """Return samples (N,) scaled so that their peak is `drive` times the limit, and cut at the limit."""
+    """Return samples (N,) scaled so that their peak is `drive` times the limit, and cut at the
+    limit."""
     peak = np.abs(samples).max() + TINY
     return np.clip(samples * drive / peak, -1.0, 1.0)
 
 
 def compand(samples: np.ndarray, law: str) -> np.ndarray:
-    """Return samples (N,) in the eight bits of the mu-law or the A-law (ITU-T G.711, the continuous curves)."""
+    """Return samples (N,) in the eight bits of the mu-law or the A-law (ITU-T G.711, the continuous
+    curves)."""
     peak = np.abs(samples).max() + TINY
     x = np.abs(samples) / peak
     if law == "mu":
@@ -140,7 +153,9 @@ def compand(samples: np.ndarray, law: str) -> np.ndarray:
         knee, scale = 1 / 87.6, 1 + np.log(87.6)
         curve = np.where(x < knee, 87.6 * x, 1 + np.log(np.maximum(87.6 * x, 1.0))) / scale
         levels = np.round(127 * curve) / 127
-        heard = np.where(levels * scale < 1, levels * scale / 87.6, np.exp(levels * scale - 1) / 87.6)
+        heard = np.where(
+            levels * scale < 1, levels * scale / 87.6, np.exp(levels * scale - 1) / 87.6
+        )
     return np.sign(samples) * heard * peak
 
 
@@ -165,7 +180,9 @@ CODECS = (
 def pass_codec(samples: np.ndarray, codec: Codec, rate: int, bit_rate: int) -> np.ndarray:
     """Return samples (N,) after a lossy codec, at the same times and as loud as before."""
     peak = np.abs(samples).max() + TINY
-    given = av.AudioFrame.from_ndarray((samples / peak * 0.7 * 32767).astype(np.int16)[None], "s16", "mono")
+    given = av.AudioFrame.from_ndarray(
+        (samples / peak * 0.7 * 32767).astype(np.int16)[None], "s16", "mono"
+    )
     given.sample_rate = RATE
     file = io.BytesIO()
     output = av.open(file, "w", format=codec.container)
@@ -192,7 +209,8 @@ def pass_codec(samples: np.ndarray, codec: Codec, rate: int, bit_rate: int) -> n
 
 
 def _take_back_delay(heard: np.ndarray, samples: np.ndarray) -> np.ndarray:
-    """Return what was heard (M,) as (N,), moved to where its correlation with the samples (N,) is largest."""
+    """Return what was heard (M,) as (N,), moved to where its correlation with the samples (N,) is
+    largest."""
     size = _fast_size(len(heard) + len(samples))
     products = np.fft.irfft(np.fft.rfft(heard, size) * np.conj(np.fft.rfft(samples, size)), size)
     longest = int(LONGEST_DELAY_S * RATE)
@@ -223,7 +241,9 @@ def _add_crowd(samples: np.ndarray, scene: Scene) -> np.ndarray:
     voices = int(scene.rng.integers(1, 9))
     # A single voice that is as loud as the speaker leaves open which of the two is meant.
     lowest = SNR_DB[0] + (10.0 if voices < 3 else 3.0)
-    return add_noise(samples, mix_voices(len(samples), voices, scene), scene.between(lowest, SNR_DB[1]))
+    return add_noise(
+        samples, mix_voices(len(samples), voices, scene), scene.between(lowest, SNR_DB[1])
+    )
 
 
 def _add_music(samples: np.ndarray, scene: Scene) -> np.ndarray:
@@ -235,7 +255,8 @@ def _enter_room(samples: np.ndarray, scene: Scene) -> np.ndarray:
 
 
 def _telephone(samples: np.ndarray, scene: Scene) -> np.ndarray:
-    """Return samples (N,) by a telephone: a band, a hum or noise of the line, eight bits or a codec of 8 kHz."""
+    """Return samples (N,) by a telephone: a band, a hum or noise of the line, eight bits or a codec
+    of 8 kHz."""
     order = int(scene.rng.integers(3, 12))
     heard = limit_band(samples, scene.between(50, 400), scene.between(3000, 3900), order)
     if scene.happens(0.7):
@@ -265,7 +286,8 @@ def _line_noise(count: int, scene: Scene) -> np.ndarray:
 
 
 def _radio(samples: np.ndarray, scene: Scene) -> np.ndarray:
-    """Return samples (N,) by a radio: a band with random edges, often clipped, and noise, mostly in the band."""
+    """Return samples (N,) by a radio: a band with random edges, often clipped, and noise, mostly in
+    the band."""
     low_hz = scene.between(60, 700)
     high_hz = max(scene.between(1400, 7000), 2.5 * low_hz)
     order = int(scene.rng.integers(1, 12))
@@ -344,9 +366,13 @@ def play_backwards(samples: np.ndarray) -> Voices:
 
 
 def spoil(
-    samples: np.ndarray, rng: np.random.Generator, voices: Voices | None = None, left_out: Collection[str] = ()
+    samples: np.ndarray,
+    rng: np.random.Generator,
+    voices: Voices | None = None,
+    left_out: Collection[str] = (),
 ) -> np.ndarray:
-    """Return a recording (N,) float32 at `RATE` that is harder to hear than the given one; times stay.
+    """Return a recording (N,) float32 at `RATE` that is harder to hear than the given one; times
+    stay.
 
     Args:
         samples: (N,) of speech.
@@ -357,7 +383,11 @@ def spoil(
     scene = Scene(rng, voices or play_backwards(samples))
     heard = np.asarray(samples, np.float64)
     while True:
-        drawn = [family for stage in STAGES if (family := _draw_family(stage, scene, left_out)) is not None]
+        drawn = [
+            family
+            for stage in STAGES
+            if (family := _draw_family(stage, scene, left_out)) is not None
+        ]
         if drawn:
             break
     for family in drawn:
@@ -373,7 +403,9 @@ def _draw_family(stage: Stage, scene: Scene, left_out: Collection[str]) -> Famil
     return stage.families[names[int(scene.rng.choice(len(names), p=weights / weights.sum()))]]
 
 
-def _condition_noise(samples: np.ndarray, scene: Scene, snr_db: float, *, modulated: bool = False) -> np.ndarray:
+def _condition_noise(
+    samples: np.ndarray, scene: Scene, snr_db: float, *, modulated: bool = False
+) -> np.ndarray:
     noise = colour_noise(len(samples), scene)
     if modulated:
         noise = noise * draw_envelope(len(samples), scene)
@@ -381,14 +413,16 @@ def _condition_noise(samples: np.ndarray, scene: Scene, snr_db: float, *, modula
 
 
 def _condition_telephone(samples: np.ndarray, scene: Scene) -> np.ndarray:
-    """Return samples (N,) by a telephone with 15 dB of line noise: from 300 to 3400 Hz, in the eight bits of a law."""
+    """Return samples (N,) by a telephone with 15 dB of line noise: from 300 to 3400 Hz, in the
+    eight bits of a law."""
     heard = limit_band(samples, 300.0, 3400.0, 8)
     heard = add_noise(heard, _line_noise(len(heard), scene), 15.0)
     return compand(heard, str(scene.rng.choice(("mu", "A"))))
 
 
 def _condition_radio(samples: np.ndarray, scene: Scene, snr_db: float) -> np.ndarray:
-    """Return samples (N,) by a narrow radio, clipped, with noise `snr_db` below in its band and silence outside."""
+    """Return samples (N,) by a narrow radio, clipped, with noise `snr_db` below in its band and
+    silence outside."""
     low_hz, high_hz = scene.between(300, 500), scene.between(2200, 3000)
     heard = clip(limit_band(samples, low_hz, high_hz, 8), 6.0)
     noise = limit_band(scene.rng.standard_normal(len(samples)), low_hz, high_hz, 8)
@@ -405,8 +439,11 @@ def _condition_speech_noise(samples: np.ndarray, scene: Scene) -> np.ndarray:
 
 
 def _condition_far(samples: np.ndarray, scene: Scene) -> np.ndarray:
-    """Return samples (N,) by a distant microphone: a tail as strong as the direct sound, and 15 dB of noise."""
-    return add_noise(reverberate(samples, 0.5, 1.0, scene), _speech_shaped_noise(samples, scene), 15.0)
+    """Return samples (N,) by a distant microphone: a tail as strong as the direct sound, and 15 dB
+    of noise."""
+    return add_noise(
+        reverberate(samples, 0.5, 1.0, scene), _speech_shaped_noise(samples, scene), 15.0
+    )
 
 
 def _speech_shaped_noise(samples: np.ndarray, scene: Scene) -> np.ndarray:
@@ -416,13 +453,19 @@ def _speech_shaped_noise(samples: np.ndarray, scene: Scene) -> np.ndarray:
 
 CONDITIONS: Mapping[str, Family] = {
     "clean": lambda samples, scene: samples,
-    "noise": lambda samples, scene: add_noise(samples, scene.rng.standard_normal(len(samples)), 10.0),
+    "noise": lambda samples, scene: add_noise(
+        samples, scene.rng.standard_normal(len(samples)), 10.0
+    ),
     "speech-noise": _condition_speech_noise,
     "steady": lambda samples, scene: _condition_noise(samples, scene, 10.0),
     "modulated": lambda samples, scene: _condition_noise(samples, scene, 10.0, modulated=True),
-    "white": lambda samples, scene: add_noise(samples, scene.rng.standard_normal(len(samples)), 5.0),
+    "white": lambda samples, scene: add_noise(
+        samples, scene.rng.standard_normal(len(samples)), 5.0
+    ),
     "crowd": lambda samples, scene: add_noise(samples, mix_voices(len(samples), 6, scene), 8.0),
-    "music": lambda samples, scene: add_noise(samples, synthetic_music(len(samples), scene.rng), 8.0),
+    "music": lambda samples, scene: add_noise(
+        samples, synthetic_music(len(samples), scene.rng), 8.0
+    ),
     "room": lambda samples, scene: reverberate(samples, 0.5, 0.7, scene),
     "far": _condition_far,
     "telephone": _condition_telephone,
@@ -432,10 +475,13 @@ CONDITIONS: Mapping[str, Family] = {
     "codec": lambda samples, scene: pass_codec(samples, CODECS[0], 8000, 4750),
     "limiter": lambda samples, scene: clip(samples, 10.0),
 }
-"""Families at fixed strengths, for measuring; each recording draws its own noise, voices and band."""
+"""Families at fixed strengths, for measuring; each recording draws its own noise, voices and
+band."""
 
 
-def spoil_by(condition: str, samples: np.ndarray, rng: np.random.Generator, voices: Voices | None = None) -> np.ndarray:
+def spoil_by(
+    condition: str, samples: np.ndarray, rng: np.random.Generator, voices: Voices | None = None
+) -> np.ndarray:
     """Return a recording (N,) float32 at `RATE` under one of `CONDITIONS`.
 
     Args:

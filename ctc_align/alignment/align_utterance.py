@@ -1,12 +1,13 @@
-"""The alignment of one utterance, from top to bottom: emissions + tokens → path → spans → edges → words.
+"""The alignment of one utterance, from top to bottom: emissions + tokens → path → spans → edges →
+words.
 
     align_utterance   tokenize_words → find_islands → align_whole, or align_islands → build_alignment
     align_whole       choose_tokens → place_words
     place_words       place_tokens → confidences → adjust_edges → aligned_words
 
 `align_utterance` is a generator that asks for kernel work (`ctc_align.kernels.batching`);
-`ctc_align.kernels.batching.run` runs many of them together. An utterance's alignment is the same, to the bit, alone and
-in any batch.
+`ctc_align.kernels.batching.run` runs many of them together. An utterance's alignment is the same,
+to the bit, alone and in any batch.
 """
 
 from __future__ import annotations
@@ -71,9 +72,9 @@ from ctc_align.types import (
 
 _BRACKETS = ("[", "{", "&")
 MOST_CELLS, MOST_HEARD_CELLS = 10**9, 10**8
-"""With more frames times states, the local loss of a transcript with skipped words is not computed: ten minutes of
-speech have as many, and take a second at most. With more than the second, confidences alone say whether a transcript is
-there: three minutes of speech have as many."""
+"""With more frames times states, the local loss of a transcript with skipped words is not computed:
+ten minutes of speech have as many, and take a second at most. With more than the second,
+confidences alone say whether a transcript is there: three minutes of speech have as many."""
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,12 @@ class PlacedWords:
 
     Attributes:
         words: of the transcript.
-        loss, score: CTC's, of all aligned tokens in order of time, over the whole recording; infinite if they have no
-            path through it.
+        loss, score: CTC's, of all aligned tokens in order of time, over the whole recording;
+            infinite if they have no path through it.
         ids: the ids of these tokens, with separators between words.
-        local_loss: as `ctc_path.local_loss`, of the whole transcript, skipped words included; None if it is not known.
-        limits: of `fit`, by the confidence network that has assessed the words; None if none has.
+        local_loss: as `ctc_path.local_loss`, of the whole transcript, skipped words included; None
+        if it is not known. limits: of `fit`, by the confidence network that has assessed the words;
+        None if none has.
         heard: whether the words are there, where few are likely; None if that was not asked.
     """
 
@@ -126,7 +128,8 @@ class PlacedWords:
 
 
 def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
-    """Align one utterance with its transcript: all of it, or the islands of it that are in the recording.
+    """Align one utterance with its transcript: all of it, or the islands of it that are in the
+    recording.
 
     Raises:
         InputError: the transcript cannot be spoken or spelled, or it does not fit the emissions.
@@ -150,9 +153,9 @@ def _heard_after_all(
 ) -> KernelSteps[PlacedWords]:
     """Return all words of a transcript that hardly fits if they are heard after all, else `placed`.
 
-    What is spoken and badly pronounced here, or in a language that the model has not met, keeps its times: to lose
-    words is worse than to doubt them. If all words were aligned since none was found, many of them must be likely, as
-    noise without speech makes some seem so.
+    What is spoken and badly pronounced here, or in a language that the model has not met, keeps its
+    times: to lose words is worse than to doubt them. If all words were aligned since none was
+    found, many of them must be likely, as noise without speech makes some seem so.
     """
     if placed.limits is None:
         return placed
@@ -170,7 +173,8 @@ def _heard_after_all(
 
 
 def tokenize_words(inputs: UtteranceInputs) -> KernelSteps[list[WordTokens]]:
-    """Return the tokens of each word. Raises TranscriptError if none has any, InputError if one is the blank."""
+    """Return the tokens of each word. Raises TranscriptError if none has any, InputError if one is
+    the blank."""
     word_tokens = yield from prepared_word_tokens(inputs.words, inputs.tokenizer, inputs.settings)
     check_word_tokens(word_tokens, inputs.emissions, inputs.settings, inputs.name)
     return word_tokens
@@ -186,16 +190,25 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Kerne
     return PlacedWords(words, chosen.loss, chosen.score, worst, ids, limits)
 
 
-def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None) -> KernelSteps[TokenizedWords]:
-    """Choose the pronunciations that the audio prefers, and compute their CTC loss. Raises as `align_utterance`."""
+def choose_tokens(
+    inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None
+) -> KernelSteps[TokenizedWords]:
+    """Choose the pronunciations that the audio prefers, and compute their CTC loss. Raises as
+    `align_utterance`."""
     emissions, words = inputs.emissions, inputs.words
     word_tokens = word_tokens or (yield from tokenize_words(inputs))
     doubtful = words.optional
     if inputs.settings.match == "exact":  # what may be markup is no word
-        doubtful = tuple(passage for passage in doubtful if words.words[passage.first].text.startswith(_BRACKETS))
+        doubtful = tuple(
+            passage for passage in doubtful if words.words[passage.first].text.startswith(_BRACKETS)
+        )
     if doubtful:
         words, word_tokens = yield from leave_out_unspoken(
-            emissions, replace(words, optional=doubtful), word_tokens, inputs.tokenizer.separator, inputs.backend
+            emissions,
+            replace(words, optional=doubtful),
+            word_tokens,
+            inputs.tokenizer.separator,
+            inputs.backend,
         )
     tokenized = yield from choose_pronounced_tokens(inputs, words, word_tokens)
     ids, blank = tokenized.tokens.ids, emissions.blank
@@ -206,11 +219,16 @@ def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None 
 def choose_pronounced_tokens(
     inputs: UtteranceInputs, words: Words, word_tokens: Sequence[WordTokens]
 ) -> KernelSteps[TokenizedWords]:
-    """Choose the pronunciations that the audio prefers. Raises InputError if they do not fit into the emissions."""
+    """Choose the pronunciations that the audio prefers. Raises InputError if they do not fit into
+    the emissions."""
     separator = inputs.tokenizer.separator
-    tokens, spikes, score = yield from choose_pronunciations(inputs.emissions, word_tokens, separator, inputs.backend)
+    tokens, spikes, score = yield from choose_pronunciations(
+        inputs.emissions, word_tokens, separator, inputs.backend
+    )
     # A word of two spoken parts holds a separator, which is not a sound of it.
-    owners = tuple(-1 if token == separator else word for token, word in zip(tokens.ids, tokens.words))
+    owners = tuple(
+        -1 if token == separator else word for token, word in zip(tokens.ids, tokens.words)
+    )
     words = with_chosen_readings(words, word_tokens, tokens)
     return TokenizedWords(words, word_tokens, replace(tokens, words=owners), spikes, score)
 
@@ -218,7 +236,8 @@ def choose_pronounced_tokens(
 def place_words(
     inputs: UtteranceInputs, tokenized: TokenizedWords
 ) -> KernelSteps[tuple[tuple[AlignedWord, ...], FitLimits | None]]:
-    """Return the words with times and confidences, and the limits of the network that has assessed them, if any."""
+    """Return the words with times and confidences, and the limits of the network that has assessed
+    them, if any."""
     emissions = inputs.emissions
     tokens, spikes, edges = yield from place_tokens(inputs, tokenized)
     of_tokens, of_words, limits = yield from confidences(inputs, tokens, spikes, edges)
@@ -231,18 +250,30 @@ def place_words(
 def with_shown_labels(tokens: Tokens, inputs: UtteranceInputs) -> Tokens:
     """Return tokens with the labels that the settings ask for; calibrations know the model's."""
     settings = inputs.settings
-    labels = shown_labels(tokens.labels, inputs.emissions.vocab, settings.phones, stress=settings.stress)
+    labels = shown_labels(
+        tokens.labels, inputs.emissions.vocab, settings.phones, stress=settings.stress
+    )
     return replace(tokens, labels=labels)
 
 
-def place_tokens(inputs: UtteranceInputs, tokenized: TokenizedWords) -> KernelSteps[tuple[Tokens, Spans, Spans]]:
-    """Return the tokens with wildcards for the letters that the vocabulary lacks, their spikes, and their edges."""
+def place_tokens(
+    inputs: UtteranceInputs, tokenized: TokenizedWords
+) -> KernelSteps[tuple[Tokens, Spans, Spans]]:
+    """Return the tokens with wildcards for the letters that the vocabulary lacks, their spikes, and
+    their edges."""
     emissions, tokens, spikes = inputs.emissions, tokenized.tokens, tokenized.spikes
     if inputs.settings.unknown == "wildcard":
         tokens, spikes = yield from place_wildcards(
-            emissions, tokens, spikes, tokenized.word_tokens, inputs.tokenizer.separator, inputs.backend
+            emissions,
+            tokens,
+            spikes,
+            tokenized.word_tokens,
+            inputs.tokenizer.separator,
+            inputs.backend,
         )
-    edges = yield from place_edges(emissions, tokens, spikes, inputs.calibration, inputs.settings, inputs.backend)
+    edges = yield from place_edges(
+        emissions, tokens, spikes, inputs.calibration, inputs.settings, inputs.backend
+    )
     return tokens, spikes, share_out_wildcards(edges, tokens)
 
 
@@ -250,16 +281,25 @@ def adjust_edges(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> Kerne
     """Return the edges of all tokens, refined by the edge network if there is one."""
     if inputs.edge_network is None or not inputs.refines_edges:
         return edges
-    fine = yield from finish_edges(inputs.emissions, tokens, edges, inputs.calibration, inputs.edge_network)
+    fine = yield from finish_edges(
+        inputs.emissions, tokens, edges, inputs.calibration, inputs.edge_network
+    )
     if (convention := inputs.settings.convention) == "whole":
         return fine
-    return edges_by_convention(inputs.emissions, tokens, fine, inputs.calibration.kinds(tokens.labels), convention)
+    return edges_by_convention(
+        inputs.emissions, tokens, fine, inputs.calibration.kinds(tokens.labels), convention
+    )
 
 
 def finish_edges(
-    emissions: Emissions, tokens: Tokens, edges: Spans, calibration: Calibration, network: EdgeNetwork
+    emissions: Emissions,
+    tokens: Tokens,
+    edges: Spans,
+    calibration: Calibration,
+    network: EdgeNetwork,
 ) -> KernelSteps[Spans]:
-    """Return the edges of all tokens, refined by a network and then moved by the convention of a calibration."""
+    """Return the edges of all tokens, refined by a network and then moved by the convention of a
+    calibration."""
     fine = yield from refine_edges(emissions, tokens, edges, network)
     # Hand labels say where words end beside pauses; without them the level of the sound does.
     if not calibration.offsets_ms:
@@ -267,12 +307,19 @@ def finish_edges(
     return with_convention(fine, tokens, calibration, frames_in(emissions))
 
 
-def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords) -> Alignment:
-    """Return the alignment of placed words, with its fit and the regions where text and recording disagree."""
+def build_alignment(
+    inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords
+) -> Alignment:
+    """Return the alignment of placed words, with its fit and the regions where text and recording
+    disagree."""
     inputs.warn_of_edges()
-    is_normalised = inputs.emissions.state_array is not None or are_distributions(inputs.emissions.array)
+    is_normalised = inputs.emissions.state_array is not None or are_distributions(
+        inputs.emissions.array
+    )
     limits = placed.limits if is_normalised else None
-    fit, words, unexplained, regions = assess_fit(inputs, placed.words, placed.loss_per_token, limits, placed.heard)
+    fit, words, unexplained, regions = assess_fit(
+        inputs, placed.words, placed.loss_per_token, limits, placed.heard
+    )
     lacking = missing_letters(own for own, word in zip(word_tokens, words) if not word.kind)
     return Alignment(
         utterance=inputs.name,
@@ -311,9 +358,14 @@ def aligned_words(
     of_words: Sequence[float],
     emissions: Emissions,
 ) -> tuple[AlignedWord, ...]:
-    """Return every word of the transcript, in order, with the times of its tokens and the confidences of both."""
+    """Return every word of the transcript, in order, with the times of its tokens and the
+    confidences of both."""
     # Tokens are in the order of their words; those between words belong to none.
-    owned = ((w, token) for w, token in zip(tokens.words, _timed_tokens(tokens, edges, of_tokens, emissions)) if w >= 0)
+    owned = (
+        (w, token)
+        for w, token in zip(tokens.words, _timed_tokens(tokens, edges, of_tokens, emissions))
+        if w >= 0
+    )
     by_word = groupby(owned, key=itemgetter(0))
     of_word = iter(of_words)
     next_word, next_tokens = next(by_word, (-1, iter(())))
@@ -345,7 +397,8 @@ def aligned_words(
 
 
 def with_confidence_of_neighbours(words: tuple[AlignedWord, ...]) -> tuple[AlignedWord, ...]:
-    """Return words of which those for any speech are as sure as the less sure of the words beside them."""
+    """Return words of which those for any speech are as sure as the less sure of the words beside
+    them."""
     if not any(word.spoken == ANY_SPEECH for word in words):
         return words
     timed = [index for index, word in enumerate(words) if word.confidence is not None]
@@ -370,11 +423,17 @@ def word_without_times(word: Word, tokens: WordTokens | None = None) -> AlignedW
 def _timed_tokens(
     tokens: Tokens, edges: Spans, confidence: Sequence[float], emissions: Emissions
 ) -> Iterator[AlignedToken]:
-    shift_s, begin_s, duration_s = emissions.frame_shift_s, emissions.first_frame_s, duration_of(emissions)
+    shift_s, begin_s, duration_s = (
+        emissions.frame_shift_s,
+        emissions.first_frame_s,
+        duration_of(emissions),
+    )
     spreads: Iterator[tuple[float, float]] | Iterator[tuple[None, None]] = repeat((None, None))
     if edges.start_sd is not None and edges.end_sd is not None:
         ms = units.seconds_to_ms(shift_s)
-        spreads = zip((edges.start_sd * ms).round(2).tolist(), (edges.end_sd * ms).round(2).tolist())
+        spreads = zip(
+            (edges.start_sd * ms).round(2).tolist(), (edges.end_sd * ms).round(2).tolist()
+        )
     for label, start, end, sure, sd in zip(
         tokens.labels, _one_by_one(edges.start), _one_by_one(edges.end), confidence, spreads
     ):
@@ -383,11 +442,15 @@ def _timed_tokens(
 
 
 def _one_by_one(numbers: np.ndarray) -> Iterator[float]:
-    """Yield the numbers of an array, converting a few at a time: Python objects take four times the memory."""
-    return chain.from_iterable(numbers[low : low + 2**16].tolist() for low in range(0, len(numbers), 2**16))
+    """Yield the numbers of an array, converting a few at a time: Python objects take four times the
+    memory."""
+    return chain.from_iterable(
+        numbers[low : low + 2**16].tolist() for low in range(0, len(numbers), 2**16)
+    )
 
 
-# A transcript that is not exactly what is said: each island by itself; words of no island are skipped
+# A transcript that is not exactly what is said: each island by itself; words of no island are
+# skipped
 
 
 def align_islands(
@@ -418,7 +481,8 @@ def align_islands(
 
 
 def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequence[Island] | None:
-    """Return islands with the first copy of a line of captions where the search found the words of its repeat."""
+    """Return islands with the first copy of a line of captions where the search found the words of
+    its repeat."""
     repeats = [passage for passage in reversed(words.optional) if passage.kind == REPEAT]
     if islands is None or not repeats:
         return islands
@@ -430,7 +494,9 @@ def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequenc
         copies = list(zip(spoken[max(2 * low - high, 0) : low], spoken[low:high]))
         if any(words.words[first].spoken != words.words[second].spoken for first, second in copies):
             continue
-        begins = next((rank for rank in range(len(copies), 0, -1) if copies[rank - 1][0] in found), 0)
+        begins = next(
+            (rank for rank in range(len(copies), 0, -1) if copies[rank - 1][0] in found), 0
+        )
         if not any(second in found for _, second in copies[:begins]):
             for first, second in copies:
                 moved[moved == second] = first
@@ -441,7 +507,8 @@ def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequenc
 def _part_of_island(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], island: Island
 ) -> tuple[UtteranceInputs, list[WordTokens], list[int]]:
-    """Return the inputs and tokens of an island, with wildcards for other speech, and the positions of its words.
+    """Return the inputs and tokens of an island, with wildcards for other speech, and the positions
+    of its words.
 
     The wildcards are there even if the settings leave out letters that the vocabulary lacks.
     """
@@ -457,7 +524,9 @@ def _part_of_island(
             tokenized = word_tokens[island.words[number]]
             positions.append(len(words))
             words.append(inputs.words.words[island.words[number]])
-            tokens.append(replace(tokenized, missing=()) if known_only and tokenized.missing else tokenized)
+            tokens.append(
+                replace(tokenized, missing=()) if known_only and tokenized.missing else tokenized
+            )
     part = replace(
         inputs,
         words=Words(inputs.words.text, tuple(words)),
@@ -468,22 +537,32 @@ def _part_of_island(
 
 
 def losses(
-    inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], words: Sequence[AlignedWord], ids: Sequence[int]
+    inputs: UtteranceInputs,
+    word_tokens: Sequence[WordTokens],
+    words: Sequence[AlignedWord],
+    ids: Sequence[int],
 ) -> KernelSteps[tuple[float, float, float | None, Sequence[int]]]:
-    """Return the loss, the best path's score and the local loss, over the whole recording; and `ids`.
+    """Return the loss, the best path's score and the local loss, over the whole recording; and
+    `ids`.
 
-    Loss and score are of `ids`, the tokens of the aligned words; they are infinite without a path. The local loss is
-    of the whole transcript, so that words which were skipped because the sound lacks them are seen in it.
+    Loss and score are of `ids`, the tokens of the aligned words; they are infinite without a path.
+    The local loss is
+    of the whole transcript, so that words which were skipped because the sound lacks them are seen
+    in it.
     """
     emissions, blank = inputs.emissions, inputs.emissions.blank
     try:
-        spikes, score = yield from best_ctc_path(emissions.array, ids, blank, backend=inputs.backend)
+        spikes, score = yield from best_ctc_path(
+            emissions.array, ids, blank, backend=inputs.backend
+        )
     except InputError:
         return float("inf"), float("-inf"), None, ids
     loss = yield from ctc_loss(emissions.array, ids, blank, score, inputs.backend)
     if not any(word.status == SKIPPED for word in words):
         return loss, score, local_loss(emissions, ids, spikes), ids
-    said = [own if word.status != UNSPOKEN else WordTokens(()) for own, word in zip(word_tokens, words)]
+    said = [
+        own if word.status != UNSPOKEN else WordTokens(()) for own, word in zip(word_tokens, words)
+    ]
     if _states(said) * len(emissions) > MOST_CELLS:
         return loss, score, None, ids
     try:
@@ -505,14 +584,23 @@ def _in_text_order(
 ) -> tuple[AlignedWord, ...]:
     """Return every word of the transcript; pronounceable words that were not found are skipped.
 
-    If no word of an optional passage was found, its words are unspoken, with the kind of the passage.
+    If no word of an optional passage was found, its words are unspoken, with the kind of the
+    passage.
     """
-    absent = [passage for passage in words.optional if not found.keys() & set(range(passage.first, passage.last))]
+    absent = [
+        passage
+        for passage in words.optional
+        if not found.keys() & set(range(passage.first, passage.last))
+    ]
     placed = []
     for index, (word, tokens) in enumerate(zip(without_passages(words, absent).words, word_tokens)):
         aligned = found.get(index)
         if aligned is None or aligned.status != ALIGNED:
             placed.append(word_without_times(word, tokens))
         else:
-            placed.append(replace(aligned, speaker=word.speaker) if aligned.speaker != word.speaker else aligned)
+            placed.append(
+                replace(aligned, speaker=word.speaker)
+                if aligned.speaker != word.speaker
+                else aligned
+            )
     return tuple(placed)

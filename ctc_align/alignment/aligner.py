@@ -33,7 +33,14 @@ from ctc_align.alignment.inputs import (
     seconds_of,
 )
 from ctc_align.alignment.model_choice import ModelChoice
-from ctc_align.alignment.realign import check_length, corrected_words, path_of, realign_utterance, recording_of, text_of
+from ctc_align.alignment.realign import (
+    check_length,
+    corrected_words,
+    path_of,
+    realign_utterance,
+    recording_of,
+    text_of,
+)
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files import Alignment
@@ -69,25 +76,28 @@ if TYPE_CHECKING:
     from ctc_align.text.lexicon import Lexicon
 
 GROUP_S = 600.0
-"""A long batch is divided into groups of about this many seconds of audio; one group is in memory at a time."""
+"""A long batch is divided into groups of about this many seconds of audio; one group is in memory
+at a time."""
 
 
 class Aligner:
     """Loads a model once and aligns any number of recordings with it.
 
-    With the models of this project, several threads may call `emissions` and `emissions_batch` at the same time. All
-    other calls are not thread-safe, because other models and the pronunciation cache have no lock: use one `Aligner`
-    for each thread.
+    With the models of this project, several threads may call `emissions` and `emissions_batch` at
+    the same time. All other calls are not thread-safe, because other models and the pronunciation
+    cache have no lock: use one `Aligner` for each thread.
 
     Args:
-        model: a name that `ctc-align models` lists, or the folder of a trained model; None to align only `Emissions`.
-            "auto": `universal` if the settings or the `Transcript` name a language other than English, or if its text
-            is clearly not English; otherwise `english`.
+        model: a name that `ctc-align models` lists, or the folder of a trained model; None to align
+            only `Emissions`. "auto": `universal` if the settings or the `Transcript` name a
+            language other than English, or if its text is clearly not English; otherwise `english`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
         backend: implementation of the kernels: "auto", "reference", "cpu" or "gpu".
-        lexicon: path of a pronunciation dictionary (MFA format), which takes precedence over the model's
-            pronunciations; None means the dictionary in the model's folder, if there is one.
-        settings: see `ctc_align.config.Settings`; without a language, that of the model is used, otherwise English.
+        lexicon: path of a pronunciation dictionary (MFA format), which takes precedence over the
+            model's pronunciations; None means the dictionary in the model's folder, if there is
+            one.
+        settings: see `ctc_align.config.Settings`; without a language, that of the model is used,
+            otherwise English.
 
     Raises:
         UsageError: no such model, lexicon or backend.
@@ -107,7 +117,13 @@ class Aligner:
 
         check_backend(backend)
         given = settings or Settings()
-        load = partial(Aligner, device=device, backend=backend, lexicon=lexicon, settings=replace(given, language=""))
+        load = partial(
+            Aligner,
+            device=device,
+            backend=backend,
+            lexicon=lexicon,
+            settings=replace(given, language=""),
+        )
         self.choice: ModelChoice[Aligner] = ModelChoice(model, given, lexicon is not None, load)
         of_model = folder_settings(model := self.choice.first)
         self.settings = given.for_language(of_model.language)
@@ -128,12 +144,17 @@ class Aligner:
         self._model_calibration: Calibration | None = None
         self._edge_network: EdgeNetwork | None = None
         if self.model is not None:
-            self._model_calibration, self._edge_network = self.model.calibration, self.model.edge_network
+            self._model_calibration, self._edge_network = (
+                self.model.calibration,
+                self.model.edge_network,
+            )
         if self.settings.calibration:
             path = Path(self.settings.calibration)
             self._calibration = read_calibration(file_in(path))
             # Constants alone leave the model's own network as it is.
-            self._edge_network = (load_edge_network(path) if path.is_dir() else None) or self._edge_network
+            self._edge_network = (
+                load_edge_network(path) if path.is_dir() else None
+            ) or self._edge_network
         self._splitter = TranscriptSplitter(self.settings)
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
 
@@ -149,10 +170,11 @@ class Aligner:
 
         Args:
             audio: as for `emissions`.
-            text: the transcript as a str, as a `Transcript` (`read_transcript_file` keeps the cues of subtitles), or as
-                the result of `split`.
+            text: the transcript as a str, as a `Transcript` (`read_transcript_file` keeps the cues
+                of subtitles), or as the result of `split`.
             utterance: name in outputs and messages; None means the audio's name without extension.
-            progress: called with the completed share in [0, 1]: a float whose `step` names the current step.
+            progress: called with the completed share in [0, 1]: a float whose `step` names the
+                current step.
 
         Raises:
             InputError: the audio or the transcript cannot be used, or they do not fit together.
@@ -162,30 +184,46 @@ class Aligner:
         aligner, report = self.choice.aligner(self, words.language), StepProgress(progress)
         language = self.choice.track_language(words.language)
         with error_context(name, source):
-            steps = aligner._align(aligner._load(audio, language=language), words, name, source, report)
+            steps = aligner._align(
+                aligner._load(audio, language=language), words, name, source, report
+            )
         [alignment] = batching.run([on_stage_thread(steps)], after_batch=report.end_batch)
         report.end()
         return alignment
 
     def realign(
-        self, alignment: Alignment, audio: AudioLike | None = None, *, progress: Progress | None = None
+        self,
+        alignment: Alignment,
+        audio: AudioLike | None = None,
+        *,
+        progress: Progress | None = None,
     ) -> Alignment:
-        """Align a corrected alignment again: hand-corrected words keep their times, others are aligned between them.
+        """Align a corrected alignment again: hand-corrected words keep their times, others are
+        aligned between them.
 
         Args:
-            alignment: from `ctc_align.files.read_alignment`; without hand-corrected words, all of its text is aligned.
-            audio: as for `emissions`; a path is that of the whole recording. None means the recording that the
+            alignment: from `ctc_align.files.read_alignment`; without hand-corrected words, all of
+            its text is aligned. audio: as for `emissions`; a path is that of the whole recording.
+            None means the recording that the
                 alignment names.
             progress: as for `align`.
 
         Raises:
-            CtcAlignError: hand-corrected words cross or leave no room for others; the audio is missing, or belongs to
-                another alignment.
+            CtcAlignError: hand-corrected words cross or leave no room for others; the audio is
+                missing, or belongs to another alignment.
         """
         aligner = self.choice.aligner_of(self, alignment.model, alignment.config)
-        heard, config, sound = aligner.settings, alignment.config, alignment.audio if audio is None else audio
+        heard, config, sound = (
+            aligner.settings,
+            alignment.config,
+            alignment.audio if audio is None else audio,
+        )
         if isinstance(sound, (str, PathLike)) and Path(sound).name == Path(alignment.audio).name:
-            unset = [name for name in ("channel", "track") if getattr(heard, name) == getattr(Settings, name)]
+            unset = [
+                name
+                for name in ("channel", "track")
+                if getattr(heard, name) == getattr(Settings, name)
+            ]
             kept: dict[str, Any] = {name: str(config[name]) for name in unset if config.get(name)}
             heard = replace(heard, **kept)
         if heard != aligner.settings:
@@ -193,12 +231,22 @@ class Aligner:
         if aligner is not self:
             return aligner.realign(alignment, audio, progress=progress)
         name, sound = alignment.utterance, path_of(alignment) if audio is None else audio
-        source, report, fixed = names_of(sound, name)[1], StepProgress(progress), any(map(is_fixed, alignment.words))
+        source, report, fixed = (
+            names_of(sound, name)[1],
+            StepProgress(progress),
+            any(map(is_fixed, alignment.words)),
+        )
         with error_context(name, source):
-            words = corrected_words(alignment, self.settings, name) if fixed else self.split(text_of(alignment), name)
+            words = (
+                corrected_words(alignment, self.settings, name)
+                if fixed
+                else self.split(text_of(alignment), name)
+            )
             loaded = self._load(sound, alignment)
             check_length(alignment, seconds_of(loaded), source)
-            steps = self._align(loaded, words, name, source, report, alignment.words if fixed else None)
+            steps = self._align(
+                loaded, words, name, source, report, alignment.words if fixed else None
+            )
         del loaded
         [again] = batching.run([on_stage_thread(steps)], after_batch=report.end_batch)
         report.end()
@@ -234,20 +282,22 @@ class Aligner:
     ) -> list[Alignment] | list[Alignment | CtcAlignError]:
         """Align many pairs at once; return for each what `align` returns.
 
-        The results equal those of `align` to the bit if the model's emissions do not depend on the batch, as with this
-        project's models on the CPU. The model (on a GPU) and every kernel process many pairs in one call. At most
-        `GROUP_S` seconds of audio and emissions, plus one pair, are in memory at a time, not counting audio that was
-        passed as samples.
+        The results equal those of `align` to the bit if the model's emissions do not depend on the
+        batch, as with this project's models on the CPU. The model (on a GPU) and every kernel
+        process many pairs in one call. At most `GROUP_S` seconds of audio and emissions, plus one
+        pair, are in memory at a time, not counting audio that was passed as samples.
 
         Args:
             pairs: (audio, text), each as for `align`.
-            on_error: "raise" raises the first error; "return" returns the error of a pair instead of its alignment.
-            utterances: names, one for each pair; default: the audio's name, or `utterance-I` for index I from 0.
-            timings: receives the seconds spent on the "model", the "words" and the "kernels", added to its values.
+            on_error: "raise" raises the first error; "return" returns the error of a pair instead
+            of its alignment. utterances: names, one for each pair; default: the audio's name, or
+            `utterance-I` for index I from 0. timings: receives the seconds spent on the "model",
+            the "words" and the "kernels", added to its values.
 
         Raises:
             UsageError: an item is not a pair, or the number of names differs.
-            CtcAlignError: with on_error="raise", the error of the first pair that cannot be aligned.
+            CtcAlignError: with on_error="raise", the error of the first pair that cannot be
+                aligned.
         """
         check_on_error(on_error)
         results: list[Alignment | CtcAlignError] = []
@@ -259,12 +309,13 @@ class Aligner:
         """Return the model's log-probs (T, C) for an audio, natural log, one row per frame.
 
         Args:
-            audio: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions`, which are returned as they are.
-            progress: called with the completed share in [0, 1].
+            audio: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions`, which are
+            returned as they are. progress: called with the completed share in [0, 1].
 
         Raises:
             AudioError: the audio cannot be used.
-            EmissionsError: the log-probs contain NaN or +inf, or their shape does not fit the vocabulary.
+            EmissionsError: the log-probs contain NaN or +inf, or their shape does not fit the
+                vocabulary.
         """
         return batching.run([self._listen(audio, progress)])[0]
 
@@ -274,12 +325,15 @@ class Aligner:
     ) -> list[Emissions | CtcAlignError]: ...
 
     @overload
-    def emissions_batch(self, audios: Iterable[AudioLike], on_error: Literal["raise"]) -> list[Emissions]: ...
+    def emissions_batch(
+        self, audios: Iterable[AudioLike], on_error: Literal["raise"]
+    ) -> list[Emissions]: ...
 
     def emissions_batch(
         self, audios: Iterable[AudioLike], on_error: Literal["raise", "return"] = "return"
     ) -> list[Emissions] | list[Emissions | CtcAlignError]:
-        """Return for each audio what `emissions` returns, or with on_error="return" its error if it fails.
+        """Return for each audio what `emissions` returns, or with on_error="return" its error if it
+        fails.
 
         Raises:
             CtcAlignError: with on_error="raise", the error of the first audio that cannot be used.
@@ -288,7 +342,8 @@ class Aligner:
         return batching.run([self._listen(audio) for audio in audios], on_error)
 
     def score(self, audio: AudioLike, text: str | Transcript) -> float:
-        """Return the CTC loss -log p(text | audio), natural log, over all paths of the best-fitting pronunciations.
+        """Return the CTC loss -log p(text | audio), natural log, over all paths of the best-fitting
+        pronunciations.
 
         Raises the errors of `align`.
         """
@@ -296,19 +351,27 @@ class Aligner:
         words = self.split(text, name)
         aligner = self.choice.aligner(self, words.language)
         with error_context(name, source):
-            emissions = aligner.emissions(aligner._load(audio, language=self.choice.track_language(words.language)))
+            emissions = aligner.emissions(
+                aligner._load(audio, language=self.choice.track_language(words.language))
+            )
         with error_context(name):
             inputs = aligner._inputs(emissions, words, name, source, as_written=True)
             return batching.run([on_stage_thread(choose_tokens(inputs))])[0].loss
 
     def score_texts(
-        self, audio: AudioLike, texts: Sequence[str | Transcript], *, progress: Progress | None = None
+        self,
+        audio: AudioLike,
+        texts: Sequence[str | Transcript],
+        *,
+        progress: Progress | None = None,
     ) -> list[Scored]:
-        """Return the losses of alternative transcripts of one audio, best first; the model runs once.
+        """Return the losses of alternative transcripts of one audio, best first; the model runs
+        once.
 
         Args:
             audio: as for `emissions`.
-            texts: the transcripts. If one cannot be scored, its `error` says why, and the others are scored.
+            texts: the transcripts. If one cannot be scored, its `error` says why, and the others
+                are scored.
             progress: as for `emissions`.
 
         Raises:
@@ -322,10 +385,15 @@ class Aligner:
         emissions = aligner.emissions(loaded, progress=progress)
         return aligner.score_emissions([emissions], [list(texts)], languages=[language])[0]
 
-    def for_texts(self, texts: Sequence[str | Transcript], language: str = "") -> tuple[Aligner, str]:
-        """Return the aligner for transcripts of one audio, and their language; "" means that of its settings."""
+    def for_texts(
+        self, texts: Sequence[str | Transcript], language: str = ""
+    ) -> tuple[Aligner, str]:
+        """Return the aligner for transcripts of one audio, and their language; "" means that of its
+        settings."""
         known = (text.text if isinstance(text, Transcript) else text for text in texts)
-        language = language or self.choice.language_of("\n".join(text for text in known if isinstance(text, str)))
+        language = language or self.choice.language_of(
+            "\n".join(text for text in known if isinstance(text, str))
+        )
         return self.choice.aligner(self, language), language
 
     def score_emissions(
@@ -337,11 +405,14 @@ class Aligner:
     ) -> list[list[Scored]]:
         """Return for each audio, given as emissions, what `score_texts` returns for its texts.
 
-        `languages` has the language of each audio's texts; "" or an empty sequence means that of the settings.
+        `languages` has the language of each audio's texts; "" or an empty sequence means that of
+        the settings.
         """
         from ctc_align.alignment.scoring import ranked, score_transcript
 
-        settings_of = [self.settings.in_language(language) for language in languages or [""] * len(emissions)]
+        settings_of = [
+            self.settings.in_language(language) for language in languages or [""] * len(emissions)
+        ]
         steps = [
             score_transcript(named, text, index, tokenizer, settings, self.backend)
             for each, alternatives, settings in zip(emissions, texts, settings_of)
@@ -352,7 +423,8 @@ class Aligner:
         return [ranked([next(scored) for _ in alternatives]) for alternatives in texts]
 
     def with_settings(self, settings: Settings) -> Aligner:
-        """Return an aligner with the same loaded models and other settings; settings for loading have no effect."""
+        """Return an aligner with the same loaded models and other settings; settings for loading
+        have no effect."""
         other = copy(self)
         other.choice = self.choice.with_settings(settings)
         other.settings = settings.for_language(folder_settings(self.choice.first).language)
@@ -362,17 +434,24 @@ class Aligner:
     def inputs(
         self, audio: AudioLike, text: str, utterance: str | None = None, *, keep_sound: bool = False
     ) -> UtteranceInputs:
-        """Return the inputs of an alignment; `keep_sound` keeps the sound even without an edge network."""
+        """Return the inputs of an alignment; `keep_sound` keeps the sound even without an edge
+        network."""
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
-        aligner, language = self.choice.aligner(self, words.language), self.choice.track_language(words.language)
+        aligner, language = (
+            self.choice.aligner(self, words.language),
+            self.choice.track_language(words.language),
+        )
         with error_context(name, source):
             loaded = aligner._load(audio, language=language)
             [emissions] = batching.run([aligner._emit(loaded, None, keep_sound=keep_sound)])
             return aligner._inputs(emissions, words, name, source)
 
-    def pronounced(self, text: str | Transcript, name: str) -> tuple[Words, list[WordTokens], list[str]]:
-        """Return the words of a transcript, their tokens, and the parts of them that the dictionary lacks.
+    def pronounced(
+        self, text: str | Transcript, name: str
+    ) -> tuple[Words, list[WordTokens], list[str]]:
+        """Return the words of a transcript, their tokens, and the parts of them that the dictionary
+        lacks.
 
         No recording is needed; `name` is what error messages call the transcript.
 
@@ -385,7 +464,9 @@ class Aligner:
         one_frame: Any = np.zeros((1, len(model.vocab)), np.float32)
         nothing = Emissions(one_frame, model.vocab, model.frame_shift_s, model.blank)
         named, tokenizer = aligner._named(nothing)
-        words, tokenizer = read_words(words, named, tokenizer, aligner.settings.in_language(words.language).language)
+        words, tokenizer = read_words(
+            words, named, tokenizer, aligner.settings.in_language(words.language).language
+        )
         tokens = tokenize(words, tokenizer)
         lexicon = aligner._lexicon
         if lexicon is None or not isinstance(tokenizer, PhoneTokenizer):
@@ -400,7 +481,8 @@ class Aligner:
 
     @property
     def fit_limits(self) -> FitLimits | None:
-        """The limits for `ctc_align.alignment.fit.fit_of`: the model's, or if it has none those of any model."""
+        """The limits for `ctc_align.alignment.fit.fit_of`: the model's, or if it has none those of
+        any model."""
         own = None if self.model is None else self.model.confidence_network
         return (own or network_of_any_model()).limits
 
@@ -416,7 +498,9 @@ class Aligner:
         with error_context(name, source):
             emissions = yield from self._emit(loaded, report.of_model(seconds_of(loaded)))
         given, track = (emissions, 0) if isinstance(loaded, Emissions) else (None, loaded.track)
-        del loaded  # three hours of samples are 700 MB; they stay only if an edge network needs them
+        del (
+            loaded
+        )  # three hours of samples are 700 MB; they stay only if an edge network needs them
         with error_context(name):
             inputs = self._inputs(emissions, words, name, source, report)
             if track:  # whoever reads the recording for this alignment again reads the same track
@@ -429,7 +513,9 @@ class Aligner:
         return alignment
 
     def _listen(self, audio: AudioLike, progress: Progress | None = None) -> KernelSteps[Emissions]:
-        return (yield from self._emit(self._load(audio, language=self.choice.given.language), progress))
+        return (
+            yield from self._emit(self._load(audio, language=self.choice.given.language), progress)
+        )
 
     def _emit(
         self, loaded: Audio | Emissions, progress: Progress | None, keep_sound: bool = False
@@ -445,7 +531,8 @@ class Aligner:
     def _groups(
         self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]
     ) -> Iterator[list[KernelSteps[Alignment]]]:
-        """Yield the stages of the pairs, in order and with loaded audio, in groups of `GROUP_S` seconds."""
+        """Yield the stages of the pairs, in order and with loaded audio, in groups of `GROUP_S`
+        seconds."""
         group: list[KernelSteps[Alignment]] = []
         seconds = 0.0
         for audio, text, name in pairs:
@@ -454,7 +541,9 @@ class Aligner:
                 words = self.split(text, name)
                 aligner = self.choice.aligner(self, words.language)
                 with error_context(name, source):
-                    loaded = aligner._load(audio, language=self.choice.track_language(words.language))
+                    loaded = aligner._load(
+                        audio, language=self.choice.track_language(words.language)
+                    )
             except CtcAlignError as error:
                 group.append(failed_steps(error))
                 continue
@@ -466,8 +555,11 @@ class Aligner:
         if group:
             yield group
 
-    def _load(self, audio: AudioLike, part: Alignment | None = None, language: str = "") -> Audio | Emissions:
-        """Return the audio at the model's rate, or checked emissions; from a path, only the part that was aligned.
+    def _load(
+        self, audio: AudioLike, part: Alignment | None = None, language: str = ""
+    ) -> Audio | Emissions:
+        """Return the audio at the model's rate, or checked emissions; from a path, only the part
+        that was aligned.
 
         `language` is that of the audio track that is preferred, "" for none.
         """
@@ -483,7 +575,9 @@ class Aligner:
 
     def _loaded_model(self) -> AcousticModel:
         if self.model is None:
-            raise UsageError("audio: this Aligner has no model (model=None) and takes Emissions only")
+            raise UsageError(
+                "audio: this Aligner has no model (model=None) and takes Emissions only"
+            )
         return self.model
 
     def split(self, text: str | Transcript | Words, name: str) -> Words:
@@ -492,7 +586,9 @@ class Aligner:
         Raises:
             TranscriptError: the transcript has no spoken word.
         """
-        return text if isinstance(text, Words) else self._splitter.split(self.choice.named(text), name)
+        return (
+            text if isinstance(text, Words) else self._splitter.split(self.choice.named(text), name)
+        )
 
     def _inputs(
         self,
@@ -505,10 +601,16 @@ class Aligner:
         as_written: bool = False,
     ) -> UtteranceInputs:
         has_model_vocab = self._has_model_vocab(emissions)
-        calibration = self._calibration or (self._model_calibration if has_model_vocab else None) or Calibration()
+        calibration = (
+            self._calibration
+            or (self._model_calibration if has_model_vocab else None)
+            or Calibration()
+        )
         emissions, tokenizer = self._named(emissions)
         settings = self.settings.in_language(words.language)
-        words, tokenizer = read_words(words, emissions, tokenizer, settings.language, as_written=as_written)
+        words, tokenizer = read_words(
+            words, emissions, tokenizer, settings.language, as_written=as_written
+        )
         return UtteranceInputs(
             name,
             source,
@@ -525,7 +627,8 @@ class Aligner:
         )
 
     def _named(self, emissions: Emissions) -> tuple[Emissions, Tokenizer]:
-        """Return emissions with named classes (`with_named_classes`), and the tokenizer of their vocabulary."""
+        """Return emissions with named classes (`with_named_classes`), and the tokenizer of their
+        vocabulary."""
         uses_lexicon = self._has_model_vocab(emissions) or not self._has_model_lexicon
         named = with_named_classes(emissions, self.settings)
         key = (named.vocab, named.blank)
@@ -534,20 +637,31 @@ class Aligner:
         return named, self._tokenizers[key]
 
     def _has_model_vocab(self, emissions: Emissions) -> bool:
-        """Return whether the emissions may come from the model, because they have its vocabulary."""
+        """Return whether the emissions may come from the model, because they have its
+        vocabulary."""
         return self.model is not None and self.model.vocab == emissions.vocab
 
 
 def _check_rate(alignment: Alignment, emissions: Emissions) -> None:
-    """Log a warning if the frame shift given with log-probs makes the speech implausibly fast or slow."""
+    """Log a warning if the frame shift given with log-probs makes the speech implausibly fast or
+    slow."""
     if words := aligned_words(alignment):
         # Words may be spoken in a different order from the text.
-        speech_s = max(word.end_s or 0.0 for word in words) - min(word.start_s or 0.0 for word in words)
-        warn_of_frame_shift(emissions, [word.spoken for word in words], sum(len(w.tokens) for w in words), speech_s)
+        speech_s = max(word.end_s or 0.0 for word in words) - min(
+            word.start_s or 0.0 for word in words
+        )
+        warn_of_frame_shift(
+            emissions, [word.spoken for word in words], sum(len(w.tokens) for w in words), speech_s
+        )
 
 
 def align(
-    audio: AudioLike, text: str | Transcript, *, model: str = AUTO, **options: Unpack[AlignerOptions]
+    audio: AudioLike,
+    text: str | Transcript,
+    *,
+    model: str = AUTO,
+    **options: Unpack[AlignerOptions],
 ) -> Alignment:
-    """Align an audio with its transcript. Options are those of `Aligner`; for many recordings, make one `Aligner`."""
+    """Align an audio with its transcript. Options are those of `Aligner`; for many recordings, make
+    one `Aligner`."""
     return Aligner(model, **options).align(audio, text)

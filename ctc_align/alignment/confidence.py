@@ -1,11 +1,12 @@
 """Confidence of tokens and words: the chance that a word is at its aligned position.
 
-With a confidence network (`ctc_align.models.confidence_network`), the confidence is the chance that both edges of the
-word are within 200 ms of where a person puts them, estimated from the sound of the word and its neighbours;
-`start_sd_ms` and `end_sd_ms` give the finer error. Log-probs of a model without such a network are assessed by the
-network of any model, on the scale of the recording itself (`emission_features`). With a calibration
-of segmentation states alone, it is the share of similar words whose edges are both within 50 ms (a logistic regression,
-`Calibration.word_confidence`).
+With a confidence network (`ctc_align.models.confidence_network`), the confidence is the chance that
+both edges of the word are within 200 ms of where a person puts them, estimated from the sound of
+the word and its neighbours; `start_sd_ms` and `end_sd_ms` give the finer error. Log-probs of a
+model without such a network are assessed by the network of any model, on the scale of the recording
+itself (`emission_features`). With a calibration
+of segmentation states alone, it is the share of similar words whose edges are both within 50 ms (a
+logistic regression, `Calibration.word_confidence`).
 """
 
 from __future__ import annotations
@@ -30,38 +31,71 @@ from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.types import Emissions, Tokens
 
 SHORT_WORDS, SHORT_TEXT, SHORT_FACTOR = 5, 40, 2.0
-"""In a text of so few words and characters a word cannot have more than this many times the chance that the network of
-any model gives it: that network has learnt that a word or two may be found in any noise."""
+"""In a text of so few words and characters a word cannot have more than this many times the chance
+that the network of any model gives it: that network has learnt that a word or two may be found in
+any noise."""
 TOO_DENSE = 0.05
-"""Factor of confidence if the text has more sounds than can be spoken in the time of the recording."""
+"""Factor of confidence if the text has more sounds than can be spoken in the time of the
+recording."""
 RIGHT_MS = 50
 """A calibration counts an edge as right within this distance from the hand label."""
-FEATURES = ("constant", "log of the wider edge's spread", "mean fit", "worst fit", "log of the length")
-"""The columns of `SoundFits.features`. Spread and length in frames; fit in nats per frame, 0 if nothing fits better
-than the sound itself."""
+FEATURES = (
+    "constant",
+    "log of the wider edge's spread",
+    "mean fit",
+    "worst fit",
+    "log of the length",
+)
+"""The columns of `SoundFits.features`. Spread and length in frames; fit in nats per frame, 0 if
+nothing fits better than the sound itself."""
 NAMES = (
-    *("spread", "mean fit", "worst fit", "frames", "tokens", "mean spike", "worst spike", "shortfall"),
+    *(
+        "spread",
+        "mean fit",
+        "worst fit",
+        "frames",
+        "tokens",
+        "mean spike",
+        "worst spike",
+        "shortfall",
+    ),
     *("labels before", "labels after", "gap before", "gap after", "speech before", "speech after"),
-    *("silence inside", "frames a token", "labels a token", "entropy", "frames to the start", "frames to the end"),
-    *("frames of the first sound", "of the last", "of the longest", "start to its spike", "spike to the end"),
+    *(
+        "silence inside",
+        "frames a token",
+        "labels a token",
+        "entropy",
+        "frames to the start",
+        "frames to the end",
+    ),
+    *(
+        "frames of the first sound",
+        "of the last",
+        "of the longest",
+        "start to its spike",
+        "spike to the end",
+    ),
     *("share of likely spikes", "share of likely fits"),
 )
-"""The columns of `word_features`: a confidence network gets them for each word and for the words around it."""
+"""The columns of `word_features`: a confidence network gets them for each word and for the words
+around it."""
 MOST_NATS = 12.0
 """Upper limit of how much worse than the best class a frame can be."""
 LIKELY_SPIKE_NATS, LIKELY_FIT_NATS = -1.2, -1.5
 """A sound is probably there if the log-probability of its spike and its fit exceed these."""
 SUMMED_FRAMES = 2**15
-"""Frames that are summed at once, so that copies of long recordings stay small beside six numbers per frame."""
+"""Frames that are summed at once, so that copies of long recordings stay small beside six numbers
+per frame."""
 SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
-"""A frame is surely speech if the best sound beats silence by more than the one, surely silence if by less than the
-other."""
+"""A frame is surely speech if the best sound beats silence by more than the one, surely silence if
+by less than the other."""
 
 
 def confidences(
     inputs: UtteranceInputs, tokens: Tokens, spikes: Spans, edges: Spans
 ) -> KernelSteps[tuple[list[float], list[float], FitLimits | None]]:
-    """Return confidences by the model's network or calibration, or by the network for emissions of any model.
+    """Return confidences by the model's network or calibration, or by the network for emissions of
+    any model.
 
     Args:
         inputs: of the utterance.
@@ -70,16 +104,22 @@ def confidences(
         edges: their starts and ends.
 
     Returns:
-        Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order; and the limits of `fit`
-        that come with the network that has judged whether the words are there at all, None if a calibration has.
+        Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order; and
+        the limits of `fit` that come with the network that has judged whether the words are there
+        at all, None if a calibration has.
     """
-    emissions, calibration, network = inputs.emissions, inputs.calibration, inputs.confidence_network
+    emissions, calibration, network = (
+        inputs.emissions,
+        inputs.calibration,
+        inputs.confidence_network,
+    )
     spoken, begins = word_begins(tokens)
     lacking = np.asarray(tokens.ids) == WILDCARD
     ids = np.where(lacking, 0, np.asarray(tokens.ids))
     of_token = spike_confidence(emissions.array, ids, spikes)
     at_spikes = of_token[spoken]
-    # A wildcard takes any speech and proves nothing; a word counts by the share of its tokens that the model knows.
+    # A wildcard takes any speech and proves nothing; a word counts by the share of its tokens that
+    # the model knows.
     of_token[lacking] = 0.0
     lengths = np.diff(begins)
     known = 1.0 - np.add.reduceat(lacking[spoken].astype(np.float64), begins[:-1]) / lengths
@@ -95,21 +135,36 @@ def confidences(
         features = yield from emission_features(emissions, tokens, spikes, inputs.backend)
     elif network is not None:
         if network.features != NAMES:
-            raise ConfigError("the model's confidence network is from a different version of ctc-align; train it again")
+            raise ConfigError(
+                "the model's confidence network is from a different version of ctc-align; train it"
+                " again"
+            )
         features = word_features(emissions, tokens, spikes, fits, at_spikes)
     if fits is not None and calibration.token_confidence:
-        of_token[spoken] = probability(fits.features(np.arange(len(spoken) + 1)), calibration.token_confidence)
+        of_token[spoken] = probability(
+            fits.features(np.arange(len(spoken) + 1)), calibration.token_confidence
+        )
         of_token[lacking] = 0.0
     if network is not None:
         of_word = here = network.chances(features)
-        if network.features == NAMES and len(lengths) <= SHORT_WORDS and len(inputs.words.text) <= SHORT_TEXT:
+        if (
+            network.features == NAMES
+            and len(lengths) <= SHORT_WORDS
+            and len(inputs.words.text) <= SHORT_TEXT
+        ):
             features = yield from emission_features(emissions, tokens, spikes, inputs.backend)
-            of_word = here = np.minimum(here, SHORT_FACTOR * network_of_any_model().chances(features))
+            of_word = here = np.minimum(
+                here, SHORT_FACTOR * network_of_any_model().chances(features)
+            )
     else:
         assert fits is not None
         of_sounds = fits.features(begins)
         # Edges are right only where the word is there.
-        here = probability(of_sounds, calibration.word_presence) if calibration.word_presence else np.ones(len(lengths))
+        here = (
+            probability(of_sounds, calibration.word_presence)
+            if calibration.word_presence
+            else np.ones(len(lengths))
+        )
         of_word = probability(of_sounds, calibration.word_confidence) * here
     of_token[spoken] *= np.repeat(here, lengths)
     # More digits would be noise of single precision.
@@ -117,24 +172,28 @@ def confidences(
     return of_token.round(4).tolist(), (of_word * known).round(4).tolist(), limits
 
 
-# How well the sounds of words fit where they are: nats below what fits best there, and the spreads of edges
+# How well the sounds of words fit where they are: nats below what fits best there, and the spreads
+# of edges
 
 
 def word_begins(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices (L,) of tokens that belong to words, and the index at which each word begins (W + 1,)."""
+    """Return the indices (L,) of tokens that belong to words, and the index at which each word
+    begins (W + 1,)."""
     words, spoken = np.asarray(tokens.words), spoken_indices(tokens)
     return spoken, np.append(np.flatnonzero(np.diff(words[spoken], prepend=-1)), len(spoken))
 
 
 @dataclass(frozen=True)
 class SoundFits:
-    """The edges (L,) of the sounds of words, with spreads, and how well each sound fits, in nats."""
+    """The edges (L,) of the sounds of words, with spreads, and how well each sound fits, in
+    nats."""
 
     edges: Spans
     fits: np.ndarray
 
     def features(self, begins: np.ndarray) -> np.ndarray:
-        """Return `FEATURES` (U, F), float64, of U units; unit u has the sounds from begins[u] to begins[u + 1]."""
+        """Return `FEATURES` (U, F), float64, of U units; unit u has the sounds from begins[u] to
+        begins[u + 1]."""
         begin, final = begins[:-1], begins[1:] - 1
         assert self.edges.start_sd is not None
         assert self.edges.end_sd is not None
@@ -150,8 +209,11 @@ class SoundFits:
         )
 
 
-def sound_fits(emissions: Emissions, tokens: Tokens, edges: Spans, spread: float = 1.0) -> SoundFits | None:
-    """Return the edges and fits of the sounds that belong to words; None without a segmentation or spreads.
+def sound_fits(
+    emissions: Emissions, tokens: Tokens, edges: Spans, spread: float = 1.0
+) -> SoundFits | None:
+    """Return the edges and fits of the sounds that belong to words; None without a segmentation or
+    spreads.
 
     Args:
         emissions: with segmentation states.
@@ -171,14 +233,22 @@ def sound_fits(emissions: Emissions, tokens: Tokens, edges: Spans, spread: float
     fits = fit_of_sounds(emissions.state_array, sounds, first, last, parts_of(emissions))
     fits[lacking] = 0.0
     return SoundFits(
-        Spans(placed.start, placed.end, edges.start_sd[spoken] / spread, edges.end_sd[spoken] / spread), fits
+        Spans(
+            placed.start, placed.end, edges.start_sd[spoken] / spread, edges.end_sd[spoken] / spread
+        ),
+        fits,
     )
 
 
 def fit_of_sounds(
-    states: np.ndarray | ArrayOnDisk, sounds: np.ndarray, first: np.ndarray, last: np.ndarray, parts: int
+    states: np.ndarray | ArrayOnDisk,
+    sounds: np.ndarray,
+    first: np.ndarray,
+    last: np.ndarray,
+    parts: int,
 ) -> np.ndarray:
-    """Return (L,) the nats by which each sound's best part scores below the best state, averaged over its frames.
+    """Return (L,) the nats by which each sound's best part scores below the best state, averaged
+    over its frames.
 
     Args:
         states: (T, K) scores.
@@ -194,7 +264,9 @@ def fit_of_sounds(
     for low, high in pairwise(edges):
         begin, end = int(first[low:high].min()), int(last[low:high].max())
         _, frame = _frames_in(first[low:high] - begin, last[low:high] - begin)
-        own = np.repeat(sounds[low:high] * parts, (last - first)[low:high])[:, None] + np.arange(parts)
+        own = np.repeat(sounds[low:high] * parts, (last - first)[low:high])[:, None] + np.arange(
+            parts
+        )
         rows = states[begin:end][frame]
         best = np.take_along_axis(rows, own, 1).max(1)
         short.append(best.astype(np.float64) - rows.max(1))
@@ -202,7 +274,9 @@ def fit_of_sounds(
     return np.add.reduceat(np.concatenate(short), begins) / (last - first)
 
 
-def spike_confidence(log_probs: np.ndarray, ids: Sequence[int] | np.ndarray, spikes: Spans) -> np.ndarray:
+def spike_confidence(
+    log_probs: np.ndarray, ids: Sequence[int] | np.ndarray, spikes: Spans
+) -> np.ndarray:
     """Return the highest posterior of each token over the frames of its spike: (L,) in [0, 1].
 
     Log-probs (T, C) that are not normalised are normalised first.
@@ -226,7 +300,8 @@ def _frames_in(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndar
     return begins, np.repeat(first - begins, lengths) + np.arange(lengths.sum())
 
 
-# Features of words that show whether they are where they were put: fit, length, and the sound around them
+# Features of words that show whether they are where they were put: fit, length, and the sound
+# around them
 
 
 def word_features(
@@ -245,7 +320,9 @@ def word_features(
     begin, final, lengths = begins[:-1], begins[1:] - 1, np.diff(begins)
     ids = np.where(np.asarray(tokens.ids) == WILDCARD, 0, np.asarray(tokens.ids))
     spike = np.log(np.maximum(at_spikes, 1e-6))
-    shortfall, labels_for_blank, labels, entropy, speech, silence = _sums_before(emissions, ids, spikes)
+    shortfall, labels_for_blank, labels, entropy, speech, silence = _sums_before(
+        emissions, ids, spikes
+    )
     frames = len(emissions)
     start = np.clip(np.floor(fits.edges.start[begin] + 0.5).astype(np.int64), 0, frames - 1)
     end = np.clip(np.floor(fits.edges.end[final] + 0.5).astype(np.int64), start + 1, frames)
@@ -283,11 +360,12 @@ def word_features(
 
 
 def _sums_before(emissions: Emissions, ids: np.ndarray, spikes: Spans) -> np.ndarray:
-    """Return (6, T + 1) sums over the frames before each frame, so that any stretch is one difference.
+    """Return (6, T + 1) sums over the frames before each frame, so that any stretch is one
+    difference.
 
-    They are: nats by which the path is worse than the best class; nats by which a blank is worse; frames where a label
-    is likelier than a blank; the entropy of the classes in nats; frames that are surely speech; frames that are surely
-    silent.
+    They are: nats by which the path is worse than the best class; nats by which a blank is worse;
+    frames where a label is likelier than a blank; the entropy of the classes in nats; frames that
+    are surely speech; frames that are surely silent.
     """
     log_probs, states = emissions.array, emissions.state_array
     assert states is not None
@@ -299,13 +377,16 @@ def _sums_before(emissions: Emissions, ids: np.ndarray, spikes: Spans) -> np.nda
     for low in range(0, len(log_probs), SUMMED_FRAMES):
         piece = slice(low, low + SUMMED_FRAMES)
         columns = _columns(log_probs[piece], states[piece], classes[piece], emissions.blank)
-        # To the bit the sum over all frames at once: each piece continues where the one before it ended.
+        # To the bit the sum over all frames at once: each piece continues where the one before it
+        # ended.
         both = np.concatenate((sums[:, low : low + 1], columns), axis=1)
         sums[:, low : low + both.shape[1]] = np.cumsum(both, axis=1)
     return sums
 
 
-def _columns(log_probs: np.ndarray, states: np.ndarray, classes: np.ndarray, blank: int) -> np.ndarray:
+def _columns(
+    log_probs: np.ndarray, states: np.ndarray, classes: np.ndarray, blank: int
+) -> np.ndarray:
     """Return (6, T) float64, what `_sums_before` sums, of the frames of a piece."""
     log_probs = _normalised(log_probs)
     best = log_probs.max(1)
@@ -330,31 +411,41 @@ def _between(sums: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarra
 
 # Features of words from the emissions of any model, each on the scale of the recording itself
 #
-# What a good log-prob is depends on the model and the recording. It is measured with hard alternatives: each word is
-# compared, in its own frames, with the greedy labels, the best that anything can score, and with as many other tokens,
-# from elsewhere in the text or from the vocabulary. With log-likelihoods over all CTC paths,
+# What a good log-prob is depends on the model and the recording. It is measured with hard
+# alternatives: each word is compared, in its own frames, with the greedy labels, the best that
+# anything can score, and with as many other tokens, from elsewhere in the text or from the
+# vocabulary. With log-likelihoods over all CTC paths,
 #
 #     shortfall(tokens) = (log p(greedy labels) - log p(tokens)) / number of tokens
 #
-# is divided by its mean over all alternatives in the recording. The result is about 0 for a word that is heard
-# perfectly, and about 1 for any word that is not there.
+# is divided by its mean over all alternatives in the recording. The result is about 0 for a word
+# that is heard perfectly, and about 1 for any word that is not there.
 
 EMISSION_NAMES = (
     *("log tokens", "shortfall", "worst spike", "mean spike", "shortfall of the best alternative"),
     *("better than the best alternative", "standard deviations better", "alternatives beaten"),
     *("mean rank", "worst rank", "share of first ranks", "labels inside a token"),
-    *("labels before", "labels after", "gap before", "gap after", "token beside the others", "token beside labels"),
+    *(
+        "labels before",
+        "labels after",
+        "gap before",
+        "gap after",
+        "token beside the others",
+        "token beside labels",
+    ),
     *("labels to the start", "labels to the end", "scale", "spread of alternatives"),
 )
 """The columns of `emission_features`."""
 ALTERNATIVES = 6
 """How many are compared with each word."""
 CONTEXT_S = 0.04
-"""A word is scored from this long before its first spike until this long after its last, where no other word is."""
+"""A word is scored from this long before its first spike until this long after its last, where no
+other word is."""
 WORST_NATS = 30.0
 """The most nats a token that a shortfall counts."""
 TYPICAL_NATS, PRIOR_WORDS = 8.0, 2.0
-"""The mean shortfall of alternatives in an empty recording, and how many words' alternatives it is worth."""
+"""The mean shortfall of alternatives in an empty recording, and how many words' alternatives it is
+worth."""
 WORDS_AT_ONCE = 256
 LONG_TEXT, VARIED_TEXT = 16, 8
 """The fewest tokens, and different ones, of a text that is shifted against itself."""
@@ -367,7 +458,8 @@ class _Heard:
     Attributes:
         best: (T + 1,) sums of the best log-prob over the frames before each.
         labels: (T + 1,) number of greedy labels that begin before each frame.
-        pace: the usual distance from one label to the next, in frames: a measure of time where the shift may be wrong.
+        pace: the usual distance from one label to the next, in frames: a measure of time where the
+            shift may be wrong.
     """
 
     best: np.ndarray
@@ -375,7 +467,9 @@ class _Heard:
     pace: float
 
 
-def emission_features(emissions: Emissions, tokens: Tokens, spikes: Spans, backend: str) -> KernelSteps[np.ndarray]:
+def emission_features(
+    emissions: Emissions, tokens: Tokens, spikes: Spans, backend: str
+) -> KernelSteps[np.ndarray]:
     """Return the features `EMISSION_NAMES` (W, F), float32, of the W words that have tokens.
 
     Args:
@@ -393,7 +487,9 @@ def emission_features(emissions: Emissions, tokens: Tokens, spikes: Spans, backe
     high = np.minimum(spikes.end[last] + context, after)
     heard = _heard(emissions)
     ids = np.asarray(tokens.ids)[spoken]
-    scores = yield from _scores(emissions, _alternatives(emissions, ids), begins, low, high, backend)
+    scores = yield from _scores(
+        emissions, _alternatives(emissions, ids), begins, low, high, backend
+    )
     lengths = np.diff(begins).astype(np.float64)
     free = _between(heard.best, low, high)
     own, *rest = np.clip((free - scores) / lengths, 0.0, WORST_NATS)
@@ -431,11 +527,17 @@ def emission_features(emissions: Emissions, tokens: Tokens, spikes: Spans, backe
 
 
 def _alternatives(emissions: Emissions, ids: np.ndarray) -> np.ndarray:
-    """Return (1 + `ALTERNATIVES`, L) ids: those of the tokens of all words, then other ids in their places.
+    """Return (1 + `ALTERNATIVES`, L) ids: those of the tokens of all words, then other ids in their
+    places.
 
-    They are the text's own, shifted, or in short texts drawn from the vocabulary's sounds, always the same ones.
+    They are the text's own, shifted, or in short texts drawn from the vocabulary's sounds, always
+    the same ones.
     """
-    sounds = [index for index, token in enumerate(emissions.vocab) if index != emissions.blank and is_sound(token)]
+    sounds = [
+        index
+        for index, token in enumerate(emissions.vocab)
+        if index != emissions.blank and is_sound(token)
+    ]
     sounds = sounds or [index for index in range(len(emissions.vocab)) if index != emissions.blank]
     rng = np.random.default_rng(len(ids))
     is_long = len(ids) >= LONG_TEXT and len(np.unique(ids)) >= VARIED_TEXT
@@ -449,9 +551,15 @@ def _alternatives(emissions: Emissions, ids: np.ndarray) -> np.ndarray:
 
 
 def _scores(
-    emissions: Emissions, rows: np.ndarray, begins: np.ndarray, low: np.ndarray, high: np.ndarray, backend: str
+    emissions: Emissions,
+    rows: np.ndarray,
+    begins: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    backend: str,
 ) -> KernelSteps[np.ndarray]:
-    """Return (R, W) log-likelihoods of the words' tokens, from begins[w] to begins[w + 1] of each row of ids (R, L).
+    """Return (R, W) log-likelihoods of the words' tokens, from begins[w] to begins[w + 1] of each
+    row of ids (R, L).
 
     Args:
         emissions: of the utterance.
@@ -470,7 +578,9 @@ def _scores(
                 own = own[own != WILDCARD]
                 if len(own):
                     places.append((row, word))
-                    requests.append(Forward(frames, CtcTargets(own, emissions.blank), None, backend))
+                    requests.append(
+                        Forward(frames, CtcTargets(own, emissions.blank), None, backend)
+                    )
         if requests:
             scores[tuple(np.array(places).T)] = yield requests
     return scores
@@ -500,7 +610,8 @@ def _before(values: np.ndarray) -> np.ndarray:
 
 
 def _spikes(emissions: Emissions, ids: np.ndarray, spikes: Spans) -> tuple[np.ndarray, np.ndarray]:
-    """Return of each token (L,), in the best frame of its spike, nats below the best label, and how many are better."""
+    """Return of each token (L,), in the best frame of its spike, nats below the best label, and how
+    many are better."""
     owner = np.repeat(np.arange(len(ids)), spikes.end - spikes.start)
     _, frame = _frames_in(spikes.start, spikes.end)
     below, rank = np.full(len(ids), np.inf), np.full(len(ids), np.inf)

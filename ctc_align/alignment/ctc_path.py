@@ -16,16 +16,20 @@ from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelStep
 from ctc_align.types import Emissions, Tokens
 
 GAP_FRAMES = 50
-"""A longer gap between the spikes of two sounds of a word means that the path has torn the word apart."""
+"""A longer gap between the spikes of two sounds of a word means that the path has torn the word
+apart."""
 GAP_COST = 0.1
-"""Cost in nats of each blank frame inside a word, if the first path tore a word apart: 5 nats over `GAP_FRAMES`."""
+"""Cost in nats of each blank frame inside a word, if the first path tore a word apart: 5 nats over
+`GAP_FRAMES`."""
 MOST_CELLS = 2**35
-"""With more frames times tokens than this, the second search runs in windows, which bounds its time and memory."""
+"""With more frames times tokens than this, the second search runs in windows, which bounds its time
+and memory."""
 WINDOW_FRAMES, NEAR_FRAMES = 10_000, 3000
-"""A window advances by the first number and extends beyond it by the second (half a minute with the English model): at
-that distance, the end of a window no longer changes the path."""
+"""A window advances by the first number and extends beyond it by the second (half a minute with the
+English model): at that distance, the end of a window no longer changes the path."""
 LOCAL_S = 0.3
-"""Length of the worst stretch: a short word. On read speech 0.2 to 0.4 s reveal a wrong word equally well."""
+"""Length of the worst stretch: a short word. On read speech 0.2 to 0.4 s reveal a wrong word
+equally well."""
 PIECE_FRAMES = 2**16
 """Frames whose scores are copied at once: the copies of a recording of hours stay small."""
 
@@ -35,8 +39,8 @@ class Spans:
     """The frames of the tokens of an utterance, counted from frame 0: ascending, never overlapping.
 
     Attributes:
-        start, end: (L,) end exclusive; int64 on a path, float64 if edges lie between frames. A separator between words
-            may be empty.
+        start, end: (L,) end exclusive; int64 on a path, float64 if edges lie between frames. A
+            separator between words may be empty.
         start_sd, end_sd: (L,) float64, standard deviations of both; None if they are not known.
     """
 
@@ -96,12 +100,13 @@ def best_ctc_path(
         needed = lattice.ctc([np.asarray(ids, np.int64)], blank).min_frames.item()
         if needed > len(log_probs):
             raise TooShortError(
-                f"the transcript is longer than the audio can hold: {len(ids)} tokens need at least {needed} frames, "
-                f"the audio has {len(log_probs)}; is it the right transcript, and the whole recording?"
+                f"the transcript is longer than the audio can hold: {len(ids)} tokens need at least"
+                f" {needed} frames, the audio has {len(log_probs)}; is it the right transcript, and"
+                " the whole recording?"
             )
         raise EmissionsError(
-            "the log-probs give this transcript probability zero (every path meets -inf): nothing can be "
-            "aligned; is it the right transcript?"
+            "the log-probs give this transcript probability zero (every path meets -inf): nothing"
+            " can be aligned; is it the right transcript?"
         )
     # The states of CTC are blank, token 0, blank, token 1, … blank.
     token_of_state = np.full(2 * len(ids) + 1, -1, np.int64)
@@ -110,30 +115,40 @@ def best_ctc_path(
 
 
 def best_word_path(
-    emissions: Emissions, tokens: Tokens, *, wildcard: np.ndarray | None = None, backend: str = "auto"
+    emissions: Emissions,
+    tokens: Tokens,
+    *,
+    wildcard: np.ndarray | None = None,
+    backend: str = "auto",
 ) -> KernelSteps[tuple[Spans, float]]:
-    """Find the best CTC path; for a model with segmentation states, one that does not tear words apart.
+    """Find the best CTC path; for a model with segmentation states, one that does not tear words
+    apart.
 
-    CTC finds a second of blanks as likely inside a word as outside. In long pauses with noise, and in speech that is
-    not in the transcript, the best path leaves single sounds far from the rest of their word, and the segmentation
-    would look for them there. So if a gap inside a word is longer than `GAP_FRAMES`, a second search charges `GAP_COST`
-    for each blank inside words, and its path gives the frames; the score stays that of the first path.
+    CTC finds a second of blanks as likely inside a word as outside. In long pauses with noise, and
+    in speech that is not in the transcript, the best path leaves single sounds far from the rest of
+    their word, and the segmentation would look for them there. So if a gap inside a word is longer
+    than `GAP_FRAMES`, a second search charges `GAP_COST` for each blank inside words, and its path
+    gives the frames; the score stays that of the first path.
 
     Args:
-        emissions: without states the spikes are output as they are, so they are those of the best path.
+        emissions: without states the spikes are output as they are, so they are those of the best
+            path.
         tokens: what is said.
         wildcard, backend: as for `best_ctc_path`.
 
     Returns and raises: as `best_ctc_path`.
     """
     log_probs, blank = emissions.array, emissions.blank
-    spikes, score = yield from best_ctc_path(log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend)
+    spikes, score = yield from best_ctc_path(
+        log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend
+    )
     ids, owner = np.asarray(tokens.ids, np.int64), np.asarray(tokens.words)
     inside = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
     torn = (inside & (spikes.start[1:] - spikes.end[:-1] > GAP_FRAMES)).any()
     if emissions.state_array is None or not torn:
         return spikes, score
-    # Blanks inside words emit a class of their own: the wildcard's scores, where no token needs these, else a new one.
+    # Blanks inside words emit a class of their own: the wildcard's scores, where no token needs
+    # these, else a new one.
     costly, inner_blank = log_probs[:, blank] - log_probs.dtype.type(GAP_COST), lattice.WILDCARD
     if lattice.WILDCARD in tokens.ids:
         log_probs, inner_blank = np.concatenate((log_probs, costly[:, None]), 1), log_probs.shape[1]
@@ -141,7 +156,8 @@ def best_word_path(
         wildcard = costly
 
     def part(first: int, last: int, token: int, stop: int) -> KernelSteps[Spans | None]:
-        """Return the spans of the tokens [token, stop) in the frames [first, last); None without a path."""
+        """Return the spans of the tokens [token, stop) in the frames [first, last); None without a
+        path."""
         topology = lattice.ctc([ids[token:stop]], blank)
         emit = topology.emit.copy()
         emit[0, 2:-1:2][inside[token : stop - 1]] = inner_blank
@@ -150,7 +166,9 @@ def best_word_path(
             bands = np.tile(np.array([1, emit.shape[1]]), (last - first, 1))
             bands[0] = 1, 2
         scores = None if wildcard is None else wildcard[first:last]
-        states, score, _ = yield BestPath(log_probs[first:last], replace(topology, emit=emit), scores, backend, bands)
+        states, score, _ = yield BestPath(
+            log_probs[first:last], replace(topology, emit=emit), scores, backend, bands
+        )
         if score == float("-inf"):
             return None
         return token_spans(states, topology.token[0], stop - token).shifted(first)
@@ -165,7 +183,10 @@ def best_word_path(
 
 
 def _in_windows(
-    part: Callable[[int, int, int, int], KernelSteps[Spans | None]], spikes: Spans, word_starts: np.ndarray, frames: int
+    part: Callable[[int, int, int, int], KernelSteps[Spans | None]],
+    spikes: Spans,
+    word_starts: np.ndarray,
+    frames: int,
 ) -> KernelSteps[Spans | None]:
     """Return the spans of all tokens, window by window; None if a window has no path.
 
@@ -178,7 +199,9 @@ def _in_windows(
     start, end = np.empty((2, len(spikes.start)), np.int64)
     first, token = 0, 0
     while True:
-        last, stop, following = window_from(first, token, spikes, word_starts, frames, (WINDOW_FRAMES, NEAR_FRAMES))
+        last, stop, following = window_from(
+            first, token, spikes, word_starts, frames, (WINDOW_FRAMES, NEAR_FRAMES)
+        )
         found = yield from part(first, last, token, stop)
         if found is None:
             return None
@@ -189,7 +212,12 @@ def _in_windows(
 
 
 def window_from(
-    first: int, token: int, spikes: Spans, word_starts: np.ndarray, frames: int, lengths: tuple[int, int]
+    first: int,
+    token: int,
+    spikes: Spans,
+    word_starts: np.ndarray,
+    frames: int,
+    lengths: tuple[int, int],
 ) -> tuple[int, int, int | None]:
     """Return where a window ends, and the token with which the next window begins.
 
@@ -201,7 +229,8 @@ def window_from(
         lengths: by how many frames a window advances, and by how many it overlaps the next.
 
     Returns:
-        The frame and the token after the window's last; the next window's first token, or None if this one is the last.
+        The frame and the token after the window's last; the next window's first token, or None if
+        this one is the last.
     """
     advance, overlap = lengths
     later = word_starts[word_starts > token]
@@ -229,7 +258,11 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
     """
     start, end = np.full((2, tokens), -1, np.int64)
     token = np.where(states < 0, -1, token_of_state[np.maximum(states, 0)])
-    edges = np.flatnonzero(np.diff(token, prepend=-2, append=-2)) if len(token) else np.zeros(1, np.int64)
+    edges = (
+        np.flatnonzero(np.diff(token, prepend=-2, append=-2))
+        if len(token)
+        else np.zeros(1, np.int64)
+    )
     run = token[edges[:-1]]
     start[run[run >= 0]], end[run[run >= 0]] = edges[:-1][run >= 0], edges[1:][run >= 0]
     return Spans(start, end)
@@ -238,17 +271,20 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
 def ctc_loss(
     log_probs: np.ndarray, ids: Sequence[int], blank: int, best_score: float, backend: str
 ) -> KernelSteps[float]:
-    """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; `best_score` is the best path's."""
+    """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; `best_score` is
+    the best path's."""
     score = yield Forward(log_probs, CtcTargets(ids, blank), backend=backend)
     # One path is never likelier than all together; where it is the only one, rounding may say so.
     return min(-score, -best_score)
 
 
 def local_loss(emissions: Emissions, ids: Sequence[int], spikes: Spans) -> float:
-    """Return the nats by which a path is below the best label of each frame, in the worst window of `LOCAL_S`.
+    """Return the nats by which a path is below the best label of each frame, in the worst window of
+    `LOCAL_S`.
 
-    With q_t the label of the path at frame t, this is the greatest sum of max_c log p_t(c) - log p_t(q_t) over the
-    frames of a window. It reveals one wrong word in a long text, which a mean over all tokens hides.
+    With q_t the label of the path at frame t, this is the greatest sum of max_c log p_t(c) - log
+    p_t(q_t) over the frames of a window. It reveals one wrong word in a long text, which a mean
+    over all tokens hides.
 
     Args:
         emissions: (T, C) log-probs of any model.

@@ -1,7 +1,9 @@
-"""Edges of sounds, from frames to seconds: the method, pauses, offsets by kind of sound, and the order of edges.
+"""Edges of sounds, from frames to seconds: the method, pauses, offsets by kind of sound, and the
+order of edges.
 
-A model puts the edges of some kinds of sounds systematically early or late: a person ends a stop with its burst, and a
-vowel where the next vowel's formants begin. A calibration has the correction for each pair of kinds.
+A model puts the edges of some kinds of sounds systematically early or late: a person ends a stop
+with its burst, and a vowel where the next vowel's formants begin. A calibration has the correction
+for each pair of kinds.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ CLOSURES = ("stop", "affricate")
 Pairs = list[tuple[str, str]]
 """The kinds of sounds on either side of each edge."""
 LONG, LONGER, SHORT = 1.5, 2.25, 0.5
-"""The shortest pause beside plosives, before vowels with a glottal closure, and beside neither, as multiples of the
-setting `shortest_pause_s`."""
+"""The shortest pause beside plosives, before vowels with a glottal closure, and beside neither, as
+multiples of the setting `shortest_pause_s`."""
 
 
 def edge_method(method: str, calibration: Calibration, *, segmented: bool) -> str:
@@ -48,7 +50,8 @@ def edge_method(method: str, calibration: Calibration, *, segmented: bool) -> st
         | refined    | medians over segmentations + offsets | as calibrated                                        |
         | auto       | as refined                           | calibrated if CTC is calibrated, else spikes         |
 
-    With "refined" and "auto" a network, if there is one, then refines the edges from the audio (`may_refine`).
+    With "refined" and "auto" a network, if there is one, then refines the edges from the audio
+    (`may_refine`).
     """
     if method == "auto":
         return "refined" if segmented else "calibrated" if calibration.draws else "spikes"
@@ -56,9 +59,14 @@ def edge_method(method: str, calibration: Calibration, *, segmented: bool) -> st
 
 
 def edges_warning(
-    method: str, calibration: Calibration, network: EdgeNetwork | None, emissions: Emissions, whose: str
+    method: str,
+    calibration: Calibration,
+    network: EdgeNetwork | None,
+    emissions: Emissions,
+    whose: str,
 ) -> str:
-    """Return a warning if the method is not possible, with the edges used instead; "" if it is possible.
+    """Return a warning if the method is not possible, with the edges used instead; "" if it is
+    possible.
 
     `whose` names the model or calibration that lacks something.
     """
@@ -66,7 +74,9 @@ def edges_warning(
     if method == "refined" and not refines_edges(method, network, emissions):
         lacking = f"{whose}: no network for edges" if network is None else "there is no audio"
         drawn = "medians over all paths"
-    elif method == "calibrated" and not (calibration.offsets_ms if segmented else calibration.draws):
+    elif method == "calibrated" and not (
+        calibration.offsets_ms if segmented else calibration.draws
+    ):
         lacking = f"{whose}: no calibration of edges; make one with ctc-align calibrate"
         drawn = "the edges of the best path"
     else:
@@ -77,17 +87,24 @@ def edges_warning(
 
 
 def may_refine(method: str, network: EdgeNetwork | None) -> bool:
-    """Return whether a network refines the edges if there is audio; `method` is the setting `edges`."""
+    """Return whether a network refines the edges if there is audio; `method` is the setting
+    `edges`."""
     return method in ("auto", "refined") and network is not None
 
 
 def refines_edges(method: str, network: EdgeNetwork | None, emissions: Emissions) -> bool:
-    """Return whether a network refines the edges: the setting asks for it, and there is a network and the audio."""
+    """Return whether a network refines the edges: the setting asks for it, and there is a network
+    and the audio."""
     return may_refine(method, network) and emissions.sound is not None
 
 
 def place_edges(
-    emissions: Emissions, tokens: Tokens, spikes: Spans, calibration: Calibration, settings: Settings, backend: str
+    emissions: Emissions,
+    tokens: Tokens,
+    spikes: Spans,
+    calibration: Calibration,
+    settings: Settings,
+    backend: str,
 ) -> KernelSteps[Spans]:
     """Return where the tokens of an utterance begin and end, between frames.
 
@@ -108,7 +125,9 @@ def place_edges(
     medians = None
     # Where a segmentation does not fit there are only spikes.
     if method in ("occupancy", "refined") and segmented == (segments is not None):
-        medians = yield from _medians(emissions, tokens, segments or spikes, calibration.scale, backend)
+        medians = yield from _medians(
+            emissions, tokens, segments or spikes, calibration.scale, backend
+        )
     if method in ("spikes", "occupancy"):
         calibration = replace(calibration, offsets_ms={})
     if segments is not None:
@@ -117,20 +136,42 @@ def place_edges(
     if segmented:
         calibration = Calibration(ipa=calibration.ipa)  # its constants are those of segments
     elif method == "calibrated" and calibration.blank_cost:
-        spikes = yield from _spikes_with_costly_blanks(emissions, tokens, spikes, calibration.blank_cost, backend)
-    gap_frames = calibration.spike_gap_s / emissions.frame_shift_s if method == "calibrated" else 0.0
-    return correct_edges(spikes, medians, tokens, calibration, frames_in(emissions), PauseRule(gap_frames, spikes=True))
+        spikes = yield from _spikes_with_costly_blanks(
+            emissions, tokens, spikes, calibration.blank_cost, backend
+        )
+    gap_frames = (
+        calibration.spike_gap_s / emissions.frame_shift_s if method == "calibrated" else 0.0
+    )
+    return correct_edges(
+        spikes,
+        medians,
+        tokens,
+        calibration,
+        frames_in(emissions),
+        PauseRule(gap_frames, spikes=True),
+    )
 
 
-def _medians(emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, backend: str) -> KernelSteps[Spans]:
-    """Return medians over all paths for the tokens that belong to words; `scale` multiplies the states' scores."""
+def _medians(
+    emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, backend: str
+) -> KernelSteps[Spans]:
+    """Return medians over all paths for the tokens that belong to words; `scale` multiplies the
+    states' scores."""
     if emissions.state_array is not None:
         _, sounds = segmented_sounds(emissions, tokens, spans)
         return (yield from soft_edges(sounds, scale, backend))
     # Scores of CTC are used as they are: its peaks leave no edge to draw more softly.
-    words, wildcard = np.asarray(tokens.words), scores_of(emissions) if WILDCARD in tokens.ids else None
+    words, wildcard = (
+        np.asarray(tokens.words),
+        scores_of(emissions) if WILDCARD in tokens.ids else None,
+    )
     sounds = SpokenTokens(
-        emissions.array, np.asarray(tokens.ids), words, spans, blank=emissions.blank, wildcard=wildcard
+        emissions.array,
+        np.asarray(tokens.ids),
+        words,
+        spans,
+        blank=emissions.blank,
+        wildcard=wildcard,
     )
     medians = yield from soft_edges(sounds, 1.0, backend)
     return medians.of(spoken_indices(tokens))
@@ -139,12 +180,15 @@ def _medians(emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, b
 def _spikes_with_costly_blanks(
     emissions: Emissions, tokens: Tokens, spikes: Spans, blank_cost: float, backend: str
 ) -> KernelSteps[Spans]:
-    """Return CTC's best path where each frame of blank costs `blank_cost` nats; `spikes` if none fits."""
+    """Return CTC's best path where each frame of blank costs `blank_cost` nats; `spikes` if none
+    fits."""
     log_probs = emissions.array.copy()
     log_probs[:, emissions.blank] -= blank_cost
     wildcard = scores_of(emissions) if WILDCARD in tokens.ids else None
     try:
-        costly, _ = yield from best_ctc_path(log_probs, tokens.ids, emissions.blank, wildcard=wildcard, backend=backend)
+        costly, _ = yield from best_ctc_path(
+            log_probs, tokens.ids, emissions.blank, wildcard=wildcard, backend=backend
+        )
     except InputError:
         return spikes
     return costly
@@ -158,11 +202,13 @@ def correct_edges(
     frames: float,
     pauses: PauseRule,
 ) -> Spans:
-    """Return the edges of all tokens: ascending, no sound shorter than `SHORTEST_FRAMES`, separators empty.
+    """Return the edges of all tokens: ascending, no sound shorter than `SHORTEST_FRAMES`,
+    separators empty.
 
     Args:
         spans: frames of the best path, of all tokens.
-        medians: edges between frames, of the tokens that belong to words; None means those of `spans`.
+        medians: edges between frames, of the tokens that belong to words; None means those of
+            `spans`.
         tokens: as in `spans`.
         calibration: its offsets are added to edges, and its factor scales the spreads.
         frames: length of the audio, in frames.
@@ -184,7 +230,8 @@ def correct_edges(
 
 
 def with_convention(edges: Spans, tokens: Tokens, calibration: Calibration, frames: float) -> Spans:
-    """Return refined edges of all tokens where a calibration's convention has them; `frames` as for `correct_edges`."""
+    """Return refined edges of all tokens where a calibration's convention has them; `frames` as for
+    `correct_edges`."""
     spoken = spoken_indices(tokens)
     if not calibration.convention_ms or not len(spoken):
         return edges
@@ -197,37 +244,48 @@ def with_convention(edges: Spans, tokens: Tokens, calibration: Calibration, fram
 
 
 def _moved(
-    start: np.ndarray, end: np.ndarray, around: tuple[Pairs, Pairs], offset_frames: Callable[[str, str], float]
+    start: np.ndarray,
+    end: np.ndarray,
+    around: tuple[Pairs, Pairs],
+    offset_frames: Callable[[str, str], float],
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return edges (L,) with the offsets of the kinds of sounds around them."""
     before, after = around
-    return start + [offset_frames(*pair) for pair in before], end + [offset_frames(*pair) for pair in after]
+    return start + [offset_frames(*pair) for pair in before], end + [
+        offset_frames(*pair) for pair in after
+    ]
 
 
 def kinds_around(kinds: Sequence[str], pause_after: np.ndarray) -> tuple[Pairs, Pairs]:
-    """Return the kinds on either side of each sound's start, and of its end; the ends of the utterance are silence.
+    """Return the kinds on either side of each sound's start, and of its end; the ends of the
+    utterance are silence.
 
     >>> kinds_around(["stop", "vowel"], np.array([False, True]))
     ([('silence', 'stop'), ('stop', 'vowel')], [('stop', 'vowel'), ('vowel', 'silence')])
     """
     before = [SILENCE, *kinds[:-1]]
     after = [*kinds[1:], SILENCE]
-    starts = [(SILENCE if k == 0 or pause_after[k - 1] else before[k], kinds[k]) for k in range(len(kinds))]
+    starts = [
+        (SILENCE if k == 0 or pause_after[k - 1] else before[k], kinds[k])
+        for k in range(len(kinds))
+    ]
     ends = [(kinds[k], SILENCE if pause_after[k] else after[k]) for k in range(len(kinds))]
     return starts, ends
 
 
 # Pauses: a silence too short to be one belongs to the sounds around it
 #
-# How short that is depends on these sounds. The closure of a plosive is as silent as a pause, and hand labels count it
-# to the plosive; the glottal closure before a vowel likewise belongs to the vowel, unless a vowel or the noise of a
-# fricative runs up to it. Where neither neighbour has a closure, even a little silence is a pause. The kinds are known
-# for the phones of `ctc_align.text.phone_sets`; between letters, and phones of other sets, the shortest pause has the
+# How short that is depends on these sounds. The closure of a plosive is as silent as a pause, and
+# hand labels count it to the plosive; the glottal closure before a vowel likewise belongs to the
+# vowel, unless a vowel or the noise of a fricative runs up to it. Where neither neighbour has a
+# closure, even a little silence is a pause. The kinds are known for the phones of
+# `ctc_align.text.phone_sets`; between letters, and phones of other sets, the shortest pause has the
 # usual length.
 
 
 def shortest_pause(before: str, after: str) -> float:
-    """Return the shortest pause between two kinds of sounds, as a multiple of the usual shortest pause.
+    """Return the shortest pause between two kinds of sounds, as a multiple of the usual shortest
+    pause.
 
     >>> shortest_pause("nasal", "stop"), shortest_pause("nasal", "vowel"), shortest_pause("vowel", "vowel")
     (1.5, 2.25, 0.5)
@@ -256,16 +314,21 @@ def _glottal(before: str, after: str) -> bool:
 class PauseRule:
     """Which gaps between sounds are pauses: `shortest_frames` is the usual shortest one.
 
-    Between CTC's `spikes` there is nearly always a gap, and a spike says little about where its sound ends: a gap that
-    is not a pause is closed at its middle, and no gap inside a word is a pause; with `shortest_frames` 0 every gap
-    stays.
+    Between CTC's `spikes` there is nearly always a gap, and a spike says little about where its
+    sound ends: a gap that is not a pause is closed at its middle, and no gap inside a word is a
+    pause; with `shortest_frames` 0 every gap stays.
     """
 
     shortest_frames: float
     spikes: bool = False
 
     def close(
-        self, start: np.ndarray, end: np.ndarray, gap: np.ndarray, kinds: Sequence[str], words: np.ndarray
+        self,
+        start: np.ndarray,
+        end: np.ndarray,
+        gap: np.ndarray,
+        kinds: Sequence[str],
+        words: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Close the gaps that are not pauses: their neighbours share an edge.
 
@@ -275,7 +338,8 @@ class PauseRule:
             kinds, words: (L,) of the sounds.
 
         Returns:
-            Starts and ends (L,), and after which sounds (L,) there is a pause; always after the last one.
+            Starts and ends (L,), and after which sounds (L,) there is a pause; always after the
+            last one.
         """
         if self.spikes:
             pause = gap & (start[1:] - end[:-1] >= self.shortest_frames)
@@ -283,7 +347,9 @@ class PauseRule:
                 pause &= words[1:] != words[:-1]
             shared = (start[1:] + end[:-1]) / 2
         else:
-            least = self.shortest_frames * np.array([shortest_pause(*pair) for pair in pairwise(kinds)])
+            least = self.shortest_frames * np.array(
+                [shortest_pause(*pair) for pair in pairwise(kinds)]
+            )
             closure = np.array([belongs_to_next(*pair) for pair in pairwise(kinds)], np.bool_)
             pause = gap & (start[1:] - end[:-1] >= least)
             shared = np.where(gap & closure, end[:-1], start[1:])
@@ -298,11 +364,13 @@ class PauseRule:
 def in_order(
     start: np.ndarray, end: np.ndarray, pause_after: np.ndarray, frames: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return edges that ascend within [0, frames], every sound `SHORTEST_FRAMES` or longer, shared edges still shared.
+    """Return edges that ascend within [0, frames], every sound `SHORTEST_FRAMES` or longer, shared
+    edges still shared.
 
     Args:
         start, end: (L,) in frames.
-        pause_after: (L,) bool, after which sounds there is a pause; the others share their edge with the next.
+        pause_after: (L,) bool, after which sounds there is a pause; the others share their edge
+            with the next.
         frames: length of the audio.
     """
     count = len(start)
@@ -314,10 +382,11 @@ def in_order(
     middle = (edges[1:-1:2] + edges[2::2]) / 2
     edges[1:-1:2] = np.where(shared[2::2], middle, edges[1:-1:2])
     edges[2::2] = np.where(shared[2::2], middle, edges[2::2])
-    # Edge i is clamped from both sides: before it there are sounds of `least` frames each, room[i] frames in all, and
-    # as much must remain for those after it. Measured from the room, ascending edges are a running maximum (from the
-    # left); then each is limited by what the ones after it need, a running minimum (from the right). One alone would
-    # let a late edge push its followers beyond the end of the audio, or an early one pull the earlier ones below 0.
+    # Edge i is clamped from both sides: before it there are sounds of `least` frames each, room[i]
+    # frames in all, and as much must remain for those after it. Measured from the room, ascending
+    # edges are a running maximum (from the left); then each is limited by what the ones after it
+    # need, a running minimum (from the right). One alone would let a late edge push its followers
+    # beyond the end of the audio, or an early one pull the earlier ones below 0.
     least = min(SHORTEST_FRAMES, frames / max(count, 1))
     room = np.repeat(np.arange(count), 2) * least
     room[1::2] += least
@@ -329,7 +398,8 @@ def in_order(
 
 
 def among_all_tokens(spans: Spans, spoken: np.ndarray, sounds: Spans) -> Spans:
-    """Return the edges of all tokens: those of the `spoken` ones (L,), and separators at the end of the sound before.
+    """Return the edges of all tokens: those of the `spoken` ones (L,), and separators at the end of
+    the sound before.
 
     Args:
         spans: of all tokens; separators before the first sound are at 0.
@@ -340,7 +410,11 @@ def among_all_tokens(spans: Spans, spoken: np.ndarray, sounds: Spans) -> Spans:
     start[spoken], end[spoken] = sounds.start, sounds.end
     others = np.setdiff1d(np.arange(len(start)), spoken)
     before = np.searchsorted(spoken, others) - 1
-    at = np.where(before >= 0, end[spoken[np.maximum(before, 0)]], 0.0) if len(spoken) else np.zeros(len(others))
+    at = (
+        np.where(before >= 0, end[spoken[np.maximum(before, 0)]], 0.0)
+        if len(spoken)
+        else np.zeros(len(others))
+    )
     start[others] = end[others] = at
     if sounds.start_sd is None or sounds.end_sd is None:
         return Spans(start, end)
@@ -350,7 +424,8 @@ def among_all_tokens(spans: Spans, spoken: np.ndarray, sounds: Spans) -> Spans:
 
 
 def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
-    """Return the edges; divide the time of each run of wildcards by their letters, because no path can divide it."""
+    """Return the edges; divide the time of each run of wildcards by their letters, because no path
+    can divide it."""
     spoken = spoken_indices(tokens)
     lacking = np.asarray(tokens.ids)[spoken] == WILDCARD
     if not (lacking[1:] & lacking[:-1]).any():
@@ -386,7 +461,8 @@ def duration_of(emissions: Emissions) -> float:
 
 @lru_cache(maxsize=2**16)
 def seconds_at(frames: float, frame_shift_s: float, first_frame_s: float) -> float:
-    """Return when frame `frames` begins, to 10 µs; cached: rounding is slow and short utterances share edges."""
+    """Return when frame `frames` begins, to 10 µs; cached: rounding is slow and short utterances
+    share edges."""
     if frames.is_integer():
         begin_s = units.frames_to_seconds(int(frames), frame_shift_s)
         return begin_s if not first_frame_s else round(begin_s + first_frame_s, 6)

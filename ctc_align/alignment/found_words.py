@@ -1,7 +1,8 @@
-"""Which words of a transcript are heard in a recording, roughly where, and which words are surely absent.
+"""Which words of a transcript are heard in a recording, roughly where, and which words are surely
+absent.
 
-The search looks for the text among the labels that were heard, then for the rest of the text in the rest of the
-recording, until it finds nothing more. So it finds passages in a different order.
+The search looks for the text among the labels that were heard, then for the rest of the text in the
+rest of the recording, until it finds nothing more. So it finds passages in a different order.
 """
 
 from __future__ import annotations
@@ -12,7 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from ctc_align import units
-from ctc_align.alignment.token_search import UNHEARD_NATS, HeardTokens, TextTokens, search, with_whole_readings
+from ctc_align.alignment.token_search import (
+    UNHEARD_NATS,
+    HeardTokens,
+    TextTokens,
+    search,
+    with_whole_readings,
+)
 from ctc_align.types import ANY_SPEECH, Words, WordTokens
 
 PAUSE_S = 0.25
@@ -20,14 +27,17 @@ PAUSE_S = 0.25
 FEWEST_TOKENS, FEWEST_WORDS = 20, 5
 """The fewest tokens and words of a passage that was moved away from its neighbours."""
 SURE_NATS, SURE_SCORE = 1.2, 3.0
-"""A word is surely there if its labels support it by at least the first number of nats per token, and the second in
-total."""
+"""A word is surely there if its labels support it by at least the first number of nats per token,
+and the second in total."""
 FAINT_NATS, MOST_FOUND = 0.7, 0.75
-"""If the labels support the found words by less than the first number of nats per token, and more than the second
-share of the words is found, the model or the pronunciations suit the recording badly. Of words with 15 of 100 phones
-wrong, 0.6 % are lost, not 0.7; of single words put in between, 64 % are marked, not 67."""
+"""If the labels support the found words by less than the first number of nats per token, and more
+than the second
+share of the words is found, the model or the pronunciations suit the recording badly. Of words with
+15 of 100 phones wrong, 0.6 % are lost, not 0.7; of single words put in between, 64 % are marked,
+not 67."""
 LABELS_A_LETTER, LABELS_OF_ANY = 3, 30
-"""The most labels that may be heard for one letter that the vocabulary lacks, and for a word that is any speech."""
+"""The most labels that may be heard for one letter that the vocabulary lacks, and for a word that
+is any speech."""
 SENTENCE_MARKS = frozenset(".?!…:;。？！")
 _CLOSING = "\"'”’»)]}"
 
@@ -40,12 +50,12 @@ class FoundWords:
         words: (K,) their indices in the transcript, ascending.
         lengths: (K,) their tokens.
         order: (K,) their ranks in time, from 0; -1 for those that were not found.
-        first, last: (K,) labels, the first and the last of each; of words without labels `first` is the label after the
-            word, and `last` the one before it.
+        first, last: (K,) labels, the first and the last of each; of words without labels `first` is
+            the label after the word, and `last` the one before it.
         score: (K,) nats by which the labels support each word.
         unheard: (K, 2) numbers of tokens before the first and after the last label of each.
-        lacking: (K + 1,) numbers of labels that may come from letters that the vocabulary lacks: in each word and in
-            the words before it, and after the last word.
+        lacking: (K + 1,) numbers of labels that may come from letters that the vocabulary lacks: in
+            each word and in the words before it, and after the last word.
     """
 
     words: np.ndarray
@@ -71,7 +81,10 @@ class FoundWords:
     def is_faint(self) -> bool:
         """True if most words are there, but fit badly."""
         found = self.found
-        return bool(found.mean() > MOST_FOUND and self.score[found].sum() < FAINT_NATS * self.lengths[found].sum())
+        return bool(
+            found.mean() > MOST_FOUND
+            and self.score[found].sum() < FAINT_NATS * self.lengths[found].sum()
+        )
 
     def in_time(self) -> np.ndarray:
         """Return the found words' indices (into K) in the order of time."""
@@ -85,7 +98,9 @@ def text_tokens(words: Words, word_tokens: Sequence[WordTokens]) -> TextTokens:
     owners = np.repeat(np.arange(len(ids)), [len(own) for own in ids])
     flat = np.fromiter((token for own in ids for token in own), np.int64, len(owners))
     ends = np.ones(len(flat) + 1, np.bool_)
-    sentence = np.array([_ends_sentence(words, index) for index in range(len(words.words))], np.bool_)
+    sentence = np.array(
+        [_ends_sentence(words, index) for index in range(len(words.words))], np.bool_
+    )
     if len(flat):
         changes = owners[1:] != owners[:-1]
         between = np.append(0, np.cumsum(sentence))
@@ -123,7 +138,9 @@ def find_words(
         spare = np.flatnonzero(free)
         if len(left) < FEWEST_TOKENS or len(spare) < FEWEST_TOKENS:
             break
-        again, _ = search(text.some(left), heard.only(spare), np.append(pauses[spare] | _skips(spare), True))
+        again, _ = search(
+            text.some(left), heard.only(spare), np.append(pauses[spare] | _skips(spare), True)
+        )
         found = again.spoken & _long_runs(again.spoken, text.words[left])
         if not found.any():
             break
@@ -131,23 +148,29 @@ def find_words(
         labels[left[found]] = _in_one_piece(places, text.words[left], spare)[found]
         spoken[left[found]], passage[left[found]] = True, number
     lacking = np.array(
-        [LABELS_OF_ANY if own.missing == (ANY_SPEECH,) else LABELS_A_LETTER * len(own.missing) for own in word_tokens]
+        [
+            LABELS_OF_ANY if own.missing == (ANY_SPEECH,) else LABELS_A_LETTER * len(own.missing)
+            for own in word_tokens
+        ]
     )
     return _words_of(text, heard, labels, spoken, passage, lacking)
 
 
 def _of_words(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return which tokens belong to words with a chosen token, because no word may be in two passages."""
+    """Return which tokens belong to words with a chosen token, because no word may be in two
+    passages."""
     return np.isin(words, words[chosen])
 
 
 def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> np.ndarray:
-    """Return the labels of tokens; -1 for tokens whose labels lie apart from most labels of the word.
+    """Return the labels of tokens; -1 for tokens whose labels lie apart from most labels of the
+    word.
 
     Args:
         labels: (L,), -1 for none.
         words: (L,) of the tokens.
-        spare: labels that were searched, ascending; between two that are not adjacent, other words were said.
+        spare: labels that were searched, ascending; between two that are not adjacent, other words
+            were said.
     """
     pieces = np.cumsum(_skips(spare))
     met = np.flatnonzero(labels >= 0)
@@ -166,7 +189,8 @@ def _skips(places: np.ndarray) -> np.ndarray:
 
 
 def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return which tokens are in runs of `FEWEST_TOKENS` and `FEWEST_WORDS` or more that are chosen."""
+    """Return which tokens are in runs of `FEWEST_TOKENS` and `FEWEST_WORDS` or more that are
+    chosen."""
     kept = np.zeros(len(chosen), np.bool_)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False]))))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist()):
@@ -176,11 +200,15 @@ def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
 
 
 def _covered(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) -> np.ndarray:
-    """Return the labels of the tokens, and the nearby labels between neighbours in a passage or word."""
+    """Return the labels of the tokens, and the nearby labels between neighbours in a passage or
+    word."""
     met = np.flatnonzero(labels >= 0)
     near = (np.diff(labels[met]) <= FEWEST_TOKENS) | (np.diff(words[met]) == 0)
     near &= (np.diff(labels[met]) > 0) & (np.diff(passage[met]) == 0)
-    spans = [np.arange(labels[a], labels[b]) for a, b in zip(met[:-1][near].tolist(), met[1:][near].tolist())]
+    spans = [
+        np.arange(labels[a], labels[b])
+        for a, b in zip(met[:-1][near].tolist(), met[1:][near].tolist())
+    ]
     return np.concatenate([labels[met], *spans]) if len(met) else met
 
 
@@ -198,7 +226,11 @@ def _words_of(
     met = np.flatnonzero(labels >= 0)
     score[met] = heard.odds_at(text.ids[met], labels[met])
     score = np.add.reduceat(score, begins) if count else score
-    found = 2 * np.add.reduceat(spoken.astype(np.int64), begins) > lengths if count else np.zeros(0, np.bool_)
+    found = (
+        2 * np.add.reduceat(spoken.astype(np.int64), begins) > lengths
+        if count
+        else np.zeros(0, np.bool_)
+    )
     first, last = np.full((2, count), -1, np.int64)
     unheard = np.zeros((count, 2), np.int64)
     for k, (begin, length) in enumerate(zip(begins.tolist(), lengths.tolist())):
@@ -223,22 +255,27 @@ def _words_of(
     sums = np.append(0, np.cumsum(lacking))
     after = np.append(words + 1, len(lacking))
     before = np.append(0, words + 1)
-    return FoundWords(words, lengths, order, first, last, score, unheard, sums[after] - sums[before])
+    return FoundWords(
+        words, lengths, order, first, last, score, unheard, sums[after] - sums[before]
+    )
 
 
 # Gaps between words that were found: where they are, and whether other words are said there.
 
 FOREIGN_LABELS = 4
-"""If there are this many labels more than expected between two words, they are speech that is not in the transcript."""
+"""If there are this many labels more than expected between two words, they are speech that is not
+in the transcript."""
 LONG_S = 2.5
 """Such speech separates islands if it is at least this long."""
 ROOM_S, TOKEN_S = 1.0, 0.15
-"""A passage may continue this long beyond its last label, plus a time for each of its tokens that was not heard."""
+"""A passage may continue this long beyond its last label, plus a time for each of its tokens that
+was not heard."""
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """The N + 1 gaps between N words in order of time, including those before the first and after the last word.
+    """The N + 1 gaps between N words in order of time, including those before the first and after
+    the last word.
 
     Attributes:
         before, after: the frames of the labels on either side, -1 and T at the ends.
@@ -256,23 +293,37 @@ class Gaps:
     cuts: np.ndarray
 
 
-def gaps_of(found: FoundWords, heard: HeardTokens, in_time: np.ndarray, frame_shift_s: float) -> Gaps:
+def gaps_of(
+    found: FoundWords, heard: HeardTokens, in_time: np.ndarray, frame_shift_s: float
+) -> Gaps:
     """Return the gaps between words `in_time`, indices into those of `found`."""
     frames, count = len(heard.log_probs), len(in_time)
     if not count:
         nothing = np.zeros(1, np.bool_)
-        return Gaps(np.array([-1]), np.array([frames]), np.zeros((1, 2), np.int64), ~nothing, nothing, nothing)
+        return Gaps(
+            np.array([-1]),
+            np.array([frames]),
+            np.zeros((1, 2), np.int64),
+            ~nothing,
+            nothing,
+            nothing,
+        )
     has_labels = found.last[in_time] >= found.first[in_time]
     lengths = np.where(has_labels, 0, found.lengths[in_time])
-    # Of words without labels, all tokens are unheard on both sides, together with those of their neighbours.
+    # Of words without labels, all tokens are unheard on both sides, together with those of their
+    # neighbours.
     lead = np.where(has_labels, found.unheard[in_time, 0], 0)
     trail = np.where(has_labels, found.unheard[in_time, 1], 0)
     silent = np.append(0, np.cumsum(lengths))
     places = np.arange(count)
     before = np.maximum.accumulate(np.where(has_labels, places, -1)) if count else places
-    after = np.minimum.accumulate(np.where(has_labels, places, count)[::-1])[::-1] if count else places
+    after = (
+        np.minimum.accumulate(np.where(has_labels, places, count)[::-1])[::-1] if count else places
+    )
     left, right = np.append(-1, before), np.append(after, count)
-    first_label = np.where(right < count, found.first[in_time][np.minimum(right, count - 1)], len(heard))
+    first_label = np.where(
+        right < count, found.first[in_time][np.minimum(right, count - 1)], len(heard)
+    )
     last_label = np.where(left >= 0, found.last[in_time][np.maximum(left, 0)], -1)
     behind = np.where(left >= 0, trail[np.maximum(left, 0)], 0) + silent - silent[left + 1]
     ahead = np.where(right < count, lead[np.minimum(right, count - 1)], 0) + silent[right] - silent
@@ -284,9 +335,12 @@ def gaps_of(found: FoundWords, heard: HeardTokens, in_time: np.ndarray, frame_sh
     own = np.where(high >= low, sums[np.maximum(high, low) + 1] - sums[low], 0)
     foreign = first_label - last_label - 1 - behind - ahead - own >= FOREIGN_LABELS
     long = (ends - starts) * frame_shift_s >= LONG_S
-    return Gaps(starts, ends, np.stack((behind, ahead), 1), ordered, foreign, ~ordered | (foreign & long))
+    return Gaps(
+        starts, ends, np.stack((behind, ahead), 1), ordered, foreign, ~ordered | (foreign & long)
+    )
 
 
 def room_frames(unheard: int, frame_shift_s: float) -> int:
-    """Return the frames that a passage may continue beyond its last label, with `unheard` tokens not heard there."""
+    """Return the frames that a passage may continue beyond its last label, with `unheard` tokens
+    not heard there."""
     return units.seconds_to_frames(ROOM_S + TOKEN_S * float(unheard), frame_shift_s)

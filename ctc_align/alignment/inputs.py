@@ -1,4 +1,5 @@
-"""The inputs of an alignment: the caller's arguments, checked, and the model's emissions; and its progress."""
+"""The inputs of an alignment: the caller's arguments, checked, and the model's emissions; and its
+progress."""
 
 from __future__ import annotations
 
@@ -36,17 +37,27 @@ from ctc_align.tokens.tokenizer import (
     with_phones,
 )
 from ctc_align.tokens.translations import without_translations
-from ctc_align.types import Audio, AudioLike, DefaultBlank, Emissions, Subtitles, Transcript, Words, utterance_name
+from ctc_align.types import (
+    Audio,
+    AudioLike,
+    DefaultBlank,
+    Emissions,
+    Subtitles,
+    Transcript,
+    Words,
+    utterance_name,
+)
 
 _BOOK_CHARS = 20_000
 """Longer transcripts are cached."""
 READ, LISTENED = 0.05, 0.7
-"""The share of an alignment that is done when the recording has been read, and when the model has run."""
+"""The share of an alignment that is done when the recording has been read, and when the model has
+run."""
 _UNHEARD_S = 0.5
 """How much sound at the end other programs' log-probs may leave out."""
 EACH_BATCH = 0.03
-"""The share of the remaining progress that each batch of kernel work counts as, because the number of batches is
-unknown."""
+"""The share of the remaining progress that each batch of kernel work counts as, because the number
+of batches is unknown."""
 
 Progress = Callable[[float], None]
 Result = TypeVar("Result")
@@ -55,7 +66,8 @@ logger = logging.getLogger(__name__)
 
 
 class ProgressValue(float):
-    """The share of an alignment that is done, in [0, 1], a number like any other; `step` names what is running.
+    """The share of an alignment that is done, in [0, 1], a number like any other; `step` names what
+    is running.
 
     >>> ProgressValue(0.5, "edges") + 0.25, ProgressValue(0.5, "edges").step
     (0.75, 'edges')
@@ -70,7 +82,8 @@ class ProgressValue(float):
 
 
 class StepProgress:
-    """Calls `callback(ProgressValue(share, step))` as an alignment advances; the share never falls. None: silent."""
+    """Calls `callback(ProgressValue(share, step))` as an alignment advances; the share never falls.
+    None: silent."""
 
     def __init__(self, callback: Progress | None = None) -> None:
         self._callback = callback
@@ -84,12 +97,17 @@ class StepProgress:
         self._report(share)
 
     def of_model(self, duration_s: float) -> Progress | None:
-        """Return the callback for a model's finished share of a recording of `duration_s`; None: silent."""
+        """Return the callback for a model's finished share of a recording of `duration_s`; None:
+        silent."""
         if self._callback is None:
             return None
 
         def has_run(share: float) -> None:
-            position = "" if not duration_s else f", {units.clock(share * duration_s)} of {units.clock(duration_s)}"
+            position = (
+                ""
+                if not duration_s
+                else f", {units.clock(share * duration_s)} of {units.clock(duration_s)}"
+            )
             self.begin(f"listening{position}", READ + (LISTENED - READ) * share)
 
         self.begin("listening", READ)
@@ -110,7 +128,8 @@ class StepProgress:
 
 
 def on_stage_thread(steps: KernelSteps[Result]) -> KernelSteps[Result]:
-    """Return the same stages, which compute on one thread (`ctc_align.threads`); what they request is run elsewhere."""
+    """Return the same stages, which compute on one thread (`ctc_align.threads`); what they request
+    is run elsewhere."""
 
     def advance(answer: object, error: CtcAlignError | None) -> tuple[bool, Any]:
         try:
@@ -156,7 +175,9 @@ class ModelEmissions:
     @staticmethod
     def run(requests: Sequence[ModelEmissions]) -> Sequence[Emissions]:
         model = requests[0].model
-        with np.errstate(over="ignore", invalid="ignore"):  # of damaged weights: what comes out is checked
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # of damaged weights: what comes out is checked
             if len(requests) == 1 and requests[0].progress is not None:
                 results = [model.emissions(requests[0].audio, requests[0].progress)]
             else:
@@ -205,16 +226,21 @@ class UtteranceInputs:
     def warn_of_edges(self) -> None:
         """Log a warning if the edges that the settings ask for are not possible."""
         method, whose = self.settings.edges, self.settings.calibration or self.model
-        if warning := edges_warning(method, self.calibration, self.edge_network, self.emissions, whose):
+        if warning := edges_warning(
+            method, self.calibration, self.edge_network, self.emissions, whose
+        ):
             logger.warning("%s", warning)
         if (convention := self.settings.convention) != "whole" and not self.refines_edges:
             needs = "a model with a network of edges, its audio, and --edges auto or refined"
-            logger.warning("--convention %s moves nothing here (%s): it needs %s", convention, whose, needs)
+            logger.warning(
+                "--convention %s moves nothing here (%s): it needs %s", convention, whose, needs
+            )
 
 
 @contextmanager
 def error_context(name: str, source: str = "") -> Iterator[None]:
-    """Put the utterance's name before the message of an error, unless that names the `source` or a dictionary."""
+    """Put the utterance's name before the message of an error, unless that names the `source` or a
+    dictionary."""
     try:
         yield
     except CtcAlignError as error:
@@ -245,7 +271,9 @@ def named_pairs(
         sources = [names_of(audio, None) for audio, _ in pairs]
         names = [name if source else f"utterance-{i}" for i, (name, source) in enumerate(sources)]
     elif len(utterances) != len(pairs):
-        raise UsageError(f"utterances: expected {len(pairs)} names, one for each pair; got {len(utterances)}")
+        raise UsageError(
+            f"utterances: expected {len(pairs)} names, one for each pair; got {len(utterances)}"
+        )
     else:
         names = list(utterances)
     return [(audio, text, name) for (audio, text), name in zip(pairs, names)]
@@ -253,7 +281,9 @@ def named_pairs(
 
 def names_of(audio: AudioLike, utterance: str | None) -> tuple[str, str]:
     """Return the utterance's name, and the audio's path as the caller wrote it ("" for samples)."""
-    source = fspath(audio) if isinstance(audio, (str, PathLike)) else getattr(audio, "name", "") or ""
+    source = (
+        fspath(audio) if isinstance(audio, (str, PathLike)) else getattr(audio, "name", "") or ""
+    )
     return utterance or utterance_name(source), source
 
 
@@ -272,16 +302,22 @@ def checked_emissions(emissions: Emissions) -> Emissions:
     last_s = units.frames_to_seconds(frames - 1, checked.frame_shift_s) + checked.first_frame_s
     if checked.duration_s is not None and checked.duration_s <= last_s:
         raise EmissionsError(
-            f"{name}: expected a frame shift of at most {checked.duration_s / frames:.3g} s: {frames} frames of "
-            f"{checked.frame_shift_s} s do not fit into duration_s {checked.duration_s}"
+            f"{name}: expected a frame shift of at most {checked.duration_s / frames:.3g} s:"
+            f" {frames} frames of {checked.frame_shift_s} s do not fit into duration_s"
+            f" {checked.duration_s}"
         )
     check_coverage(checked, name, _UNHEARD_S)
     if checked.state_array is None:
         return checked
     states = np.asarray(checked.state_array, np.float32)
-    if states.ndim != 2 or len(states) != frames or not _whole_parts(states.shape[1] - 1, classes - 1):
+    if (
+        states.ndim != 2
+        or len(states) != frames
+        or not _whole_parts(states.shape[1] - 1, classes - 1)
+    ):
         raise EmissionsError(
-            f"{name}: expected states of shape ({frames}, parts * {classes - 1} + 1), got {tuple(states.shape)}"
+            f"{name}: expected states of shape ({frames}, parts * {classes - 1} + 1), got"
+            f" {tuple(states.shape)}"
         )
     if not (states < np.inf).all():
         raise EmissionsError(f"{name}: states hold NaN or +inf; expected log-scores")
@@ -293,14 +329,16 @@ def _whole_parts(sounding: int, tokens: int) -> bool:
 
 
 class TranscriptSplitter:
-    """Splits transcripts. A long one is cached until the next one: successive recordings of a book share one text."""
+    """Splits transcripts. A long one is cached until the next one: successive recordings of a book
+    share one text."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._book: tuple[tuple[Settings, str, Subtitles | None], Words] | None = None
 
     def split(self, text: str | Transcript, name: str) -> Words:
-        """Return a transcript split into the words that are aligned; `name` is what error messages call it.
+        """Return a transcript split into the words that are aligned; `name` is what error messages
+        call it.
 
         Raises:
             UsageError: no text.
@@ -310,7 +348,9 @@ class TranscriptSplitter:
 
         transcript = text if isinstance(text, Transcript) else Transcript(text)
         if not isinstance(transcript.text, str):
-            raise UsageError(f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}")
+            raise UsageError(
+                f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}"
+            )
         settings = self._settings.in_language(transcript.language)
         key = (settings, transcript.text, transcript.subtitles)
         if self._book is None or self._book[0] != key:
@@ -327,7 +367,8 @@ def require_text_extras(settings: Settings, *, is_ipa: bool) -> None:
     """Check that words can be cut and romanised as the settings say.
 
     Raises:
-        UsageError: an extra is missing, or words are to be romanised for a model of every script (`is_ipa`).
+        UsageError: an extra is missing, or words are to be romanised for a model of every script
+            (`is_ipa`).
     """
     from ctc_align.text.library_readings import require_dictionary, require_uroman
 
@@ -335,28 +376,35 @@ def require_text_extras(settings: Settings, *, is_ipa: bool) -> None:
         require_dictionary(settings.language)
     if settings.romanize and is_ipa:
         raise UsageError(
-            "romanize: the model's tokens are phones, which it finds for words of any script: omit --romanize, "
-            "and name the transcript's language (--language)"
+            "romanize: the model's tokens are phones, which it finds for words of any script: omit"
+            " --romanize, and name the transcript's language (--language)"
         )
     if settings.romanize:
         require_uroman()
 
 
 def read_words(
-    words: Words, emissions: Emissions, tokenizer: Tokenizer, language: str, *, as_written: bool = False
+    words: Words,
+    emissions: Emissions,
+    tokenizer: Tokenizer,
+    language: str,
+    *,
+    as_written: bool = False,
 ) -> tuple[Words, Tokenizer]:
     """Return words as the vocabulary of the emissions can spell them, and the tokenizer for it.
 
-    A transcript of tokens is split at spaces only. Other words get phones if `tokenizer` reads phones, and lose sample
-    numbers at the beginning. If a word has several spellings, those that the emissions' classes suggest come first;
-    with `as_written` there is only the spelling with case, digits and marks of the transcript, as far as the vocabulary
-    has them.
+    A transcript of tokens is split at spaces only. Other words get phones if `tokenizer` reads
+    phones, and lose sample numbers at the beginning. If a word has several spellings, those that
+    the emissions' classes suggest come first; with `as_written` there is only the spelling with
+    case, digits and marks of the transcript, as far as the vocabulary has them.
 
     Raises:
         TranscriptError: there is no way to turn the words into tokens of the vocabulary.
     """
     units = unit_tokenizer(emissions.vocab, emissions.blank)
-    if units.reads(words.text) and not (isinstance(tokenizer, PhoneTokenizer) and tokenizer.has_all(words.text)):
+    if units.reads(words.text) and not (
+        isinstance(tokenizer, PhoneTokenizer) and tokenizer.has_all(words.text)
+    ):
         return units.split(words), units
     words = without_sample_numbers(words, duration_of(emissions))
     if isinstance(tokenizer, PhoneTokenizer) and tokenizer.lexicon_name:

@@ -1,7 +1,8 @@
 """Islands: stretches of a recording and the words that are spoken there, one after the other.
 
-Between two islands there is speech that is not in the transcript, or the transcript continues at a different place.
-Inside an island, and at its ends, wildcards take short speech that is not in the transcript.
+Between two islands there is speech that is not in the transcript, or the transcript continues at a
+different place. Inside an island, and at its ends, wildcards take short speech that is not in the
+transcript.
 """
 
 from __future__ import annotations
@@ -22,14 +23,20 @@ from ctc_align.alignment.found_words import (
     text_tokens,
 )
 from ctc_align.alignment.inputs import UtteranceInputs
-from ctc_align.alignment.spoken_words import MOST_ROUNDS, OTHER_SPEECH_NATS, HeardSpeech, spoken_words
+from ctc_align.alignment.spoken_words import (
+    MOST_ROUNDS,
+    OTHER_SPEECH_NATS,
+    HeardSpeech,
+    spoken_words,
+)
 from ctc_align.alignment.token_search import HeardTokens, greedy_decode
 from ctc_align.alignment.wildcard import PENALTY, scores_of, soundless
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.types import WordTokens
 
 LONGEST_S = 600.0
-"""Longer islands are cut at pauses: islands of a few minutes take little memory, however long the recording is."""
+"""Longer islands are cut at pauses: islands of a few minutes take little memory, however long the
+recording is."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,8 @@ class Island:
     Attributes:
         words: (N,) indices in the transcript, ascending.
         first_frame, last_frame: the frames in which to align them, the last exclusive.
-        wildcards: (N + 1,) bool, whether other speech may stand before each of the words, and after the last.
+        wildcards: (N + 1,) bool, whether other speech may stand before each of the words, and after
+            the last.
     """
 
     words: np.ndarray
@@ -48,11 +56,16 @@ class Island:
     wildcards: np.ndarray
 
 
-def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> KernelSteps[list[Island] | None]:
-    """Return the islands of a recording by time; None if exactly the transcript is spoken, or if no word is found."""
+def find_islands(
+    inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]
+) -> KernelSteps[list[Island] | None]:
+    """Return the islands of a recording by time; None if exactly the transcript is spoken, or if no
+    word is found."""
     emissions = inputs.emissions
     heard = greedy_decode(emissions.array, emissions.blank, soundless(emissions))
-    found = find_words(text_tokens(inputs.words, word_tokens), word_tokens, heard, emissions.frame_shift_s)
+    found = find_words(
+        text_tokens(inputs.words, word_tokens), word_tokens, heard, emissions.frame_shift_s
+    )
     in_time = found.in_time()
     if not len(in_time):
         return None
@@ -70,7 +83,9 @@ def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> 
     fixed = np.isin(found.words, np.concatenate([np.zeros(0, np.int64), *optional]))
     gaps, more = gaps_of(found, heard, in_time, emissions.frame_shift_s), True
     for _ in range(MOST_ROUNDS):
-        found, more = yield from spoken_words(speech, found, heard, gaps, fixed, inputs.settings.match == "loose")
+        found, more = yield from spoken_words(
+            speech, found, heard, gaps, fixed, inputs.settings.match == "loose"
+        )
         in_time = found.in_time()
         gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
         if not more:
@@ -82,7 +97,9 @@ def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> 
         in_time = in_time[with_labels]
         gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
     islands = islands_of(found, heard, in_time, gaps, emissions.frame_shift_s)
-    unknown = np.array([bool(own.missing) and not own.pronunciations for own in word_tokens], np.bool_)
+    unknown = np.array(
+        [bool(own.missing) and not own.pronunciations for own in word_tokens], np.bool_
+    )
     return [_with_unknown(island, unknown) for island in islands] if unknown.any() else islands
 
 
@@ -101,14 +118,19 @@ def _with_unknown(island: Island, unknown: np.ndarray) -> Island:
         words.append(end)
         wildcards.append(False)
         end += 1
-    return replace(island, words=np.array(words), wildcards=np.array([*wildcards, island.wildcards[-1]]))
+    return replace(
+        island, words=np.array(words), wildcards=np.array([*wildcards, island.wildcards[-1]])
+    )
 
 
 def _all_but_optional(inputs: UtteranceInputs, found: FoundWords, spoken: np.ndarray) -> bool:
-    """Return whether all words are spoken, except optional passages, which `leave_out_unspoken` decides on."""
+    """Return whether all words are spoken, except optional passages, which `leave_out_unspoken`
+    decides on."""
     absent = np.setdiff1d(found.words, found.words[spoken])
     optional = [np.arange(passage.first, passage.last) for passage in inputs.words.optional]
-    return not len(absent) or (bool(optional) and bool(np.isin(absent, np.concatenate(optional)).all()))
+    return not len(absent) or (
+        bool(optional) and bool(np.isin(absent, np.concatenate(optional)).all())
+    )
 
 
 def _with_labels(found: FoundWords, in_time: np.ndarray, gaps: Gaps) -> np.ndarray:
@@ -120,7 +142,8 @@ def _with_labels(found: FoundWords, in_time: np.ndarray, gaps: Gaps) -> np.ndarr
 def islands_of(
     found: FoundWords, heard: HeardTokens, in_time: np.ndarray, gaps: Gaps, frame_shift_s: float
 ) -> list[Island]:
-    """Return the islands of words by time; `in_time` (N,) are indices of spoken words, `gaps` those between them."""
+    """Return the islands of words by time; `in_time` (N,) are indices of spoken words, `gaps` those
+    between them."""
     count, frames = len(in_time), len(heard.log_probs)
     cuts = gaps.cuts.copy()
     cuts[[0, count]] = True
@@ -131,20 +154,28 @@ def islands_of(
         ends[place], begins[place] = _edges(gaps, place, heard.frames, frames, frame_shift_s)
     return [
         Island(
-            found.words[in_time[first:last]], int(begins[first]), int(ends[last]), gaps.foreign[first : last + 1].copy()
+            found.words[in_time[first:last]],
+            int(begins[first]),
+            int(ends[last]),
+            gaps.foreign[first : last + 1].copy(),
         )
         for first, last in pairwise(places)
     ]
 
 
 def _cuts_in_pauses(gaps: Gaps, cuts: np.ndarray, frame_shift_s: float) -> list[int]:
-    """Return the gaps at which long islands are cut: pauses between words that were heard, the longest within reach."""
+    """Return the gaps at which long islands are cut: pauses between words that were heard, the
+    longest within reach."""
     most = units.seconds_to_frames(LONGEST_S, frame_shift_s)
     pause = np.where((gaps.unheard.sum(1) == 0) & ~gaps.foreign, gaps.after - gaps.before, 0)
     found = []
     for first, last in pairwise(np.flatnonzero(cuts).tolist()):
         while gaps.before[last] - gaps.after[first] > most:
-            near = first + 1 + np.flatnonzero(gaps.before[first + 1 : last] - gaps.after[first] <= most)
+            near = (
+                first
+                + 1
+                + np.flatnonzero(gaps.before[first + 1 : last] - gaps.after[first] <= most)
+            )
             near = near[len(near) // 2 :]
             if not len(near) or not pause[near].any():
                 break
@@ -153,9 +184,15 @@ def _cuts_in_pauses(gaps: Gaps, cuts: np.ndarray, frame_shift_s: float) -> list[
     return found
 
 
-def _edges(gaps: Gaps, place: int, label_frames: np.ndarray, frames: int, frame_shift_s: float) -> tuple[int, int]:
+def _edges(
+    gaps: Gaps, place: int, label_frames: np.ndarray, frames: int, frame_shift_s: float
+) -> tuple[int, int]:
     """Return where the island before a gap ends, and where the one after it begins."""
-    before, after, foreign = int(gaps.before[place]), int(gaps.after[place]), bool(gaps.foreign[place])
+    before, after, foreign = (
+        int(gaps.before[place]),
+        int(gaps.after[place]),
+        bool(gaps.foreign[place]),
+    )
     if not foreign and before < 0:
         return 0, 0
     if not foreign and after >= frames:

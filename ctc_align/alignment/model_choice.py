@@ -1,4 +1,5 @@
-"""The choice of a model if the caller names none: `english` or `universal`, by the language of each transcript."""
+"""The choice of a model if the caller names none: `english` or `universal`, by the language of each
+transcript."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from ctc_align.types import Transcript
 class HasSettings(Protocol):
     """An `Aligner`."""
 
-    def for_texts(self: One, texts: Sequence[str | Transcript], language: str = "") -> tuple[One, str]:
+    def for_texts(
+        self: One, texts: Sequence[str | Transcript], language: str = ""
+    ) -> tuple[One, str]:
         """Return the aligner for transcripts of one audio, and their language."""
         ...
 
@@ -42,7 +45,8 @@ def model_for(language: str) -> str:
 
 
 def with_calibrated(model: str | None, settings: Settings) -> str | None:
-    """Return the model; if none was named and the settings have a calibration, the model of that calibration.
+    """Return the model; if none was named and the settings have a calibration, the model of that
+    calibration.
 
     Raises:
         ConfigError: the calibration cannot be read.
@@ -53,7 +57,8 @@ def with_calibrated(model: str | None, settings: Settings) -> str | None:
 
 
 def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | None:
-    """Return the model for all transcripts, whatever their language; `AUTO` if each chooses its model."""
+    """Return the model for all transcripts, whatever their language; `AUTO` if each chooses its
+    model."""
     is_bound = has_lexicon or bool(given.calibration)
     model = with_calibrated(model, given)
     return model_for(given.language) if model == AUTO and is_bound else model
@@ -62,7 +67,8 @@ def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | N
 def by_aligner(
     aligner: One, texts: Sequence[Sequence[str | Transcript]], languages: Sequence[str]
 ) -> Iterator[tuple[One, list[int], list[str]]]:
-    """Yield the aligners that audios with alternative transcripts need, each with its audios' indices and languages.
+    """Yield the aligners that audios with alternative transcripts need, each with its audios'
+    indices and languages.
 
     `languages` are those that are known, "" for others.
     """
@@ -76,17 +82,21 @@ def by_aligner(
 
 
 class ModelChoice(Generic[One]):
-    """The model that an aligner was asked for, and the aligners of other embedded models that its transcripts need.
+    """The model that an aligner was asked for, and the aligners of other embedded models that its
+    transcripts need.
 
     Args:
         model: as given; with `AUTO` the transcripts decide.
         given: the settings as given; if their language is "", the transcripts' languages decide.
-        has_lexicon: a lexicon, like a calibration, binds the aligner to one model, whatever the texts' language.
+        has_lexicon: a lexicon, like a calibration, binds the aligner to one model, whatever the
+            texts' language.
             A calibration that names its model chooses this model.
         load: loads the aligner of a model, with the same settings except the language, which is "".
     """
 
-    def __init__(self, model: str | None, given: Settings, has_lexicon: bool, load: Callable[[str], One]) -> None:
+    def __init__(
+        self, model: str | None, given: Settings, has_lexicon: bool, load: Callable[[str], One]
+    ) -> None:
         model = with_calibrated(model, given)
         self.is_open = model == AUTO
         self.first = model_for(given.language) if self.is_open else model
@@ -103,7 +113,8 @@ class ModelChoice(Generic[One]):
         return self.has_choice and not self.given.language
 
     def language_of(self, text: str) -> str:
-        """Return the code of the language that a text looks like, "" if it does not matter or the model is right.
+        """Return the code of the language that a text looks like, "" if it does not matter or the
+        model is right.
 
         For models of all languages, English is named by its code, too.
         """
@@ -112,29 +123,42 @@ class ModelChoice(Generic[One]):
         return likely_other_language(text) or (ENGLISH_CODE if self.knows_all else "")
 
     def track_language(self, language: str) -> str:
-        """Return the language of the audio track that is preferred, for a transcript's ("" if it names none)."""
+        """Return the language of the audio track that is preferred, for a transcript's ("" if it
+        names none)."""
         return language or self.given.language or (ENGLISH_CODE if self.is_open else "")
 
     def named(self, text: str | Transcript) -> str | Transcript:
-        """Return a transcript; if neither it nor the settings name a language, add the one that it appears to be in."""
+        """Return a transcript; if neither it nor the settings name a language, add the one that it
+        appears to be in."""
         transcript = Transcript(text) if isinstance(text, str) else text
-        if not isinstance(transcript, Transcript) or not isinstance(transcript.text, str) or transcript.language:
+        if (
+            not isinstance(transcript, Transcript)
+            or not isinstance(transcript.text, str)
+            or transcript.language
+        ):
             return text
         language = self.language_of(transcript.text)
         return replace(transcript, language=language) if language else text
 
     def aligner(self, this: One, language: str) -> One:
-        """Return the aligner for a transcript in a language ("" if it names none): `this`, or that of another model."""
+        """Return the aligner for a transcript in a language ("" if it names none): `this`, or that
+        of another model."""
         model = model_for(language or self.given.language) if self.is_open else self.first
-        return this if model is None or model == self.first else self.loaded(model, "" if language else None)
+        return (
+            this
+            if model is None or model == self.first
+            else self.loaded(model, "" if language else None)
+        )
 
     def aligner_of(self, this: One, model: str, config: Mapping[str, Any]) -> One:
-        """Return the aligner that an alignment was made with, by model and settings; `this` if a model was named."""
+        """Return the aligner that an alignment was made with, by model and settings; `this` if a
+        model was named."""
         is_other = self.is_open and model == UNIVERSAL != self.first
         return self.loaded(model, str(config.get("language", ""))) if is_other else this
 
     def loaded(self, model: str, language: str | None = None) -> One:
-        """Return the aligner of another model, loaded once, for a language; None means the language of the settings."""
+        """Return the aligner of another model, loaded once, for a language; None means the language
+        of the settings."""
         if model not in self._others:
             self._others[model] = self._load(model)
         code = self.given.language if language is None else language
@@ -145,5 +169,7 @@ class ModelChoice(Generic[One]):
         """Return the same choice for other settings, with the same models."""
         choice = copy(self)
         choice.given, choice._others = settings, {}
-        choice._load = lambda model: self.loaded(model, "").with_settings(replace(settings, language=""))
+        choice._load = lambda model: self.loaded(model, "").with_settings(
+            replace(settings, language="")
+        )
         return choice

@@ -1,14 +1,17 @@
-"""Edges by the level of the sound, for models that no hand labels have calibrated: beside pauses, and into closures.
+"""Edges by the level of the sound, for models that no hand labels have calibrated: beside pauses,
+and into closures.
 
-A segmentation learnt without labels gives to a pause what is weak at the end of a word (a vowel that fades, a faint
-fricative), and to a word what often occurs beside it: a breath, or the quiet before a vowel. There the level moves the
-edge, outwards or inwards. The level is relative to the peak of the word and to the recording's own floor, that of
+A segmentation learnt without labels gives to a pause what is weak at the end of a word (a vowel
+that fades, a faint fricative), and to a word what often occurs beside it: a breath, or the quiet
+before a vowel. There the level moves the edge, outwards or inwards. The level is relative to the
+peak of the word and to the recording's own floor, that of
 the pause: neither gain nor steady noise matters.
 
-Voiced sounds end where the level of all frequencies together has fallen. The noise of fricatives and of stops may be
-weaker than the recording's; but in one of five bands it is stronger.
+Voiced sounds end where the level of all frequencies together has fallen. The noise of fricatives
+and of stops may be weaker than the recording's; but in one of five bands it is stronger.
 
-A stop begins where the level begins to fall: what a vowel leaves behind in a room rings on in the closure.
+A stop begins where the level begins to fall: what a vowel leaves behind in a room rings on in the
+closure.
 """
 
 from __future__ import annotations
@@ -35,18 +38,22 @@ PEAK, FLOOR = 0.95, 0.3
 WORD_S, FLOOR_S = 2.0, 1.0
 """The most of the word, and of the pause, that is measured."""
 CONTRAST_DB, QUIET_DB, BAND_CONTRAST_DB = 12.0, 20.0, 8.0
-"""An edge stays if the floor is less than the first below the peak; it moves only outwards if it is less than the
-second, because noise covers what is weak in the word. A band counts from the third on."""
+"""An edge stays if the floor is less than the first below the peak; it moves only outwards if it is
+less than the second, because noise covers what is weak in the word. A band counts from the third
+on."""
 DEEPEST_DB = 38.0
 """Sound is at most so far below the peak, and a floor that is deeper counts as so deep."""
 SOUNDING, LEAST_DB = 0.35, 5.0
-"""Sound is this share of the way, in dB, from the floor to the peak, or more, and this far above the floor. For ends,
-hand labels of read English prefer 0.5; clean clips of 18 languages with added noise prefer 0.3, if a sound ends
+"""Sound is this share of the way, in dB, from the floor to the peak, or more, and this far above
+the floor. For ends, hand labels of read English prefer 0.5; clean clips of 18 languages with added
+noise prefer 0.3, if a sound ends
 where it was 30 dB below its peak before."""
 INTERRUPTED_FRAMES = 6
-"""The longest silence that still counts as part of the sound before a pause; where a word begins, none does."""
+"""The longest silence that still counts as part of the sound before a pause; where a word begins,
+none does."""
 OUTWARDS_S, RELEASE_S = 0.4, 0.12
-"""The most that an edge moves into a pause, and the most that the end of a stop does: releases are short."""
+"""The most that an edge moves into a pause, and the most that the end of a stop does: releases are
+short."""
 INWARDS_S, INWARDS_SHARE = 0.2, 0.8
 """The most that an edge moves into its word, in seconds and as a share of the sound there."""
 PLOSIVES = ("stop", "affricate")
@@ -54,17 +61,21 @@ WEAK = (*PLOSIVES, "fricative")
 OPEN = ("vowel", "glide", "liquid")
 """The sounds whose level shows where a stop closes."""
 FALLEN, LEAST_FALL_DB = 0.3, 10.0
-"""A stop begins where the level has fallen by this share of the way, in dB, into the closure; by less than the second
-in all it does not show. On 16 speakers of read English such edges come from 8.3 to 5.6 ms from those of `english`,
-which hand labels have calibrated; shares of 0.2 and 0.4 give 6.8 and 6.3."""
+"""A stop begins where the level has fallen by this share of the way, in dB, into the closure; by
+less than the second in all it does not show. On 16 speakers of read English such edges come from
+8.3 to 5.6 ms from those of `english`, which hand labels have calibrated; shares of 0.2 and 0.4 give
+6.8 and 6.3."""
 CLOSING_S, BESIDE_S = 0.04, 0.1
 """The most that such an edge moves, and the most of the two sounds that is measured."""
 _SMALLEST_POWER = 1e-12
 _DB = 10 / np.log(10)
 
 
-def edges_beside_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans, kinds: Sequence[str]) -> Spans:
-    """Return the edges of all tokens: beside a pause where the sound begins and ends, and stops from where they close.
+def edges_beside_pauses(
+    emissions: Emissions, tokens: Tokens, drawn: Spans, kinds: Sequence[str]
+) -> Spans:
+    """Return the edges of all tokens: beside a pause where the sound begins and ends, and stops
+    from where they close.
 
     Args:
         emissions: with their sound.
@@ -82,7 +93,10 @@ def edges_beside_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans, kind
     after_s = (np.append(start[first[1:]], frames) - end[last]) * shift_s
     word_s = (end[last] - start[first]) * shift_s
     for k, (head, tail) in enumerate(zip(first, last)):
-        for edges, index, pause_s, ends in ((start, head, before_s[k], False), (end, tail, after_s[k], True)):
+        for edges, index, pause_s, ends in (
+            (start, head, before_s[k], False),
+            (end, tail, after_s[k], True),
+        ):
             if pause_s >= PAUSE_S:
                 at_s = edges[index] * shift_s + emissions.first_frame_s
                 sound_s = (sounds.end[index] - sounds.start[index]) * shift_s
@@ -91,17 +105,24 @@ def edges_beside_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans, kind
     pause_after = np.append(sounds.start[1:] > sounds.end[:-1], True)
     for k in np.flatnonzero(~pause_after).tolist():
         if kinds[spoken[k]] in OPEN and kinds[spoken[k + 1]] == "stop":
-            times = np.array([sounds.start[k], sounds.end[k], sounds.end[k + 1]]) * shift_s + emissions.first_frame_s
+            times = (
+                np.array([sounds.start[k], sounds.end[k], sounds.end[k + 1]]) * shift_s
+                + emissions.first_frame_s
+            )
             end[k] = start[k + 1] = end[k] + _closing_s(emissions.sound, *times.tolist()) / shift_s
     start, end = in_order(start, end, pause_after, frames)
     return among_all_tokens(drawn, spoken, Spans(start, end, sounds.start_sd, sounds.end_sd))
 
 
 def _closing_s(audio: Audio, begin_s: float, at_s: float, end_s: float) -> float:
-    """Return how much later than `at_s` a stop closes that ends at `end_s`, after a sound that begins at `begin_s`."""
+    """Return how much later than `at_s` a stop closes that ends at `end_s`, after a sound that
+    begins at `begin_s`."""
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
     first = max(round(max(begin_s, at_s - BESIDE_S) / SHIFT_S), 0)
-    last, edge = min(round(min(end_s, at_s + BESIDE_S) / SHIFT_S), count), round(at_s / SHIFT_S) - first
+    last, edge = (
+        min(round(min(end_s, at_s + BESIDE_S) / SHIFT_S), count),
+        round(at_s / SHIFT_S) - first,
+    )
     if edge < FEWEST_FRAMES or last - first - edge < FEWEST_FRAMES:
         return 0.0
     levels, reach = band_levels(audio, first, last)[:, 0], round(CLOSING_S / SHIFT_S)
@@ -112,7 +133,9 @@ def _closing_s(audio: Audio, begin_s: float, at_s: float, end_s: float) -> float
     if top - bottom < LEAST_FALL_DB or not len(falls):
         return 0.0
     at = falls[np.argmin(np.abs(falls + 0.5 - edge))]
-    return float((first + at + (levels[at] - limit) / (levels[at] - levels[at + 1])) * SHIFT_S - at_s)
+    return float(
+        (first + at + (levels[at] - limit) / (levels[at] - levels[at + 1])) * SHIFT_S - at_s
+    )
 
 
 @dataclass(frozen=True)
@@ -121,7 +144,8 @@ class PauseEdge:
 
     Attributes:
         at_s: its time.
-        sound_s, word_s, pause_s: lengths of the sound that begins or ends there, of its word, and of the pause.
+        sound_s, word_s, pause_s: lengths of the sound that begins or ends there, of its word, and
+            of the pause.
         kind: of the sound.
         ends: the word ends here; otherwise it begins.
     """
@@ -134,8 +158,12 @@ class PauseEdge:
     ends: bool
 
     def outwards_s(self, audio: Audio) -> float:
-        """Return how far the sound goes on into the pause; below 0: how far before the edge it ends."""
-        at, count = round(self.at_s / SHIFT_S), -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
+        """Return how far the sound goes on into the pause; below 0: how far before the edge it
+        ends."""
+        at, count = (
+            round(self.at_s / SHIFT_S),
+            -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate)),
+        )
         behind, ahead = (at, count - at) if self.ends else (count - at, at)
         inside = min(round(min(self.word_s, WORD_S) / SHIFT_S), behind)
         outside = min(round(min(self.pause_s, FLOOR_S) / SHIFT_S), ahead)
@@ -145,20 +173,27 @@ class PauseEdge:
             levels = band_levels(audio, at - inside, at + outside)
         else:
             levels = band_levels(audio, at - outside, at + inside)[::-1]
-        floor, peak = np.quantile(levels[inside:], FLOOR, axis=0), np.quantile(levels[:inside], PEAK, axis=0)
+        floor, peak = (
+            np.quantile(levels[inside:], FLOOR, axis=0),
+            np.quantile(levels[:inside], PEAK, axis=0),
+        )
         moved = self._end(self._sounding(levels, floor, peak), inside) - inside
         least_db = CONTRAST_DB if moved > 0 else QUIET_DB
         return SHIFT_S * moved if peak[0] - floor[0] >= least_db else 0.0
 
     def _sounding(self, levels: np.ndarray, floor: np.ndarray, peak: np.ndarray) -> np.ndarray:
-        """Return which frames are sound (T,) bool, from their levels (T, 1 + bands), and floor and peak of each."""
+        """Return which frames are sound (T,) bool, from their levels (T, 1 + bands), and floor and
+        peak of each."""
         contrast = np.minimum(peak - floor, DEEPEST_DB)
-        found = (levels >= peak - contrast + np.maximum(SOUNDING * contrast, LEAST_DB)) & (contrast >= BAND_CONTRAST_DB)
+        found = (levels >= peak - contrast + np.maximum(SOUNDING * contrast, LEAST_DB)) & (
+            contrast >= BAND_CONTRAST_DB
+        )
         loud_enough = levels[:, 0] >= peak[0] - DEEPEST_DB
         return np.asarray(loud_enough & (found[:, 1:].any(1) if self.kind in WEAK else found[:, 0]))
 
     def _end(self, sounding: np.ndarray, edge: int) -> int:
-        """Return the frame after the last one of the sound that reaches the edge or, if none does, is next to it."""
+        """Return the frame after the last one of the sound that reaches the edge or, if none does,
+        is next to it."""
         if not sounding[edge]:
             most_s = min(INWARDS_S, INWARDS_SHARE * self.sound_s)
             inner = np.flatnonzero(sounding[max(0, edge - round(most_s / SHIFT_S)) : edge][::-1])
@@ -171,7 +206,8 @@ class PauseEdge:
 
 @lru_cache(maxsize=4)
 def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the window and the filters (fft // 2 + 1, 1 + bands) of all bands together, and of each."""
+    """Return the window and the filters (fft // 2 + 1, 1 + bands) of all bands together, and of
+    each."""
     length = round(WINDOW_S * sample_rate)
     fft = 2 ** (length - 1).bit_length()
     hz = np.fft.rfftfreq(fft, 1 / sample_rate)
@@ -181,7 +217,8 @@ def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def band_levels(audio: Audio, first: int, last: int) -> np.ndarray:
-    """Return the levels (last - first, 1 + bands) in dB, of all bands together and of each, within the recording."""
+    """Return the levels (last - first, 1 + bands) in dB, of all bands together and of each, within
+    the recording."""
     window, filters = _filters(audio.sample_rate)
     shift, reach = round(SHIFT_S * audio.sample_rate), len(window) // 2
     begin, end = (first - 1) * shift - reach, last * shift - reach + len(window)
@@ -195,17 +232,20 @@ def band_levels(audio: Audio, first: int, last: int) -> np.ndarray:
 
 GLOTTAL_OUT, RELEASE_OUT, BOTH_OUT = "glottal-out", "release-out", "both-out"
 VOICED_DB, GLOTTAL_S = 12.0, 0.1
-"""Voicing is regular after the last frame, up to so long after the word's start, that is so far below the vowel."""
+"""Voicing is regular after the last frame, up to so long after the word's start, that is so far
+below the vowel."""
 BURST_DB, BURST_FRAMES, BURST_S, BURST_BAND = 9.0, 2, (0.01, 0.1), 5
-"""A burst is the steepest rise of the highest band, by this much over twice as many frames, in the stop or so long
-after it: in speech, before a pause. These five were chosen on four speakers of gold-dev. On the other four, edges at
-the end of a glottal onset come from 45 to 19 ms, those before a release from 29 to 7 ms."""
+"""A burst is the steepest rise of the highest band, by this much over twice as many frames, in the
+stop or so long after it: in speech, before a pause. These five were chosen on four speakers of
+gold-dev. On the other four, edges at the end of a glottal onset come from 45 to 19 ms, those before
+a release from 29 to 7 ms."""
 
 
 def edges_by_convention(
     emissions: Emissions, tokens: Tokens, drawn: Spans, kinds: Sequence[str], convention: str
 ) -> Spans:
-    """Return the edges of all tokens; words begin after a glottal onset, or end before the release of a stop.
+    """Return the edges of all tokens; words begin after a glottal onset, or end before the release
+    of a stop.
 
     Args:
         emissions, tokens, drawn, kinds: as for `edges_beside_pauses`.
@@ -218,7 +258,10 @@ def edges_by_convention(
     ends_word = np.append(words[1:] != words[:-1], True)
     gap = np.append(start[1:], frames) > end
     for k, index in enumerate(spoken.tolist()):
-        low, high = (round((edge * shift_s + emissions.first_frame_s) / SHIFT_S) for edge in (start[k], end[k]))
+        low, high = (
+            round((edge * shift_s + emissions.first_frame_s) / SHIFT_S)
+            for edge in (start[k], end[k])
+        )
         begins = k == 0 or ends_word[k - 1]
         if begins and kinds[index] == "vowel" and convention in (GLOTTAL_OUT, BOTH_OUT):
             start[k] += _glottal_frames(emissions.sound, low, high) * SHIFT_S / shift_s
@@ -233,9 +276,14 @@ def edges_by_convention(
 
 
 def _glottal_frames(audio: Audio, low: int, high: int) -> int:
-    """Return how many frames after `low` the voicing of a vowel that ends at `high` becomes regular."""
+    """Return how many frames after `low` the voicing of a vowel that ends at `high` becomes
+    regular."""
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
-    levels = band_levels(audio, low, min(max(high, low + FEWEST_FRAMES), count))[:, 0] if low < count else np.zeros(0)
+    levels = (
+        band_levels(audio, low, min(max(high, low + FEWEST_FRAMES), count))[:, 0]
+        if low < count
+        else np.zeros(0)
+    )
     if len(levels) < FEWEST_FRAMES:
         return 0
     onset = levels[: min(round(GLOTTAL_S / SHIFT_S), len(levels) - 1)]
@@ -244,7 +292,8 @@ def _glottal_frames(audio: Audio, low: int, high: int) -> int:
 
 
 def _burst(audio: Audio, low: int, high: int, latest: int) -> int:
-    """Return the frame of the burst of a stop from `low` to `high`, or up to `latest`; `high` without one."""
+    """Return the frame of the burst of a stop from `low` to `high`, or up to `latest`; `high`
+    without one."""
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
     first, last = max(low - BURST_FRAMES, 0), min(latest + BURST_FRAMES, count)
     if last - first <= 2 * BURST_FRAMES:

@@ -1,7 +1,9 @@
-"""The choice of the spoken tokens: one pronunciation of each word, and with or without each optional passage.
+"""The choice of the spoken tokens: one pronunciation of each word, and with or without each
+optional passage.
 
-The choice for a word is the pronunciation that fits the audio best between the word's neighbours. Parentheses and
-possible speaker names count as spoken, unless the audio is much likelier without them.
+The choice for a word is the pronunciation that fits the audio best between the word's neighbours.
+Parentheses and possible speaker names count as spoken, unless the audio is much likelier without
+them.
 """
 
 from __future__ import annotations
@@ -13,7 +15,13 @@ from dataclasses import replace
 import numpy as np
 
 from ctc_align import lattice
-from ctc_align.alignment.ctc_path import NEAR_FRAMES, Spans, best_word_path, spoken_indices, token_spans
+from ctc_align.alignment.ctc_path import (
+    NEAR_FRAMES,
+    Spans,
+    best_word_path,
+    spoken_indices,
+    token_spans,
+)
 from ctc_align.alignment.wildcard import soundless
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, InputError, TranscriptError
@@ -21,23 +29,43 @@ from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelStep
 from ctc_align.models.array_checks import warn_of_unused
 from ctc_align.text.captions import named_in_cues
 from ctc_align.text.languages import script_of
-from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize, unit_tokenizer
-from ctc_align.types import CUT_OFF, SPEAKER, Emissions, OptionalWords, Tokens, Word, Words, WordTokens
+from ctc_align.tokens.tokenizer import (
+    PrepareWords,
+    Tokenizer,
+    join,
+    refuse_missing,
+    tokenize,
+    unit_tokenizer,
+)
+from ctc_align.types import (
+    CUT_OFF,
+    SPEAKER,
+    Emissions,
+    OptionalWords,
+    Tokens,
+    Word,
+    Words,
+    WordTokens,
+)
 
 BESIDE_FRAMES = 60
-"""The pronunciations of a word are scored over the frames of its spikes and at most this many before and after them."""
+"""The pronunciations of a word are scored over the frames of its spikes and at most this many
+before and after them."""
 BIAS, CUT_OFF_BIAS = -2.5, -4.0
-"""A passage, or a word that breaks off, is kept if reading it is likelier than skipping it by this many nats per token;
-below 0, since most are read. Chosen on eight speakers of read sentences and tested on seven others by
-`tests/benchmarks/optional_passages.py` (English model, passages of 1 to 12 words, words cut after two or three phones):
-of 848 spoken passages 0.8 % are left out, of 848 unspoken ones none is kept; of 58 words that break off none is left
-out, of 58 that are only written 1.7 % are kept."""
+"""A passage, or a word that breaks off, is kept if reading it is likelier than skipping it by this
+many nats per token; below 0, since most are read. Chosen on eight speakers of read sentences and
+tested on seven others by `tests/benchmarks/optional_passages.py` (English model, passages of 1 to
+12 words, words cut after two or three phones): of 848 spoken passages 0.8 % are left out, of 848
+unspoken ones none is kept; of 58 words that break off none is left out, of 58 that are only written
+1.7 % are kept."""
 MOST_CELLS = 5 * 10**7
-"""Longer recordings (frames times states) are searched only near the best path through all words: a search takes 10 ns
-a cell, half a second for all of these."""
+"""Longer recordings (frames times states) are searched only near the best path through all words: a
+search takes 10 ns a cell, half a second for all of these."""
 
 
-def prepared_word_tokens(words: Words, tokenizer: Tokenizer, settings: Settings) -> KernelSteps[list[WordTokens]]:
+def prepared_word_tokens(
+    words: Words, tokenizer: Tokenizer, settings: Settings
+) -> KernelSteps[list[WordTokens]]:
     """Return the tokens of each word; the words of many utterances are prepared together.
 
     Raises:
@@ -50,50 +78,77 @@ def prepared_word_tokens(words: Words, tokenizer: Tokenizer, settings: Settings)
     return word_tokens
 
 
-def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, settings: Settings, name: str) -> None:
+def check_word_tokens(
+    word_tokens: Sequence[WordTokens], emissions: Emissions, settings: Settings, name: str
+) -> None:
     """Check that a transcript can be aligned; `name` is its name in the message.
 
-    Log a warning about a class that the model often emits but no word contains: probably a separator or a silence.
+    Log a warning about a class that the model often emits but no word contains: probably a
+    separator or a silence.
 
     Raises:
-        TranscriptError: the vocabulary cannot spell any of its words; the message names the letters and the script.
-        InputError: the token that was given as the blank is a letter or phone of the transcript.
+        TranscriptError: the vocabulary cannot spell any of its words; the message names the letters
+        and the script. InputError: the token that was given as the blank is a letter or phone of
+        the transcript.
     """
     if not any(word.pronunciations for word in word_tokens):
         missing = "".join(letter for word in word_tokens for letter in word.missing)
         lacking = "".join(dict.fromkeys(missing))
         script = script_of(missing)
-        written = f", which is written in {script} letters" if script not in ("", "Latin", "Unknown") else ""
-        remedy = "" if settings.romanize else ", or --romanize (romanize = true) with a model that reads Latin letters"
-        remedy = f"use a model for its language: --model universal covers all (see ctc-align models){remedy}"
+        written = (
+            f", which is written in {script} letters"
+            if script not in ("", "Latin", "Unknown")
+            else ""
+        )
+        remedy = (
+            ""
+            if settings.romanize
+            else ", or --romanize (romanize = true) with a model that reads Latin letters"
+        )
+        remedy = (
+            "use a model for its language: --model universal covers all (see ctc-align"
+            f" models){remedy}"
+        )
         if unit_tokenizer(emissions.vocab, emissions.blank).unreadable:
             remedy = "give a dictionary of its words in the vocabulary's tokens (--lexicon FILE)"
         raise TranscriptError(
-            f"the model cannot spell any word of the transcript{written} (it lacks {lacking[:40]!r}); {remedy}"
+            f"the model cannot spell any word of the transcript{written} (it lacks"
+            f" {lacking[:40]!r}); {remedy}"
         )
     token = emissions.vocab[emissions.blank]
-    needed = any(emissions.blank in said.ids for word in word_tokens for said in word.pronunciations)
+    needed = any(
+        emissions.blank in said.ids for word in word_tokens for said in word.pronunciations
+    )
     if not needed and token.isalpha():
-        needed = any(token.casefold() == letter.casefold() for word in word_tokens for letter in word.missing)
+        needed = any(
+            token.casefold() == letter.casefold() for word in word_tokens for letter in word.missing
+        )
     if needed:
         raise InputError(
-            f"{name}: token {emissions.blank} of the vocabulary, {token!r}, is given as the blank, and the transcript "
-            "needs it: which token is the blank (--blank)?"
+            f"{name}: token {emissions.blank} of the vocabulary, {token!r}, is given as the blank,"
+            " and the transcript needs it: which token is the blank (--blank)?"
         )
     if emissions.state_array is None:  # what the classes of this project's models are is known
         usual = [said.ids for word in word_tokens for said in word.pronunciations[:1]]
-        spoken = {index for word in word_tokens for said in word.pronunciations for index in said.ids}
+        spoken = {
+            index for word in word_tokens for said in word.pronunciations for index in said.ids
+        }
         used = {emissions.blank, *soundless(emissions), *spoken}
         warn_of_unused(emissions, used, sum(map(len, usual)), len(usual))
 
 
 def choose_pronunciations(
-    emissions: Emissions, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
+    emissions: Emissions,
+    word_tokens: Sequence[WordTokens],
+    separator: int | None,
+    backend: str = "auto",
 ) -> KernelSteps[tuple[Tokens, Spans, float]]:
-    """Choose each word's best-fitting pronunciation; return the tokens, and spikes and score of their `best_word_path`.
+    """Choose each word's best-fitting pronunciation; return the tokens, and spikes and score of
+    their `best_word_path`.
 
-    Every word starts with its first pronunciation. All pronunciations of a word that has several are scored by CTC over
-    the frames between the neighbouring words' spikes, and the best one is used (the earlier one on a tie).
+    Every word starts with its first pronunciation. All pronunciations of a word that has several
+    are scored by CTC over the frames between the neighbouring words' spikes, and the best one is
+    used (the earlier one on a tie).
 
     Args:
         emissions: of the utterance.
@@ -139,14 +194,17 @@ def choose_pronunciations(
 
 
 def with_chosen_readings(words: Words, word_tokens: Sequence[WordTokens], tokens: Tokens) -> Words:
-    """Return the words with the spoken forms of their chosen pronunciations, where these are not the usual ones."""
+    """Return the words with the spoken forms of their chosen pronunciations, where these are not
+    the usual ones."""
     changed = list(words.words)
     chosen: dict[int, tuple[int, ...]] = {}
     for owner, token in zip(tokens.words, tokens.ids):
         if owner >= 0 and changed[owner].others:
             chosen[owner] = (*chosen.get(owner, ()), token)
     for index, ids in chosen.items():
-        spoken = next((way.spoken for way in word_tokens[index].pronunciations if way.ids == ids), "")
+        spoken = next(
+            (way.spoken for way in word_tokens[index].pronunciations if way.ids == ids), ""
+        )
         if spoken:
             changed[index] = replace(changed[index], spoken=spoken)
     return replace(words, words=tuple(changed)) if chosen else words
@@ -155,7 +213,8 @@ def with_chosen_readings(words: Words, word_tokens: Sequence[WordTokens], tokens
 def _windows(
     frames: int, word_tokens: Sequence[WordTokens], tokens: Tokens, spikes: Spans
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield each word with several pronunciations, and the frames [low, high) over which these are scored."""
+    """Yield each word with several pronunciations, and the frames [low, high) over which these are
+    scored."""
     owner = np.asarray(tokens.words, np.int64)
     begins = np.flatnonzero(np.diff(owner, prepend=-2)).tolist()
     first, last = spikes.start.tolist(), spikes.end.tolist()
@@ -170,21 +229,25 @@ def _windows(
 
 # Passages that may not be spoken
 #
-# First the best CTC path is found on which each passage is used or left out as a whole, so that words that are not
-# there move nothing else. Then each passage is scored by CTC, with and without it, over the frames from the word before
-# it to the word after it.
+# First the best CTC path is found on which each passage is used or left out as a whole, so that
+# words that are not there move nothing else. Then each passage is scored by CTC, with and without
+# it, over the frames from the word before it to the word after it.
 
 Passage = tuple[OptionalWords, int, int]
 """A passage, and its tokens [first, last), one separator included."""
 
 
 def leave_out_unspoken(
-    emissions: Emissions, words: Words, word_tokens: list[WordTokens], separator: int | None, backend: str = "auto"
+    emissions: Emissions,
+    words: Words,
+    word_tokens: list[WordTokens],
+    separator: int | None,
+    backend: str = "auto",
 ) -> KernelSteps[tuple[Words, list[WordTokens]]]:
     """Return words and tokens without the optional passages that are not in the recording.
 
-    The words of these passages stay in the list, unspoken and with a kind. If no decision is possible, all passages
-    stay.
+    The words of these passages stay in the list, unspoken and with a kind. If no decision is
+    possible, all passages stay.
 
     Args:
         emissions: of the utterance.
@@ -197,18 +260,29 @@ def leave_out_unspoken(
         gains = yield from passage_gains(emissions, words, word_tokens, separator, backend)
     except CtcAlignError:  # the text does not fit, or has no path: the alignment itself says so
         return words, word_tokens
-    absent = [passage for passage, gain in gains if not gain > (CUT_OFF_BIAS if passage.kind == CUT_OFF else BIAS)]
+    absent = [
+        passage
+        for passage, gain in gains
+        if not gain > (CUT_OFF_BIAS if passage.kind == CUT_OFF else BIAS)
+    ]
     left_out = {index for passage in absent for index in range(passage.first, passage.last)}
-    remaining = [WordTokens(()) if index in left_out else each for index, each in enumerate(word_tokens)]
+    remaining = [
+        WordTokens(()) if index in left_out else each for index, each in enumerate(word_tokens)
+    ]
     if not any(word.pronunciations for word in remaining):
         return words, word_tokens
     return without_passages(words, absent), remaining
 
 
 def passage_gains(
-    emissions: Emissions, words: Words, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
+    emissions: Emissions,
+    words: Words,
+    word_tokens: Sequence[WordTokens],
+    separator: int | None,
+    backend: str = "auto",
 ) -> KernelSteps[list[tuple[OptionalWords, float]]]:
-    """Return the gain of each passage: the nats per token by which the audio is likelier with it than without.
+    """Return the gain of each passage: the nats per token by which the audio is likelier with it
+    than without.
 
     Arguments as `leave_out_unspoken`.
 
@@ -226,16 +300,26 @@ def passage_gains(
         before, after = _neighbours(tokens, found, first, last)
         low = int(spans.start[before[0]]) if len(before) else 0
         high = int(spans.end[after[-1]]) if len(after) else len(emissions)
-        for tried in (np.concatenate((before, np.arange(first, last), after)), np.concatenate((before, after))):
+        for tried in (
+            np.concatenate((before, np.arange(first, last), after)),
+            np.concatenate((before, after)),
+        ):
             ids = [tokens.ids[index] for index in tried.tolist()]
-            requests.append(Forward(emissions.array[low:high], CtcTargets(ids, emissions.blank), backend=backend))
+            requests.append(
+                Forward(
+                    emissions.array[low:high], CtcTargets(ids, emissions.blank), backend=backend
+                )
+            )
     scores = yield requests
     gains = [with_it - without_it for with_it, without_it in zip(scores[::2], scores[1::2])]
-    return [(passage, gain / (last - first)) for (passage, first, last), gain in zip(passages, gains)]
+    return [
+        (passage, gain / (last - first)) for (passage, first, last), gain in zip(passages, gains)
+    ]
 
 
 def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Passage]:
-    """Yield the passages that have tokens, each with the separator after it (the last one: before it)."""
+    """Yield the passages that have tokens, each with the separator after it (the last one: before
+    it)."""
     owners, spoken = np.asarray(tokens.words, np.int64), spoken_indices(tokens)
     for words in optional:
         low, high = np.searchsorted(owners[spoken], [words.first, words.last]).tolist()
@@ -252,9 +336,12 @@ def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Pas
 def _path_with_passages(
     emissions: Emissions, tokens: Tokens, passages: Sequence[Passage], backend: str
 ) -> KernelSteps[Spans]:
-    """Return the frames of the tokens on the best path that uses or leaves out whole passages; -1 if left out."""
+    """Return the frames of the tokens on the best path that uses or leaves out whole passages; -1
+    if left out."""
     log_probs, blank = emissions.array, emissions.blank
-    topology = lattice.ctc_passages(tokens.ids, [(first, last) for _, first, last in passages], blank)
+    topology = lattice.ctc_passages(
+        tokens.ids, [(first, last) for _, first, last in passages], blank
+    )
     bands = None
     if len(log_probs) * len(topology.emit[0]) > MOST_CELLS:
         states, _, _ = yield BestPath(log_probs, CtcTargets(tokens.ids, blank), backend=backend)
@@ -262,12 +349,15 @@ def _path_with_passages(
         bands = states_near(spans, len(log_probs), NEAR_FRAMES)
     states, score, _ = yield BestPath(log_probs, topology, bands=bands, backend=backend)
     if score == float("-inf"):
-        raise EmissionsError("every path through this transcript has probability zero, with and without its passages")
+        raise EmissionsError(
+            "every path through this transcript has probability zero, with and without its passages"
+        )
     return token_spans(states, topology.token[0], len(tokens.ids))
 
 
 def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
-    """Return the first and last (exclusive) state of CTC within `near_frames` of a path at each frame (T, 2).
+    """Return the first and last (exclusive) state of CTC within `near_frames` of a path at each
+    frame (T, 2).
 
     >>> states_near(Spans(np.array([0, 4]), np.array([1, 5])), 5, 1).tolist()
     [[0, 3], [0, 3], [0, 3], [2, 3], [2, 5]]
@@ -278,8 +368,11 @@ def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
     return np.stack((low, np.minimum(high, 2 * len(spans.start) + 1)), 1)
 
 
-def _neighbours(tokens: Tokens, found: np.ndarray, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens of the word before the passage [first, last) and of the word after it, separators included."""
+def _neighbours(
+    tokens: Tokens, found: np.ndarray, first: int, last: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tokens of the word before the passage [first, last) and of the word after it,
+    separators included."""
     owners = np.asarray(tokens.words)
     before = np.flatnonzero(found[:first])
     after = last + np.flatnonzero(found[last:])
@@ -293,12 +386,15 @@ def _neighbours(tokens: Tokens, found: np.ndarray, first: int, last: int) -> tup
 
 
 def without_passages(words: Words, absent: Sequence[OptionalWords]) -> Words:
-    """Return the words with the passages `absent` unspoken; an absent speaker's name is that of the words after it."""
+    """Return the words with the passages `absent` unspoken; an absent speaker's name is that of the
+    words after it."""
     changed: list[Word] = list(words.words)
     for passage in absent:
         for index in range(passage.first, passage.last):
             if not changed[index].kind:
-                changed[index] = replace(changed[index], spoken="", roman=None, phones=None, kind=passage.kind)
+                changed[index] = replace(
+                    changed[index], spoken="", roman=None, phones=None, kind=passage.kind
+                )
     for passage in absent:
         index = passage.last
         while passage.kind == SPEAKER and index < len(changed) and changed[index].kind != SPEAKER:

@@ -1,10 +1,11 @@
-"""Realignment of a corrected alignment between the edges that a person has fixed: the stages of `Aligner.realign`.
+"""Realignment of a corrected alignment between the edges that a person has fixed: the stages of
+`Aligner.realign`.
 
-Hand-corrected words keep their times. The other words are aligned stretch by stretch: between two corrected words,
-before the first and after the last one. If the tokens of a corrected word are not known, they are aligned within its
-times. After this coarse step all tokens form one sequence again, so that the confidences and the edge network see the
-sounds around each word. No edge crosses a fixed edge. The loss covers the whole text and the whole recording, as for
-any alignment.
+Hand-corrected words keep their times. The other words are aligned stretch by stretch: between two
+corrected words, before the first and after the last one. If the tokens of a corrected word are not
+known, they are aligned within its times. After this coarse step all tokens form one sequence again,
+so that the confidences and the edge network see the sounds around each word. No edge crosses a
+fixed edge. The loss covers the whole text and the whole recording, as for any alignment.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ _NAMED = 6
 
 @dataclass(frozen=True)
 class Stretch:
-    """Words `first` to `last` (exclusive) of a transcript, and the time (begin_s, end_s) that is available for them."""
+    """Words `first` to `last` (exclusive) of a transcript, and the time (begin_s, end_s) that is
+    available for them."""
 
     first: int
     last: int
@@ -107,16 +109,19 @@ class PlacedTokens:
     fixed: bool = False
 
 
-def realign_utterance(inputs: UtteranceInputs, corrected: Sequence[AlignedWord]) -> KernelSteps[Alignment]:
+def realign_utterance(
+    inputs: UtteranceInputs, corrected: Sequence[AlignedWord]
+) -> KernelSteps[Alignment]:
     """Align one utterance again.
 
     Args:
         inputs: with the words of the corrected transcript.
-        corrected: one for each of these words: hand-corrected words stay, the others' status says whether they were
-            found before.
+        corrected: one for each of these words: hand-corrected words stay, the others' status says
+            whether they were found before.
 
     Raises:
-        InputError: hand-corrected words that do not ascend, words without room between them, or as `align_utterance`.
+        InputError: hand-corrected words that do not ascend, words without room between them, or as
+            `align_utterance`.
     """
     _check_order(corrected)
     inputs.progress.begin("pronunciations")
@@ -156,30 +161,41 @@ def _check_order(words: Sequence[AlignedWord]) -> None:
     for before, after in pairwise(fixed):
         if (before.end_s or 0.0) > (after.start_s or 0.0) + SLACK_S:
             raise InputError(
-                f"{fixed_name(after)} follows {fixed_name(before)} in the text but starts before it ends: "
-                "hand-corrected words must be in text order; move one of them, or correct the text"
+                f"{fixed_name(after)} follows {fixed_name(before)} in the text but starts before it"
+                " ends: hand-corrected words must be in text order; move one of them, or correct"
+                " the text"
             )
 
 
 _Neighbour = tuple[int, str, float]
-"""A sound that a person has fixed beside a stretch: its id, its label, and the frame where it begins or ends."""
+"""A sound that a person has fixed beside a stretch: its id, its label, and the frame where it
+begins or ends."""
 
 
 class _Realignment:
     """The parts of an alignment as they are found, by the first word of each stretch.
 
-    `pieces` are tokens with coarse edges; `words` are words that have their final times; `ids` are CTC's tokens.
+    `pieces` are tokens with coarse edges; `words` are words that have their final times; `ids` are
+    CTC's tokens.
     """
 
     def __init__(
-        self, inputs: UtteranceInputs, corrected: Sequence[AlignedWord], word_tokens: Sequence[WordTokens]
+        self,
+        inputs: UtteranceInputs,
+        corrected: Sequence[AlignedWord],
+        word_tokens: Sequence[WordTokens],
     ) -> None:
         self.inputs, self.word_tokens = inputs, word_tokens
         is_english = is_arpabet(inputs.emissions.vocab)
         self.corrected = in_alphabet(corrected, "arpabet") if is_english else corrected
         shown = "ipa" if inputs.settings.phones == "ipa" else "arpabet"
-        self.shown = in_alphabet(corrected, shown, stress=inputs.settings.stress) if is_english else corrected
-        """The corrected words with the labels of the model, and with those that the settings ask for."""
+        self.shown = (
+            in_alphabet(corrected, shown, stress=inputs.settings.stress)
+            if is_english
+            else corrected
+        )
+        """The corrected words with the labels of the model, and with those that the settings ask
+        for."""
         self.pieces: dict[int, PlacedTokens] = {}
         self.words: dict[int, AlignedWord] = {}
         self.ids: dict[int, Sequence[int]] = {}
@@ -201,9 +217,16 @@ class _Realignment:
             yield from self._use_tokens(stretch, ids)
         elif any(word.pronunciations or word.missing for word in tokens):
             # "auto" trusts what was found before.
-            match, any_skipped = self.inputs.settings.match, any(word.status == SKIPPED for word in words)
+            match, any_skipped = (
+                self.inputs.settings.match,
+                any(word.status == SKIPPED for word in words),
+            )
             is_searched = match == "loose" or (match == "auto" and any_skipped)
-            yield from self._search(stretch) if is_searched and not is_fixed(words[0]) else self._place(stretch)
+            yield from (
+                self._search(stretch)
+                if is_searched and not is_fixed(words[0])
+                else self._place(stretch)
+            )
 
     def _tokens(self, stretch: Stretch) -> Sequence[WordTokens]:
         return self.word_tokens[stretch.first : stretch.last]
@@ -211,7 +234,9 @@ class _Realignment:
     def _frames(self, stretch: Stretch) -> tuple[int, int]:
         """Return the frames that lie mostly in a stretch."""
         emissions, frames = self.inputs.emissions, len(self.inputs.emissions)
-        first, last = (min(max(round(frames_of(edge_s, emissions)), 0), frames) for edge_s in stretch.room_s)
+        first, last = (
+            min(max(round(frames_of(edge_s, emissions)), 0), frames) for edge_s in stretch.room_s
+        )
         is_last = stretch.room_s[1] >= duration_of(emissions) - SLACK_S
         return first if stretch.room_s[0] else 0, frames if is_last else last
 
@@ -222,26 +247,37 @@ class _Realignment:
     def _part(self, words: Sequence[Word], first: int, last: int) -> UtteranceInputs:
         """Return the inputs of some words in the frames [first, last), at least one."""
         part = self.inputs.emissions.part(first, max(last, first + 1))
-        return replace(self.inputs, words=Words(self.inputs.words.text, tuple(words)), emissions=part)
+        return replace(
+            self.inputs, words=Words(self.inputs.words.text, tuple(words)), emissions=part
+        )
 
     def _part_of(self, stretch: Stretch) -> UtteranceInputs:
-        return self._part(self.inputs.words.words[stretch.first : stretch.last], *self._frames(stretch))
+        return self._part(
+            self.inputs.words.words[stretch.first : stretch.last], *self._frames(stretch)
+        )
 
     def _use_tokens(self, stretch: Stretch, ids: list[int]) -> KernelSteps[None]:
-        """Use the tokens of a hand-corrected word as they are; their spikes are where CTC has them inside the word."""
+        """Use the tokens of a hand-corrected word as they are; their spikes are where CTC has them
+        inside the word."""
         inputs, word = self.inputs, self.corrected[stretch.first]
         part, first = self._part_of(stretch).emissions, self._frames(stretch)[0]
         edges = edges_in_frames(word.tokens, inputs.emissions)
-        tokens = Tokens(tuple(ids), tuple(token.token for token in word.tokens), (stretch.first,) * len(ids))
+        tokens = Tokens(
+            tuple(ids), tuple(token.token for token in word.tokens), (stretch.first,) * len(ids)
+        )
         wildcard = scores_of(part) if WILDCARD in ids else None
         try:
-            spikes, _ = yield from best_ctc_path(part.array, ids, part.blank, wildcard=wildcard, backend=inputs.backend)
+            spikes, _ = yield from best_ctc_path(
+                part.array, ids, part.blank, wildcard=wildcard, backend=inputs.backend
+            )
             spikes = spikes.shifted(first)
         except InputError:  # shorter than CTC needs: a person has seen that it is there
             middle = np.floor((edges.start + edges.end) / 2).astype(np.int64)
             middle = np.clip(middle, 0, len(inputs.emissions) - 1)
             spikes = Spans(middle, middle + 1)
-        self.pieces[stretch.first] = PlacedTokens(tokens, spikes, edges, self._room(stretch), fixed=True)
+        self.pieces[stretch.first] = PlacedTokens(
+            tokens, spikes, edges, self._room(stretch), fixed=True
+        )
         self.ids[stretch.first] = self._spelled_ids(self.word_tokens[stretch.first], ids)
 
     def _spelled_ids(self, word: WordTokens, ids: Sequence[int]) -> Sequence[int]:
@@ -250,7 +286,10 @@ class _Realignment:
         if not known and word.pronunciations:  # labels of a person that the model lacks
             return word.pronunciations[0].ids
         for said in word.pronunciations:
-            if tuple(index for index in said.ids if index != self.inputs.tokenizer.separator) == known:
+            if (
+                tuple(index for index in said.ids if index != self.inputs.tokenizer.separator)
+                == known
+            ):
                 return said.ids
         return known
 
@@ -262,7 +301,9 @@ class _Realignment:
             raise InputError(self._no_room(stretch, TooShortError()))
         fixed = is_fixed(self.corrected[stretch.first])
         neighbours = (None, None) if fixed else self._neighbours(stretch)
-        if not fewest and (neighbours == (None, None) or self.inputs.settings.unknown != "wildcard"):
+        if not fewest and (
+            neighbours == (None, None) or self.inputs.settings.unknown != "wildcard"
+        ):
             return  # nothing but letters that the vocabulary lacks
         try:
             piece = yield from self._placed_between(stretch, *neighbours)
@@ -279,9 +320,11 @@ class _Realignment:
             self.pieces[stretch.first] = piece
 
     def _place_sounds(self, stretch: Stretch) -> KernelSteps[bool]:
-        """Place in a hand-corrected word the sounds that the model knows it by, as its labels are unknown to the model.
+        """Place in a hand-corrected word the sounds that the model knows it by, as its labels are
+        unknown to the model.
 
-        They decide its confidence, and its labels stay. Return whether there are any, and room for them.
+        They decide its confidence, and its labels stay. Return whether there are any, and room for
+        them.
         """
         if self.word_tokens[stretch.first].pronunciations:
             try:
@@ -291,7 +334,8 @@ class _Realignment:
         return stretch.first in self.pieces
 
     def _neighbours(self, stretch: Stretch) -> tuple[_Neighbour | None, _Neighbour | None]:
-        """Return the last sound before a stretch and the first one after it, if a person has fixed known ones."""
+        """Return the last sound before a stretch and the first one after it, if a person has fixed
+        known ones."""
         left, right = self.pieces.get(stretch.first - 1), self.pieces.get(stretch.last)
         before = after = None
         if left is not None and left.fixed and left.tokens.ids[-1] != WILDCARD:
@@ -303,12 +347,16 @@ class _Realignment:
     def _placed_between(
         self, stretch: Stretch, before: _Neighbour | None, after: _Neighbour | None
     ) -> KernelSteps[PlacedTokens | None]:
-        """Return the tokens of a stretch placed between two sounds, where the path says whether there are pauses.
+        """Return the tokens of a stretch placed between two sounds, where the path says whether
+        there are pauses.
 
         None if there is room neither for their sounds nor for wildcards.
         """
         low, high = self._frames(stretch)
-        words, tokens = list(self.inputs.words.words[stretch.first : stretch.last]), list(self._tokens(stretch))
+        words, tokens = (
+            list(self.inputs.words.words[stretch.first : stretch.last]),
+            list(self._tokens(stretch)),
+        )
         count, lead = len(words), int(before is not None)
         if before is not None:
             low = max(min(round(before[2]), low - 1), 0)
@@ -321,10 +369,14 @@ class _Realignment:
         part = self._part(words, low, high)
         tokenized = yield from choose_pronounced_tokens(part, part.words, tokens)
         row, spikes, edges = yield from place_tokens(part, tokenized)
-        of_stretch = [k for k, word in enumerate(tokenized.tokens.words) if lead <= word < lead + count]
+        of_stretch = [
+            k for k, word in enumerate(tokenized.tokens.words) if lead <= word < lead + count
+        ]
         if of_stretch:
             self.ids[stretch.first] = tokenized.tokens.ids[of_stretch[0] : of_stretch[-1] + 1]
-        chosen = np.array([k for k, word in enumerate(row.words) if lead <= word < lead + count], np.int64)
+        chosen = np.array(
+            [k for k, word in enumerate(row.words) if lead <= word < lead + count], np.int64
+        )
         if not len(chosen):
             return None
         spoken = spoken_indices(row)
@@ -344,7 +396,9 @@ class _Realignment:
     def _fewest_frames(self, stretch: Stretch) -> int:
         """Return the least number of sounds of a stretch, each of which takes a frame."""
         words = self._tokens(stretch)
-        return sum(min((len(said.ids) for said in word.pronunciations), default=0) for word in words)
+        return sum(
+            min((len(said.ids) for said in word.pronunciations), default=0) for word in words
+        )
 
     def _no_room(self, stretch: Stretch, error: InputError) -> str:
         """Return the message for a stretch whose words have no room."""
@@ -353,14 +407,22 @@ class _Realignment:
         reason, words = sounds if isinstance(error, TooShortError) else str(error), self.corrected
         if is_fixed(words[stretch.first]):
             named = fixed_name(words[stretch.first])
-            return f"{named} has no room for its sounds: make it longer, or correct its text ({reason})"
+            return (
+                f"{named} has no room for its sounds: make it longer, or correct its text"
+                f" ({reason})"
+            )
         texts = [word.text for word in words[stretch.first : stretch.last]]
         count = f"{len(texts)} word{'s' if len(texts) > 1 else ''}"
         named = " ".join(texts[:_NAMED]) + (" …" if len(texts) > _NAMED else "")
-        around = [fixed_name(words[at]) for at in (stretch.first - 1, stretch.last) if 0 <= at < len(words)]
+        around = [
+            fixed_name(words[at])
+            for at in (stretch.first - 1, stretch.last)
+            if 0 <= at < len(words)
+        ]
         return (
-            f"{named!r} ({count}) must fit between {begin_s:.3f} and {end_s:.3f} s, beside "
-            f"{' and '.join(around)}, but does not: move these edges, or delete words not said ({reason})"
+            f"{named!r} ({count}) must fit between {begin_s:.3f} and {end_s:.3f} s, beside"
+            f" {' and '.join(around)}, but does not: move these edges, or delete words not said"
+            f" ({reason})"
         )
 
     def _search(self, stretch: Stretch) -> KernelSteps[None]:
@@ -372,20 +434,31 @@ class _Realignment:
         run = _only_run(islands, tokens)
         try:
             if run is not None:
-                yield from self._place(replace(stretch, first=stretch.first + run[0], last=stretch.first + run[1]))
+                yield from self._place(
+                    replace(stretch, first=stretch.first + run[0], last=stretch.first + run[1])
+                )
                 return
-            placed = yield from align_whole(part, tokens) if islands is None else align_islands(part, tokens, islands)
+            placed = yield from (
+                align_whole(part, tokens)
+                if islands is None
+                else align_islands(part, tokens, islands)
+            )
         except InputError:
             return
         if not mostly_likely(placed.words) or not placed.ids:
             return
         words = words_in_room(placed.words, stretch.room_s, self.inputs.emissions.frame_shift_s)
-        self.words |= {stretch.first + index: word for index, word in enumerate(words) if word.status == ALIGNED}
+        self.words |= {
+            stretch.first + index: word
+            for index, word in enumerate(words)
+            if word.status == ALIGNED
+        }
         self.ids[stretch.first] = placed.ids
         self.limits = placed.limits
 
     def joined(self) -> KernelSteps[PlacedWords]:
-        """Return all words with confidences and fine edges, and the losses of those that are aligned."""
+        """Return all words with confidences and fine edges, and the losses of those that are
+        aligned."""
         words = list(map(word_without_times, self.inputs.words.words, self.word_tokens))
         if self.pieces:
             words = yield from self._with_fine_edges(words)
@@ -395,7 +468,9 @@ class _Realignment:
         for _, of_part in sorted(self.ids.items()):
             ids += of_part if separator is None or not ids else (separator, *of_part)
         fixed = with_fixed(words, self.shown)
-        return PlacedWords(fixed, *(yield from losses(self.inputs, self.word_tokens, fixed, ids)), self.limits)
+        return PlacedWords(
+            fixed, *(yield from losses(self.inputs, self.word_tokens, fixed, ids)), self.limits
+        )
 
     def _with_fine_edges(self, words: Sequence[AlignedWord]) -> KernelSteps[list[AlignedWord]]:
         """Return the words, those of the pieces with their times and confidences."""
@@ -406,7 +481,9 @@ class _Realignment:
         if segmented:
             usual_frames = inputs.settings.shortest_pause_s / emissions.frame_shift_s
             kinds = calibration.kinds(tokens.labels)
-            shortest = usual_frames * np.array([1.0, *(shortest_pause(*pair) for pair in pairwise(kinds))])
+            shortest = usual_frames * np.array(
+                [1.0, *(shortest_pause(*pair) for pair in pairwise(kinds))]
+            )
         else:
             is_calibrated = edge_method(method, calibration, segmented=False) == "calibrated"
             gap_s = calibration.spike_gap_s if is_calibrated else 0.0
@@ -423,8 +500,11 @@ class _Realignment:
         return [new if new.status == ALIGNED else old for new, old in zip(timed, words)]
 
 
-def _only_run(islands: Sequence[Island] | None, word_tokens: Sequence[WordTokens]) -> tuple[int, int] | None:
-    """Return the words (first, last exclusive) that are heard, if they are consecutive and nothing else is said."""
+def _only_run(
+    islands: Sequence[Island] | None, word_tokens: Sequence[WordTokens]
+) -> tuple[int, int] | None:
+    """Return the words (first, last exclusive) that are heard, if they are consecutive and nothing
+    else is said."""
     if islands is None or len(islands) != 1 or islands[0].wildcards.any():
         return None
     first, last = int(islands[0].words[0]), int(islands[0].words[-1]) + 1
@@ -452,12 +532,21 @@ def in_a_row(pieces: Sequence[PlacedTokens], *, has_spreads: bool) -> tuple[Toke
     `has_spreads` says whether edges of this model may have any.
     """
     starts_and_ends = ("start", "end")
-    edges = Spans(*(np.concatenate([getattr(each.edges, name) for each in pieces]) for name in starts_and_ends))
+    edges = Spans(
+        *(
+            np.concatenate([getattr(each.edges, name) for each in pieces])
+            for name in starts_and_ends
+        )
+    )
     if has_spreads and all(piece.fixed or piece.edges.start_sd is not None for piece in pieces):
         start_sd, end_sd = (
             np.concatenate(
                 [
-                    np.full(len(piece.tokens.ids), HAND_SD_FRAMES) if piece.fixed else getattr(piece.edges, name)
+                    (
+                        np.full(len(piece.tokens.ids), HAND_SD_FRAMES)
+                        if piece.fixed
+                        else getattr(piece.edges, name)
+                    )
                     for piece in pieces
                 ]
             )
@@ -469,11 +558,18 @@ def in_a_row(pieces: Sequence[PlacedTokens], *, has_spreads: bool) -> tuple[Toke
         tuple(label for piece in pieces for label in piece.tokens.labels),
         tuple(word for piece in pieces for word in piece.tokens.words),
     )
-    spikes = Spans(*(np.concatenate([getattr(each.spikes, name) for each in pieces]) for name in starts_and_ends))
+    spikes = Spans(
+        *(
+            np.concatenate([getattr(each.spikes, name) for each in pieces])
+            for name in starts_and_ends
+        )
+    )
     return tokens, spikes, edges
 
 
-def settled(pieces: Sequence[PlacedTokens], edges: Spans, shortest_frames: np.ndarray, *, by_path: bool) -> Spans:
+def settled(
+    pieces: Sequence[PlacedTokens], edges: Spans, shortest_frames: np.ndarray, *, by_path: bool
+) -> Spans:
     """Return edges with the fixed ones unchanged, and the others in order between them.
 
     Where there is no pause between a fixed edge and its neighbour, they share the edge.
@@ -505,15 +601,20 @@ def settled(pieces: Sequence[PlacedTokens], edges: Spans, shortest_frames: np.nd
     return replace(edges, start=start, end=end)
 
 
-def _in_room(start: np.ndarray, end: np.ndarray, begin: float, finish: float) -> tuple[np.ndarray, np.ndarray]:
+def _in_room(
+    start: np.ndarray, end: np.ndarray, begin: float, finish: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Return edges (L,) in order between two others, with the gaps between them."""
     pauses = np.append(start[1:] > end[:-1], True)
     start, end = in_order(start - begin, end - begin, pauses, finish - begin)
     return start + begin, end + begin
 
 
-def words_in_room(words: Sequence[AlignedWord], room_s: tuple[float, float], frame_shift_s: float) -> list[AlignedWord]:
-    """Return words that were aligned in whole frames, with ascending times within the available time."""
+def words_in_room(
+    words: Sequence[AlignedWord], room_s: tuple[float, float], frame_shift_s: float
+) -> list[AlignedWord]:
+    """Return words that were aligned in whole frames, with ascending times within the available
+    time."""
     tokens = [token for word in words for token in word.tokens]
     if not tokens:
         return list(words)
@@ -540,8 +641,11 @@ def _timed_by(word: AlignedWord, tokens: Sequence[AlignedToken]) -> AlignedWord:
     return replace(word, start_s=tokens[0].start_s, end_s=tokens[-1].end_s, tokens=tuple(tokens))
 
 
-def with_fixed(words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words; hand-corrected ones keep times and tokens to the bit, and get their new confidences.
+def with_fixed(
+    words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]
+) -> tuple[AlignedWord, ...]:
+    """Return the words; hand-corrected ones keep times and tokens to the bit, and get their new
+    confidences.
 
     Labels of a person that the model lacks have the confidence of their word.
     """
@@ -550,7 +654,9 @@ def with_fixed(words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]) -
         if is_fixed(was):
             word = _fixed(word, was)
         elif word.status == ALIGNED:
-            begin_s = corrected[index - 1].end_s if index and is_fixed(corrected[index - 1]) else None
+            begin_s = (
+                corrected[index - 1].end_s if index and is_fixed(corrected[index - 1]) else None
+            )
             after = corrected[index + 1] if index + 1 < len(corrected) else was
             word = _within(word, begin_s, after.start_s if is_fixed(after) else None)
         result.append(word)
@@ -558,13 +664,16 @@ def with_fixed(words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]) -
 
 
 def _fixed(word: AlignedWord, was: AlignedWord) -> AlignedWord:
-    """Return a hand-corrected word; if its tokens were unknown, it gets those that were aligned in it."""
+    """Return a hand-corrected word; if its tokens were unknown, it gets those that were aligned in
+    it."""
     assert was.start_s is not None
     assert was.end_s is not None
     tokens = list(word.tokens)
     if [token.token for token in tokens] == [token.token for token in was.tokens]:
         tokens = [replace(old, confidence=new.confidence) for old, new in zip(was.tokens, tokens)]
-    elif was.tokens and all(token.by for token in was.tokens):  # labels of a person that the model lacks
+    elif was.tokens and all(
+        token.by for token in was.tokens
+    ):  # labels of a person that the model lacks
         tokens = [replace(token, confidence=word.confidence or 0.0) for token in was.tokens]
     elif tokens:
         tokens = [replace(token, start_sd_ms=None, end_sd_ms=None) for token in tokens]
@@ -598,37 +707,57 @@ def _within(word: AlignedWord, begin_s: float | None, end_s: float | None) -> Al
 def corrected_words(alignment: AlignmentData, settings: Settings, name: str) -> Words:
     """Return the words of an alignment with the pronunciations of its present text.
 
-    They are divided as in the alignment, which a person may have done in another way than the text is split. Words that
-    were found not to be spoken, of their `kind`, stay so.
+    They are divided as in the alignment, which a person may have done in another way than the text
+    is split. Words that were found not to be spoken, of their `kind`, stay so.
 
     Raises:
         TranscriptError: nothing in it is spoken.
     """
     split = words_of(alignment.text, settings)
     by_span = {(word.char_start, word.char_end): word for word in split.words}
-    words = tuple(_said(word, by_span.get((word.char_start, word.char_end)), settings) for word in alignment.words)
+    words = tuple(
+        _said(word, by_span.get((word.char_start, word.char_end)), settings)
+        for word in alignment.words
+    )
     found = Words(alignment.text, words, subtitles=alignment.subtitles, places=alignment.places)
     require_words(found, name)
     return found
 
 
 def _said(word: AlignedWord, same: Word | None, settings: Settings) -> Word:
-    """Return a word with what is pronounced: by the split of the whole text where that has the `same` word."""
-    written = Word(word.text, "", word.char_start, word.char_end, kind=word.kind, speaker=word.speaker)
+    """Return a word with what is pronounced: by the split of the whole text where that has the
+    `same` word."""
+    written = Word(
+        word.text, "", word.char_start, word.char_end, kind=word.kind, speaker=word.speaker
+    )
     if word.status == UNSPOKEN and word.kind:
         return written
     if same is None or (not same.spoken and word.status != UNSPOKEN):
         said = [part for part in words_of(word.text, settings).words if part.spoken]
-        roman = " ".join(part.roman or "" for part in said) if any(part.roman is not None for part in said) else None
+        roman = (
+            " ".join(part.roman or "" for part in said)
+            if any(part.roman is not None for part in said)
+            else None
+        )
         phones = phones_together(part.phones for part in said)
         spoken = " ".join(part.spoken for part in said)
-        reading = " ".join(part.sounding for part in said) if any(part.reading is not None for part in said) else None
+        reading = (
+            " ".join(part.sounding for part in said)
+            if any(part.reading is not None for part in said)
+            else None
+        )
         return replace(written, spoken=spoken, roman=roman, phones=phones, reading=reading)
-    return replace(written, spoken=same.spoken, roman=same.roman, phones=same.phones, reading=same.reading)
+    return replace(
+        written, spoken=same.spoken, roman=same.roman, phones=same.phones, reading=same.reading
+    )
 
 
 def recording_of(
-    alignment: AlignmentData, path: str | PathLike[str], sample_rate: int, *, choice: SoundChoice = DEFAULT_SOUND
+    alignment: AlignmentData,
+    path: str | PathLike[str],
+    sample_rate: int,
+    *,
+    choice: SoundChoice = DEFAULT_SOUND,
 ) -> Audio:
     """Read the recording of an alignment, or the part of it that was aligned.
 
@@ -640,7 +769,9 @@ def recording_of(
         if audio.duration_s <= alignment.duration_s + LONGER_S:
             return audio
     offset_s, duration_s = alignment.offset_s, alignment.duration_s
-    return load_audio(path, sample_rate, offset_s=offset_s, duration_s=duration_s, choice=choice, on_disk=True)
+    return load_audio(
+        path, sample_rate, offset_s=offset_s, duration_s=duration_s, choice=choice, on_disk=True
+    )
 
 
 def text_of(alignment: AlignmentData) -> Transcript:
@@ -651,7 +782,10 @@ def text_of(alignment: AlignmentData) -> Transcript:
 def path_of(alignment: AlignmentData) -> str:
     """Return the path of an alignment's recording; raise UsageError if it names none."""
     if not alignment.audio:
-        raise UsageError(f"{alignment.utterance}: this alignment names no recording; give it (--audio, or `audio`)")
+        raise UsageError(
+            f"{alignment.utterance}: this alignment names no recording; give it (--audio, or"
+            " `audio`)"
+        )
     return alignment.audio
 
 
@@ -659,6 +793,7 @@ def check_length(alignment: AlignmentData, duration_s: float, source: str) -> No
     """Raise AudioError if a recording is not as long as the one that was aligned."""
     if abs(duration_s - alignment.duration_s) > LONGER_S:
         raise AudioError(
-            f"{source or alignment.utterance}: expected the recording that was aligned, {alignment.duration_s:.3f} s "
-            f"long, got one of {duration_s:.3f} s; is it the same one?"
+            f"{source or alignment.utterance}: expected the recording that was aligned,"
+            f" {alignment.duration_s:.3f} s long, got one of {duration_s:.3f} s; is it the same"
+            " one?"
         )

@@ -1,7 +1,8 @@
 """Edges refined by the edge network of a model.
 
-The network gives the probability of each edge at each time around it. The edge is the median of this distribution,
-which has the smallest mean absolute error of all times; its standard deviation comes from the middle two thirds.
+The network gives the probability of each edge at each time around it. The edge is the median of
+this distribution, which has the smallest mean absolute error of all times; its standard deviation
+comes from the middle two thirds.
 """
 
 from __future__ import annotations
@@ -52,14 +53,17 @@ NEAR_S, BESIDE_S = 0.05, 0.02
 FAR_S = 2.0
 """The greatest distance from the edge, in its unit."""
 FAR_FRAMES = 2 * LEVEL_REACH_FRAMES
-"""Windows this many fine frames apart share neither features nor the frames by which features are levelled."""
+"""Windows this many fine frames apart share neither features nor the frames by which features are
+levelled."""
 FAR_ROWS = 100
 """Longer stretches of emissions that no window needs are not read."""
 SILENT = -1
 """The index of the sound beside an edge where there is silence."""
 
 
-def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: EdgeNetwork) -> KernelSteps[Spans]:
+def refine_edges(
+    emissions: Emissions, tokens: Tokens, drawn: Spans, network: EdgeNetwork
+) -> KernelSteps[Spans]:
     """Return the edges of all tokens, refined by the edge network, with their standard deviations.
 
     Args:
@@ -75,11 +79,16 @@ def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: Ed
     edges = edges_of(coarse.start, coarse.end, words)
     scene = EdgeScene(emissions, ids, edges, network.shape)
     blocks = range(0, len(edges), EDGES_AT_ONCE)
-    answers = yield [EdgeChances(network, scene, first, min(first + EDGES_AT_ONCE, len(edges))) for first in blocks]
+    answers = yield [
+        EdgeChances(network, scene, first, min(first + EDGES_AT_ONCE, len(edges)))
+        for first in blocks
+    ]
     chances = np.concatenate(answers)
     fine, fine_sd = medians_of(chances)
     per_frame = FINE_SHIFT_S / emissions.frame_shift_s
-    frames = (scene.centres() * FINE_SHIFT_S - emissions.first_frame_s) / emissions.frame_shift_s + fine * per_frame
+    frames = (
+        scene.centres() * FINE_SHIFT_S - emissions.first_frame_s
+    ) / emissions.frame_shift_s + fine * per_frame
     sd = fine_sd * per_frame * network.spread
     # Beside a wildcard the sound on one side is unknown: these edges stay.
     is_wild = np.append(ids == WILDCARD, False)  # the last one is found by SILENT, -1
@@ -92,7 +101,8 @@ def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: Ed
 
 @dataclass(frozen=True, eq=False)
 class EdgeChances:
-    """A request for the network's probabilities (E, PLACES) float64 of the edges [first, last) of an utterance."""
+    """A request for the network's probabilities (E, PLACES) float64 of the edges [first, last) of
+    an utterance."""
 
     network: EdgeNetwork
     scene: EdgeScene
@@ -119,19 +129,23 @@ class EdgeChances:
 
 
 def medians_of(chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the median of each edge, from its window's centre, and half the width of its middle `SIGMA` (E,).
+    """Return the median of each edge, from its window's centre, and half the width of its middle
+    `SIGMA` (E,).
 
     Both are in fine frames.
 
     Args:
-        chances: (E, PLACES) of the fine frames around the windows' centres; each is spread over its frame.
+        chances: (E, PLACES) of the fine frames around the windows' centres; each is spread over its
+            frame.
 
     >>> medians_of(np.eye(25)[[12, 14]])[0]
     array([0., 2.])
     """
     passed = np.concatenate((np.zeros((len(chances), 1)), chances.cumsum(1)), 1)
     passed /= passed[:, -1:]
-    low, median, high = (_quantile(passed, share) for share in ((1 - SIGMA) / 2, 0.5, (1 + SIGMA) / 2))
+    low, median, high = (
+        _quantile(passed, share) for share in ((1 - SIGMA) / 2, 0.5, (1 + SIGMA) / 2)
+    )
     return median - FARTHEST - 0.5, (high - low) / 2
 
 
@@ -143,8 +157,11 @@ def _quantile(passed: np.ndarray, share: float) -> np.ndarray:
     return after - 1 + (share - before) / np.maximum(passed[row, after] - before, 1e-12)
 
 
-def _closed(start: np.ndarray, end: np.ndarray, before: Spans, frame_shift_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return starts and ends (L,) where words less than `CLOSED_S` apart share an edge, and none overlap."""
+def _closed(
+    start: np.ndarray, end: np.ndarray, before: Spans, frame_shift_s: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return starts and ends (L,) where words less than `CLOSED_S` apart share an edge, and none
+    overlap."""
     was_long = (before.start[1:] - before.end[:-1]) * frame_shift_s > LONG_S
     gap_s = (start[1:] - end[:-1]) * frame_shift_s
     shared = np.where(was_long, gap_s < 0, gap_s < CLOSED_S)
@@ -157,8 +174,9 @@ def _closed(start: np.ndarray, end: np.ndarray, before: Spans, frame_shift_s: fl
 
 # The edges of an utterance's sounds, each once, and the windows around them that the network sees
 #
-# Sounds that follow each other inside a word share an edge. The end of a word and the start of the next one are two
-# edges, even without a gap between them: the network decides whether a glottal stop parts two vowels.
+# Sounds that follow each other inside a word share an edge. The end of a word and the start of the
+# next one are two edges, even without a gap between them: the network decides whether a glottal
+# stop parts two vowels.
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,10 +185,11 @@ class Edges:
 
     Attributes:
         left, right: (E,) the sound on either side, `SILENT` at the utterance's ends and at a pause.
-        role: (E,) `INSIDE` a word, `WORD_END` or `WORD_START`; `INSIDE` too where silence is on one side.
+        role: (E,) `INSIDE` a word, `WORD_END` or `WORD_START`; `INSIDE` too where silence is on one
+            side.
         frames: (E,) their times, in frames of the emissions.
-        begins, ends: (L,) the edges with which each sound begins and ends; inside words the end of a sound is the
-            beginning of the next.
+        begins, ends: (L,) the edges with which each sound begins and ends; inside words the end of
+            a sound is the beginning of the next.
     """
 
     left: np.ndarray
@@ -261,7 +280,8 @@ class EdgeScene:
         return indices
 
     def _features(self, fine: np.ndarray) -> np.ndarray:
-        """Return the fine features (E, W, FINE_MELS) of windows of fine frames (E, W), which ascend."""
+        """Return the fine features (E, W, FINE_MELS) of windows of fine frames (E, W), which
+        ascend."""
         audio = self.emissions.sound
         assert audio is not None
         found = np.empty((*fine.shape, FINE_MELS), np.float32)
@@ -269,22 +289,30 @@ class EdgeScene:
         far = np.flatnonzero(fine[1:, 0] - fine[:-1, -1] > FAR_FRAMES) + 1
         for begin, end in zip((0, *far), (*far, len(fine))):
             low = int(fine[begin, 0])
-            found[begin:end] = fine_features(audio, low, int(fine[end - 1, -1]) + 1)[fine[begin:end] - low]
+            found[begin:end] = fine_features(audio, low, int(fine[end - 1, -1]) + 1)[
+                fine[begin:end] - low
+            ]
         return found
 
     def _scores_and_distances(self, first: int, last: int, fine: np.ndarray) -> np.ndarray:
-        """Return the model's scores, and the distances from edges (E, MODEL_CHANNELS, W), of fine frames (E, W)."""
+        """Return the model's scores, and the distances from edges (E, MODEL_CHANNELS, W), of fine
+        frames (E, W)."""
         emissions, edges = self.emissions, self.edges
         time_s = fine * FINE_SHIFT_S
         frame = np.clip((time_s - emissions.first_frame_s) / emissions.frame_shift_s - 0.5, 0, None)
-        scores = sound_scores(emissions, self.ids, edges.left[first:last], edges.right[first:last], frame)
+        scores = sound_scores(
+            emissions, self.ids, edges.left[first:last], edges.right[first:last], frame
+        )
         at_s = edges.frames * emissions.frame_shift_s + emissions.first_frame_s
         here_s = at_s[first:last, None]
-        # The end of a word and the start of the next may be at one time: the edges beside both are farther away.
+        # The end of a word and the start of the next may be at one time: the edges beside both are
+        # farther away.
         before = np.searchsorted(at_s, here_s[:, 0], "left") - 1
         after = np.searchsorted(at_s, here_s[:, 0], "right")
         before_s = np.where(before >= 0, at_s[np.maximum(before, 0)], -np.inf)[:, None]
-        after_s = np.where(after < len(at_s), at_s[np.minimum(after, len(at_s) - 1)], np.inf)[:, None]
+        after_s = np.where(after < len(at_s), at_s[np.minimum(after, len(at_s) - 1)], np.inf)[
+            :, None
+        ]
         distances = (
             np.clip((time_s - here_s) / NEAR_S, -FAR_S, FAR_S),
             np.tanh((time_s - before_s) / BESIDE_S),
@@ -296,10 +324,12 @@ class EdgeScene:
 def sound_scores(
     emissions: Emissions, ids: np.ndarray, left: np.ndarray, right: np.ndarray, frame: np.ndarray
 ) -> np.ndarray:
-    """Return the model's scores of the sounds on either side of edges, of silence, and of the edge itself (E, 4, W).
+    """Return the model's scores of the sounds on either side of edges, of silence, and of the edge
+    itself (E, 4, W).
 
-    With segmentation states the posterior of a sound is that of all its states together, and the edge's that of the
-    last state before or the first after it. Without states they are CTC's, and silence is the blank.
+    With segmentation states the posterior of a sound is that of all its states together, and the
+    edge's that of the last state before or the first after it. Without states they are CTC's, and
+    silence is the blank.
 
     Args:
         emissions: of the utterance.
@@ -311,8 +341,11 @@ def sound_scores(
     low = np.floor(frame).astype(np.int64)
     first = low[:, :1]
     count = int((low - first).max()) + 2
-    # (E, t): the frames of the emissions that each window needs, as indices into those that any needs
-    needed, near = np.unique(np.minimum(first + np.arange(count), len(scores) - 1), return_inverse=True)
+    # (E, t): the frames of the emissions that each window needs, as indices into those that any
+    # needs
+    needed, near = np.unique(
+        np.minimum(first + np.arange(count), len(scores) - 1), return_inverse=True
+    )
     near = near.reshape(-1, count)
     posteriors = log_softmax(_rows(scores, needed))
     before, before_end, _ = _side_scores(posteriors, near, emissions, ids[left], left == SILENT)
@@ -324,19 +357,27 @@ def sound_scores(
     tracks = (tracks + np.float32(SCORE_CENTRE)) * np.float32(SCORE_SCALE)
     lower = (low - first)[:, None]
     share = (frame - low).astype(np.float32)[:, None]
-    return np.take_along_axis(tracks, lower, 2) * (1 - share) + np.take_along_axis(tracks, lower + 1, 2) * share
+    return (
+        np.take_along_axis(tracks, lower, 2) * (1 - share)
+        + np.take_along_axis(tracks, lower + 1, 2) * share
+    )
 
 
 def _rows(scores: np.ndarray | ArrayOnDisk, frames: np.ndarray) -> np.ndarray:
     """Return the rows of scores (T, K) at ascending frames, which may be hours apart: float32."""
     stretches = np.split(frames, np.flatnonzero(np.diff(frames) > FAR_ROWS) + 1)
     return np.concatenate(
-        [scores[int(part[0]) : int(part[-1]) + 1][part - part[0]] for part in stretches], dtype=np.float32
+        [scores[int(part[0]) : int(part[-1]) + 1][part - part[0]] for part in stretches],
+        dtype=np.float32,
     )
 
 
 def _side_scores(
-    posteriors: np.ndarray, near: np.ndarray, emissions: Emissions, tokens: np.ndarray, silent: np.ndarray
+    posteriors: np.ndarray,
+    near: np.ndarray,
+    emissions: Emissions,
+    tokens: np.ndarray,
+    silent: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return log-posteriors (E, t) of the sounds on one side, and of their last and first states.
 
@@ -354,7 +395,9 @@ def _side_scores(
     parts = states_per_sound(posteriors.shape[1], len(emissions.vocab))
     first = (tokens - (tokens > emissions.blank)) * parts
     silence = posteriors.shape[1] - 1
-    each = [posteriors[near, np.where(silent, silence, first + part)[:, None]] for part in range(parts)]
+    each = [
+        posteriors[near, np.where(silent, silence, first + part)[:, None]] for part in range(parts)
+    ]
     total = each[0]
     for one in each[1:]:
         total = np.logaddexp(total, one)

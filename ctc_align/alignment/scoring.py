@@ -1,9 +1,10 @@
 """Scores of transcripts by their exact CTC losses, and the ranks and posteriors of alternatives.
 
-The pronunciations are chosen as for an alignment (`ctc_align.alignment.pronunciations`), and the loss is that of plain
-CTC for them, over all paths. So a transcript has the same loss alone, among others, and in its alignment, unless a
-vocabulary with case, digits or marks spells a word in several ways: a score is of what is written. Losses are exact
-likelihoods without a prior over texts.
+The pronunciations are chosen as for an alignment (`ctc_align.alignment.pronunciations`), and the
+loss is that of plain CTC for them, over all paths. So a transcript has the same loss alone, among
+others, and in its alignment, unless a vocabulary with case, digits or marks spells a word in
+several ways: a score is of what is written. Losses are exact likelihoods without a prior over
+texts.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ from dataclasses import dataclass, replace
 
 from ctc_align.alignment.ctc_path import ctc_loss, local_loss
 from ctc_align.alignment.inputs import read_words, seconds_of
-from ctc_align.alignment.pronunciations import check_word_tokens, choose_pronunciations, prepared_word_tokens
+from ctc_align.alignment.pronunciations import (
+    check_word_tokens,
+    choose_pronunciations,
+    prepared_word_tokens,
+)
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.kernels.batching import KernelSteps
@@ -31,14 +36,17 @@ class Scored:
     Args:
         text: as given.
         index: its position among the alternatives, from 0.
-        rank: from 1, the best; ties in input order. Transcripts with unknown letters come after all others, for they
-            are scored without these; then come those that could not be scored, or do not fit.
-        loss: -log p(text | audio), natural log, over all paths; inf if it does not fit, nan without a score.
+        rank: from 1, the best; ties in input order. Transcripts with unknown letters come after all
+            others, for they are scored without these; then come those that could not be scored, or
+            do not fit.
+        loss: -log p(text | audio), natural log, over all paths; inf if it does not fit, nan without
+            a score.
         tokens: number of tokens of the pronunciations that fit best; 0 without any.
         frames: of the audio.
         unknown: letters that the vocabulary lacks.
-        posterior: probability among the alternatives, if all were equally likely before: softmax of -loss over those
-            without unknown letters, 0 for one that does not fit; None if it cannot be compared.
+        posterior: probability among the alternatives, if all were equally likely before: softmax of
+            -loss over those without unknown letters, 0 for one that does not fit; None if it cannot
+            be compared.
         local_loss: as `ctc_path.local_loss`, of the best path; None without a path.
         error: why it could not be scored.
     """
@@ -64,9 +72,15 @@ class Scored:
 
 
 def score_transcript(
-    emissions: Emissions, text: str | Transcript, index: int, tokenizer: Tokenizer, settings: Settings, backend: str
+    emissions: Emissions,
+    text: str | Transcript,
+    index: int,
+    tokenizer: Tokenizer,
+    settings: Settings,
+    backend: str,
 ) -> KernelSteps[Scored]:
-    """Score one transcript of an audio, without rank and posterior; its `error` says why it cannot be scored.
+    """Score one transcript of an audio, without rank and posterior; its `error` says why it cannot
+    be scored.
 
     Args:
         emissions: of the audio.
@@ -79,41 +93,58 @@ def score_transcript(
         UsageError: a text that is neither a str nor a Transcript.
     """
     if not isinstance(text, (str, Transcript)):
-        raise UsageError(f"text {index}: expected the transcript as a str, got {type(text).__name__}")
+        raise UsageError(
+            f"text {index}: expected the transcript as a str, got {type(text).__name__}"
+        )
     given = Transcript(text) if isinstance(text, str) else text
     scored = Scored(given.text, index, frames=len(emissions))
     try:
         words = words_of(given.text, settings, given.subtitles)
         require_words(words, "transcript")
-        words, tokenizer = read_words(words, emissions, tokenizer, settings.language, as_written=True)
+        words, tokenizer = read_words(
+            words, emissions, tokenizer, settings.language, as_written=True
+        )
         word_tokens = yield from prepared_word_tokens(words, tokenizer, settings)
         scored = replace(scored, unknown=count_missing(word_tokens))
         check_word_tokens(word_tokens, emissions, settings, "transcript")
     except InputError as error:
         return replace(scored, error=type(error)(str(error).removeprefix("transcript: ")))
     try:
-        tokens, spikes, score = yield from choose_pronunciations(emissions, word_tokens, tokenizer.separator, backend)
+        tokens, spikes, score = yield from choose_pronunciations(
+            emissions, word_tokens, tokenizer.separator, backend
+        )
     except InputError as error:
         return replace(scored, loss=math.inf, error=error)
     if emissions.duration_s is None:  # they are another program's
         spoken = [word.spoken for word in words.words if word.spoken]
         warn_of_frame_shift(emissions, spoken, len(tokens.ids), seconds_of(emissions))
     loss = yield from ctc_loss(emissions.array, tokens.ids, emissions.blank, score, backend)
-    return replace(scored, tokens=len(tokens.ids), loss=loss, local_loss=local_loss(emissions, tokens.ids, spikes))
+    return replace(
+        scored,
+        tokens=len(tokens.ids),
+        loss=loss,
+        local_loss=local_loss(emissions, tokens.ids, spikes),
+    )
 
 
 def ranked(scored: Sequence[Scored]) -> list[Scored]:
     """Return the transcripts of one audio best first, with their ranks and posteriors."""
     comparable = [one for one in scored if not one.unknown and one.loss < math.inf]
-    posterior = dict(zip((one.index for one in comparable), posteriors([one.loss for one in comparable])))
+    posterior = dict(
+        zip((one.index for one in comparable), posteriors([one.loss for one in comparable]))
+    )
     if comparable:
         posterior |= {one.index: 0.0 for one in scored if not one.unknown and one.loss == math.inf}
     order = sorted(scored, key=lambda one: (_tier(one), math.inf if one.error else one.loss))
-    return [replace(one, rank=rank, posterior=posterior.get(one.index)) for rank, one in enumerate(order, start=1)]
+    return [
+        replace(one, rank=rank, posterior=posterior.get(one.index))
+        for rank, one in enumerate(order, start=1)
+    ]
 
 
 def _tier(one: Scored) -> int:
-    """Return 0 for whole transcripts, 1 if one does not fit, 2 with unknown letters, 3 if it cannot be read."""
+    """Return 0 for whole transcripts, 1 if one does not fit, 2 with unknown letters, 3 if it cannot
+    be read."""
     if one.unknown:
         return 2
     if one.error is None:

@@ -1,13 +1,16 @@
-"""From CTC's spikes to the edges of sounds: the best path through the segmentation states, and medians over all paths.
+"""From CTC's spikes to the edges of sounds: the best path through the segmentation states, and
+medians over all paths.
 
-CTC shows what was said and roughly when; its spikes start late and end early. The second output of a model scores the
-parts of each sound, and silence, in every frame. The best path through the parts of the tokens, with optional silence
-between words and never far from the spikes, gives the frames in which each sound begins and ends (`segment`).
+CTC shows what was said and roughly when; its spikes start late and end early. The second output of
+a model scores the parts of each sound, and silence, in every frame. The best path through the parts
+of the tokens, with optional silence between words and never far from the spikes, gives the frames
+in which each sound begins and ends (`segment`).
 
-The best path has its edges at whole frames, and does not show how likely an edge is elsewhere. Over all paths,
-P(the sounds before this edge have ended by frame t) rises from 0 to 1. It passes one half at the median of the edge's
-posterior, which has the smallest mean absolute error of all times; its spread gives the standard deviation
-(`soft_edges`).
+The best path has its edges at whole frames, and does not show how likely an edge is elsewhere. Over
+all paths,
+P(the sounds before this edge have ended by frame t) rises from 0 to 1. It passes one half at the
+median of the edge's posterior, which has the smallest mean absolute error of all times; its spread
+gives the standard deviation (`soft_edges`).
 """
 
 from __future__ import annotations
@@ -28,12 +31,15 @@ from ctc_align.types import Emissions, Tokens
 WHOLE_FRAMES = 120_000
 """Longer recordings are segmented in windows, which bounds the memory."""
 WINDOW_FRAMES, OVERLAP_FRAMES = 30_000, 2000
-"""A window advances by the first number and reaches into the next by the second: five minutes of our own models, and
+"""A window advances by the first number and reaches into the next by the second: five minutes of
+our own models, and
 20 s."""
 WINDOW_TOKENS, CONTEXT_TOKENS = 48, 8
-"""A window of `soft_edges` gives the edges of the first number of sounds, and has the second on either side of them."""
+"""A window of `soft_edges` gives the edges of the first number of sounds, and has the second on
+either side of them."""
 BAND_FRAMES = 25
-"""A segmentation state is summed over at most this many frames before and after its sound on the best path."""
+"""A segmentation state is summed over at most this many frames before and after its sound on the
+best path."""
 MIN_SD_FRAMES = 0.3
 """The least standard deviation of an edge: where it is within a frame is unknown."""
 
@@ -43,13 +49,15 @@ class SpokenTokens:
     """The sounds of one utterance, and their exact or approximate positions.
 
     Attributes:
-        states: (T, K) scores of the segmentation states; log-probs of the classes where there is a `blank`.
-        sounds: (L,) index of each sound: its states are sounds * parts … + parts - 1; its class where there is a
+        states: (T, K) scores of the segmentation states; log-probs of the classes where there is a
             `blank`.
+        sounds: (L,) index of each sound: its states are sounds * parts … + parts - 1; its class
+            where there is a `blank`.
         words: (L,) the word of each.
         spans: its frames on a path; a gap between neighbours is a pause.
         parts: states of a sound; state K - 1 is silence.
-        blank: the paths are CTC's, with this class between the sounds; None: those of the segmentation.
+        blank: the paths are CTC's, with this class between the sounds; None: those of the
+            segmentation.
         wildcard: (T,) scores of `lattice.WILDCARD` among the sounds.
     """
 
@@ -66,7 +74,9 @@ class SpokenTokens:
         if self.blank is not None:
             return lattice.ctc([self.sounds[low:high]], self.blank)
         silence = self.states.shape[1] - 1
-        return lattice.segmentation([self.sounds[low:high]], [self.words[low:high]], self.parts, silence)
+        return lattice.segmentation(
+            [self.sounds[low:high]], [self.words[low:high]], self.parts, silence
+        )
 
 
 def parts_of(emissions: Emissions) -> int:
@@ -75,10 +85,13 @@ def parts_of(emissions: Emissions) -> int:
     return lattice.states_per_sound(emissions.state_array.shape[1], len(emissions.vocab))
 
 
-def segmented_sounds(emissions: Emissions, tokens: Tokens, spans: Spans) -> tuple[np.ndarray, SpokenTokens]:
+def segmented_sounds(
+    emissions: Emissions, tokens: Tokens, spans: Spans
+) -> tuple[np.ndarray, SpokenTokens]:
     """Return the indices (L,) of the tokens that belong to words, and their segmentation states.
 
-    The sound of the k-th token that is not the blank (from 0) is k; a wildcard keeps its id. `spans` are of all tokens.
+    The sound of the k-th token that is not the blank (from 0) is k; a wildcard keeps its id.
+    `spans` are of all tokens.
     """
     states = emissions.state_array
     assert states is not None
@@ -86,25 +99,28 @@ def segmented_sounds(emissions: Emissions, tokens: Tokens, spans: Spans) -> tupl
     ids = np.asarray(tokens.ids)[spoken]
     sounds, words = ids - (ids > emissions.blank), np.asarray(tokens.words)[spoken]
     wildcard = speech_scores(states) if (ids == lattice.WILDCARD).any() else None
-    return spoken, SpokenTokens(states, sounds, words, spans.of(spoken), parts_of(emissions), wildcard=wildcard)
+    return spoken, SpokenTokens(
+        states, sounds, words, spans.of(spoken), parts_of(emissions), wildcard=wildcard
+    )
 
 
 def segment(
     emissions: Emissions, tokens: Tokens, spikes: Spans, band_frames: int, backend: str = "auto"
 ) -> KernelSteps[Spans | None]:
-    """Segment by the states `emissions.states` (T, K): consecutive parts of each token; the last state is silence.
+    """Segment by the states `emissions.states` (T, K): consecutive parts of each token; the last
+    state is silence.
 
     Args:
-        emissions: with states; with P parts a token, the k-th token that is not the blank (from 0) has the states k * P
-            to k * P + P - 1, and state K - 1 is silence.
+        emissions: with states; with P parts a token, the k-th token that is not the blank (from 0)
+            has the states k * P to k * P + P - 1, and state K - 1 is silence.
         tokens: what is said; separators between words have no states, their spans are empty.
         spikes: where CTC put the tokens.
-        band_frames: how far an edge may move away from the spikes; more where the tokens' parts do not fit otherwise.
-        backend: see `ctc_align.kernels`.
+        band_frames: how far an edge may move away from the spikes; more where the tokens' parts do
+        not fit otherwise. backend: see `ctc_align.kernels`.
 
     Returns:
-        The spans of all tokens, at least one frame each; None if the audio is too short for the tokens' parts (CTC
-        needs fewer frames): then there are only spikes.
+        The spans of all tokens, at least one frame each; None if the audio is too short for the
+        tokens' parts (CTC needs fewer frames): then there are only spikes.
     """
     found = yield from segmentation_path(emissions, tokens, spikes, band_frames, backend)
     if found is None:
@@ -120,19 +136,24 @@ def segment(
 def segmentation_path(
     emissions: Emissions, tokens: Tokens, spikes: Spans, band_frames: int, backend: str = "auto"
 ) -> KernelSteps[tuple[np.ndarray, lattice.Topology] | None]:
-    """Return the states (T,) of the best path near the spikes, and their topology; arguments and None as `segment`."""
+    """Return the states (T,) of the best path near the spikes, and their topology; arguments and
+    None as `segment`."""
     _, given = segmented_sounds(emissions, tokens, spikes)
     frames, count = len(given.states), len(given.sounds)
     if frames < given.parts * count:
         return None
     topology = given.topology(0, count)
     while True:
-        bands = band(topology.token[0], given.spans, frames, band_frames, given.sounds == lattice.WILDCARD)
+        bands = band(
+            topology.token[0], given.spans, frames, band_frames, given.sounds == lattice.WILDCARD
+        )
         path = None
         if frames > WHOLE_FRAMES:
             path = yield from _path_in_windows(given, topology, bands, backend)
         if path is None:
-            states, score, _ = yield BestPath(given.states, topology, given.wildcard, backend, bands)
+            states, score, _ = yield BestPath(
+                given.states, topology, given.wildcard, backend, bands
+            )
             path = states if score > float("-inf") else None
         if path is not None:
             return path, topology
@@ -144,7 +165,8 @@ def segmentation_path(
 def _path_in_windows(
     given: SpokenTokens, topology: lattice.Topology, bands: np.ndarray, backend: str
 ) -> KernelSteps[np.ndarray | None]:
-    """Return the states (T,) of the best path within bands, None without one, window by window in bounded memory."""
+    """Return the states (T,) of the best path within bands, None without one, window by window in
+    bounded memory."""
     frames, token = len(bands), topology.token[0]
     first_state = np.searchsorted(np.maximum.accumulate(token), np.arange(len(given.sounds)))
     word_starts = np.flatnonzero(np.diff(given.words, prepend=-1))
@@ -162,7 +184,9 @@ def _path_in_windows(
             part_bands[0] = 1, 2
         states = given.states
         states = states.part(first, last) if isinstance(states, ArrayOnDisk) else states[first:last]
-        wildcard = given.wildcard[first:last] if given.wildcard is not None and part.has_wildcard else None
+        wildcard = (
+            given.wildcard[first:last] if given.wildcard is not None and part.has_wildcard else None
+        )
         found, score, _ = yield BestPath(states, part, wildcard, backend, part_bands)
         if score == float("-inf"):
             return None
@@ -174,12 +198,18 @@ def _path_in_windows(
 
 
 def band(
-    token_of_state: np.ndarray, spikes: Spans, frames: int, band_frames: int, lasting: np.ndarray | None = None
+    token_of_state: np.ndarray,
+    spikes: Spans,
+    frames: int,
+    band_frames: int,
+    lasting: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the first and last (exclusive) state allowed at each frame (T, 2): of tokens that spike within the band.
+    """Return the first and last (exclusive) state allowed at each frame (T, 2): of tokens that
+    spike within the band.
 
-    The silence next to an allowed token is allowed too, and across a pause longer than the band only the silence in it.
-    A spike counts at its middle; tokens that are `lasting` (L,) bool, wildcards, count at all their frames.
+    The silence next to an allowed token is allowed too, and across a pause longer than the band
+    only the silence in it. A spike counts at its middle; tokens that are `lasting` (L,) bool,
+    wildcards, count at all their frames.
     """
     count = len(spikes.start)
     states = len(token_of_state)
@@ -190,16 +220,22 @@ def band(
     np.minimum.at(begin, token_of_state[owned], owned)
     np.maximum.at(end, token_of_state[owned], owned + 1)
     before = np.where((begin > 0) & (token_of_state[begin - 1] < 0), begin - 1, begin)
-    after = np.where(token_of_state[np.minimum(end, states - 1)] < 0, np.minimum(end + 1, states), end)
+    after = np.where(
+        token_of_state[np.minimum(end, states - 1)] < 0, np.minimum(end + 1, states), end
+    )
     t = np.arange(frames)
     begins, ends = centre, centre
     if lasting is not None and lasting.any():
-        begins, ends = np.where(lasting, spikes.start, centre), np.where(lasting, spikes.end - 1, centre)
+        begins, ends = (
+            np.where(lasting, spikes.start, centre),
+            np.where(lasting, spikes.end - 1, centre),
+        )
     earliest = np.searchsorted(ends, t - band_frames, "left")
     latest = np.searchsorted(begins, t + band_frames, "right") - 1
     low = np.where(earliest < count, before[np.minimum(earliest, count - 1)], states - 1)
     high = np.where(latest >= 0, after[np.maximum(latest, 0)], 1)
-    # In a gap longer than the band no token is near: stay in the last one, or its silence, until the next comes.
+    # In a gap longer than the band no token is near: stay in the last one, or its silence, until
+    # the next comes.
     low = np.minimum(low, high - 1)
     low[0] = 0
     high[-1] = states
@@ -208,13 +244,15 @@ def band(
 
 # Edges between frames, from all paths
 #
-# Frames are not independent, and together their scores are too sure: they are multiplied by a scale below 1 first, as
-# in lattice rescoring (Wessel et al. 2001, doi 10.1109/89.906002). Long utterances are cut into windows of neighbouring
-# sounds that overlap; states far from the best path are left out.
+# Frames are not independent, and together their scores are too sure: they are multiplied by a scale
+# below 1 first, as in lattice rescoring (Wessel et al. 2001, doi 10.1109/89.906002). Long
+# utterances are cut into windows of neighbouring sounds that overlap; states far from the best path
+# are left out.
 
 
 def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> KernelSteps[Spans]:
-    """Return the medians of all edges, and their standard deviations; the best path's where a window has no path.
+    """Return the medians of all edges, and their standard deviations; the best path's where a
+    window has no path.
 
     `end` of a sound and `start` of the next are one edge unless a pause parts them.
 
@@ -226,20 +264,29 @@ def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> Ker
     count = len(sounds.sounds)
     start, end = sounds.spans.start.astype(np.float64), sounds.spans.end.astype(np.float64)
     start_sd, end_sd = np.full((2, count), MIN_SD_FRAMES)
-    windows = [EdgeWindow(sounds, first, scale, backend) for first in range(0, count, WINDOW_TOKENS)]
+    windows = [
+        EdgeWindow(sounds, first, scale, backend) for first in range(0, count, WINDOW_TOKENS)
+    ]
     answers = yield windows
     for window, found in zip(windows, answers):
         if found is not None:
             part = slice(window.first, window.last)
-            start[part], end[part], start_sd[part], end_sd[part] = found.start, found.end, found.start_sd, found.end_sd
+            start[part], end[part], start_sd[part], end_sd[part] = (
+                found.start,
+                found.end,
+                found.start_sd,
+                found.end_sd,
+            )
     return Spans(start, end, start_sd, end_sd)
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeWindow:
-    """A request for the edges of at most `WINDOW_TOKENS` sounds from `first` on; the answer is their `Spans` or None.
+    """A request for the edges of at most `WINDOW_TOKENS` sounds from `first` on; the answer is
+    their `Spans` or None.
 
-    The scores of its states are made when the request is run: those of a long recording never lie in memory together.
+    The scores of its states are made when the request is run: those of a long recording never lie
+    in memory together.
     """
 
     sounds: SpokenTokens
@@ -266,10 +313,15 @@ class EdgeWindow:
 
     @property
     def frames(self) -> tuple[int, int]:
-        """The frames between the sounds before and after the window, including pauses at its ends."""
+        """The frames between the sounds before and after the window, including pauses at its
+        ends."""
         spans = self.sounds.spans
         begin = int(spans.end[self.low - 1]) if self.low else 0
-        end = int(spans.start[self.high]) if self.high < len(self.sounds.sounds) else len(self.sounds.states)
+        end = (
+            int(spans.start[self.high])
+            if self.high < len(self.sounds.sounds)
+            else len(self.sounds.states)
+        )
         return begin, end
 
     @property
@@ -293,7 +345,10 @@ class EdgeWindow:
         if given.wildcard is not None:
             scores[:, emit == lattice.WILDCARD] = given.wildcard[begin:end, None] * self.scale
         if given.blank is None:
-            first, last = given.spans.start[self.low : self.high], given.spans.end[self.low : self.high]
+            first, last = (
+                given.spans.start[self.low : self.high],
+                given.spans.end[self.low : self.high],
+            )
             near = _near(topology.token[0], first - begin, last - begin, end - begin)
             scores[~near] = -np.inf
         # Each state now has a column of its own: windows of all utterances share one padded batch.
@@ -303,25 +358,36 @@ class EdgeWindow:
     def run(requests: Sequence[EdgeWindow]) -> list[Spans | None]:
         scores, topologies = zip(*[request.scores() for request in requests])
         sizes = [row.shape for row in scores]
-        batch = np.zeros((len(scores), *(max(size[axis] for size in sizes) for axis in (0, 1))), np.float32)
+        batch = np.zeros(
+            (len(scores), *(max(size[axis] for size in sizes) for axis in (0, 1))), np.float32
+        )
         for padded, row in zip(batch, scores):
             padded[: row.shape[0], : row.shape[1]] = row
         lengths = [frames for frames, _ in sizes]
-        result = kernels.occupancy(batch, lattice.stack(topologies), lengths, backend=requests[0].backend)
+        result = kernels.occupancy(
+            batch, lattice.stack(topologies), lengths, backend=requests[0].backend
+        )
         posteriors, totals = result.posteriors, result.scores.tolist()
         return [
-            request._edges(row[:frames, :states].astype(np.float64), topology.token[0])
-            if total > float("-inf")
-            else None
-            for request, row, total, topology, (frames, states) in zip(requests, posteriors, totals, topologies, sizes)
+            (
+                request._edges(row[:frames, :states].astype(np.float64), topology.token[0])
+                if total > float("-inf")
+                else None
+            )
+            for request, row, total, topology, (frames, states) in zip(
+                requests, posteriors, totals, topologies, sizes
+            )
         ]
 
     def _edges(self, posteriors: np.ndarray, token: np.ndarray) -> Spans:
-        """Return the wanted edges from posteriors (T, S) of states that belong to the sounds `token` (S,)."""
-        # beyond[t, s] = P(a path is in state s or a later one at frame t) = sum over s' >= s of posteriors[t, s'].
+        """Return the wanted edges from posteriors (T, S) of states that belong to the sounds
+        `token` (S,)."""
+        # beyond[t, s] = P(a path is in state s or a later one at frame t) = sum over s' >= s of
+        # posteriors[t, s'].
         beyond = posteriors[:, ::-1].cumsum(1)[:, ::-1]
         beyond = np.concatenate((beyond, np.zeros((len(beyond), 1))), 1)
-        # A sound begins where its first state is passed, and ends where the state after its last one is.
+        # A sound begins where its first state is passed, and ends where the state after its last
+        # one is.
         first_state = np.searchsorted(np.maximum.accumulate(token), np.arange(self.high - self.low))
         next_state = first_state + np.bincount(token[token >= 0], minlength=self.high - self.low)
         wanted = slice(self.first - self.low, self.last - self.low)
@@ -332,7 +398,8 @@ class EdgeWindow:
 
 
 def _near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -> np.ndarray:
-    """Return (T, S) bool: whether a state is within `BAND_FRAMES` of its sound; a silence, of the gap around it."""
+    """Return (T, S) bool: whether a state is within `BAND_FRAMES` of its sound; a silence, of the
+    gap around it."""
     count = len(first)
     begin, end = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
     sounding = token >= 0
@@ -347,7 +414,8 @@ def _near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -
 
 
 def _medians(beyond: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return medians and standard deviations (E,), in frames; `beyond` (T, E) is P(the edge has passed by frame t).
+    """Return medians and standard deviations (E,), in frames; `beyond` (T, E) is P(the edge has
+    passed by frame t).
 
     Each probability belongs to the middle of its frame; between two middles, interpolate linearly.
 
@@ -355,7 +423,8 @@ def _medians(beyond: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     array([2.])
     """
     frames, edges = beyond.shape
-    # Rounding may let a probability fall: as a distribution function it must rise, and reach 1 after the last frame.
+    # Rounding may let a probability fall: as a distribution function it must rise, and reach 1
+    # after the last frame.
     risen = np.maximum.accumulate(np.clip(beyond, 0.0, 1.0), 0)
     risen = np.concatenate((risen, np.ones((1, edges))))
     t = (risen >= 0.5).argmax(0)

@@ -2,12 +2,14 @@
 
 The gain of leaving out a word w is
 
-    gain(w) = log p(words around w, other speech) - log p(these words and w, other speech on either side of w)
+    gain(w) = log p(words around w, other speech) - log p(these words and w, other speech on either
+    side of w)
 
-over all CTC paths, from the word before w to the word after it. A word that was found is skipped if its gain is large;
-a word that was not found is added if its gain is below 0. The scale is measured in each recording: the gains of words
-that are surely absent, and of words that are surely spoken. In an exact transcript, barely audible words must stay; if
-others are surely absent, a smaller gain is enough; not so if all of the text is there and all of it fits badly.
+over all CTC paths, from the word before w to the word after it. A word that was found is skipped if
+its gain is large; a word that was not found is added if its gain is below 0. The scale is measured
+in each recording: the gains of words that are surely absent, and of words that are surely spoken.
+In an exact transcript, barely audible words must stay; if others are surely absent, a smaller gain
+is enough; not so if all of the text is there and all of it fits badly.
 """
 
 from __future__ import annotations
@@ -27,26 +29,31 @@ from ctc_align.types import WordTokens
 OTHER_SPEECH_NATS = 3.5
 """Cost of a label of other speech beside words: about the log of the number of phones."""
 SKIP_SHARE = 0.4
-"""A word may be skipped if its gain per token is more than this share of the mean gain of absent words. With three
-models, with and without noise of 2 and 3 nats, 1 % of spoken words are above 0.25 to 0.5 of the median of absent."""
+"""A word may be skipped if its gain per token is more than this share of the mean gain of absent
+words. With three models, with and without noise of 2 and 3 nats, 1 % of spoken words are above 0.25
+to 0.5 of the median of absent."""
 SKIP_SDS = 8.0
-"""Or if it is this many standard deviations above the mean of words that are surely spoken, and above 0."""
+"""Or if it is this many standard deviations above the mean of words that are surely spoken, and
+above 0."""
 SURE_TOKENS, SURE_LABEL, SURE_SDS = 2.0, 2.0, 12.0
-"""A word is surely absent if its gain would be enough with this many more tokens, and exceeds that by this many nats
-per label heard there; or if it is this many standard deviations above the mean of surely spoken words, and above 0."""
+"""A word is surely absent if its gain would be enough with this many more tokens, and exceeds that
+by this many nats per label heard there; or if it is this many standard deviations above the mean of
+surely spoken words, and above 0."""
 ABSENT_NATS, PRIOR_SAMPLES = 11.0, 4
 """The mean gain per token of absent words with the English model, and its weight in samples."""
 SPOKEN_SD, PRIOR_SPOKEN = 1.9, 2
-"""The standard deviation of gain / sqrt(tokens) of spoken words with the English model, and its weight in samples."""
+"""The standard deviation of gain / sqrt(tokens) of spoken words with the English model, and its
+weight in samples."""
 SAMPLES, FEWEST_SPOKEN = 24, 4
-"""The most words sampled of each kind, and the fewest spoken ones from which a standard deviation is estimated."""
+"""The most words sampled of each kind, and the fewest spoken ones from which a standard deviation
+is estimated."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact if more than this share of its words is surely absent."""
 MOST_LABELS = 4
 """More labels where a word would be count as this many."""
 SHORT_FRAME_S = 0.0125
-"""With shorter frames there is always a frame for other speech between two words. With longer ones, or with separators
-between words, there may be none, and other speech is optional."""
+"""With shorter frames there is always a frame for other speech between two words. With longer ones,
+or with separators between words, there may be none, and other speech is optional."""
 CONTEXT_S = 0.03
 """Words are scored from this long before their first label until this long after their last."""
 LONGEST_RUN, WINDOWS_AT_ONCE = 12, 256
@@ -64,7 +71,8 @@ class _Window:
         kept: the words that are spoken, and which of their pronunciations.
         doubtful: kept words that may be absent.
         missing: words that are not kept and may be spoken.
-        joined: missing words at a cut: 1 if they must follow the word before them with no other speech between them,
+        joined: missing words at a cut: 1 if they must follow the word before them with no other
+            speech between them,
             -1 if they must so precede the word after them.
         first_frame, last_frame: where they are, the last exclusive.
         more: whether further words may be spoken if the missing ones are.
@@ -84,7 +92,8 @@ class _Window:
     added: list[int] = field(default_factory=list)
 
     def additions(self) -> list[list[int]]:
-        """Return the sets of missing words to try: each, or all; at a cut those nearest to the kept words."""
+        """Return the sets of missing words to try: each, or all; at a cut those nearest to the kept
+        words."""
         inner = [word for word in self.missing if word not in self.joined]
         after = [word for word in self.missing if self.joined.get(word) == 1]
         before = [word for word in self.missing if self.joined.get(word) == -1]
@@ -120,17 +129,22 @@ class HeardSpeech:
     backend: str
 
     def frames_from_to(self, gaps: Gaps, first_rank: int, last_rank: int) -> tuple[int, int]:
-        """Return the frames from the found word of one rank to that of another, with context; the end is exclusive."""
+        """Return the frames from the found word of one rank to that of another, with context; the
+        end is exclusive."""
         context = max(1, units.seconds_to_frames(CONTEXT_S, self.frame_shift_s))
         return int(gaps.after[first_rank]) - context, int(gaps.before[last_rank + 1]) + context + 1
 
     def likelihood(self, window: _Window, kept: dict[int, int]) -> Forward:
-        """Return the request for the likelihood of words (index into K: pronunciation) with optional other speech."""
+        """Return the request for the likelihood of words (index into K: pronunciation) with
+        optional other speech."""
         frames = slice(window.first_frame, window.last_frame)
-        return Forward(self.log_probs[frames], self._paths(window, kept)[0], self.other[frames], self.backend)
+        return Forward(
+            self.log_probs[frames], self._paths(window, kept)[0], self.other[frames], self.backend
+        )
 
     def best_path(self, window: _Window) -> tuple[BestPath, dict[int, tuple[int, int]]]:
-        """Return the request for the best path of the kept words, and the range of tokens of each."""
+        """Return the request for the best path of the kept words, and the range of tokens of
+        each."""
         frames = slice(window.first_frame, window.last_frame)
         paths, tokens = self._paths(window, window.kept)
         return BestPath(self.log_probs[frames], paths, self.other[frames], self.backend), tokens
@@ -159,9 +173,15 @@ class HeardSpeech:
 
 
 def spoken_words(
-    speech: HeardSpeech, found: FoundWords, heard: HeardTokens, gaps: Gaps, fixed: np.ndarray, loose: bool = False
+    speech: HeardSpeech,
+    found: FoundWords,
+    heard: HeardTokens,
+    gaps: Gaps,
+    fixed: np.ndarray,
+    loose: bool = False,
 ) -> KernelSteps[tuple[FoundWords, bool]]:
-    """Return the words with those that are spoken as the found ones, and whether another round may add more.
+    """Return the words with those that are spoken as the found ones, and whether another round may
+    add more.
 
     Args:
         speech: of the recording.
@@ -184,12 +204,20 @@ def spoken_words(
         yield from _add(speech, some, None)
         yield from _leave_out(speech, [window for window in some if window.added], enough)
     is_faint = found.is_faint
-    if not loose and (is_faint or sequence.surely_absent(windows, surely) <= INEXACT_SHARE * len(found.in_time())):
+    if not loose and (
+        is_faint or sequence.surely_absent(windows, surely) <= INEXACT_SHARE * len(found.in_time())
+    ):
         for window in windows:
             window.take_back(
-                [word for word in window.missing if found.found[word] and window.gains[word] <= surely[word]]
+                [
+                    word
+                    for word in window.missing
+                    if found.found[word] and window.gains[word] <= surely[word]
+                ]
             )
-    if not loose and (is_faint or sequence.absent(windows, surely) <= INEXACT_SHARE * len(found.words)):
+    if not loose and (
+        is_faint or sequence.absent(windows, surely) <= INEXACT_SHARE * len(found.words)
+    ):
         for some in _chunks(windows):
             yield from _add(speech, some, surely)
     first, last = yield from _labels_of_added(speech, found, heard, windows)
@@ -218,7 +246,9 @@ class _Sequence:
             kept -= set(window.missing)
             kept |= set(window.added)
         in_time = [
-            word for word in dict.fromkeys(word for words, *_ in self.segments for word in words) if word in kept
+            word
+            for word in dict.fromkeys(word for words, *_ in self.segments for word in words)
+            if word in kept
         ]
         order = np.full(len(self.found.words), -1, np.int64)
         order[in_time] = np.arange(len(in_time))
@@ -234,7 +264,11 @@ class _Sequence:
 
     def absent(self, windows: Sequence[_Window], surely: np.ndarray) -> int:
         """Return how many of all words are surely absent, those that no window has among them."""
-        absent = sum(window.gains.get(word, 0.0) > surely[word] for window in windows for word in window.missing)
+        absent = sum(
+            window.gains.get(word, 0.0) > surely[word]
+            for window in windows
+            for word in window.missing
+        )
         tried = np.zeros(len(self.found.words), np.bool_)
         for window in windows:
             tried[window.words] = True
@@ -287,7 +321,9 @@ class _Sequence:
                     if end - start >= LONGEST_RUN and self.found.found[words[end]]:
                         break
                     end += 1
-                left = next((word for word in reversed(words[:start]) if self.found.found[word]), None)
+                left = next(
+                    (word for word in reversed(words[:start]) if self.found.found[word]), None
+                )
                 right = words[end] if end < len(words) else None
                 window = self._window(left, words[start:end], right, speech)
                 window.more = more
@@ -295,8 +331,11 @@ class _Sequence:
                 yield window
                 start = end
 
-    def _window(self, left: int | None, run: list[int], right: int | None, speech: HeardSpeech) -> _Window:
-        """Return the window of a run of words between two kept ones, None at a cut or an end of the recording."""
+    def _window(
+        self, left: int | None, run: list[int], right: int | None, speech: HeardSpeech
+    ) -> _Window:
+        """Return the window of a run of words between two kept ones, None at a cut or an end of the
+        recording."""
         inside = [word for word in run if self.found.found[word]]
         around = [*([] if left is None else [left]), *run, *([] if right is None else [right])]
         return _Window(
@@ -309,54 +348,101 @@ class _Sequence:
             min(self._last_frame(left, run, inside, right, speech), len(speech.log_probs)),
         )
 
-    # Beside a cut there is room for the tokens that were not heard. Labels of words that are not sure may be wrong, so
-    # that there is as much as the whole run takes from the kept word on its other side.
+    # Beside a cut there is room for the tokens that were not heard. Labels of words that are not
+    # sure may be wrong, so that there is as much as the whole run takes from the kept word on its
+    # other side.
 
     def _first_frame(
-        self, left: int | None, run: list[int], inside: list[int], right: int | None, speech: HeardSpeech
+        self,
+        left: int | None,
+        run: list[int],
+        inside: list[int],
+        right: int | None,
+        speech: HeardSpeech,
     ) -> int:
-        gaps, ranks, lengths, shift_s = self.gaps, self.found.order, self.found.lengths, speech.frame_shift_s
+        gaps, ranks, lengths, shift_s = (
+            self.gaps,
+            self.found.order,
+            self.found.lengths,
+            speech.frame_shift_s,
+        )
         if left is not None:
             return speech.frames_from_to(gaps, ranks[left], ranks[left])[0]
         lead = run[: run.index(inside[0])] if inside else run
         gap = int(ranks[inside[0] if inside else right])
-        first = int(gaps.after[gap]) - room_frames(int(gaps.unheard[gap, 1] + lengths[lead].sum()), shift_s)
+        first = int(gaps.after[gap]) - room_frames(
+            int(gaps.unheard[gap, 1] + lengths[lead].sum()), shift_s
+        )
         if right is not None:
-            first = min(first, int(gaps.after[ranks[right]]) - room_frames(int(lengths[run].sum()), shift_s))
+            first = min(
+                first, int(gaps.after[ranks[right]]) - room_frames(int(lengths[run].sum()), shift_s)
+            )
         return max(int(gaps.before[gap]) + 1, first)
 
     def _last_frame(
-        self, left: int | None, run: list[int], inside: list[int], right: int | None, speech: HeardSpeech
+        self,
+        left: int | None,
+        run: list[int],
+        inside: list[int],
+        right: int | None,
+        speech: HeardSpeech,
     ) -> int:
-        gaps, ranks, lengths, shift_s = self.gaps, self.found.order, self.found.lengths, speech.frame_shift_s
+        gaps, ranks, lengths, shift_s = (
+            self.gaps,
+            self.found.order,
+            self.found.lengths,
+            speech.frame_shift_s,
+        )
         if right is not None:
             return speech.frames_from_to(gaps, ranks[right], ranks[right])[1]
         trail = run[run.index(inside[-1]) + 1 :] if inside else run
         gap = int(ranks[inside[-1] if inside else left]) + 1
-        last = int(gaps.before[gap]) + 1 + room_frames(int(gaps.unheard[gap, 0] + lengths[trail].sum()), shift_s)
+        last = (
+            int(gaps.before[gap])
+            + 1
+            + room_frames(int(gaps.unheard[gap, 0] + lengths[trail].sum()), shift_s)
+        )
         if left is not None:
-            last = max(last, int(gaps.before[ranks[left] + 1]) + 1 + room_frames(int(lengths[run].sum()), shift_s))
+            last = max(
+                last,
+                int(gaps.before[ranks[left] + 1])
+                + 1
+                + room_frames(int(lengths[run].sum()), shift_s),
+            )
         return min(int(gaps.after[gap]), last)
 
 
-def _thresholds(speech: HeardSpeech, found: FoundWords, gaps: Gaps) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
-    """Return (K,) the gains above which each word is absent in a transcript that is not exact, and in any."""
+def _thresholds(
+    speech: HeardSpeech, found: FoundWords, gaps: Gaps
+) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
+    """Return (K,) the gains above which each word is absent in a transcript that is not exact, and
+    in any."""
     absent, spoken = _samples(speech, found, gaps)
-    scores = iter((yield [request for _, *pair in (*absent, *spoken) for request in pair]) if absent else [])
+    scores = iter(
+        (yield [request for _, *pair in (*absent, *spoken) for request in pair]) if absent else []
+    )
     gains = [(length, next(scores) - next(scores)) for length, *_ in (*absent, *spoken)]
     per_token = [gain / length for length, gain in gains[: len(absent)] if np.isfinite(gain)]
-    nats = SKIP_SHARE * (sum(per_token) + PRIOR_SAMPLES * ABSENT_NATS) / (len(per_token) + PRIOR_SAMPLES)
+    nats = (
+        SKIP_SHARE
+        * (sum(per_token) + PRIOR_SAMPLES * ABSENT_NATS)
+        / (len(per_token) + PRIOR_SAMPLES)
+    )
     enough = nats * found.lengths
     surely = enough + SURE_TOKENS * nats + SURE_LABEL * _labels_between(found)
     table = np.array([row for row in gains[len(absent) :] if np.isfinite(row[1])])
     if len(table) < FEWEST_SPOKEN:
         return enough, surely
-    # The gain of a spoken word grows with its tokens, and so does its variance: least squares of gain / sqrt(tokens).
+    # The gain of a spoken word grows with its tokens, and so does its variance: least squares of
+    # gain / sqrt(tokens).
     root = np.sqrt(table[:, 0])
     columns = np.stack((1 / root, root), 1)
     line, *_ = np.linalg.lstsq(columns, table[:, 1] / root, rcond=None)
     residuals = table[:, 1] / root - columns @ line
-    squares, freedom = np.sum(residuals**2) + PRIOR_SPOKEN * SPOKEN_SD**2, len(table) - 2 + PRIOR_SPOKEN
+    squares, freedom = (
+        np.sum(residuals**2) + PRIOR_SPOKEN * SPOKEN_SD**2,
+        len(table) - 2 + PRIOR_SPOKEN,
+    )
     sd = float(np.sqrt(squares / freedom))
     mean, root = line[0] + line[1] * found.lengths, np.sqrt(found.lengths)
     enough = np.minimum(enough, np.maximum(mean + SKIP_SDS * sd * root, 0.0))
@@ -367,17 +453,26 @@ _Sample = tuple[int, Forward, Forward]
 """The tokens of a word, and the requests for the likelihood without it and with it."""
 
 
-def _samples(speech: HeardSpeech, found: FoundWords, gaps: Gaps) -> tuple[list[_Sample], list[_Sample]]:
-    """Return samples of absent words, which stand elsewhere in the text, between sure ones; and of sure words."""
+def _samples(
+    speech: HeardSpeech, found: FoundWords, gaps: Gaps
+) -> tuple[list[_Sample], list[_Sample]]:
+    """Return samples of absent words, which stand elsewhere in the text, between sure ones; and of
+    sure words."""
     in_time = found.in_time()
     sure = found.sure[in_time]
-    adjacent = (np.diff(in_time) == 1) & ~gaps.foreign[1:-1] & ~gaps.cuts[1:-1] & sure[1:] & sure[:-1]
+    adjacent = (
+        (np.diff(in_time) == 1) & ~gaps.foreign[1:-1] & ~gaps.cuts[1:-1] & sure[1:] & sure[:-1]
+    )
 
     def sample(words: list[int], rank: int, last_rank: int) -> _Sample:
         first, last = speech.frames_from_to(gaps, rank, last_rank)
         window = _Window(words, {}, [], [], {}, max(first, 0), min(last, len(speech.log_probs)))
         without = speech.likelihood(window, {words[0]: 0, words[2]: 0})
-        return int(found.lengths[words[1]]), without, speech.likelihood(window, dict.fromkeys(words, 0))
+        return (
+            int(found.lengths[words[1]]),
+            without,
+            speech.likelihood(window, dict.fromkeys(words, 0)),
+        )
 
     absent = []
     for rank in _spread(np.flatnonzero(adjacent)):
@@ -397,7 +492,8 @@ def _spread(ranks: np.ndarray) -> list[int]:
 
 
 def _labels_between(found: FoundWords) -> np.ndarray:
-    """Return (K,) how many labels are heard between those of the words around each word, at most `MOST_LABELS`."""
+    """Return (K,) how many labels are heard between those of the words around each word, at most
+    `MOST_LABELS`."""
     beyond = np.iinfo(np.int64).max
     heard = found.found & (found.last >= found.first)
     first, last = np.where(heard, found.first, beyond), np.where(heard, found.last, -1)
@@ -407,14 +503,17 @@ def _labels_between(found: FoundWords) -> np.ndarray:
 
 
 def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[None]:
-    """Give each doubtful word the pronunciation that is likeliest beside the first ones of the others."""
+    """Give each doubtful word the pronunciation that is likeliest beside the first ones of the
+    others."""
     tried, requests = [], []
     for window in windows:
         for word in window.doubtful:
             count = len(speech.word_tokens[word].pronunciations)
             for way in range(count) if count > 1 else ():
                 tried.append((window, word, way))
-                requests.append(speech.likelihood(window, {**dict.fromkeys(window.kept, 0), word: way}))
+                requests.append(
+                    speech.likelihood(window, {**dict.fromkeys(window.kept, 0), word: way})
+                )
     best: dict[tuple[int, int], float] = {}
     for (window, word, way), score in zip(tried, (yield requests) if requests else []):
         key = (id(window), word)
@@ -424,17 +523,21 @@ def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> K
 
 
 def _with_doubt(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[_Window]]:
-    """Return the windows with missing words, or with a word of a positive gain: no threshold is below 0."""
+    """Return the windows with missing words, or with a word of a positive gain: no threshold is
+    below 0."""
     gains = yield from _gains(speech, windows)
     return [window for window, own in zip(windows, gains) if window.missing or (own > 0).any()]
 
 
 def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[np.ndarray]]:
-    """Return the gains of leaving out each doubtful word of each window; none where all of them have no path."""
+    """Return the gains of leaving out each doubtful word of each window; none where all of them
+    have no path."""
     scores = iter(
         (
             yield [
-                speech.likelihood(window, {word: way for word, way in window.kept.items() if word != left_out})
+                speech.likelihood(
+                    window, {word: way for word, way in window.kept.items() if word != left_out}
+                )
                 for window in windows
                 for left_out in (-1, *window.doubtful)
             ]
@@ -451,8 +554,11 @@ def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[
     return gains
 
 
-def _leave_out(speech: HeardSpeech, windows: Sequence[_Window], enough: np.ndarray) -> KernelSteps[None]:
-    """Leave out of each window the doubtful word of greatest gain, then the next one, while the gain is `enough`."""
+def _leave_out(
+    speech: HeardSpeech, windows: Sequence[_Window], enough: np.ndarray
+) -> KernelSteps[None]:
+    """Leave out of each window the doubtful word of greatest gain, then the next one, while the
+    gain is `enough`."""
     windows = [window for window in windows if window.doubtful]
     while windows:
         shrunk = []
@@ -472,14 +578,17 @@ def _leave_out(speech: HeardSpeech, windows: Sequence[_Window], enough: np.ndarr
         windows = shrunk
 
 
-def _add(speech: HeardSpeech, windows: Sequence[_Window], most: np.ndarray | None) -> KernelSteps[None]:
-    """Add to each window the missing word of least gain, then the next one, while the gain is at most `most`.
+def _add(
+    speech: HeardSpeech, windows: Sequence[_Window], most: np.ndarray | None
+) -> KernelSteps[None]:
+    """Add to each window the missing word of least gain, then the next one, while the gain is at
+    most `most`.
 
     Args:
         speech: of the recording.
         windows: changed in place.
-        most: (K,) nats; None: the gain must be below 0, by a margin that grows with the number of words that may fit by
-            chance.
+        most: (K,) nats; None: the gain must be below 0, by a margin that grows with the number of
+            words that may fit by chance.
     """
     windows = [window for window in windows if window.missing]
     while windows:
@@ -527,16 +636,20 @@ def _variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
 def _labels_of_added(
     speech: HeardSpeech, found: FoundWords, heard: HeardTokens, windows: Sequence[_Window]
 ) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
-    """Return the first and the last label of each word; those of added words are at their frames on the best path."""
+    """Return the first and the last label of each word; those of added words are at their frames on
+    the best path."""
     first, last = found.first.copy(), found.last.copy()
     for some in _chunks([window for window in windows if window.added]):
         plans = [speech.best_path(window) for window in some]
         paths = yield [request for request, _ in plans]
         for window, (_, tokens), (states, *_) in zip(some, plans, paths):
-            # The states of CTC are blank, token 0, blank, token 1, … blank, whether tokens are optional or not.
+            # The states of CTC are blank, token 0, blank, token 1, … blank, whether tokens are
+            # optional or not.
             token_of_state = np.full(int(states.max(initial=0)) + 2, -1, np.int64)
             token_of_state[1::2] = np.arange(len(token_of_state) // 2)
-            spans = token_spans(states, token_of_state, len(token_of_state) // 2).shifted(window.first_frame)
+            spans = token_spans(states, token_of_state, len(token_of_state) // 2).shifted(
+                window.first_frame
+            )
             for word in window.added:
                 begin, end = tokens[word]
                 frames = spans.start[begin] - 1, spans.end[end - 1] + 1

@@ -1,9 +1,12 @@
-"""A search for a text among what was heard: where long stretches agree, then the best match between these.
+"""A search for a text among what was heard: where long stretches agree, then the best match between
+these.
 
-Runs of tokens that are heard as they are written are found by their hashes; those that follow each other at the pace of
-speech are a fragment, as reads are chained in genome assembly (Li 2018, doi 10.1093/bioinformatics/bty191). The
-best chain of fragments that ascends in both text and recording is used. What lies between its runs is matched token by
-token (the second half of this module), in small pieces, so that the memory grows with the text and not with its square.
+Runs of tokens that are heard as they are written are found by their hashes; those that follow each
+other at the pace of speech are a fragment, as reads are chained in genome assembly (Li 2018, doi
+10.1093/bioinformatics/bty191). The
+best chain of fragments that ascends in both text and recording is used. What lies between its runs
+is matched token by token (the second half of this module), in small pieces, so that the memory
+grows with the text and not with its square.
 """
 
 from __future__ import annotations
@@ -19,14 +22,15 @@ from ctc_align.kernels.log_space import log_softmax
 
 # The labels of greedy decoding, and how well each token of a text would fit where they are.
 #
-# A search compares a text with what a model hears without it, tokens with tokens: there are a tenth as many as
+# A search compares a text with what a model hears without it, tokens with tokens: there are a tenth
+# as many as
 # frames.
 
 FAINT_NATS = 1.0
 """A label is heard where it is at most this many nats less likely than the blank."""
 WORST_NATS, BEST_NATS = -4.0, 5.0
-"""Limits of the log-odds of a token, not beyond what greedy decoding deserves: it errs in one label of five, and more
-in noise."""
+"""Limits of the log-odds of a token, not beyond what greedy decoding deserves: it errs in one label
+of five, and more in noise."""
 LEAST_SHARE = 1e-4
 """The least mean probability of a class over all labels."""
 
@@ -51,13 +55,16 @@ class HeardTokens:
         return len(self.ids)
 
     def odds(self, classes: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Return (N, last - first) float32: log-odds in nats of N classes at the labels from `first` to `last`.
+        """Return (N, last - first) float32: log-odds in nats of N classes at the labels from
+        `first` to `last`.
 
-        They are those of the class there, in the likeliest of three frames, against any label, from `WORST_NATS` to
-        `BEST_NATS`.
+        They are those of the class there, in the likeliest of three frames, against any label, from
+        `WORST_NATS` to `BEST_NATS`.
         """
         best = _best_of_three(self.log_probs, self.frames[first:last])
-        return np.clip(best[:, classes].T - self.background[classes][:, None], WORST_NATS, BEST_NATS)
+        return np.clip(
+            best[:, classes].T - self.background[classes][:, None], WORST_NATS, BEST_NATS
+        )
 
     def odds_at(self, classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return (N,) float32: log-odds of N classes, each at the label with the same index."""
@@ -90,9 +97,13 @@ def greedy_decode(log_probs: np.ndarray, blank: int, without: Sequence[int] = ()
     centres = frames[at_peak[firsts]]
     total = np.zeros(log_probs.shape[1])
     for low in range(0, len(centres), PIECE_FRAMES):
-        total += np.exp(_best_of_three(log_probs, centres[low : low + PIECE_FRAMES])).sum(0, dtype=np.float64)
+        total += np.exp(_best_of_three(log_probs, centres[low : low + PIECE_FRAMES])).sum(
+            0, dtype=np.float64
+        )
     mean = total / max(len(centres), 1)
-    return HeardTokens(ids[begins], centres, log_probs, np.log(np.maximum(mean, LEAST_SHARE)).astype(np.float32))
+    return HeardTokens(
+        ids[begins], centres, log_probs, np.log(np.maximum(mean, LEAST_SHARE)).astype(np.float32)
+    )
 
 
 def _labelled_frames(
@@ -122,18 +133,19 @@ def _best_of_three(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
 
 # The best match of a text with what was heard, token by token, with jumps over either side.
 #
-# Inside a passage that is spoken, a token of the text is matched with a label (a log-odds), or not heard, or a label
-# belongs to no token: each has a small cost. Between passages any number of words and labels are jumped over at a cost
-# that does not depend on how many. It is the local alignment of Smith and Waterman (1981), chained: as costs are
-# log-odds, a passage between two jumps pays where it is likelier than chance in a search of that size (Karlin and
-# Altschul 1990).
+# Inside a passage that is spoken, a token of the text is matched with a label (a log-odds), or not
+# heard, or a label belongs to no token: each has a small cost. Between passages any number of words
+# and labels are jumped over at a cost that does not depend on how many. It is the local alignment
+# of Smith and Waterman (1981), chained: as costs are log-odds, a passage between two jumps pays
+# where it is likelier than chance in a search of that size (Karlin and Altschul 1990).
 
 UNHEARD_NATS, UNWRITTEN_NATS = 1.6, 2.2
 """Cost of a token that is not heard, and of a label that is not a token."""
 JUMP_NATS = 9.0
 """Cost of a jump, besides the logarithm of the number of cells that it could lead to."""
 PAUSE_NATS = 1.5
-"""A jump costs this much less at each of its ends that is at a pause or at the end of a sentence."""
+"""A jump costs this much less at each of its ends that is at a pause or at the end of a
+sentence."""
 MOST_CELLS = 2**22
 """Cells (tokens times labels) whose scores are kept at once, 8 bytes each."""
 
@@ -155,26 +167,37 @@ class TextTokens:
     @property
     def parts(self) -> np.ndarray:
         """(L + 1,) bool: whether words part before token l; also at 0 and L."""
-        return np.concatenate(([True], np.diff(self.words) != 0, [True])) if len(self.ids) else np.ones(1, np.bool_)
+        return (
+            np.concatenate(([True], np.diff(self.words) != 0, [True]))
+            if len(self.ids)
+            else np.ones(1, np.bool_)
+        )
 
     def some(self, places: np.ndarray) -> TextTokens:
-        """Return the tokens at some indices, ascending; where others are left out a sentence ends."""
+        """Return the tokens at some indices, ascending; where others are left out a sentence
+        ends."""
         ends = self.ends[places] | (np.diff(places, prepend=-1) > 1)
         return TextTokens(self.ids[places], self.words[places], np.append(ends, True))
 
 
 @dataclass(frozen=True)
 class TokenMatch:
-    """For each token of a text (L,) its label, -1 for none, and whether it lies in a passage that is spoken."""
+    """For each token of a text (L,) its label, -1 for none, and whether it lies in a passage that
+    is spoken."""
 
     labels: np.ndarray
     spoken: np.ndarray
 
 
 def match_block(
-    text: TextTokens, odds: np.ndarray, pauses: np.ndarray, opened: bool = False, closed: bool = False
+    text: TextTokens,
+    odds: np.ndarray,
+    pauses: np.ndarray,
+    opened: bool = False,
+    closed: bool = False,
 ) -> tuple[TokenMatch, float]:
-    """Return the best match of a text with all that was heard, and its score in nats; 0 is that of nothing.
+    """Return the best match of a text with all that was heard, and its score in nats; 0 is that of
+    nothing.
 
     Args:
         text: L tokens, their ids rows of the odds.
@@ -183,7 +206,8 @@ def match_block(
         opened, closed: the passage around the block is known to be spoken, before and after it.
     """
     block = _Block(text, odds, pauses, opened, closed)
-    # Only one row in `rows` is stored; the others are computed again, block by block from the end, for the way back.
+    # Only one row in `rows` is stored; the others are computed again, block by block from the end,
+    # for the way back.
     rows = max(1, MOST_CELLS // (odds.shape[1] + 1))
     starts = list(range(0, len(text.ids), rows)) or [0]
     stored = [block.first_row()]
@@ -207,9 +231,12 @@ _SPOKEN, _JUMPED = 0, 1
 
 
 class _Block:
-    """The costs of a block, and the rows (2, H + 1) of its table: the best scores in a passage, and in a jump."""
+    """The costs of a block, and the rows (2, H + 1) of its table: the best scores in a passage, and
+    in a jump."""
 
-    def __init__(self, text: TextTokens, odds: np.ndarray, pauses: np.ndarray, opened: bool, closed: bool) -> None:
+    def __init__(
+        self, text: TextTokens, odds: np.ndarray, pauses: np.ndarray, opened: bool, closed: bool
+    ) -> None:
         self.text, self.odds, self.opened, self.closed = text, odds, opened, closed
         jump = (JUMP_NATS + np.log(max(len(text.ids) * odds.shape[1], 1))) / 2
         self.costs = jump - PAUSE_NATS * pauses
@@ -248,7 +275,8 @@ class _Block:
         if self.parts[place]:
             before = np.maximum(before, row[_JUMPED, :-1] - self.costs[:-1] + self.easier[place])
         np.maximum(spoken[1:], before + self.odds[self.text.ids[place]], out=spoken[1:])
-        # Labels that are no token cost UNWRITTEN_NATS each: with these steps added, skipping is a running maximum.
+        # Labels that are no token cost UNWRITTEN_NATS each: with these steps added, skipping is a
+        # running maximum.
         spoken += self.steps
         np.maximum.accumulate(spoken, out=spoken)
         spoken -= self.steps
@@ -259,7 +287,8 @@ class _Block:
         return new
 
     def end_of(self, row: np.ndarray) -> tuple[tuple[int, int], float]:
-        """Return where the best path ends in the last row, (state, labels before it), and its score."""
+        """Return where the best path ends in the last row, (state, labels before it), and its
+        score."""
         last = len(self.steps) - 1
         if self.closed:
             entered = row[_JUMPED, last] - self.costs[last] + self.easier[len(self.text.ids)]
@@ -270,15 +299,25 @@ class _Block:
         return (state, last), float(row[state, last])
 
     def trace(
-        self, table: np.ndarray, first: int, place: tuple[int, int], labels: np.ndarray, spoken: np.ndarray
+        self,
+        table: np.ndarray,
+        first: int,
+        place: tuple[int, int],
+        labels: np.ndarray,
+        spoken: np.ndarray,
     ) -> tuple[int, int]:
-        """Trace the best path from the last row of `table` (R, 2, H + 1) back to the first; return where it is."""
+        """Trace the best path from the last row of `table` (R, 2, H + 1) back to the first; return
+        where it is."""
         state, h = place
         row = len(table) - 1
         while row > 0 or (first == 0 and h > 0):
             at = first + row
             if state == _JUMPED:
-                entered = table[row, _SPOKEN, h] - self.costs[h] + self.easier[at] if self.parts[at] else -np.inf
+                entered = (
+                    table[row, _SPOKEN, h] - self.costs[h] + self.easier[at]
+                    if self.parts[at]
+                    else -np.inf
+                )
                 above = table[row - 1, _JUMPED, h] if row else -np.inf
                 beside = table[row, _JUMPED, h - 1] if h else -np.inf
                 best = max(entered, above, beside)
@@ -301,7 +340,12 @@ class _Block:
                 odds = self.odds[self.text.ids[at - 1], h - 1]
                 met = table[row - 1, _SPOKEN, h - 1] + odds
                 if self.parts[at - 1]:
-                    entered = table[row - 1, _JUMPED, h - 1] - self.costs[h - 1] + self.easier[at - 1] + odds
+                    entered = (
+                        table[row - 1, _JUMPED, h - 1]
+                        - self.costs[h - 1]
+                        + self.easier[at - 1]
+                        + odds
+                    )
             best = max(unwritten, unheard, met, entered)
             if unwritten == best:
                 h -= 1
@@ -319,38 +363,46 @@ class _Block:
 WHOLE_CELLS = 200_000
 """A block of fewer cells (tokens times labels) is matched without anchors."""
 CHANCE_RUNS = 300
-"""Expected number of runs that agree by chance in a whole search: a larger search looks for longer runs."""
+"""Expected number of runs that agree by chance in a whole search: a larger search looks for longer
+runs."""
 ALPHABET = 16.0
-"""Effective alphabet size for chance matches: tokens that are not equally frequent agree more often by chance."""
+"""Effective alphabet size for chance matches: tokens that are not equally frequent agree more often
+by chance."""
 SHORTEST_RUN, LONGEST_RUN = 4, 12
 MOST_PLACES = 12
 """Runs that occur more often in the text are ignored."""
 REACH = 100
 """Runs of one fragment are at most this many tokens apart."""
 SLACK_TOKENS, SLACK_SHARE = 4, 0.3
-"""Runs of one fragment are spaced alike on both sides: the distances in text and labels differ at most by the first
-number and this share of the shorter one. Greedy decoding drops or adds one label in five (see `WORST_NATS`)."""
+"""Runs of one fragment are spaced alike on both sides: the distances in text and labels differ at
+most by the first number and this share of the shorter one. Greedy decoding drops or adds one label
+in five (see `WORST_NATS`)."""
 UNEVEN_WEIGHT = 0.1
-"""Weight of each token by which these distances differ: of two runs before a run the evener continuation wins."""
+"""Weight of each token by which these distances differ: of two runs before a run the evener
+continuation wins."""
 LOOK_BACK = 48
 """Runs before a run that may precede it in a fragment."""
 FRAGMENT_TOKENS = 24
 """The least tokens in the runs of a fragment: shorter ones may agree by chance."""
 SUPPORT_TOKENS, SUPPORT_REACH = 12, 25
-"""At least the first number of tokens agree within the second of an anchor: a run at a fragment's end may be chance."""
+"""At least the first number of tokens agree within the second of an anchor: a run at a fragment's
+end may be chance."""
 ANCHORS_APART = 40
 """Tokens between anchors: the blocks between them are matched exactly."""
 REACH_TOKENS, REACH_A_LABEL = 400, 2
-"""Tokens matched at each end of a block, and more for each label: few labels cannot be a long text."""
+"""Tokens matched at each end of a block, and more for each label: few labels cannot be a long
+text."""
 MOST_FRAGMENTS = 3000
 """The most fragments among which a chain is looked for, heaviest first."""
 LARGEST_CELLS = 2**26
-"""The largest block without anchors; of a larger one only the text and the labels next to its corners are matched."""
+"""The largest block without anchors; of a larger one only the text and the labels next to its
+corners are matched."""
 
 
 @dataclass(frozen=True)
 class _Fragment:
-    """Runs of one pace: their middles in text and labels, ascending; how many tokens agree, and how many in a run."""
+    """Runs of one pace: their middles in text and labels, ascending; how many tokens agree, and how
+    many in a run."""
 
     text: np.ndarray
     labels: np.ndarray
@@ -363,7 +415,8 @@ class _Fragment:
 
 
 def search(text: TextTokens, heard: HeardTokens, pauses: np.ndarray) -> tuple[TokenMatch, float]:
-    """Return the best match found of a text with what was heard, and its score in nats. Arguments as `match_block`."""
+    """Return the best match found of a text with what was heard, and its score in nats. Arguments
+    as `match_block`."""
     cells = len(text.ids) * len(heard.ids)
     if cells <= WHOLE_CELLS:
         return _matched(text, heard, pauses, (0, len(heard), False, False))
@@ -389,13 +442,18 @@ def _matched(
     h0, h1, opened, closed = block
     classes, rows = np.unique(text.ids, return_inverse=True)
     match, score = match_block(
-        TextTokens(rows, text.words, text.ends), heard.odds(classes, h0, h1), pauses[h0 : h1 + 1], opened, closed
+        TextTokens(rows, text.words, text.ends),
+        heard.odds(classes, h0, h1),
+        pauses[h0 : h1 + 1],
+        opened,
+        closed,
     )
     return TokenMatch(np.where(match.labels >= 0, match.labels + h0, -1), match.spoken), score
 
 
 def _within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.ndarray:
-    """Return the indices of the tokens [first, last) that are matched with `labels` labels: those at both ends.
+    """Return the indices of the tokens [first, last) that are matched with `labels` labels: those
+    at both ends.
 
     Tokens far from both ends would have been found by their runs, unless they are few.
     """
@@ -411,7 +469,8 @@ def _within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.nd
 def _matched_parts(
     i0: int, h0: int, i1: int, h1: int, opened: bool, closed: bool
 ) -> list[tuple[int, int, int, int, bool, bool]]:
-    """Return the blocks (text and labels from, to, opened, closed) of a block that is matched: mostly all of it."""
+    """Return the blocks (text and labels from, to, opened, closed) of a block that is matched:
+    mostly all of it."""
     if (i1 - i0) * (h1 - h0) <= LARGEST_CELLS:
         return [(i0, h0, i1, h1, opened, closed)]
     side = int(LARGEST_CELLS**0.5) // 2
@@ -427,7 +486,13 @@ def _matched_parts(
 
 def _run_length(cells: int) -> int:
     """Return how many tokens a run has: CHANCE_RUNS = cells / ALPHABET**length agree by chance."""
-    return int(np.clip(np.ceil(np.log(max(cells, 1) / CHANCE_RUNS) / np.log(ALPHABET)), SHORTEST_RUN, LONGEST_RUN))
+    return int(
+        np.clip(
+            np.ceil(np.log(max(cells, 1) / CHANCE_RUNS) / np.log(ALPHABET)),
+            SHORTEST_RUN,
+            LONGEST_RUN,
+        )
+    )
 
 
 def _hashes(ids: np.ndarray, length: int) -> np.ndarray:
@@ -435,14 +500,17 @@ def _hashes(ids: np.ndarray, length: int) -> np.ndarray:
     hashes = np.zeros(max(len(ids) - length + 1, 0), np.uint64)
     for step in range(length if len(hashes) else 0):
         hashes = (
-            hashes * np.uint64(0x9E3779B97F4A7C15) + ids[step : step + len(hashes)].astype(np.uint64) + np.uint64(1)
+            hashes * np.uint64(0x9E3779B97F4A7C15)
+            + ids[step : step + len(hashes)].astype(np.uint64)
+            + np.uint64(1)
         )
         hashes ^= hashes >> np.uint64(29)
     return hashes
 
 
 def _runs(text: np.ndarray, heard: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return where runs of equal tokens begin in the text and in the labels, by label, and their length."""
+    """Return where runs of equal tokens begin in the text and in the labels, by label, and their
+    length."""
     length = _run_length(len(text) * len(heard))
     written, said = _hashes(text, length), _hashes(heard, length)
     order = np.argsort(written, kind="stable")
@@ -461,14 +529,16 @@ def _fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
     before = np.full(len(starts), -1, np.int64)
     for k in range(1, len(starts)):
         low = max(0, k - LOOK_BACK)
-        # weight[k] = max(length, max over earlier j of weight[j] + new tokens - UNEVEN_WEIGHT * difference): where runs
-        # overlap, only the tokens that they do not share are new.
+        # weight[k] = max(length, max over earlier j of weight[j] + new tokens - UNEVEN_WEIGHT *
+        # difference): where runs overlap, only the tokens that they do not share are new.
         ahead, beside = starts[k] - starts[low:k], labels[k] - labels[low:k]
         fits = (ahead > 0) & (beside > 0) & (ahead <= REACH) & (beside <= REACH)
         fits &= np.abs(ahead - beside) <= SLACK_TOKENS + SLACK_SHARE * np.minimum(ahead, beside)
         if not fits.any():
             continue
-        gain = np.where(fits, weights[low:k] + np.minimum(np.minimum(ahead, beside), length), -np.inf)
+        gain = np.where(
+            fits, weights[low:k] + np.minimum(np.minimum(ahead, beside), length), -np.inf
+        )
         gain -= UNEVEN_WEIGHT * np.abs(ahead - beside)
         best = int(np.argmax(gain))
         if gain[best] > weights[k]:
@@ -486,7 +556,9 @@ def _fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
         if weight >= FRAGMENT_TOKENS:
             places = np.array(chain[::-1])
             middle = length // 2
-            fragments.append(_Fragment(starts[places] + middle, labels[places] + middle, float(weight), length))
+            fragments.append(
+                _Fragment(starts[places] + middle, labels[places] + middle, float(weight), length)
+            )
     return sorted(fragments, key=lambda fragment: -fragment.weight)
 
 
@@ -529,17 +601,22 @@ def _anchors(chain: list[_Fragment]) -> list[tuple[int, int]]:
 
 
 def _support(fragment: _Fragment) -> np.ndarray:
-    """Return how many tokens agree in the runs near each run of a fragment, those of overlapping runs once."""
-    own = np.minimum(np.diff(fragment.text, prepend=fragment.text[0] - fragment.length), fragment.length)
+    """Return how many tokens agree in the runs near each run of a fragment, those of overlapping
+    runs once."""
+    own = np.minimum(
+        np.diff(fragment.text, prepend=fragment.text[0] - fragment.length), fragment.length
+    )
     sums = np.append(0, np.cumsum(own))
     first = np.searchsorted(fragment.text, fragment.text - SUPPORT_REACH, "left")
     last = np.searchsorted(fragment.text, fragment.text + SUPPORT_REACH, "right")
     return sums[last] - sums[first]
 
 
-# Passages that are read twice: a match that begins in one reading and ends in the other takes the better one, whole.
+# Passages that are read twice: a match that begins in one reading and ends in the other takes the
+# better one, whole.
 #
-# In such a match there is, between two words that follow each other in the text, speech that begins as the text goes
+# In such a match there is, between two words that follow each other in the text, speech that begins
+# as the text goes
 # on and ends as the text before it does.
 
 FEWEST_LABELS = 20
@@ -553,11 +630,13 @@ MOST_UNWRITTEN = 8
 MOST_BETWEEN = 0.2
 """At most this share of the speech is in neither reading."""
 NEXT_TOKENS = 4
-"""The matched tokens on either side of the speech are at most this many tokens apart in the text."""
+"""The matched tokens on either side of the speech are at most this many tokens apart in the
+text."""
 
 
 def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens) -> TokenMatch:
-    """Return a match of a text with what was heard in which passages that are read twice are in one reading.
+    """Return a match of a text with what was heard in which passages that are read twice are in one
+    reading.
 
     Args:
         match: L tokens.
@@ -568,7 +647,11 @@ def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens)
     at = 0
     while True:
         met = np.flatnonzero(labels >= 0)
-        gaps = np.flatnonzero((np.diff(labels[met]) > FEWEST_LABELS) & (np.diff(met) <= NEXT_TOKENS) & (met[:-1] >= at))
+        gaps = np.flatnonzero(
+            (np.diff(labels[met]) > FEWEST_LABELS)
+            & (np.diff(met) <= NEXT_TOKENS)
+            & (met[:-1] >= at)
+        )
         if not len(gaps):
             return TokenMatch(labels, match.spoken)
         before, after = int(met[gaps[0]]), int(met[gaps[0] + 1])
@@ -576,8 +659,11 @@ def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens)
         at = before + 1
 
 
-def _take_better_reading(labels: np.ndarray, text: TextTokens, heard: HeardTokens, before: int, after: int) -> None:
-    """Change `labels` of the tokens on one side of the speech between two matched tokens, if it repeats these."""
+def _take_better_reading(
+    labels: np.ndarray, text: TextTokens, heard: HeardTokens, before: int, after: int
+) -> None:
+    """Change `labels` of the tokens on one side of the speech between two matched tokens, if it
+    repeats these."""
     first, last = int(labels[before]) + 1, int(labels[after])
     reach = last - first
     ahead = np.arange(before + 1, min(before + 1 + reach, len(labels)))
@@ -589,7 +675,10 @@ def _take_better_reading(labels: np.ndarray, text: TextTokens, heard: HeardToken
     again, back = ahead[head >= -1], behind[tail >= -1]
     head, tail = head[head >= -1], tail[tail >= -1]
     ends, begins = max(head, default=-1), min(tail[tail >= 0], default=-1)
-    if len(again) + len(back) < FEWEST_TOKENS or not 0 <= ends < begins <= ends + 1 + MOST_BETWEEN * reach:
+    if (
+        len(again) + len(back) < FEWEST_TOKENS
+        or not 0 <= ends < begins <= ends + 1 + MOST_BETWEEN * reach
+    ):
         return
     gains = [_nats(text, heard, again, head), _nats(text, heard, back, tail)]
     if any(gain < LEAST_NATS * len(own) for gain, own in zip(gains, (again, back))):
@@ -611,13 +700,20 @@ def _breaks(labels: np.ndarray) -> np.ndarray:
 
 
 def _matched_once(
-    text: TextTokens, heard: HeardTokens, block: tuple[int, int], *, opened: bool = False, closed: bool = False
+    text: TextTokens,
+    heard: HeardTokens,
+    block: tuple[int, int],
+    *,
+    opened: bool = False,
+    closed: bool = False,
 ) -> np.ndarray:
     """Return the label of each token, -1 for none, -2 for tokens that are jumped over."""
     classes, rows = np.unique(text.ids, return_inverse=True)
     first, last = block
     own = TextTokens(rows, text.words, text.ends)
-    match, _ = match_block(own, heard.odds(classes, first, last), np.zeros(last - first + 1, np.bool_), opened, closed)
+    match, _ = match_block(
+        own, heard.odds(classes, first, last), np.zeros(last - first + 1, np.bool_), opened, closed
+    )
     labels = np.where(match.labels >= 0, match.labels + first, -1)
     return np.where(match.spoken, labels, -2)
 

@@ -1,11 +1,13 @@
-"""The wildcard: a token for speech that the transcript does not spell, or that the model's vocabulary cannot spell.
+"""The wildcard: a token for speech that the transcript does not spell, or that the model's
+vocabulary cannot spell.
 
-A wildcard among the tokens (`lattice.WILDCARD`) is one state, in which a path may remain as long as the unknown speech
-lasts, through labels and the blanks between them. Its score is therefore that of the likeliest class, but a label costs
-`penalty` nats more than as a token of the transcript, so that the transcript keeps the speech that it can explain.
+A wildcard among the tokens (`lattice.WILDCARD`) is one state, in which a path may remain as long as
+the unknown speech lasts, through labels and the blanks between them. Its score is therefore that of
+the likeliest class, but a label costs `penalty` nats more than as a token of the transcript, so
+that the transcript keeps the speech that it can explain.
 
-Letters that the model's vocabulary lacks become wildcards, so that their words get times, too. The loss and the score
-ignore them.
+Letters that the model's vocabulary lacks become wildcards, so that their words get times, too. The
+loss and the score ignore them.
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ from ctc_align.tokens.alphabet import SEPARATORS, SILENCES, STAR
 from ctc_align.types import Emissions, Tokens, WordTokens
 
 PENALTY = 1.0
-"""In nats, tuned by `tests/benchmarks/wildcard.py` with the English model on recorded sentences: a wildcard beside
-tokens takes 36 % of those that were said (57 % without a penalty, 32 % however high it is), and 94 % of those that were
-not (87 % at 4). A higher penalty moves the words beside speech that is not in the transcript: 87 % of them stay within
-two frames, 81 % at 2."""
+"""In nats, tuned by `tests/benchmarks/wildcard.py` with the English model on recorded sentences: a
+wildcard beside tokens takes 36 % of those that were said (57 % without a penalty, 32 % however high
+it is), and 94 % of those that were not (87 % at 4). A higher penalty moves the words beside speech
+that is not in the transcript: 87 % of them stay within two frames, 81 % at 2."""
 LETTER_S = 0.15
 """The longest time for a letter where the model finds no label: the frames may be a long pause."""
 
@@ -38,16 +40,19 @@ LETTER_S = 0.15
 def wildcard_scores(
     log_probs: ArrayT, blank: int = 0, penalty: float = PENALTY, *, without: Collection[int] = ()
 ) -> ArrayT:
-    """Return the wildcard's score at each frame: the best class but the blank minus `penalty`, or the blank's.
+    """Return the wildcard's score at each frame: the best class but the blank minus `penalty`, or
+    the blank's.
 
-    Without the blank a wildcard would be as short as one label: CTC's blanks between labels are so much likelier than
-    any label that the neighbours would take the rest of the unknown speech.
+    Without the blank a wildcard would be as short as one label: CTC's blanks between labels are so
+    much likelier than any label that the neighbours would take the rest of the unknown speech.
 
     Args:
-        log_probs: (..., T, C) floating point, natural log, an array or a tensor; no copy of it is made.
+        log_probs: (..., T, C) floating point, natural log, an array or a tensor; no copy of it is
+            made.
         blank: the class of the blank, or of silence in a model without a blank.
-        penalty: in nats, 0 or more. The higher, the more of what fits badly goes to the words of the transcript.
-        without: classes that do not count: a star, which is as likely as anything at every frame.
+        penalty: in nats, 0 or more. The higher, the more of what fits badly goes to the words of
+        the transcript. without: classes that do not count: a star, which is as likely as anything
+        at every frame.
 
     Returns:
         (..., T), of the same kind, dtype and device.
@@ -60,14 +65,19 @@ def wildcard_scores(
     [-0.1, -1.5]
     """
     if not is_floating(log_probs) or log_probs.ndim < 2:
-        got = f"{log_probs.dtype} of shape {tuple(log_probs.shape)}" if hasattr(log_probs, "shape") else "none"
+        got = (
+            f"{log_probs.dtype} of shape {tuple(log_probs.shape)}"
+            if hasattr(log_probs, "shape")
+            else "none"
+        )
         raise KernelError(f"log_probs: expected floating-point numbers (..., T, C), got {got}")
     if not 0 <= blank < log_probs.shape[-1]:
         raise KernelError(f"blank: expected a class below {log_probs.shape[-1]}, got {blank}")
     if not 0 <= penalty < math.inf:
         raise KernelError(f"penalty: expected nats, 0 or more, got {penalty}")
     scores = log_probs[..., blank]
-    # Slices between the classes that do not count are views: the maximum needs no copy of the log-probs.
+    # Slices between the classes that do not count are views: the maximum needs no copy of the
+    # log-probs.
     bounds = sorted({-1, blank, *without, log_probs.shape[-1]})
     for before, after in pairwise(bounds):
         others = log_probs[..., before + 1 : after]
@@ -80,26 +90,37 @@ def wildcard_scores(
 
 
 def scores_of(emissions: Emissions) -> np.ndarray:
-    """Return (T,) the wildcard's scores on log-probs; stars (MMS_FA has one) and word separators do not count."""
+    """Return (T,) the wildcard's scores on log-probs; stars (MMS_FA has one) and word separators do
+    not count."""
     return wildcard_scores(emissions.array, emissions.blank, without=soundless(emissions))
 
 
 def soundless(emissions: Emissions) -> list[int]:
-    """Return the classes besides the blank that are not sounds: separators of words, silences, a star (of MMS_FA)."""
-    return [index for index, token in enumerate(emissions.vocab) if token in (STAR, *SEPARATORS, *SILENCES)]
+    """Return the classes besides the blank that are not sounds: separators of words, silences, a
+    star (of MMS_FA)."""
+    return [
+        index
+        for index, token in enumerate(emissions.vocab)
+        if token in (STAR, *SEPARATORS, *SILENCES)
+    ]
 
 
 def speech_scores(states: np.ndarray | ArrayOnDisk) -> np.ndarray:
-    """Return (T,) the wildcard's scores on segmentation states (T, K): the best sound's minus the penalty.
+    """Return (T,) the wildcard's scores on segmentation states (T, K): the best sound's minus the
+    penalty.
 
-    The last state is silence. The topology has it beside the wildcard, which therefore need not score silence.
+    The last state is silence. The topology has it beside the wildcard, which therefore need not
+    score silence.
     """
     pieces = [states[low : low + PIECE_FRAMES] for low in range(0, len(states), PIECE_FRAMES)]
     return np.concatenate([piece[:, :-1].max(-1) - np.float32(PENALTY) for piece in pieces])
 
 
-def with_wildcards(tokens: Tokens, word_tokens: Sequence[WordTokens], separator: int | None) -> Tokens | None:
-    """Return the tokens with a wildcard, labelled with its letters, wherever the vocabulary lacks letters.
+def with_wildcards(
+    tokens: Tokens, word_tokens: Sequence[WordTokens], separator: int | None
+) -> Tokens | None:
+    """Return the tokens with a wildcard, labelled with its letters, wherever the vocabulary lacks
+    letters.
 
     None if it lacks no letters, or where they are is unknown (inside a word pronounced by rules).
 
@@ -115,8 +136,16 @@ def with_wildcards(tokens: Tokens, word_tokens: Sequence[WordTokens], separator:
     row: list[tuple[int, str, int]] = []
     for index, word_token in enumerate(word_tokens):
         start, end = spans.get(index, (0, 0))
-        chosen = next((said for said in word_token.pronunciations if said.ids == tokens.ids[start:end]), None)
-        gaps = dict(chosen.gaps) if chosen else {0: "".join(word_token.missing)} if word_token.missing else {}
+        chosen = next(
+            (said for said in word_token.pronunciations if said.ids == tokens.ids[start:end]), None
+        )
+        gaps = (
+            dict(chosen.gaps)
+            if chosen
+            else {0: "".join(word_token.missing)}
+            if word_token.missing
+            else {}
+        )
         if row and separator is not None and (gaps or end):
             row.append((separator, "|", -1))
         for at in range(start, end + 1):
@@ -138,12 +167,18 @@ def place_wildcards(
     separator: int | None,
     backend: str = "auto",
 ) -> KernelSteps[tuple[Tokens, Spans]]:
-    """Return the tokens with wildcards where the vocabulary lacks letters, and their spikes on the best path.
+    """Return the tokens with wildcards where the vocabulary lacks letters, and their spikes on the
+    best path.
 
-    Where no letters are lacking, or wildcards do not fit, return tokens and spikes unchanged: the other words have
-    times all the same. Arguments as `with_wildcards`; `spikes` are those of the best path through the tokens.
+    Where no letters are lacking, or wildcards do not fit, return tokens and spikes unchanged: the
+    other words have times all the same. Arguments as `with_wildcards`; `spikes` are those of the
+    best path through the tokens.
     """
-    row = with_wildcards(tokens, word_tokens, separator) if any(word.missing for word in word_tokens) else None
+    row = (
+        with_wildcards(tokens, word_tokens, separator)
+        if any(word.missing for word in word_tokens)
+        else None
+    )
     if row is None:
         return tokens, spikes
     scores = scores_of(emissions)
@@ -155,11 +190,13 @@ def place_wildcards(
 
 
 def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndarray) -> Spans:
-    """Return the spikes with each wildcard from the first to the last label that the model finds there.
+    """Return the spikes with each wildcard from the first to the last label that the model finds
+    there.
 
-    A blank scores as well in a wildcard as beside it: on the best path a wildcard may have a single frame of the speech
-    that it covers. Where the model finds no label, the wildcard begins at its left neighbour (or ends at the right one,
-    at the beginning of the audio) and has at most `LETTER_S` for each letter. Wildcards in a row share by letters.
+    A blank scores as well in a wildcard as beside it: on the best path a wildcard may have a single
+    frame of the speech that it covers. Where the model finds no label, the wildcard begins at its
+    left neighbour (or ends at the right one, at the beginning of the audio) and has at most
+    `LETTER_S` for each letter. Wildcards in a row share by letters.
 
     Args:
         spikes: on the best path through the row `tokens`.
@@ -180,7 +217,12 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndar
         begin = int(last[before]) if before >= 0 else 0
         end = int(first[after]) if after < len(first) else len(scores)
         labels = begin + np.flatnonzero(labelled[begin:end])
-        most = max(1, units.seconds_to_frames(int(weights[low:high].sum()) * LETTER_S, emissions.frame_shift_s))
+        most = max(
+            1,
+            units.seconds_to_frames(
+                int(weights[low:high].sum()) * LETTER_S, emissions.frame_shift_s
+            ),
+        )
         if len(labels):
             begin, end = labels[0], labels[-1] + 1
         elif before >= 0:
@@ -197,7 +239,8 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndar
 
 
 def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
-    """Return runs of wildcards, with or without separators between them, as (first, last exclusive)."""
+    """Return runs of wildcards, with or without separators between them, as (first, last
+    exclusive)."""
     stretches: list[tuple[int, int]] = []
     for at in np.flatnonzero(lacking).tolist():
         if stretches and (words[stretches[-1][1] : at] < 0).all():
@@ -208,7 +251,8 @@ def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
 
 
 def _shares(weights: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return starts and ends that share out the frames [begin, end) by weights: at least one each, none for weight 0.
+    """Return starts and ends that share out the frames [begin, end) by weights: at least one each,
+    none for weight 0.
 
     >>> [part.tolist() for part in _shares(np.array([1, 0, 9]), 5, 9)]
     [[5, 6, 6], [6, 6, 9]]

@@ -30,7 +30,9 @@ def file_head(name: str) -> bytes:
     except OSError as error:
         raise AudioError(f"{name}: cannot be read: {error.strerror}") from error
     if stat.S_ISDIR(mode):
-        raise AudioError(f"{name}: expected an audio file, got a folder (for many files: ctc-align corpus)")
+        raise AudioError(
+            f"{name}: expected an audio file, got a folder (for many files: ctc-align corpus)"
+        )
     if not stat.S_ISREG(mode):
         raise AudioError(f"{name}: {not_regular(mode)}")
     try:
@@ -46,11 +48,15 @@ def file_head(name: str) -> bytes:
 def not_regular(mode: int) -> str:
     """Return the message for a pipe, a socket or a device given as a recording, by its mode."""
     kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-    return f"expected a regular file, got {kind}: save the audio to a file first, or pipe it in and give - as AUDIO"
+    return (
+        f"expected a regular file, got {kind}: save the audio to a file first, or pipe it in and"
+        " give - as AUDIO"
+    )
 
 
 def kind_of_content(name: str, head: bytes) -> str | None:
-    """Return the kind of a file that is not a recording, with what to do about it; None if the kind is unknown."""
+    """Return the kind of a file that is not a recording, with what to do about it; None if the kind
+    is unknown."""
     kind = non_audio_kind(head)
     if kind is None and not head.strip(b"\0") and _is_zeros(name):
         return "nothing but zeros (a download or a copy that failed?)"

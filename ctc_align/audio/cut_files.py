@@ -24,9 +24,11 @@ _MOST_PADDING_BYTES = 65536
 
 
 def cut_reason(path: str) -> str | None:
-    """Return how a file is truncated ("lacks its last 120 bytes"), None if it is complete or if this is unknown.
+    """Return how a file is truncated ("lacks its last 120 bytes"), None if it is complete or if
+    this is unknown.
 
-    MP4 and related formats, Matroska, AVI, ASF, Flash video and transport streams declare the length of their parts.
+    MP4 and related formats, Matroska, AVI, ASF, Flash video and transport streams declare the
+    length of their parts.
     """
     size = os.path.getsize(path)
     with open(path, "rb") as file:
@@ -48,9 +50,11 @@ def cut_reason(path: str) -> str | None:
 
 
 def wav_seconds(path: str) -> tuple[float, float]:
-    """Return the seconds of sound in a WAV file by its header, and the seconds after them that belong to no chunk.
+    """Return the seconds of sound in a WAV file by its header, and the seconds after them that
+    belong to no chunk.
 
-    Recorders that were stopped leave a length of 0, or an older one; and `cat` appends another file to the first.
+    Recorders that were stopped leave a length of 0, or an older one; and `cat` appends another file
+    to the first.
     """
     size, at, bytes_per_s, sound_bytes = os.path.getsize(path), 12, 0, -1
     with open(path, "rb") as file:
@@ -60,7 +64,11 @@ def wav_seconds(path: str) -> tuple[float, float]:
         while at + 8 <= size:
             file.seek(at)
             kind, length = struct.unpack("<4sI", file.read(8))
-            is_chunk = kind != b"RIFF" and all(32 <= byte < 127 for byte in kind) and at + 8 + length <= size
+            is_chunk = (
+                kind != b"RIFF"
+                and all(32 <= byte < 127 for byte in kind)
+                and at + 8 + length <= size
+            )
             if sound_bytes >= 0 and not is_chunk:
                 break
             if kind == b"fmt ":
@@ -75,13 +83,16 @@ def wav_seconds(path: str) -> tuple[float, float]:
 
 
 def boxes(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield kind, first byte and length of the outer boxes of an MP4 or QuickTime file; none for other files."""
+    """Yield kind, first byte and length of the outer boxes of an MP4 or QuickTime file; none for
+    other files."""
     at = 0
     while at + 8 <= size:
         file.seek(at)
         header = file.read(16)
         length, kind = struct.unpack(">I4s", header[:8])
-        if not all(32 <= byte < 127 or byte == 0xA9 for byte in kind) or (not at and kind not in _FIRST_BOXES):
+        if not all(32 <= byte < 127 or byte == 0xA9 for byte in kind) or (
+            not at and kind not in _FIRST_BOXES
+        ):
             return
         if length == 1 and len(header) == 16:
             length = struct.unpack(">Q", header[8:])[0]
@@ -97,14 +108,16 @@ _FIRST_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot", b
 
 
 def lacks_index(path: str) -> bool:
-    """Return whether an MP4 or QuickTime file lacks its index (`moov`), without which it cannot be read."""
+    """Return whether an MP4 or QuickTime file lacks its index (`moov`), without which it cannot be
+    read."""
     with open(path, "rb") as file:
         kinds = [kind for kind, _, _ in boxes(file, os.path.getsize(path))]
     return bool(kinds) and b"moov" not in kinds and b"moof" not in kinds
 
 
 def _matroska_end(file: BinaryIO, size: int) -> int:
-    """Return the end of the last element that declares its length; 0 if there is none (live streams)."""
+    """Return the end of the last element that declares its length; 0 if there is none (live
+    streams)."""
     at, end = 0, 0
     while at < size:
         file.seek(at)
@@ -122,7 +135,8 @@ def _matroska_end(file: BinaryIO, size: int) -> int:
 
 
 def _element(header: bytes) -> tuple[int, int, int | None] | None:
-    """Return id, length of the header and length of the content (None: unknown) of an EBML element."""
+    """Return id, length of the header and length of the content (None: unknown) of an EBML
+    element."""
     if len(header) < 2 or not header[0]:
         return None
     id_bytes = 9 - header[0].bit_length()
@@ -134,11 +148,16 @@ def _element(header: bytes) -> tuple[int, int, int | None] | None:
         return None
     length = int.from_bytes(field, "big") & ((1 << 7 * size_bytes) - 1)
     unknown = length == (1 << 7 * size_bytes) - 1
-    return int.from_bytes(header[:id_bytes], "big"), id_bytes + size_bytes, None if unknown else length
+    return (
+        int.from_bytes(header[:id_bytes], "big"),
+        id_bytes + size_bytes,
+        None if unknown else length,
+    )
 
 
 def _flv_is_whole(file: BinaryIO, size: int) -> bool:
-    """Return whether the last bytes are the length of the last packet, as they are in whole files."""
+    """Return whether the last bytes are the length of the last packet, as they are in whole
+    files."""
     file.seek(max(0, size - 4))
     length = int.from_bytes(file.read(4), "big")
     if length < 11 or length + 4 > size:
@@ -159,7 +178,8 @@ def _packet_bytes(file: BinaryIO) -> int:
 
 
 def _asf_end(file: BinaryIO) -> int:
-    """Return where the packets end by the size of their object; 0 for a live stream or without a size."""
+    """Return where the packets end by the size of their object; 0 for a live stream or without a
+    size."""
     file.seek(0)
     head = file.read(1 << 16)
     at = head.find(bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365"))  # the file's properties
@@ -169,11 +189,16 @@ def _asf_end(file: BinaryIO) -> int:
     file.seek(header_bytes)
     start = file.read(24)
     is_data = start[:16] == bytes.fromhex("3626b2758e66cf11a6d900aa0062ce6c")
-    return header_bytes + int(struct.unpack_from("<Q", start, 16)[0]) if is_data and len(start) == 24 else 0
+    return (
+        header_bytes + int(struct.unpack_from("<Q", start, 16)[0])
+        if is_data and len(start) == 24
+        else 0
+    )
 
 
 def is_cut_frame(packet: bytes, format: str) -> bool:
-    """Return whether the last packet of a bare MP3 or AAC stream is shorter than its own header says."""
+    """Return whether the last packet of a bare MP3 or AAC stream is shorter than its own header
+    says."""
     if format == "mp3":
         length = mp3_frame_bytes(packet)
     elif format == "aac" and len(packet) >= 6 and packet[0] == 0xFF and packet[1] & 0xF6 == 0xF0:
@@ -184,24 +209,29 @@ def is_cut_frame(packet: bytes, format: str) -> bool:
 
 
 def mp3_frame_bytes(frame: bytes) -> int | None:
-    """Return the length of a frame of MPEG layer II or III by its header, None if it is not such a frame."""
+    """Return the length of a frame of MPEG layer II or III by its header, None if it is not such a
+    frame."""
     if len(frame) < 4 or frame[0] != 0xFF or frame[1] & 0xE0 != 0xE0 or frame[1] & 6 not in (2, 4):
         return None
     version, kbits_index, rate_index = frame[1] >> 3 & 3, frame[2] >> 4, frame[2] >> 2 & 3
     if version == 1 or rate_index == 3 or kbits_index in (0, 15):
         return None
     is_layer2 = frame[1] & 6 == 4
-    kbits = (_LAYER2_KBITS if is_layer2 and version == 3 else _LAYER3_KBITS[version == 3])[kbits_index]
-    return (144 if version == 3 or is_layer2 else 72) * kbits * 1000 // _MPEG_RATES[version][rate_index] + (
-        frame[2] >> 1 & 1
-    )
+    kbits = (_LAYER2_KBITS if is_layer2 and version == 3 else _LAYER3_KBITS[version == 3])[
+        kbits_index
+    ]
+    return (144 if version == 3 or is_layer2 else 72) * kbits * 1000 // _MPEG_RATES[version][
+        rate_index
+    ] + (frame[2] >> 1 & 1)
 
 
 def mp3_promise(path: str) -> float | None:
-    """Return the length in seconds that an MP3's Xing or Info header promises, where the file lacks some of it.
+    """Return the length in seconds that an MP3's Xing or Info header promises, where the file lacks
+    some of it.
 
-    A header that says how many bytes there are, and has them, promises nothing more, whatever else is in it; so a
-    header that does not fit its file (of another bit rate) is no sign of a cut. None too if there is no header.
+    A header that says how many bytes there are, and has them, promises nothing more, whatever else
+    is in it; so a header that does not fit its file (of another bit rate) is no sign of a cut. None
+    too if there is no header.
     """
     with open(path, "rb") as file:
         start = _after_id3(file)
@@ -211,7 +241,11 @@ def mp3_promise(path: str) -> float | None:
     if mp3_frame_bytes(frame) is None:
         return None
     version, is_mono = frame[1] >> 3 & 3, frame[3] >> 6 == 3
-    at = 4 + ((17 if is_mono else 32) if version == 3 else (9 if is_mono else 17)) + (0 if frame[1] & 1 else 2)
+    at = (
+        4
+        + ((17 if is_mono else 32) if version == 3 else (9 if is_mono else 17))
+        + (0 if frame[1] & 1 else 2)
+    )
     for mark in (at, at - 2):
         if frame[mark : mark + 4] in (b"Xing", b"Info"):
             break
@@ -222,7 +256,8 @@ def mp3_promise(path: str) -> float | None:
     if not flags & 1 or not fields[0] or (flags & 2 and start + fields[1] <= size):
         return None
     samples = fields[0] * (1152 if version == 3 else 576)
-    # the fields that the flags announce (frames, bytes, seek table, quality), then LAME's tag with the coder's delays
+    # the fields that the flags announce (frames, bytes, seek table, quality), then LAME's tag with
+    # the coder's delays
     fields_bytes = sum(length for bit, length in ((1, 4), (2, 4), (4, 100), (8, 4)) if flags & bit)
     delays = frame[mark + 8 + fields_bytes + 21 :][:3]
     if len(delays) == 3:
@@ -238,4 +273,6 @@ def _after_id3(file: BinaryIO) -> int:
         head = file.read(_ID3_HEADER_BYTES)
         if len(head) < _ID3_HEADER_BYTES or head[:3] != b"ID3":
             return at
-        at += _ID3_HEADER_BYTES + sum((byte & 127) << shift for byte, shift in zip(head[6:], (21, 14, 7, 0)))
+        at += _ID3_HEADER_BYTES + sum(
+            (byte & 127) << shift for byte, shift in zip(head[6:], (21, 14, 7, 0))
+        )

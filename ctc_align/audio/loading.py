@@ -1,10 +1,12 @@
-"""Loading of audio: any recording or video, or samples in memory, to mono float32 at the model's rate.
+"""Loading of audio: any recording or video, or samples in memory, to mono float32 at the model's
+rate.
 
-libsndfile reads WAV, FLAC, Ogg and similar files, FFmpeg (PyAV) everything else; the content decides, never the name.
+libsndfile reads WAV, FLAC, Ogg and similar files, FFmpeg (PyAV) everything else; the content
+decides, never the name.
 
-Audio is processed in blocks (read, check, mix, resample, append), so a recording is never in memory at the rate and
-channel count of its source. The result does not depend on the blocks, because the resampler keeps its state between
-them.
+Audio is processed in blocks (read, check, mix, resample, append), so a recording is never in memory
+at the rate and channel count of its source. The result does not depend on the blocks, because the
+resampler keeps its state between them.
 """
 
 from __future__ import annotations
@@ -56,8 +58,8 @@ AudioSource: TypeAlias = "str | os.PathLike[str] | Audio | tuple[Samples, float]
 SAMPLE_RATE = 16000
 """Sample rate of the models of this package, in Hz."""
 LONGER_S = 0.1
-"""A recording may differ in length from its alignment by this much, if it is a different copy or a length was
-rounded."""
+"""A recording may differ in length from its alignment by this much, if it is a different copy or a
+length was rounded."""
 _ENDLESS_S = 1e9
 _MUCH_CANCELLED = 0.5
 _INTEGER_SCALE = {"int16": 2.0**15, "int32": 2.0**31}
@@ -78,21 +80,26 @@ def load_audio(
 
     Args:
         offset_s: start of the part.
-        duration_s: length of the part; None: to the end. A part may end up to 0.1 s after the recording, since
-            durations may be rounded or of another copy; it is then as much shorter.
+        duration_s: length of the part; None: to the end. A part may end up to 0.1 s after the
+            recording, since durations may be rounded or of another copy; it is then as much
+            shorter.
         choice: the channel and the audio track; by default channels are averaged.
-        on_disk: keep the samples of a long recording (35 minutes at 16 kHz) in a temporary file: an array
-            (`ctc_align.reading.rows_on_disk.RowsOnDisk`) that gives slices only.
+        on_disk: keep the samples of a long recording (35 minutes at 16 kHz) in a temporary file: an
+            array (`ctc_align.reading.rows_on_disk.RowsOnDisk`) that gives slices only.
 
     Returns:
-        `samples` (N,) with N = round(source samples * sample_rate / source rate), sample n at time n / sample_rate
-        from the nearest sample of the source to `offset_s`; `duration_s` is the exact duration. A file that ends
+        `samples` (N,) with N = round(source samples * sample_rate / source rate), sample n at time
+        n / sample_rate
+        from the nearest sample of the source to `offset_s`; `duration_s` is the exact duration. A
+        file that ends
         before its header says is used up to its end, and a warning is logged.
 
     Raises:
         MissingAudioError: there is no such file (both an AudioError and a UsageError).
-        AudioError: a folder or a pipe, not audio, no samples, NaN or infinite samples, nothing but silence
-            (a constant is silence too), shorter than one frame, or a part, a channel or a track that the recording
+        AudioError: a folder or a pipe, not audio, no samples, NaN or infinite samples, nothing but
+            silence
+            (a constant is silence too), shorter than one frame, or a part, a channel or a track
+            that the recording
             does not have.
         UsageError: `sample_rate` is not a usable rate.
     """
@@ -112,7 +119,8 @@ def load_watched(
 ) -> Audio:
     """Read a recording whose length nobody has checked, as `load_audio` reads it with `on_disk`.
 
-    `watch` is called with the seconds read so far before more is read; what it raises ends the reading.
+    `watch` is called with the seconds read so far before more is read; what it raises ends the
+    reading.
     """
     _check_target_rate(sample_rate)
     name = os.fspath(path)
@@ -122,8 +130,11 @@ def load_watched(
         return _loaded(recording, sample_rate, 0.0, None, choice, True)
 
 
-def load_stdin(sample_rate: int = SAMPLE_RATE, *, choice: SoundChoice = DEFAULT_SOUND, on_disk: bool = False) -> Audio:
-    """Read a recording of any kind from standard input, as `load_audio` reads a file; its name is "-".
+def load_stdin(
+    sample_rate: int = SAMPLE_RATE, *, choice: SoundChoice = DEFAULT_SOUND, on_disk: bool = False
+) -> Audio:
+    """Read a recording of any kind from standard input, as `load_audio` reads a file; its name is
+    "-".
 
     A temporary file holds it in the meantime, because many kinds cannot be read from front to back.
 
@@ -133,7 +144,10 @@ def load_stdin(sample_rate: int = SAMPLE_RATE, *, choice: SoundChoice = DEFAULT_
     """
     _check_target_rate(sample_rate)
     if sys.stdin is None or sys.stdin.isatty():
-        raise UsageError("AUDIO is -, but no recording comes by standard input: pipe one in (… | ctc-align - TEXT)")
+        raise UsageError(
+            "AUDIO is -, but no recording comes by standard input: pipe one in (… | ctc-align -"
+            " TEXT)"
+        )
     with ExitStack() as ends:
         try:
             path = ends.enter_context(own_folder("ctc-align-stdin-")) / "audio"
@@ -141,7 +155,9 @@ def load_stdin(sample_rate: int = SAMPLE_RATE, *, choice: SoundChoice = DEFAULT_
                 shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         except OSError as error:
             where = tempfile.gettempdir()
-            raise AudioError(f"{STANDARD_INPUT}: cannot be kept in {where}: {error.strerror or error}") from error
+            raise AudioError(
+                f"{STANDARD_INPUT}: cannot be kept in {where}: {error.strerror or error}"
+            ) from error
         if not path.stat().st_size:
             raise AudioError(f"{STANDARD_INPUT}: expected audio, got nothing (0 bytes)")
         with open_recording(STANDARD_INPUT, str(path), choice) as recording:
@@ -167,7 +183,11 @@ def _loaded(
         is_preferred = languages[recording.track - 1] == preferred
         if not choice.track or not is_alone:
             # the only track in the language of the transcript is the right one
-            logger.log(NOTE if is_alone and is_preferred else logging.WARNING, "%s", several_tracks(recording))
+            logger.log(
+                NOTE if is_alone and is_preferred else logging.WARNING,
+                "%s",
+                several_tracks(recording),
+            )
     part = f"{name} (from {offset_s:.2f} s on)" if first else name
     expected = [samples for samples in (most, recording.samples) if samples is not None]
     expects = min(expected, default=0)
@@ -185,8 +205,8 @@ def _loaded(
     audio = resampler.finish()
     if resampler.cancelled > _MUCH_CANCELLED:
         logger.warning(
-            "%s: the channels cancel each other in %.0f %% of the sound when they are averaged: choose one of them "
-            "(--channel left)",
+            "%s: the channels cancel each other in %.0f %% of the sound when they are averaged:"
+            " choose one of them (--channel left)",
             part,
             100 * resampler.cancelled,
         )
@@ -194,18 +214,20 @@ def _loaded(
 
 
 def several_tracks(recording: Recording) -> str:
-    """Return a sentence on the audio tracks of a recording that has several, and on the one that is read."""
+    """Return a sentence on the audio tracks of a recording that has several, and on the one that is
+    read."""
     return (
-        f"{recording.name}: it has {len(recording.tracks)} audio tracks ({numbered(recording.tracks)}); track "
-        f"{recording.track} is used; --track N, LANGUAGE or TITLE chooses another"
+        f"{recording.name}: it has {len(recording.tracks)} audio tracks"
+        f" ({numbered(recording.tracks)}); track {recording.track} is used; --track N, LANGUAGE or"
+        " TITLE chooses another"
     )
 
 
 def header_duration_s(path: str | os.PathLike[str]) -> float:
     """Return the length of a recording in seconds.
 
-    If libsndfile reads the file, the length is that in the header, which is exact. Files for FFmpeg, and files without
-    a length in their header, are decoded to the end.
+    If libsndfile reads the file, the length is that in the header, which is exact. Files for
+    FFmpeg, and files without a length in their header, are decoded to the end.
 
     Raises:
         MissingAudioError, AudioError: as `load_audio`, for faults that show without decoding.
@@ -216,7 +238,8 @@ def header_duration_s(path: str | os.PathLike[str]) -> float:
 
 
 def estimated_duration_s(path: str | os.PathLike[str]) -> float:
-    """Return the length of a recording in seconds, right to a few hundredths, without decoding what FFmpeg reads.
+    """Return the length of a recording in seconds, right to a few hundredths, without decoding what
+    FFmpeg reads.
 
     Raises:
         MissingAudioError, AudioError: as `header_duration_s`.
@@ -227,14 +250,19 @@ def estimated_duration_s(path: str | os.PathLike[str]) -> float:
 
 
 def as_audio(
-    source: AudioSource, sample_rate: int = SAMPLE_RATE, *, choice: SoundChoice = DEFAULT_SOUND, on_disk: bool = False
+    source: AudioSource,
+    sample_rate: int = SAMPLE_RATE,
+    *,
+    choice: SoundChoice = DEFAULT_SOUND,
+    on_disk: bool = False,
 ) -> Audio:
     """Return `Audio` at `sample_rate` Hz from a path, `(samples, rate)`, or `Audio` at any rate.
 
     `choice` and `on_disk` are for a path, as in `load_audio`.
 
-    `samples` is (N,), a numpy array, torch tensor or list of floats in about [-1, 1]; int16 and int32 are scaled to
-    that. A second axis of length one is dropped; several channels are an error, since their axis would be a guess.
+    `samples` is (N,), a numpy array, torch tensor or list of floats in about [-1, 1]; int16 and
+    int32 are scaled to that. A second axis of length one is dropped; several channels are an error,
+    since their axis would be a guess.
 
     >>> as_audio((np.sin(np.arange(8000.0)), 8000)).samples.shape
     (16000,)
@@ -254,7 +282,9 @@ def as_audio(
     elif isinstance(source, (tuple, list)) and len(source) == 2:
         rate, samples = _rate(source[1], name), _samples(source[0], name)
     else:
-        raise UsageError(f"audio: expected a path, (samples, sample_rate) or Audio, got {type(source).__name__}")
+        raise UsageError(
+            f"audio: expected a path, (samples, sample_rate) or Audio, got {type(source).__name__}"
+        )
     resampler = CheckedResampler(name, rate, sample_rate, expected=len(samples))
     for start in range(0, len(samples), BLOCK_SAMPLES):
         resampler.add(_as_float(samples[start : start + BLOCK_SAMPLES])[:, None])
@@ -275,10 +305,17 @@ def _check_part(name: str, offset_s: float, duration_s: float | None, channel: i
         raise AudioError(f"{name}: expected a channel from 1 on, got {channel}")
 
 
-def _part(recording: Recording, offset_s: float, duration_s: float | None) -> tuple[int, int | None]:
-    """Return the first sample of a part and its number of samples (None: to the end), at the rate of the source."""
+def _part(
+    recording: Recording, offset_s: float, duration_s: float | None
+) -> tuple[int, int | None]:
+    """Return the first sample of a part and its number of samples (None: to the end), at the rate
+    of the source."""
     first = seconds_to_samples(offset_s, recording.rate)
-    most = None if duration_s is None else seconds_to_samples(offset_s + duration_s, recording.rate) - first
+    most = (
+        None
+        if duration_s is None
+        else seconds_to_samples(offset_s + duration_s, recording.rate) - first
+    )
     if recording.samples is not None:
         late = 0 if most is None else first + most - recording.samples
         if first >= recording.samples or samples_to_seconds(late, recording.rate) > MISSING_S:
@@ -286,16 +323,23 @@ def _part(recording: Recording, offset_s: float, duration_s: float | None) -> tu
     return first, most
 
 
-def _check_end(recording: Recording, offset_s: float, duration_s: float | None, received: int) -> None:
-    """Raise AudioError if the end of a recording, whose length was not known before, cuts a part short."""
+def _check_end(
+    recording: Recording, offset_s: float, duration_s: float | None, received: int
+) -> None:
+    """Raise AudioError if the end of a recording, whose length was not known before, cuts a part
+    short."""
     if recording.samples is None or (not offset_s and duration_s is None):
         return
-    missing_s = 0.0 if duration_s is None else duration_s - samples_to_seconds(received, recording.rate)
+    missing_s = (
+        0.0 if duration_s is None else duration_s - samples_to_seconds(received, recording.rate)
+    )
     if not received or missing_s > MISSING_S:
         raise _no_such_part(recording, recording.samples, offset_s, duration_s)
 
 
-def _no_such_part(recording: Recording, samples: int, offset_s: float, duration_s: float | None) -> AudioError:
+def _no_such_part(
+    recording: Recording, samples: int, offset_s: float, duration_s: float | None
+) -> AudioError:
     to = "the end" if duration_s is None else f"{offset_s + duration_s:.3f} s"
     return AudioError(
         f"{recording.name}: expected a part of the recording, which is "
@@ -327,34 +371,48 @@ def _samples(samples: Samples, name: str) -> np.ndarray:
         tensor = samples.detach().cpu()
         samples = (tensor.float() if tensor.dtype.is_floating_point else tensor).numpy()
     try:
-        array = np.asarray(samples) if hasattr(samples, "dtype") else np.asarray(samples, dtype=np.float64)
+        array = (
+            np.asarray(samples)
+            if hasattr(samples, "dtype")
+            else np.asarray(samples, dtype=np.float64)
+        )
     except (TypeError, ValueError) as error:
-        raise AudioError(f"{name}: expected numbers, got {type(samples).__name__}: {error}") from error
+        raise AudioError(
+            f"{name}: expected numbers, got {type(samples).__name__}: {error}"
+        ) from error
     if array.dtype.kind != "f" and array.dtype.name not in _INTEGER_SCALE:
-        raise AudioError(f"{name}: expected floats in [-1, 1], int16 or int32 samples, got {array.dtype}")
+        raise AudioError(
+            f"{name}: expected floats in [-1, 1], int16 or int32 samples, got {array.dtype}"
+        )
     if array.ndim == 2 and 1 in array.shape:
         array = array.reshape(-1)
     if array.ndim != 1:
         raise AudioError(
-            f"{name}: expected one channel of shape (N,), got shape {array.shape}: average or pick a channel"
+            f"{name}: expected one channel of shape (N,), got shape {array.shape}: average or pick"
+            " a channel"
         )
     return array
 
 
 def _as_float(block: np.ndarray) -> np.ndarray:
     scale = _INTEGER_SCALE.get(block.dtype.name)
-    with np.errstate(over="ignore"):  # a float64 too large for float32 becomes inf, which the resampler reports
+    with np.errstate(
+        over="ignore"
+    ):  # a float64 too large for float32 becomes inf, which the resampler reports
         return block.astype(np.float32) if scale is None else (block / scale).astype(np.float32)
 
 
-def open_recording(name: str, path: str | None = None, choice: SoundChoice = DEFAULT_SOUND) -> Recording:
+def open_recording(
+    name: str, path: str | None = None, choice: SoundChoice = DEFAULT_SOUND
+) -> Recording:
     """Return the recording of a file; the content decides what it is, never the name.
 
-    `path` is the file where messages call it by another `name`; `choice` says which of several audio tracks is read.
+    `path` is the file where messages call it by another `name`; `choice` says which of several
+    audio tracks is read.
 
     Raises:
-        MissingAudioError, AudioError: no such file, none that can be opened, or no recording; the message says what it
-            is.
+        MissingAudioError, AudioError: no such file, none that can be opened, or no recording; the
+            message says what it is.
     """
     path = path or name
     head = file_head(path)
@@ -374,7 +432,9 @@ def open_recording(name: str, path: str | None = None, choice: SoundChoice = DEF
         reason = str(error)
         if "nvalid" in reason or "End of file" in reason:
             # FFmpeg's words for formats that it does not know, or that are not on the list
-            reason = "no kind of sound that is known, or a file that is damaged or cut near its start"
+            reason = (
+                "no kind of sound that is known, or a file that is damaged or cut near its start"
+            )
     except OSError as error:
         raise AudioError(f"{name}: cannot be read: {error.strerror or error}") from error
     kind = kind_of_content(path, head)
@@ -385,14 +445,18 @@ def open_recording(name: str, path: str | None = None, choice: SoundChoice = DEF
             pass
     if kind is None and lacks_index(path):
         raise AudioError(
-            f"{name}: the file is cut: its index (moov), which recorders write at the end, is missing, and without it "
-            "nothing can be found in it: copy or record it again, or repair it with the program that made it"
+            f"{name}: the file is cut: its index (moov), which recorders write at the end, is"
+            " missing, and without it nothing can be found in it: copy or record it again, or"
+            " repair it with the program that made it"
         )
-    raise AudioError(f"{name}: expected audio or a video (WAV, FLAC, MP3, M4A, MP4 …), got {kind or reason}")
+    raise AudioError(
+        f"{name}: expected audio or a video (WAV, FLAC, MP3, M4A, MP4 …), got {kind or reason}"
+    )
 
 
 def _sound_file(name: str, path: str, head: bytes) -> Recording:
-    """Return libsndfile's reader; FFmpeg's for Ogg files with lost pages, since it knows by the times what is lost."""
+    """Return libsndfile's reader; FFmpeg's for Ogg files with lost pages, since it knows by the
+    times what is lost."""
     if head[:4] != b"OggS":
         return SoundFileRecording(name, path)
     links, is_cut, is_damaged = ogg_pages(path)
@@ -403,21 +467,25 @@ def _sound_file(name: str, path: str, head: bytes) -> Recording:
     return SoundFileRecording(name, path, is_cut=is_cut)
 
 
-# Resampling of blocks at any rate and channel count to mono samples at one rate, with checks of the samples.
+# Resampling of blocks at any rate and channel count to mono samples at one rate, with checks of the
+# samples.
 
 MIN_DURATION_S = 0.025
 """Length of an analysis window; shorter audio has no frame."""
 MIN_RATE, MAX_RATE = 4000, 768_000
 
 _FLAT = 1e-6
-"""A signal that varies less than this, relative to its largest value, is silence with a DC offset."""
+"""A signal that varies less than this, relative to its largest value, is silence with a DC
+offset."""
 _FLAT_FLOOR = 1e-9
 _WINDOW_SAMPLES = 4096
 _SILENT_ENERGY = 1e-8
 _NOTHING_LEFT = 1e-6
-"""60 dB below the channels' energy: if channels of opposite phase leave less than that, it is a codec's noise."""
+"""60 dB below the channels' energy: if channels of opposite phase leave less than that, it is a
+codec's noise."""
 _HUGE = 1e10
-"""The largest sample: of 32-bit integers that were stored as floats. Squares of 1e19 are infinite in a network."""
+"""The largest sample: of 32-bit integers that were stored as floats. Squares of 1e19 are infinite
+in a network."""
 _GROWTH = 2**16
 MOST_IN_MEMORY = 2**25
 """The most samples that stay in memory: 35 minutes at 16 kHz, 128 MiB."""
@@ -437,7 +505,8 @@ class SourceAudio(Audio):
 
 
 class CheckedResampler:
-    """A stream from blocks (n, channels) at one rate to mono samples at another that checks the samples.
+    """A stream from blocks (n, channels) at one rate to mono samples at another that checks the
+    samples.
 
     With `on_disk` a temporary file holds more than `MOST_IN_MEMORY` samples (`RowsOnDisk`).
 
@@ -445,9 +514,13 @@ class CheckedResampler:
         AudioError: the rate, the samples or the length cannot be aligned.
     """
 
-    def __init__(self, name: str, rate_in: int, rate_out: int, expected: int, *, on_disk: bool = False) -> None:
+    def __init__(
+        self, name: str, rate_in: int, rate_out: int, expected: int, *, on_disk: bool = False
+    ) -> None:
         if not MIN_RATE <= rate_in <= MAX_RATE:
-            raise AudioError(f"{name}: expected a sample rate from {MIN_RATE} to {MAX_RATE} Hz, got {rate_in} Hz")
+            raise AudioError(
+                f"{name}: expected a sample rate from {MIN_RATE} to {MAX_RATE} Hz, got {rate_in} Hz"
+            )
         self.name, self.rate_in, self.rate_out = name, rate_in, rate_out
         self.received = 0
         self._low, self._high = np.inf, -np.inf
@@ -460,9 +533,12 @@ class CheckedResampler:
             import soxr
 
             self._stream = soxr.ResampleStream(rate_in, rate_out, 1, dtype="float32", quality="HQ")
-        # a header may promise any length: start with at most 1 GiB (not touched until filled) and grow
+        # a header may promise any length: start with at most 1 GiB (not touched until filled) and
+        # grow
         most = MOST_IN_MEMORY if on_disk else 2**28
-        self._output = np.empty(min(scaled(max(expected, 0), rate_in, rate_out) + _GROWTH, most), np.float32)
+        self._output = np.empty(
+            min(scaled(max(expected, 0), rate_in, rate_out) + _GROWTH, most), np.float32
+        )
         self._on_disk = on_disk
         self._rows: RowsOnDisk | None = None
         self._filled = 0
@@ -477,7 +553,8 @@ class CheckedResampler:
             where = f" in channel {channel + 1}" if block.shape[1] > 1 else ""
             at_s = samples_to_seconds(self.received + int(row), self.rate_in)
             raise AudioError(
-                f"{self.name}: sample is {block[row, channel]} at {at_s:.3f} s{where}: samples must be finite numbers"
+                f"{self.name}: sample is {block[row, channel]} at {at_s:.3f} s{where}: samples must"
+                " be finite numbers"
             )
         mono = (
             np.ascontiguousarray(block[:, 0])
@@ -489,20 +566,24 @@ class CheckedResampler:
         self._channels_move = self._channels_move or bool((block != self._first).any())
         if block.shape[1] > 1:
             self._compare_energy(block, mono)
-        self._low, self._high = min(self._low, float(mono.min())), max(self._high, float(mono.max()))
+        self._low, self._high = (
+            min(self._low, float(mono.min())),
+            max(self._high, float(mono.max())),
+        )
         self.received += len(block)
         self._append(mono if self._stream is None else self._stream.resample_chunk(mono))
 
     @property
     def cancelled(self) -> float:
-        """The share of the sound, in [0, 1], whose channels cancel each other when they are averaged."""
+        """The share of the sound, in [0, 1], whose channels cancel each other when they are
+        averaged."""
         return self._cancelled_windows / max(1, self._loud_windows)
 
     def _compare_energy(self, block: np.ndarray, mono: np.ndarray) -> None:
         """Compare the energy of the mean with that of the loudest channel, window by window.
 
-        A single channel among N silent ones keeps 1 / N² of its energy in the mean; one that keeps a tenth of that was
-        cancelled by another.
+        A single channel among N silent ones keeps 1 / N² of its energy in the mean; one that keeps
+        a tenth of that was cancelled by another.
         """
         for low in range(0, len(block), _WINDOW_SAMPLES):
             window = block[low : low + _WINDOW_SAMPLES].astype(np.float64)
@@ -529,7 +610,13 @@ class CheckedResampler:
         else:
             self._rows.truncate(length)
             samples = cast("np.ndarray", self._rows)
-        return SourceAudio(samples, self.rate_out, self.name, source_samples=self.received, source_rate=self.rate_in)
+        return SourceAudio(
+            samples,
+            self.rate_out,
+            self.name,
+            source_samples=self.received,
+            source_rate=self.rate_in,
+        )
 
     def _check(self) -> None:
         seconds = samples_to_seconds(self.received, self.rate_in)
@@ -537,11 +624,18 @@ class CheckedResampler:
             raise AudioError(f"{self.name}: the audio has no samples")
         if seconds < MIN_DURATION_S:
             raise AudioError(
-                f"{self.name}: expected at least {MIN_DURATION_S * 1000:.0f} ms of audio, got {seconds * 1000:.2f} ms"
+                f"{self.name}: expected at least {MIN_DURATION_S * 1000:.0f} ms of audio, got"
+                f" {seconds * 1000:.2f} ms"
             )
         if max(abs(self._low), abs(self._high)) > _HUGE:
-            raise AudioError(f"{self.name}: expected samples in about [-1, 1], got {self._low:.3g} to {self._high:.3g}")
-        if self._energy_after < _NOTHING_LEFT * self._energy_before and self._cancelled_windows == self._loud_windows:
+            raise AudioError(
+                f"{self.name}: expected samples in about [-1, 1], got {self._low:.3g} to"
+                f" {self._high:.3g}"
+            )
+        if (
+            self._energy_after < _NOTHING_LEFT * self._energy_before
+            and self._cancelled_windows == self._loud_windows
+        ):
             raise self._cancelling()
         if self._high - self._low > max(_FLAT_FLOOR, _FLAT * max(abs(self._low), abs(self._high))):
             return
@@ -549,13 +643,14 @@ class CheckedResampler:
             raise self._cancelling()
         value = "zero" if self._low == self._high == 0 else f"{self._low:.4g}"
         raise AudioError(
-            f"{self.name}: the audio is silence only (every sample is {value}): there is no speech to align"
+            f"{self.name}: the audio is silence only (every sample is {value}): there is no speech"
+            " to align"
         )
 
     def _cancelling(self) -> AudioError:
         return AudioError(
-            f"{self.name}: the channels cancel each other when averaged, and nothing is left: choose one of them "
-            "(--channel left)"
+            f"{self.name}: the channels cancel each other when averaged, and nothing is left:"
+            " choose one of them (--channel left)"
         )
 
     def _append(self, samples: np.ndarray) -> None:
@@ -574,7 +669,9 @@ class CheckedResampler:
 
     def _grow(self, size: int) -> None:
         if size > len(self._output):
-            self._output.resize(max(size, len(self._output) + len(self._output) // 4), refcheck=False)
+            self._output.resize(
+                max(size, len(self._output) + len(self._output) // 4), refcheck=False
+            )
 
 
 def scaled(samples: int, rate_in: int, rate_out: int) -> int:

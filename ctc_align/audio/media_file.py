@@ -1,7 +1,9 @@
-"""Media files through PyAV (FFmpeg): opened with an allow-list of formats, decoded packet by packet to the real end.
+"""Media files through PyAV (FFmpeg): opened with an allow-list of formats, decoded packet by packet
+to the real end.
 
-FFmpeg gets an open file and never a name, so no name can reach a network, another file or a device. Formats that list
-other files (HLS, concat, DASH, SDP, image sequences) are not allowed, and a file cannot open other files.
+FFmpeg gets an open file and never a name, so no name can reach a network, another file or a device.
+Formats that list other files (HLS, concat, DASH, SDP, image sequences) are not allowed, and a file
+cannot open other files.
 """
 
 from __future__ import annotations
@@ -27,14 +29,75 @@ if TYPE_CHECKING:
     from av.packet import Packet
 
 FORMATS = (
-    *("aac", "ac3", "aiff", "amr", "amrnb", "amrwb", "ape", "asf", "au", "avi", "caf", "dsf", "dts", "dtshd", "dv"),
-    *("eac3", "flac", "flv", "gxf", "iff", "ilbc", "loas", "matroska", "mlp", "mov", "mp3", "mpc", "mpc8", "mpeg"),
-    *("mpegts", "mxf", "nut", "ogg", "oma", "qcp", "rm", "shn", "sox", "tak", "truehd", "tta", "voc", "w64", "wav"),
+    *(
+        "aac",
+        "ac3",
+        "aiff",
+        "amr",
+        "amrnb",
+        "amrwb",
+        "ape",
+        "asf",
+        "au",
+        "avi",
+        "caf",
+        "dsf",
+        "dts",
+        "dtshd",
+        "dv",
+    ),
+    *(
+        "eac3",
+        "flac",
+        "flv",
+        "gxf",
+        "iff",
+        "ilbc",
+        "loas",
+        "matroska",
+        "mlp",
+        "mov",
+        "mp3",
+        "mpc",
+        "mpc8",
+        "mpeg",
+    ),
+    *(
+        "mpegts",
+        "mxf",
+        "nut",
+        "ogg",
+        "oma",
+        "qcp",
+        "rm",
+        "shn",
+        "sox",
+        "tak",
+        "truehd",
+        "tta",
+        "voc",
+        "w64",
+        "wav",
+    ),
     *("wtv", "wv", "xwma"),
 )
 """FFmpeg's names of the formats that are read: each is one file with its sound inside."""
 _WITHOUT_CLOCK = frozenset(
-    ["aac", "ac3", "amr", "amrnb", "amrwb", "dts", "dtshd", "eac3", "ilbc", "loas", "mlp", "mp3", "truehd"]
+    [
+        "aac",
+        "ac3",
+        "amr",
+        "amrnb",
+        "amrwb",
+        "dts",
+        "dtshd",
+        "eac3",
+        "ilbc",
+        "loas",
+        "mlp",
+        "mp3",
+        "truehd",
+    ]
 )
 """Bare streams: FFmpeg counts their times from the lengths of their packets."""
 _OPTIONS = {
@@ -56,11 +119,13 @@ logger = logging.getLogger(__name__)
 
 
 class NotMediaError(Exception):
-    """FFmpeg does not recognise a file as one of `FORMATS`, or finds no sound in it; the message is the reason."""
+    """FFmpeg does not recognise a file as one of `FORMATS`, or finds no sound in it; the message is
+    the reason."""
 
 
 class ByteRange(io.RawIOBase):
-    """The bytes of a file from `first` to `end` (exclusive; None: its end) as a file without a name."""
+    """The bytes of a file from `first` to `end` (exclusive; None: its end) as a file without a
+    name."""
 
     def __init__(self, path: str, first: int = 0, end: int | None = None) -> None:
         super().__init__()
@@ -103,9 +168,10 @@ class ByteRange(io.RawIOBase):
 class DecodedPiece:
     """Decoded samples (n, channels) float32 at `rate` Hz.
 
-    `start_s` is their beginning on the player's clock, None if the file does not say; `pts` FFmpeg's number of that;
-    `position` the byte of the file where their packet lies, None if it is unknown. Once it is placed on the clock
-    (`place_pieces`) it comes after `silence` samples of silence, and without its first `trimmed` samples.
+    `start_s` is their beginning on the player's clock, None if the file does not say; `pts`
+    FFmpeg's number of that; `position` the byte of the file where their packet lies, None if it is
+    unknown. Once it is placed on the clock (`place_pieces`) it comes after `silence` samples of
+    silence, and without its first `trimmed` samples.
     """
 
     samples: np.ndarray
@@ -119,7 +185,8 @@ class DecodedPiece:
 
 @dataclass
 class Damage:
-    """Sound that could not be decoded: its packets, start and total seconds; and whether the end is cut."""
+    """Sound that could not be decoded: its packets, start and total seconds; and whether the end is
+    cut."""
 
     count: int = 0
     first_s: float = 0.0
@@ -130,7 +197,8 @@ class Damage:
 
 
 _BadPacket = tuple[float, float, bool]
-"""Start and length in seconds of a packet that is damaged, and whether nothing was decoded of it."""
+"""Start and length in seconds of a packet that is damaged, and whether nothing was decoded of
+it."""
 
 
 @dataclass
@@ -174,7 +242,9 @@ class MediaFile:
             raise
         for stream in self.container.streams:
             discard = getattr(stream, "discard", None)
-            if stream is not self.stream and discard is not None:  # later versions of PyAV: skip over the pictures
+            if (
+                stream is not self.stream and discard is not None
+            ):  # later versions of PyAV: skip over the pictures
                 stream.discard = type(discard)["all"]
         self.format = self.container.format.name
         self.has_clock = self.format not in _WITHOUT_CLOCK
@@ -198,20 +268,23 @@ class MediaFile:
         self._file.close()
 
     def promised_s(self) -> float | None:
-        """Return the end of the sound on the player's clock, from the container's index; None if there is no index."""
+        """Return the end of the sound on the player's clock, from the container's index; None if
+        there is no index."""
         if self._is_mov and self.stream.duration is not None and self.stream.time_base is not None:
             start = self.stream.start_time or 0
             return float((start + self.stream.duration) * self.stream.time_base) - self._origin_s
         return None
 
     def header_s(self) -> float | None:
-        """Return the length by the container; None where FFmpeg would guess it from a bit rate, or from clocks."""
+        """Return the length by the container; None where FFmpeg would guess it from a bit rate, or
+        from clocks."""
         if self.is_broadcast or not self.has_clock or not self.container.duration:
             return None
         return self.container.duration / 1e6
 
     def demuxed_s(self) -> float:
-        """Return the end of the sound by the times of its packets, without decoding it: right to about a packet."""
+        """Return the end of the sound by the times of its packets, without decoding it: right to
+        about a packet."""
         end_s = counted_s = 0.0
         for packet in self._packets():
             if not packet.size or packet.time_base is None:
@@ -250,7 +323,8 @@ class MediaFile:
                 yield self._piece(frame, packet)
 
     def seek(self, pts: int) -> bool:
-        """Seek to the packet of `pts` or to one before it; return False if the file cannot be sought."""
+        """Seek to the packet of `pts` or to one before it; return False if the file cannot be
+        sought."""
         from av.error import FFmpegError
 
         try:
@@ -269,35 +343,52 @@ class MediaFile:
                     failures = 0
                     yield packet
                 return
-            except (FFmpegError, IndexError):  # the latter of a packet of a stream that was not there before
+            except (
+                FFmpegError,
+                IndexError,
+            ):  # the latter of a packet of a stream that was not there before
                 failures += 1
                 self.damage.read_failed = True
             except OSError as error:
-                raise AudioError(f"{self.name}: cannot be read: {error.strerror or error}") from error
+                raise AudioError(
+                    f"{self.name}: cannot be read: {error.strerror or error}"
+                ) from error
 
     def _piece(self, frame: AudioFrame, packet: Packet[AudioStream]) -> DecodedPiece:
         samples, rate = _samples(frame), frame.sample_rate
         start_s = None
         if self.has_clock and frame.pts is not None and frame.time_base is not None:
             start_s = float(frame.pts * frame.time_base) - self._origin_s
-        if self._is_mov and packet.duration and frame.pts == packet.pts and packet.time_base is not None:
+        if (
+            self._is_mov
+            and packet.duration
+            and frame.pts == packet.pts
+            and packet.time_base is not None
+        ):
             # the last packet of an edit ends where its duration says
             samples = samples[: max(1, round(float(packet.duration * packet.time_base) * rate))]
         position = None if packet.pos is None or packet.pos < 0 else packet.pos + self.first_byte
         return DecodedPiece(samples, rate, start_s, frame.pts, position)
 
     def _note_end(self, packet: Packet[AudioStream]) -> None:
-        """Remember the packet as the last one; tags after the sound of bare streams do not count."""
+        """Remember the packet as the last one; tags after the sound of bare streams do not
+        count."""
         if self.has_clock:
             self.damage.last_is_cut = packet.is_corrupt
         elif (data := bytes(packet))[:1] == b"\xff" or not self._has_sync:
             self.damage.last_is_cut, self.damage.last_packet = packet.is_corrupt, data
 
     def _undecodable(self, packet: Packet[AudioStream], is_lost: bool = True) -> list[_BadPacket]:
-        """Return a packet that cannot be decoded, or is known to be damaged, as silence; [] if it is not sound."""
+        """Return a packet that cannot be decoded, or is known to be damaged, as silence; [] if it
+        is not sound."""
         data, base = bytes(packet), packet.time_base
         is_frame = data[:1] == b"\xff" or not self._has_sync
-        if not data or base is None or data.startswith(_TAGS) or (not is_frame and not self._good_bytes):
+        if (
+            not data
+            or base is None
+            or data.startswith(_TAGS)
+            or (not is_frame and not self._good_bytes)
+        ):
             return []
         length_s = float((packet.duration or 0) * base)
         if (
@@ -318,15 +409,20 @@ class MediaFile:
         for _, length_s, is_lost in bad:
             samples = round(length_s * context.sample_rate)
             if samples and is_lost and not self.has_clock:
-                yield DecodedPiece(np.zeros((samples, max(1, context.channels)), np.float32), context.sample_rate)
+                yield DecodedPiece(
+                    np.zeros((samples, max(1, context.channels)), np.float32), context.sample_rate
+                )
 
     def mixed_channels(self, channels: int) -> list[int]:
-        """Return the channels, from 0, that are mixed: all except the one for low-frequency effects."""
+        """Return the channels, from 0, that are mixed: all except the one for low-frequency
+        effects."""
         layout = self.stream.codec_context.layout
         names = [channel.name for channel in layout.channels] if layout is not None else []
         if len(names) != channels or channels < 4:
             return list(range(channels))
-        return [number for number, name in enumerate(names) if name not in ("LFE", "LFE2")] or list(range(channels))
+        return [number for number, name in enumerate(names) if name not in ("LFE", "LFE2")] or list(
+            range(channels)
+        )
 
 
 def _has_sound(container: InputContainer) -> bool:
@@ -339,7 +435,9 @@ def _opened(file: ByteRange, options: dict[str, str]) -> InputContainer:
     import av
 
     # From 19 on PyAV has no such option.
-    tags: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
+    tags: dict[str, Any] = (
+        {"metadata_errors": "replace"} if int(av.__version__.partition(".")[0]) < 19 else {}
+    )
     try:
         return av.open(
             file,
@@ -355,7 +453,8 @@ def _opened(file: ByteRange, options: dict[str, str]) -> InputContainer:
 
 
 def _refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
-    """Refuse to open files that a file refers to (external references of QuickTime and the like)."""
+    """Refuse to open files that a file refers to (external references of QuickTime and the
+    like)."""
     raise ValueError("the file refers to another file, which is not read")
 
 
@@ -388,14 +487,20 @@ def no_such_track(name: str, track: str, tracks: list[str]) -> AudioError:
         wanted = f"audio track {track}"
     elif base_code(track) != track.casefold() or len(track) < _SHORTEST_NAME:
         wanted = f"an audio track in {name_of_language(track)}"
-    there = f"1 audio track ({tracks[0]})" if len(tracks) == 1 else f"{len(tracks)} audio tracks ({numbered(tracks)})"
+    there = (
+        f"1 audio track ({tracks[0]})"
+        if len(tracks) == 1
+        else f"{len(tracks)} audio tracks ({numbered(tracks)})"
+    )
     return AudioError(
-        f"{name}: expected {wanted}, got a recording with {there}: choose with --track N, or omit --track"
+        f"{name}: expected {wanted}, got a recording with {there}: choose with --track N, or omit"
+        " --track"
     )
 
 
 def _chosen_stream(container: InputContainer, choice: SoundChoice, name: str) -> AudioStream:
-    """Return the chosen track; without a choice that in the preferred language, then FFmpeg's, then any other.
+    """Return the chosen track; without a choice that in the preferred language, then FFmpeg's, then
+    any other.
 
     Of several in one language, and of those that FFmpeg cannot decode, the same order decides.
     """
@@ -405,7 +510,11 @@ def _chosen_stream(container: InputContainer, choice: SoundChoice, name: str) ->
         streams = every[int(choice.track) - 1 :][:1]
     elif choice.track:
         wanted = base_code(choice.track)
-        titled = [stream for stream in every if stream.metadata.get("title", "").casefold() == choice.track.casefold()]
+        titled = [
+            stream
+            for stream in every
+            if stream.metadata.get("title", "").casefold() == choice.track.casefold()
+        ]
         streams = [stream for stream in every if _language_of(stream) == wanted] or titled
         if not streams and len(every) == 1 and not _language_of(every[0]):
             streams = every  # the only one, and nothing says that its language is another
@@ -421,7 +530,9 @@ def _chosen_stream(container: InputContainer, choice: SoundChoice, name: str) ->
         if stream.codec_context is not None:
             return stream
     if streams:
-        raise NotMediaError("its sound is coded in a way that FFmpeg's libraries here cannot decode")
+        raise NotMediaError(
+            "its sound is coded in a way that FFmpeg's libraries here cannot decode"
+        )
     if container.streams.video:
         raise NotMediaError("a video or a picture without a sound track")
     raise NotMediaError("no sound track in it")
@@ -445,10 +556,11 @@ def _samples(frame: AudioFrame) -> np.ndarray:
     return ((array - offset) / scale).astype(np.float32)
 
 
-# The player's clock: decoded pieces become one stream without gaps, sample n at time n / rate of the recording. Sound
-# that begins late and gaps become silence, overlaps are trimmed, as `ffmpeg -af aresample=async=1:first_pts=0` does,
-# but within milliseconds: times of single pieces are rounded and jitter, so a step counts only where the next pieces
-# show it too. Pieces with a different rate or channel count (concatenated files) are converted to those of the first.
+# The player's clock: decoded pieces become one stream without gaps, sample n at time n / rate of
+# the recording. Sound that begins late and gaps become silence, overlaps are trimmed, as `ffmpeg
+# -af aresample=async=1:first_pts=0` does, but within milliseconds: times of single pieces are
+# rounded and jitter, so a step counts only where the next pieces show it too. Pieces with a
+# different rate or channel count (concatenated files) are converted to those of the first.
 
 _LOOK_AHEAD = 6
 """Pieces after one that must show the same step before it counts."""
@@ -461,10 +573,13 @@ _BROADCAST_GAP_S = 10.0
 _SILENCE_SAMPLES = 65536
 
 
-def place_pieces(pieces: Iterable[DecodedPiece], name: str, *, is_broadcast: bool = False) -> Iterator[DecodedPiece]:
+def place_pieces(
+    pieces: Iterable[DecodedPiece], name: str, *, is_broadcast: bool = False
+) -> Iterator[DecodedPiece]:
     """Yield the pieces with their positions on the player's clock.
 
-    `is_broadcast`: the clock of the format may be reset in the middle (transport and program streams). The first
+    `is_broadcast`: the clock of the format may be reset in the middle (transport and program
+    streams). The first
     reset is logged as a warning; the sound continues without a gap.
     """
     clock = _Clock(name, _BROADCAST_GAP_S if is_broadcast else _LONGEST_GAP_S)
@@ -490,7 +605,8 @@ class _Clock:
         self._is_first, self._has_warned = True, False
 
     def placed(self, pieces: Iterable[DecodedPiece]) -> DecodedPiece:
-        """Return the first of the pieces with its position; the others show whether a step of the clock is real."""
+        """Return the first of the pieces with its position; the others show whether a step of the
+        clock is real."""
         pieces = list(pieces)
         first = pieces[0]
         step_s = self._step_s(pieces)
@@ -499,8 +615,8 @@ class _Clock:
             if not self._is_first and not self._has_warned:
                 self._has_warned = True
                 logger.warning(
-                    "%s: the file's clock jumps by %+.2f s at %.2f s (files joined?); the sound continues there, and "
-                    "after any later jump",
+                    "%s: the file's clock jumps by %+.2f s at %.2f s (files joined?); the sound"
+                    " continues there, and after any later jump",
                     self._name,
                     step_s,
                     self._at_s,
@@ -517,7 +633,8 @@ class _Clock:
         return replace(first, samples=first.samples[trimmed:], silence=silence, trimmed=trimmed)
 
     def _step_s(self, pieces: list[DecodedPiece]) -> float:
-        """Return the seconds between the end of the last piece and the first of these; 0 for jitter."""
+        """Return the seconds between the end of the last piece and the first of these; 0 for
+        jitter."""
         tolerance_s = _FIRST_TOLERANCE_S if self._is_first else _TOLERANCE_S
         if pieces[0].start_s is None:
             return 0.0
@@ -536,7 +653,8 @@ class _Clock:
 
 
 class Conversion:
-    """Converts placed pieces to samples (n, channels) at the rate and with the channels of the first piece."""
+    """Converts placed pieces to samples (n, channels) at the rate and with the channels of the
+    first piece."""
 
     def __init__(self, rate: int, channels: int) -> None:
         self.rate, self.channels = rate, channels
@@ -568,16 +686,21 @@ class Conversion:
 
         self._stream_rate = rate
         if rate != self.rate:
-            self._stream = soxr.ResampleStream(rate, self.rate, self.channels, dtype="float32", quality="HQ")
+            self._stream = soxr.ResampleStream(
+                rate, self.rate, self.channels, dtype="float32", quality="HQ"
+            )
 
     def _converted(self, block: np.ndarray) -> np.ndarray:
         if self._stream is None:
             return block
-        return np.asarray(self._stream.resample_chunk(np.ascontiguousarray(block))).reshape(-1, self.channels)
+        return np.asarray(self._stream.resample_chunk(np.ascontiguousarray(block))).reshape(
+            -1, self.channels
+        )
 
 
 def with_channels(samples: np.ndarray, channels: int) -> np.ndarray:
-    """Return samples (n, any) with `channels` channels; if their number differs, each channel is the average of all."""
+    """Return samples (n, any) with `channels` channels; if their number differs, each channel is
+    the average of all."""
     if samples.shape[1] == channels:
         return samples
     mono = samples.mean(axis=1, dtype=np.float64).astype(np.float32)

@@ -1,7 +1,8 @@
-"""`Recording`, the common interface of all readers of recordings, and the readers for libsndfile and for FFmpeg.
+"""`Recording`, the common interface of all readers of recordings, and the readers for libsndfile
+and for FFmpeg.
 
-libsndfile reads WAV, FLAC, Ogg (including chained Ogg files), AIFF and similar formats; FFmpeg reads the others, and
-the sound of videos.
+libsndfile reads WAV, FLAC, Ogg (including chained Ogg files), AIFF and similar formats; FFmpeg
+reads the others, and the sound of videos.
 """
 
 from __future__ import annotations
@@ -22,7 +23,14 @@ import numpy as np
 import soundfile
 
 from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise, wav_seconds
-from ctc_align.audio.media_file import ByteRange, Conversion, DecodedPiece, MediaFile, place_pieces, with_channels
+from ctc_align.audio.media_file import (
+    ByteRange,
+    Conversion,
+    DecodedPiece,
+    MediaFile,
+    place_pieces,
+    with_channels,
+)
 from ctc_align.errors import AudioError
 from ctc_align.types import DEFAULT_SOUND, SoundChoice
 from ctc_align.units import samples_to_seconds
@@ -35,9 +43,10 @@ MISSING_S = 0.1
 class Recording(AbstractContextManager["Recording"]):
     """An open recording: blocks of samples at its rate and with its channels.
 
-    `samples` is its length, None while that is not known. `tracks` has the languages and titles of its audio tracks if
-    it has several, and `track` the number of the one that is read, from 1; 0 if it has only one. `watch` is called with
-    the seconds read so far before more is read, and may raise.
+    `samples` is its length, None while that is not known. `tracks` has the languages and titles of
+    its audio tracks if it has several, and `track` the number of the one that is read, from 1; 0 if
+    it has only one. `watch` is called with the seconds read so far before more is read, and may
+    raise.
     """
 
     name: str
@@ -49,7 +58,8 @@ class Recording(AbstractContextManager["Recording"]):
     watch: Callable[[float], None] | None = None
 
     def header_s(self) -> float | None:
-        """Return the length in seconds that the header gives, without reading on; None if it gives none."""
+        """Return the length in seconds that the header gives, without reading on; None if it gives
+        none."""
         return None if self.samples is None else samples_to_seconds(self.samples, self.rate)
 
     def __exit__(self, *_: object) -> None:
@@ -64,14 +74,17 @@ class Recording(AbstractContextManager["Recording"]):
 
     @abstractmethod
     def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
-        """Yield blocks (n, channels) float32 from sample `first` on, at most `most` samples in all."""
+        """Yield blocks (n, channels) float32 from sample `first` on, at most `most` samples in
+        all."""
 
     def faults(self, first: int, most: int | None, received: int) -> list[str]:
-        """Return sentences on what is wrong with the file, after `received` samples of a part were read."""
+        """Return sentences on what is wrong with the file, after `received` samples of a part were
+        read."""
         return []
 
     def length_s(self) -> float:
-        """Return the exact length in seconds; a recording whose header does not say is decoded to its end."""
+        """Return the exact length in seconds; a recording whose header does not say is decoded to
+        its end."""
         samples = sum(map(len, self.read(0, None))) if self.samples is None else self.samples
         return samples_to_seconds(samples, self.rate)
 
@@ -82,20 +95,28 @@ class Recording(AbstractContextManager["Recording"]):
 
 def no_such_channel(channel: int, channels: int) -> str:
     """Return the message for a channel, from 1, that a recording does not have."""
-    there = "1 channel" if channels == 1 else f"{channels} channels (1 is the left one, 2 the right one)"
-    return f"expected channel {channel}, got a recording of {there}; --channel mix averages all channels"
+    there = (
+        "1 channel"
+        if channels == 1
+        else f"{channels} channels (1 is the left one, 2 the right one)"
+    )
+    return (
+        f"expected channel {channel}, got a recording of {there}; --channel mix averages all"
+        " channels"
+    )
 
 
 def lies_behind(unread_s: float) -> str:
     """Return a sentence on a WAV file that has audio after its end."""
     return (
-        f"{unread_s:.2f} s of audio after the end given in the header are ignored: the header is wrong, or another "
-        "file was appended; repair or join it with an audio editor"
+        f"{unread_s:.2f} s of audio after the end given in the header are ignored: the header is"
+        " wrong, or another file was appended; repair or join it with an audio editor"
     )
 
 
 def ends_early(missing_s: float, used_s: float) -> list[str]:
-    """Return a sentence on a file that is `missing_s` shorter than its header says, [] for an encoder's delay."""
+    """Return a sentence on a file that is `missing_s` shorter than its header says, [] for an
+    encoder's delay."""
     if missing_s <= MISSING_S:
         return []
     used = f"the first {used_s:.2f} s are used"
@@ -118,7 +139,8 @@ def within(blocks: Iterator[np.ndarray], first: int, most: int | None) -> Iterat
 # Recordings that libsndfile reads
 
 _STREAMED_BYTES = 0x7FFF_0000
-"""Least size in a header that means an unknown length: programs write such sizes when they stream."""
+"""Least size in a header that means an unknown length: programs write such sizes when they
+stream."""
 _MOST_SAMPLES = 2**48
 _WAV = ("WAV", "WAVEX")
 
@@ -133,13 +155,15 @@ class SoundFileRecording(Recording):
     `samples` is the length in the header, None if the header has none.
 
     Raises:
-        NotSoundFileError: libsndfile cannot read it, or would by its MP3 decoder, which ends early on some files.
+        NotSoundFileError: libsndfile cannot read it, or would by its MP3 decoder, which ends early
+            on some files.
     """
 
     def __init__(self, name: str, path: str | None = None, *, is_cut: bool = False) -> None:
         self.name, path = name, path or name
         self._is_cut = is_cut
-        # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for headerless audio
+        # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for
+        # headerless audio
         self._handle: int | str = os.open(path, os.O_RDONLY) if os.name == "posix" else path
         try:
             try:
@@ -180,14 +204,23 @@ class SoundFileRecording(Recording):
         if self.samples is None:
             return []
         promised = self.samples - first
-        missing_s = samples_to_seconds((promised if most is None else min(most, promised)) - received, self.rate)
+        missing_s = samples_to_seconds(
+            (promised if most is None else min(most, promised)) - received, self.rate
+        )
         is_whole = not first and most is None
         # libsndfile's remark on a header that it has corrected
-        sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", self._sound.extra_info, re.MULTILINE)
+        sizes = re.search(
+            r"^data *: (\d+) \(should be (\d+)\)", self._sound.extra_info, re.MULTILINE
+        )
         if is_whole and sizes and int(sizes[1]) < _STREAMED_BYTES:
-            missing_s = max(missing_s, (int(sizes[1]) / max(int(sizes[2]), 1) - 1) * received / self.rate)
+            missing_s = max(
+                missing_s, (int(sizes[1]) / max(int(sizes[2]), 1) - 1) * received / self.rate
+            )
         if self._sound.format == "OGG" and is_whole and missing_s > MISSING_S:
-            return [f"{missing_s:.2f} s of audio are damaged and skipped, so later times are too early by that"]
+            return [
+                f"{missing_s:.2f} s of audio are damaged and skipped, so later times are too early"
+                " by that"
+            ]
         return ends_early(missing_s, received / self.rate) if is_whole or received else []
 
     def _seek(self, first: int) -> bool:
@@ -209,7 +242,9 @@ class SoundFileRecording(Recording):
                 block = self._sound.read(wanted, dtype="float32", always_2d=True)
             except soundfile.SoundFileError as error:
                 if not read:
-                    raise AudioError(f"{self.name}: the audio cannot be decoded: the file is cut or damaged") from error
+                    raise AudioError(
+                        f"{self.name}: the audio cannot be decoded: the file is cut or damaged"
+                    ) from error
                 return
             if not len(block):
                 return
@@ -224,8 +259,8 @@ class SoundFileRecording(Recording):
 class ChainedOggRecording(Recording):
     """An Ogg file of several streams one after the other, each read by libsndfile.
 
-    libsndfile itself stops at the end of the first stream. Rate and channels are those of the first stream. No header
-    has the total length, and damage is an error.
+    libsndfile itself stops at the end of the first stream. Rate and channels are those of the first
+    stream. No header has the total length, and damage is an error.
     """
 
     def __init__(self, name: str, path: str, links: list[tuple[int, int | None]]) -> None:
@@ -249,16 +284,18 @@ class ChainedOggRecording(Recording):
                         yield from conversion.blocks(DecodedPiece(block, sound.samplerate))
             except soundfile.SoundFileError as error:
                 raise AudioError(
-                    f"{self.name}: the part of the file from byte {link[0]} on cannot be decoded: it is cut or damaged"
+                    f"{self.name}: the part of the file from byte {link[0]} on cannot be decoded:"
+                    " it is cut or damaged"
                 ) from error
         yield from conversion.rest()
 
 
 def ogg_pages(path: str) -> tuple[list[tuple[int, int | None]], bool, bool]:
-    """Read the headers of an Ogg file's pages; a file of several streams, one after the other, is chained.
+    """Read the headers of an Ogg file's pages; a file of several streams, one after the other, is
+    chained.
 
-    Return the byte range of each stream (first, end; the last end is None), whether the file is truncated, and whether
-    it is damaged.
+    Return the byte range of each stream (first, end; the last end is None), whether the file is
+    truncated, and whether it is damaged.
     """
     starts, at, in_headers, is_damaged = [0], 0, True, False
     numbers: dict[bytes, int] = {}
@@ -280,20 +317,24 @@ def ogg_pages(path: str) -> tuple[list[tuple[int, int | None]], bool, bool]:
     return list(zip(starts, [*starts[1:], None])), at > size or (0 < size - at < 27), is_damaged
 
 
-# Recordings and videos that FFmpeg reads through PyAV: the whole file in one pass, and parts of it by seeking.
+# Recordings and videos that FFmpeg reads through PyAV: the whole file in one pass, and parts of it
+# by seeking.
 #
-# A part has exactly the same samples as this part of the whole. While a file is read from its start, the position of
-# every decoded frame is stored. If a part lies before the furthest sample read so far, decoding starts a second before
-# the part, and the frames are recognised by their numbers; if that fails, the file is read from its start again.
+# A part has exactly the same samples as this part of the whole. While a file is read from its
+# start, the position of every decoded frame is stored. If a part lies before the furthest sample
+# read so far, decoding starts a second before the part, and the frames are recognised by their
+# numbers; if that fails, the file is read from its start again.
 
 _BEFORE_S = 1.0
 """Decoders that begin in the middle are exact only after a moment."""
 _END_S = 0.25
 """Damage this close to the truncated end of a file counts as the truncation."""
 _GAP_S = 1.0
-"""Shorter stretches without sound are pauses that a recorder left out, or are reported as damage."""
+"""Shorter stretches without sound are pauses that a recorder left out, or are reported as
+damage."""
 _OPEN_FILES, _OPEN_S = 64, 12 * 3600.0
-"""The most files that stay open for further parts, and the most seconds of sound whose pieces are remembered."""
+"""The most files that stay open for further parts, and the most seconds of sound whose pieces are
+remembered."""
 _UNKNOWN_PIECES = 64
 """The most unknown pieces after a seek before the first known one."""
 
@@ -308,7 +349,9 @@ class MediaRecording(Recording):
         AudioError: no part of it can be decoded, or it has no such track as `choice` says.
     """
 
-    def __init__(self, name: str, path: str | None = None, choice: SoundChoice = DEFAULT_SOUND) -> None:
+    def __init__(
+        self, name: str, path: str | None = None, choice: SoundChoice = DEFAULT_SOUND
+    ) -> None:
         self.name, self._path = name, path or name
         self.samples: int | None = None
         self._is_read = False
@@ -321,7 +364,9 @@ class MediaRecording(Recording):
             self._pieces = self._media.pieces()
             first = next((piece for piece in self._pieces if len(piece.samples)), None)
             if first is None:
-                raise AudioError(f"{name}: the audio cannot be decoded: the file is cut, damaged or locked (DRM)")
+                raise AudioError(
+                    f"{name}: the audio cannot be decoded: the file is cut, damaged or locked (DRM)"
+                )
         except BaseException:
             self._media.close()
             raise
@@ -332,7 +377,8 @@ class MediaRecording(Recording):
         self._media.close()
 
     def length_s(self) -> float:
-        """Return the exact length in seconds, by decoding it; remembered while the file is unchanged."""
+        """Return the exact length in seconds, by decoding it; remembered while the file is
+        unchanged."""
         key = _key(self._path, self._media.track)
         with _lengths_lock:
             found = _lengths.get(key)
@@ -345,14 +391,16 @@ class MediaRecording(Recording):
         return found
 
     def estimated_s(self) -> float:
-        """Return the length in seconds from the remaining packets, without decoding them: right to about a packet."""
+        """Return the length in seconds from the remaining packets, without decoding them: right to
+        about a packet."""
         return max(self._media.demuxed_s(), len(self._first.samples) / self.rate)
 
     def header_s(self) -> float | None:
         return self._media.header_s()
 
     def mixed_channels(self) -> list[int]:
-        """Return the channels, from 0, that are averaged: all but those for low-frequency effects."""
+        """Return the channels, from 0, that are averaged: all but those for low-frequency
+        effects."""
         return self._media.mixed_channels(self.channels)
 
     def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
@@ -375,24 +423,28 @@ class MediaRecording(Recording):
             found.append(lies_behind(unread_s))
         if damage.count and (reason is None or damage.first_s < used_s - _END_S):
             found.append(
-                f"the sound is damaged, first at {damage.first_s:.2f} s; what cannot be decoded is replaced by silence "
-                f"({damage.total_s:.2f} s in all)"
+                f"the sound is damaged, first at {damage.first_s:.2f} s; what cannot be decoded is"
+                f" replaced by silence ({damage.total_s:.2f} s in all)"
             )
         if self._gaps:
             start_s, length_s = self._gaps[0]
             gaps_s, others = sum(length for _, length in self._gaps), len(self._gaps) - 1
             more = f", and at {others} more places ({gaps_s:.2f} s in all)" if others else ""
             found.append(
-                f"the file has no sound from {start_s:.2f} s to {start_s + length_s:.2f} s{more}: it is damaged, or "
-                "nothing was recorded; silence is used there"
+                f"the file has no sound from {start_s:.2f} s to {start_s + length_s:.2f} s{more}:"
+                " it is damaged, or nothing was recorded; silence is used there"
             )
-        promised_s = mp3_promise(self._path) if self._media.format == "mp3" else self._media.promised_s()
+        promised_s = (
+            mp3_promise(self._path) if self._media.format == "mp3" else self._media.promised_s()
+        )
         if promised_s is not None and (reason is not None or self._media.format == "mp3"):
             early = ends_early(promised_s - used_s, used_s)
             if early:
                 return found + early
         if reason is not None:
-            found.append(f"the file {reason}: it is cut or damaged; the first {used_s:.2f} s are used")
+            found.append(
+                f"the file {reason}: it is cut or damaged; the first {used_s:.2f} s are used"
+            )
         return found
 
     def _cut_reason(self) -> str | None:
@@ -440,10 +492,11 @@ def gathered(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
 class _Parts:
     """A reader of parts of one file, for one thread at a time (`lock`).
 
-    `_walk` reads on from the end of the furthest part. `_starts[i]`, `_counts[i]` and `_trims[i]` are the first sample
-    of the recording that piece i made, the number of its samples, and the number that was left out before them.
-    `_numbers[i]` is the number by which piece i is found after a seek: FFmpeg's, or its packet's byte in a format
-    without a clock; that of the piece before where it has none. The numbers ascend, or the file cannot be sought in.
+    `_walk` reads on from the end of the furthest part. `_starts[i]`, `_counts[i]` and `_trims[i]`
+    are the first sample of the recording that piece i made, the number of its samples, and the
+    number that was left out before them. `_numbers[i]` is the number by which piece i is found
+    after a seek: FFmpeg's, or its packet's byte in a format without a clock; that of the piece
+    before where it has none. The numbers ascend, or the file cannot be sought in.
     """
 
     def __init__(self, name: str, track: int) -> None:
@@ -504,7 +557,9 @@ class _Parts:
             self._conversion = Conversion(piece.rate, piece.samples.shape[1])
         number = piece.pts if self._media.has_clock else piece.position
         last = self._numbers[-1] if self._numbers else -1
-        if piece.rate != self._conversion.rate or (number is not None and number <= last and self._numbers):
+        if piece.rate != self._conversion.rate or (
+            number is not None and number <= last and self._numbers
+        ):
             self._can_seek = False
         self._numbers.append(last if number is None else number)
         self._starts.append(self._walked + piece.silence)
@@ -513,7 +568,8 @@ class _Parts:
         yield from self._conversion.blocks(piece)
 
     def _sought(self, first: int, end: int) -> Iterator[np.ndarray]:
-        """Yield samples `first` to `end`, which were read before, by seeking; if that fails, from the start."""
+        """Yield samples `first` to `end`, which were read before, by seeking; if that fails, from
+        the start."""
         for block in self._from_seek(first, end):
             yield block
             first += len(block)
@@ -529,7 +585,8 @@ class _Parts:
         yield from conversion.rest()
 
     def _from_seek(self, first: int, end: int) -> Iterator[np.ndarray]:
-        """Yield samples `first` to `end`, as long as the pieces after the seek are the same as before."""
+        """Yield samples `first` to `end`, as long as the pieces after the seek are the same as
+        before."""
         assert self._conversion is not None, "something was read before"
         wanted = max(0, bisect_right(self._starts, first) - 1)
         target = bisect_right(self._starts, first - round(_BEFORE_S * self._conversion.rate)) - 1
@@ -566,14 +623,16 @@ class _Parts:
                 return
 
     def _index_of(self, number: int | None, last: int) -> int:
-        """Return the index of the piece with this number, or of one without a number after `last`; -1 if none."""
+        """Return the index of the piece with this number, or of one without a number after `last`;
+        -1 if none."""
         if number is None:
             return last + 1 if 0 <= last < len(self._numbers) - 1 else -1
         index = bisect_left(self._numbers, number)
         return index if index < len(self._numbers) and self._numbers[index] == number else -1
 
     def _pieces_from(self, number: int) -> Iterator[tuple[DecodedPiece, int | None]]:
-        """Yield the pieces, with their numbers, from the one with this number, or from one before it."""
+        """Yield the pieces, with their numbers, from the one with this number, or from one before
+        it."""
         if self._media.has_clock:
             self._seeker = self._seeker or self._open()
             if self._seeker.seek(number):
@@ -603,6 +662,15 @@ def _parts_of(name: str, track: int) -> _Parts:
 
 
 def _key(name: str, track: int) -> tuple[object, ...]:
-    """Return a key for a track of a file and its state in this process, because processes do not share open files."""
+    """Return a key for a track of a file and its state in this process, because processes do not
+    share open files."""
     status = os.stat(name)
-    return os.getpid(), os.path.abspath(name), track, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return (
+        os.getpid(),
+        os.path.abspath(name),
+        track,
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+    )

@@ -44,13 +44,14 @@ from ctc_align.private_folders import unset_relative_cache_home
 def show_help(
     context: typer.Context,
     command: Annotated[
-        str | None, typer.Argument(metavar="COMMAND", help="The command.", show_default="all, one per line")
+        str | None,
+        typer.Argument(metavar="COMMAND", help="The command.", show_default="all, one per line"),
     ] = None,
 ) -> None:
     """Show the help of a command, or all settings as a file.
 
-    "ctc-align help COMMAND" prints the same as "ctc-align COMMAND --help". "ctc-align help settings" prints a file of
-    all settings with their defaults, for --config.
+    "ctc-align help COMMAND" prints the same as "ctc-align COMMAND --help". "ctc-align help
+    settings" prints a file of all settings with their defaults, for --config.
     """
     if command is None:
         put(program().get_help(context.find_root()))
@@ -87,7 +88,8 @@ COMMANDS = {
     "train": "train:train",
     "view": "view:view",
 }
-"""The module of each command in this folder, and its function: a module is imported if its command is called."""
+"""The module of each command in this folder, and its function: a module is imported if its command
+is called."""
 
 
 _COMPLETION = "_CTC_ALIGN_COMPLETE"
@@ -95,13 +97,17 @@ _COMPLETION = "_CTC_ALIGN_COMPLETE"
 _OF_PROGRAM = ("-h", "--help", "--version", "--install-completion", "--show-completion")
 """Options that belong to no command."""
 _NO_NUMBER = re.compile(
-    r"Input should be a valid (?:number|integer).*|(?<=: )(?P<value>'.*') is not a valid (?:float|integer).*"
+    r"Input should be a valid (?:number|integer).*|(?<=: )(?P<value>'.*') is not a valid"
+    r" (?:float|integer).*"
 )
 """Complaints of several versions of the parser about a value that is not a number."""
 _TYPE = re.compile(r" <[^<>]*>\Z")
 _DEFAULT = re.compile(r"\[default: \(([^()]*)\)")
 """A default in words, which the parser puts into brackets."""
-_NUMBERS = {"--frame-rate": " of frames per second such as 24 or 23.976", "--frame-shift": " of seconds such as 0.02"}
+_NUMBERS = {
+    "--frame-rate": " of frames per second such as 24 or 23.976",
+    "--frame-shift": " of seconds such as 0.02",
+}
 MISNOMERS = {
     "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
     "--transcript-file": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
@@ -135,13 +141,16 @@ def _raising_ours(command: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError as error:
             raise _OutputClosed from error
         except EOFError as error:
-            raise InputError(f"a file ends before its content does ({error or 'no more data'})") from error
+            raise InputError(
+                f"a file ends before its content does ({error or 'no more data'})"
+            ) from error
 
     return called
 
 
 class _SparingConversions:
-    """Leaves values alone that are of their types: for those Typer would load pydantic, in 0.07 s."""
+    """Leaves values alone that are of their types: for those Typer would load pydantic, in 0.07
+    s."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, that of --help too."""
@@ -155,7 +164,9 @@ class _SparingConversions:
         return parameters
 
 
-def _value(parameter: Any, is_text: bool, convert: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
+def _value(
+    parameter: Any, is_text: bool, convert: Callable[[Any, Any], Any], context: Any, value: Any
+) -> Any:
     """Return the value of a parameter, converted where it has to be."""
     if value is None and not parameter.required:
         return () if getattr(parameter, "multiple", False) else None
@@ -168,7 +179,8 @@ class PlainProgram(_SparingConversions, TyperGroup):
 
 
 class PlainCommand(_SparingConversions, TyperCommand):
-    """A command whose help names arguments as we do: versions of the parser add braces, dots and Python's types."""
+    """A command whose help names arguments as we do: versions of the parser add braces, dots and
+    Python's types."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line after the command's name."""
@@ -188,7 +200,9 @@ class PlainCommand(_SparingConversions, TyperCommand):
                 # the parser's own --help has no panel
                 panel = getattr(each, "rich_help_panel", None) or GENERAL
                 title = "Arguments" if each.param_type_name == "argument" else panel
-                sections[title].append((_TYPE.sub("", row[0]), _DEFAULT.sub(r"[default: \1", row[1])))
+                sections[title].append(
+                    (_TYPE.sub("", row[0]), _DEFAULT.sub(r"[default: \1", row[1]))
+                )
         for title, rows in sections.items():
             if rows:
                 with formatter.section(title):
@@ -208,13 +222,18 @@ def program(*names: str) -> Any:
     app.callback()(ctc_align)
     for name in names or COMMANDS:
         module, _, function = COMMANDS[name].partition(":")
-        command = getattr(importlib.import_module(f"{__name__}.{module}"), function) if module else show_help
+        command = (
+            getattr(importlib.import_module(f"{__name__}.{module}"), function)
+            if module
+            else show_help
+        )
         app.command(name, cls=PlainCommand)(_raising_ours(command))
     return typer.main.get_command(app)
 
 
 def program_for(arguments: Sequence[str]) -> Any:
-    """Return the program with the command of a command line; with all where the shell asks for completions."""
+    """Return the program with the command of a command line; with all where the shell asks for
+    completions."""
     name = arguments[0] if arguments else ""
     return program(name) if name in COMMANDS and _COMPLETION not in os.environ else program()
 
@@ -224,7 +243,8 @@ def ctc_align(
 ) -> None:
     """Align speech with its transcript using CTC, exactly and offline.
 
-    "ctc-align AUDIO TRANSCRIPT [OPTIONS]" is short for "ctc-align align AUDIO TRANSCRIPT [OPTIONS]".
+    "ctc-align AUDIO TRANSCRIPT [OPTIONS]" is short for "ctc-align align AUDIO TRANSCRIPT
+    [OPTIONS]".
     """
 
 
@@ -247,14 +267,16 @@ def main() -> None:
 
 
 def _ignore_interrupts() -> None:
-    """Ignore Ctrl-C from now on: while Python ends, it would replace the exit code and print tracebacks."""
+    """Ignore Ctrl-C from now on: while Python ends, it would replace the exit code and print
+    tracebacks."""
     while signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         with contextlib.suppress(KeyboardInterrupt):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def completed_with_command(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for shell completion of a line without a command, which is completed like "align".
+    """Return the variables for shell completion of a line without a command, which is completed
+    like "align".
 
     >>> completed_with_command({"COMP_WORDS": "ctc-align talk.wav --fo", "COMP_CWORD": "2"})
     {'COMP_WORDS': 'ctc-align align talk.wav --fo', 'COMP_CWORD': '3'}
@@ -271,7 +293,8 @@ def completed_with_command(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _replace_closed_streams() -> None:
-    """Replace streams that the caller closed (None): messages are dropped, and writing data fails."""
+    """Replace streams that the caller closed (None): messages are dropped, and writing data
+    fails."""
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     if sys.stdout is None:
@@ -279,7 +302,8 @@ def _replace_closed_streams() -> None:
 
 
 def as_everywhere(stream: object) -> None:
-    """Let a stream to a pipe or a file write UTF-8 and line feeds: Windows would write its code page and CRLF."""
+    """Let a stream to a pipe or a file write UTF-8 and line feeds: Windows would write its code
+    page and CRLF."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(encoding="utf-8", newline="\n")
 
@@ -294,7 +318,9 @@ def run(arguments: Sequence[str]) -> int:
     try:
         _refuse_unknown_command(original)
         _refuse_option_as_value(arguments)
-        code = program_for(arguments).main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        code = program_for(arguments).main(
+            list(arguments), prog_name=PROGRAM, standalone_mode=False
+        )
         sys.stdout.flush()
         if code == INTERRUPTED:
             raise KeyboardInterrupt
@@ -316,7 +342,9 @@ def run(arguments: Sequence[str]) -> int:
         if "--verbose" in arguments or "-v" in arguments:
             say_lines(traceback.format_exc())
         lines = [line for line in str(error).split("\n") if line.strip()]
-        lines = ["; ".join(lines)] if isinstance(error, ConfigError) else lines  # all faults of a call in one line
+        lines = (
+            ["; ".join(lines)] if isinstance(error, ConfigError) else lines
+        )  # all faults of a call in one line
         _say(*(f"error: {line}" for line in lines))
         return WRONG_CALL if isinstance(error, (UsageError, BackendError)) else SOME_FAILED
     except OSError as error:
@@ -337,7 +365,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:
-    """Return the command line with its command: "align" if none is named, "--help" if the line is empty.
+    """Return the command line with its command: "align" if none is named, "--help" if the line is
+    empty.
 
     >>> with_command(["talk.wav", "talk.txt"])
     ['align', 'talk.wav', 'talk.txt']
@@ -351,29 +380,48 @@ def with_command(arguments: Sequence[str]) -> list[str]:
 
 
 def _refuse_unknown_command(arguments: Sequence[str]) -> None:
-    """Raise UsageError if the first argument looks like a misspelt command, not like a recording."""
+    """Raise UsageError if the first argument looks like a misspelt command, not like a
+    recording."""
     name = arguments[0] if arguments else ""
     if name in COMMANDS or name.startswith("-") or not name.isalpha() or os.path.exists(name):
         return
     meant = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.75)
     if meant:
-        raise UsageError(f"{name}: no such command and no such audio file; did you mean {meant[0]}?")
+        raise UsageError(
+            f"{name}: no such command and no such audio file; did you mean {meant[0]}?"
+        )
 
 
 def _refuse_option_as_value(arguments: Sequence[str]) -> None:
-    """Raise UsageError if an option follows one that needs a value: the parser would take it for the value."""
+    """Raise UsageError if an option follows one that needs a value: the parser would take it for
+    the value."""
     command = program_for(arguments).commands.get(arguments[0])
-    # An argument has a name without hyphens, which may be that of a file or folder in the call: `reference`.
-    options = {name: each for each in getattr(command, "params", ()) for name in each.opts if name.startswith("-")}
+    # An argument has a name without hyphens, which may be that of a file or folder in the call:
+    # `reference`.
+    options = {
+        name: each
+        for each in getattr(command, "params", ())
+        for name in each.opts
+        if name.startswith("-")
+    }
     for index, name in enumerate(arguments[1:-1], start=1):
         if name == "--":
             return
         option, value = options.get(name), arguments[index + 1]
-        if option is None or getattr(option, "is_flag", False) or not value.startswith("--") or value not in options:
+        if (
+            option is None
+            or getattr(option, "is_flag", False)
+            or not value.startswith("--")
+            or value not in options
+        ):
             continue
         wanted, *after = option.metavar or "its value", *arguments[index + 2 : index + 3]
         is_meant = after and options[value].metavar == wanted and not after[0].startswith("-")
-        hint = f"; did you mean {name} {after[0]}?" if is_meant else f"; see {PROGRAM} {arguments[0]} --help"
+        hint = (
+            f"; did you mean {name} {after[0]}?"
+            if is_meant
+            else f"; see {PROGRAM} {arguments[0]} --help"
+        )
         raise UsageError(f"{name}: expected {wanted}, got the option {value}{hint}")
 
 
@@ -391,7 +439,8 @@ def _parser_message(error: Exception) -> str:
 
 
 def _expected_number(error: Exception, no_number: re.Match[str]) -> str:
-    """Return what a numeric option expected and what it got, whichever version of the parser complains."""
+    """Return what a numeric option expected and what it got, whichever version of the parser
+    complains."""
     options = getattr(getattr(error, "param", None), "opts", [])
     what = _NUMBERS.get(options[0] if options else "", "")
     whole = "whole " if "integer" in no_number[0] else ""
@@ -403,7 +452,8 @@ def _expected_number(error: Exception, no_number: re.Match[str]) -> str:
 
 
 def _drop_stdout() -> None:
-    """Discard the buffer of stdout, which is closed or full: it would fail again when the interpreter ends."""
+    """Discard the buffer of stdout, which is closed or full: it would fail again when the
+    interpreter ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -42,7 +42,16 @@ from ctc_align.cli.options import (
     formats_option,
     with_options,
 )
-from ctc_align.cli.printing import OK, PROGRAM, SOME_FAILED, THRESHOLD_NOT_MET, Talk, console_for, put_bytes, say
+from ctc_align.cli.printing import (
+    OK,
+    PROGRAM,
+    SOME_FAILED,
+    THRESHOLD_NOT_MET,
+    Talk,
+    console_for,
+    put_bytes,
+    say,
+)
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, OutputError, UsageError
 from ctc_align.reading import STANDARD_INPUT
@@ -60,10 +69,14 @@ class DestinationOptions(Group):
     """The files of an alignment, or standard output."""
 
     out_dir: str | None = folder_option("Folder for the outputs.", shown="the current directory")
-    stdout: bool = setting(False, "Write one format (json unless --format says which) to standard output.")
+    stdout: bool = setting(
+        False, "Write one format (json unless --format says which) to standard output."
+    )
     force: bool = force_option()
 
-    def files(self, name: str, formats: Sequence[str], inputs: Sequence[str | None]) -> OutputFiles | None:
+    def files(
+        self, name: str, formats: Sequence[str], inputs: Sequence[str | None]
+    ) -> OutputFiles | None:
         """Return the files to write, none of them one of `inputs`; None for standard output."""
         if self.stdout:
             return None
@@ -72,7 +85,10 @@ class DestinationOptions(Group):
 
 
 def distinct_outputs(
-    names: Mapping[str, str], destination: DestinationOptions, formats: Sequence[str], inputs: Sequence[str | None]
+    names: Mapping[str, str],
+    destination: DestinationOptions,
+    formats: Sequence[str],
+    inputs: Sequence[str | None],
 ) -> list[OutputFiles | None]:
     """Return the files of each alignment in `names`, {its file: the name of its outputs}.
 
@@ -86,16 +102,21 @@ def distinct_outputs(
             other = sources.setdefault(output, path)
             if other != path:
                 raise UsageError(
-                    f"{other} and {path} would both be written to {output}: call them one by one, each with an "
-                    "--out-dir"
+                    f"{other} and {path} would both be written to {output}: call them one by one,"
+                    " each with an --out-dir"
                 )
     return outputs
 
 
 def code_of_file(
-    run: Callable[[str, OutputFiles | None], int], path: str, files: OutputFiles | None, *, alone: bool
+    run: Callable[[str, OutputFiles | None], int],
+    path: str,
+    files: OutputFiles | None,
+    *,
+    alone: bool,
 ) -> int:
-    """Return the exit code of `run` for one file; if there are more files, report its error and let them continue."""
+    """Return the exit code of `run` for one file; if there are more files, report its error and let
+    them continue."""
     try:
         return run(path, files)
     except CtcAlignError as error:
@@ -109,15 +130,20 @@ Recording = Annotated[
     str,
     typer.Argument(
         metavar="AUDIO",
-        help="A recording or video, - for standard input, or log-probs (.npy .npz .pt .safetensors .ark:OFFSET).",
+        help=(
+            "A recording or video, - for standard input, or log-probs (.npy .npz .pt .safetensors"
+            " .ark:OFFSET)."
+        ),
     ),
 ]
 TranscriptFile = Annotated[
     str | None,
     typer.Argument(
         metavar="TRANSCRIPT",
-        help="A UTF-8 text, subtitles (SRT, VTT), a TextGrid or ELAN file, JSON from Whisper, WhisperX or NeMo, or an "
-        "EPUB book; - for standard input.",
+        help=(
+            "A UTF-8 text, subtitles (SRT, VTT), a TextGrid or ELAN file, JSON from Whisper,"
+            " WhisperX or NeMo, or an EPUB book; - for standard input."
+        ),
     ),
 ]
 
@@ -128,7 +154,9 @@ def align(
     transcript: TranscriptFile = None,
     *,
     text: str | None = setting(
-        None, "The text of the transcript, instead of a file; or the path of an EPUB book.", metavar="TEXT"
+        None,
+        "The text of the transcript, instead of a file; or the path of an EPUB book.",
+        metavar="TEXT",
     ),
     format: str | None = formats_option(),
     destination: DestinationOptions,
@@ -152,7 +180,9 @@ def align(
     check_transcript(audio, transcript, text)
     reader = log_probs.reader_of_file(audio, model.model)
     calibration = config.overrides["calibration"]
-    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": calibration})
+    check_files(
+        {"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": calibration}
+    )
     formats = checked_formats(format, destination.stdout, destination.out_dir)
     settings = config.settings()
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
@@ -221,7 +251,9 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
 
     formats = DEFAULT_FORMATS if format is None else parse_formats(format)
     if out_dir == "":
-        raise UsageError("--out-dir: expected the path of a folder, got an empty one; . is the current folder")
+        raise UsageError(
+            "--out-dir: expected the path of a folder, got an empty one; . is the current folder"
+        )
     if not stdout:
         return formats
     if out_dir is not None:
@@ -231,12 +263,18 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
     if len(formats) != 1:
         raise UsageError(f"--stdout takes exactly one format, got {', '.join(formats)}")
     if FORMATS[formats[0]].writers[0].is_binary and sys.stdout.isatty():
-        raise UsageError(f"--stdout: {formats[0]} is not text for a terminal: write it to a file (… --stdout > FILE)")
+        raise UsageError(
+            f"--stdout: {formats[0]} is not text for a terminal: write it to a file (… --stdout >"
+            " FILE)"
+        )
     return formats
 
 
-def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bool) -> tuple[str, ...]:
-    """Return the formats, plus that of a transcript with cues or tiers, which is written with new times.
+def with_source_format(
+    formats: tuple[str, ...], written: Transcript, stdout: bool
+) -> tuple[str, ...]:
+    """Return the formats, plus that of a transcript with cues or tiers, which is written with new
+    times.
 
     Raises:
         UsageError: a format needs a book, and the transcript is not a book.
@@ -248,18 +286,22 @@ def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bo
 
 
 def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: str) -> None:
-    """Raise UsageError if a format of books is requested and the transcript is not a book, or has no ids."""
+    """Raise UsageError if a format of books is requested and the transcript is not a book, or has
+    no ids."""
     if "smil" not in formats or any(place.id for place in places):
         return
     what = (
-        "no element of this one has an id. Omit smil, and give the JSON to ctc-align book, which needs no ids"
+        "no element of this one has an id. Omit smil, and give the JSON to ctc-align book, which"
+        " needs no ids"
         if places
         else advice
     )
     raise UsageError(f"--format smil needs an EPUB book as transcript; {what}")
 
 
-def output_files(folder: str, name: str, formats: Sequence[str], force: bool, inputs: Sequence[str]) -> OutputFiles:
+def output_files(
+    folder: str, name: str, formats: Sequence[str], force: bool, inputs: Sequence[str]
+) -> OutputFiles:
     """Return the files to write; raise UsageError, before any work, if they cannot be written."""
     from ctc_align.files import OutputFiles
 
@@ -269,7 +311,9 @@ def output_files(folder: str, name: str, formats: Sequence[str], force: bool, in
         raise UsageError(str(error)) from error
 
 
-def run_aligner(aligner: Aligner, audio: AudioLike, text: str | Words, utterance: str, talk: Talk) -> Alignment:
+def run_aligner(
+    aligner: Aligner, audio: AudioLike, text: str | Words, utterance: str, talk: Talk
+) -> Alignment:
     """Align, with a progress bar if it takes long, and note the letters that the model lacks."""
     with talk.progress("aligning") as progress:
         alignment = aligner.align(audio, text, utterance=utterance, progress=progress)
@@ -279,8 +323,11 @@ def run_aligner(aligner: Aligner, audio: AudioLike, text: str | Words, utterance
     return alignment
 
 
-def sound_of(audio: str, reader: LogProbsReader | None, aligner: Aligner, language: str = "") -> AudioLike:
-    """Return AUDIO as an aligner takes it: log-probs read by `reader`, a path, or the contents of standard input.
+def sound_of(
+    audio: str, reader: LogProbsReader | None, aligner: Aligner, language: str = ""
+) -> AudioLike:
+    """Return AUDIO as an aligner takes it: log-probs read by `reader`, a path, or the contents of
+    standard input.
 
     `language` is that of the transcript, "" if it names none.
     """
@@ -307,7 +354,9 @@ def load_aligner(model: ModelOptions, reader: LogProbsReader | None, settings: S
     )
 
 
-def write_stdout(alignment: Alignment, format: str, settings: Settings, sound: Audio | str | None = None) -> None:
+def write_stdout(
+    alignment: Alignment, format: str, settings: Settings, sound: Audio | str | None = None
+) -> None:
     from ctc_align.files import rendered
 
     try:
@@ -321,7 +370,8 @@ def write_stdout(alignment: Alignment, format: str, settings: Settings, sound: A
 
 
 def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
-    """Print a table of the words (on a terminal), notes, the fit, and the files that were written."""
+    """Print a table of the words (on a terminal), notes, the fit, and the files that were
+    written."""
     from ctc_align.cli.tables import fit_line, words_table
 
     if talk.quiet:

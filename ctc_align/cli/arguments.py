@@ -29,7 +29,8 @@ _LIKELY = (".txt", ".srt", ".vtt", ".lab", _BOOK)
 
 
 def kind_of(path: str, argument: str) -> str:
-    """Return "file" (also for a device), "folder" or "nothing" for `path`; raise UsageError if it is unreadable."""
+    """Return "file" (also for a device), "folder" or "nothing" for `path`; raise UsageError if it
+    is unreadable."""
     if not path:
         raise UsageError(f"{argument}: expected the path of a file, got an empty one")
     try:
@@ -37,7 +38,9 @@ def kind_of(path: str, argument: str) -> str:
     except (FileNotFoundError, NotADirectoryError):
         return "nothing"
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise UsageError(
+            f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
+        ) from None
     return "folder" if stat.S_ISDIR(mode) else "file"
 
 
@@ -49,12 +52,21 @@ def check_audio(audio: str) -> None:
     if audio == STDIN:
         return
     if is_url(audio):
-        raise UsageError(f"{audio}: expected a file, got a URL; download it first, and give the file")
+        raise UsageError(
+            f"{audio}: expected a file, got a URL; download it first, and give the file"
+        )
     kind = kind_of(file_of(audio), "AUDIO")
     if kind == "folder":
-        raise UsageError(f"{audio}: expected an audio file, got a folder; name a file in it, or see ctc-align corpus")
+        raise UsageError(
+            f"{audio}: expected an audio file, got a folder; name a file in it, or see ctc-align"
+            " corpus"
+        )
     if kind == "nothing":
-        hint = "" if Path(audio).suffix else "; if a command was meant, see ctc-align --help for the commands there are"
+        hint = (
+            ""
+            if Path(audio).suffix
+            else "; if a command was meant, see ctc-align --help for the commands there are"
+        )
         raise UsageError(f"{audio}: no such audio file{_near(audio) or hint}")
     mode = os.stat(file_of(audio)).st_mode
     if kind == "file" and not stat.S_ISREG(mode):
@@ -62,7 +74,8 @@ def check_audio(audio: str) -> None:
 
 
 def _near(path: str, role: str = RECORDING_ROLE) -> str:
-    """Return "; did you mean …?" with a file of this role and a similar name in the same folder, or ""."""
+    """Return "; did you mean …?" with a file of this role and a similar name in the same folder, or
+    ""."""
     folder, name = os.path.split(path)
     try:
         names = [entry for entry in os.listdir(folder or ".") if not entry.startswith(".")]
@@ -78,7 +91,8 @@ def _near(path: str, role: str = RECORDING_ROLE) -> str:
 
 
 def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence[str] = ()) -> None:
-    """Raise AudioError if AUDIO cannot be read as a recording, UsageError if it is too long for a format.
+    """Raise AudioError if AUDIO cannot be read as a recording, UsageError if it is too long for a
+    format.
 
     Log-probs and standard input are read later.
     """
@@ -92,8 +106,8 @@ def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence
         most_s = FORMATS[format].writers[0].most_s
         if most_s is not None and length_s > most_s + _ESTIMATED_S:
             raise UsageError(
-                f"{audio}: is {length_s:,.0f} s long, and --format {format} holds times up to {most_s:,.0f} s: leave "
-                f"{format} away, or align the recording in parts"
+                f"{audio}: is {length_s:,.0f} s long, and --format {format} holds times up to"
+                f" {most_s:,.0f} s: leave {format} away, or align the recording in parts"
             )
 
 
@@ -101,22 +115,36 @@ def check_source(source: str, argument: str = "SOURCE") -> None:
     """Raise UsageError if there is nothing at the path of a corpus; a URL is refused elsewhere."""
     if "://" not in source and kind_of(source, argument) == "nothing":
         raise UsageError(
-            f"{source}: expected a manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder as {argument}; nothing is there"
+            f"{source}: expected a manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder as"
+            f" {argument}; nothing is there"
         )
 
 
-def check_transcript(audio: str, transcript: str | None, text: str | None, command: str = "ctc-align") -> None:
+def check_transcript(
+    audio: str, transcript: str | None, text: str | None, command: str = "ctc-align"
+) -> None:
     """Raise UsageError unless exactly one of the two is given; the hint begins with `command`."""
     if transcript is not None and text is not None:
-        raise UsageError(f"a transcript is given twice, as {transcript} and with --text; give one of them")
+        raise UsageError(
+            f"a transcript is given twice, as {transcript} and with --text; give one of them"
+        )
     check_text(text)
     if transcript == "":
-        raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
+        raise UsageError(
+            "TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one"
+        )
     if transcript is None and text is None:
         likely = [path for path in map(Path(audio).with_suffix, _LIKELY) if str(path) != audio]
         likely_file = next((path for path in likely if path.is_file()), None)
-        hint = f"; did you mean: {command} {shlex.join((audio, str(likely_file)))}" if likely_file else ""
-        raise UsageError(f'no transcript for {audio}: give a text file, - for standard input, or --text "…"{hint}')
+        hint = (
+            f"; did you mean: {command} {shlex.join((audio, str(likely_file)))}"
+            if likely_file
+            else ""
+        )
+        raise UsageError(
+            f"no transcript for {audio}: give a text file, - for standard input, or --text"
+            f' "…"{hint}'
+        )
 
 
 def is_book(text: str | None) -> bool:
@@ -125,25 +153,41 @@ def is_book(text: str | None) -> bool:
 
 
 def check_text(text: str | None) -> None:
-    """Raise UsageError if the transcript itself, after --text, is the name of a file or of a missing book."""
-    if text and text.casefold().endswith(_BOOK) and not any(map(str.isspace, text)) and not os.path.isfile(text):
-        raise UsageError(f"--text {text}: no such book; give the path of an EPUB, or the words of the transcript")
+    """Raise UsageError if the transcript itself, after --text, is the name of a file or of a
+    missing book."""
+    if (
+        text
+        and text.casefold().endswith(_BOOK)
+        and not any(map(str.isspace, text))
+        and not os.path.isfile(text)
+    ):
+        raise UsageError(
+            f"--text {text}: no such book; give the path of an EPUB, or the words of the transcript"
+        )
     if text and "." in text[1:-1] and not any(map(str.isspace, text)) and os.path.isfile(text):
-        raise UsageError(f"--text {text}: is a file; give it as TRANSCRIPT, without --text, which takes the words")
+        raise UsageError(
+            f"--text {text}: is a file; give it as TRANSCRIPT, without --text, which takes the"
+            " words"
+        )
 
 
 def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
-    """Raise UsageError if AUDIO is a text or TRANSCRIPT a recording: they are swapped, or one is given twice.
+    """Raise UsageError if AUDIO is a text or TRANSCRIPT a recording: they are swapped, or one is
+    given twice.
 
     Only the beginnings of regular files are read; their readers report other faults.
     """
     if audio == STDIN and STDIN in transcripts:
         raise UsageError(
-            "AUDIO and TRANSCRIPT are both -, and standard input holds one of them: give the transcript as a file, or "
-            'with --text "…"'
+            "AUDIO and TRANSCRIPT are both -, and standard input holds one of them: give the"
+            ' transcript as a file, or with --text "…"'
         )
     for path in transcripts:
-        near = _near(path, TEXT_ROLE) if path != STDIN and kind_of(path, "TRANSCRIPT") == "nothing" else ""
+        near = (
+            _near(path, TEXT_ROLE)
+            if path != STDIN and kind_of(path, "TRANSCRIPT") == "nothing"
+            else ""
+        )
         if near:  # without it whoever reads it says so
             raise UsageError(f"{path}: no such transcript file{near}")
     first = _role(audio)
@@ -152,18 +196,25 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
     if first == TEXT_ROLE and len(recordings) == 1:
         others = [path for path in transcripts if path != recordings[0]]
         line = f"{command} {shlex.join((recordings[0], audio, *others))}"
-        raise UsageError(f"{audio} is a text and {recordings[0]} a recording: these look swapped; did you mean: {line}")
+        raise UsageError(
+            f"{audio} is a text and {recordings[0]} a recording: these look swapped; did you mean:"
+            f" {line}"
+        )
     if first == TEXT_ROLE:
-        raise UsageError(f"{audio}: expected a recording as AUDIO, got a text file; the transcript comes after it")
+        raise UsageError(
+            f"{audio}: expected a recording as AUDIO, got a text file; the transcript comes"
+            " after it"
+        )
     if first == RECORDING_ROLE and recordings:
         raise UsageError(
-            f"{recordings[0]}: expected a transcript (a text file), got a second recording ({audio} is one too); give "
-            f"a text of what {audio} says"
+            f"{recordings[0]}: expected a transcript (a text file), got a second recording ({audio}"
+            f" is one too); give a text of what {audio} says"
         )
 
 
 def _role(path: str) -> str:
-    """Return whether a file is a recording or a text, "" if it is neither or its start does not show it."""
+    """Return whether a file is a recording or a text, "" if it is neither or its start does not
+    show it."""
     from ctc_align.models.log_probs import is_log_probs_path
 
     head = None if is_log_probs_path(path) else _head_of(path)
@@ -171,7 +222,8 @@ def _role(path: str) -> str:
 
 
 def _head_of(path: str) -> bytes | None:
-    """Return the first bytes of a regular file; None if it cannot be read, which its reader reports."""
+    """Return the first bytes of a regular file; None if it cannot be read, which its reader
+    reports."""
     if not os.path.isfile(path):
         return None
     try:
@@ -187,7 +239,8 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
     If there is nothing else, they stay, and their reader reports what they are.
 
     Raises:
-        UsageError: a file does not begin like the JSON of an alignment; the message says what it is.
+        UsageError: a file does not begin like the JSON of an alignment; the message says what it
+            is.
     """
     from ctc_align.files.transcripts import name_unless_object
 
@@ -195,8 +248,13 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
         kind = kind_of(path, argument)
         if kind == "folder":
             raise UsageError(
-                f"{path}: expected JSON of an alignment, got a folder; name files in it: {path}/*.json"
-                + (f", or ctc-align view {path} --utterance ID" if (Path(path) / "summary.json").is_file() else "")
+                f"{path}: expected JSON of an alignment, got a folder; name files in it:"
+                f" {path}/*.json"
+                + (
+                    f", or ctc-align view {path} --utterance ID"
+                    if (Path(path) / "summary.json").is_file()
+                    else ""
+                )
             )
         if kind == "nothing":
             raise UsageError(f"{path}: expected JSON of an alignment, got no such file")
@@ -205,10 +263,15 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
         if what:
             beside = Path(path).with_suffix(".json")
             advice = (
-                f"did you mean {beside}?" if beside.is_file() else "ctc-align writes it: ctc-align AUDIO TRANSCRIPT"
+                f"did you mean {beside}?"
+                if beside.is_file()
+                else "ctc-align writes it: ctc-align AUDIO TRANSCRIPT"
             )
             if path.endswith(".jsonl.gz"):
-                advice = f"of a shard one utterance is shown by ctc-align view {Path(path).parent} --utterance ID"
+                advice = (
+                    f"of a shard one utterance is shown by ctc-align view {Path(path).parent}"
+                    " --utterance ID"
+                )
             raise UsageError(f"{path}: expected JSON of an alignment, got {what}; {advice}")
     return [path for path in paths if not _is_beside_alignments(Path(path))] or list(paths)
 
@@ -219,15 +282,20 @@ def alignments_at(path: str) -> list[str]:
         return [path]
     from ctc_align.files.formats import JSON_EXPORTS
 
-    found = [file for file in sorted(Path(path).rglob("*.json")) if not _SUMMARY.fullmatch(file.name)]
+    found = [
+        file for file in sorted(Path(path).rglob("*.json")) if not _SUMMARY.fullmatch(file.name)
+    ]
     files = [str(file) for file in found if not file.name.endswith(JSON_EXPORTS)]
     if not files:
-        raise UsageError(f"{path}: expected a folder with JSON that ctc-align wrote, got one without")
+        raise UsageError(
+            f"{path}: expected a folder with JSON that ctc-align wrote, got one without"
+        )
     return files
 
 
 def _is_beside_alignments(path: Path) -> bool:
-    """Return whether a file, by its name and content, is the summary of a corpus run or JSON for another program."""
+    """Return whether a file, by its name and content, is the summary of a corpus run or JSON for
+    another program."""
     from ctc_align.files.formats import JSON_EXPORTS
 
     if path.name.startswith("summary."):
@@ -244,7 +312,8 @@ def _is_beside_alignments(path: Path) -> bool:
 
 
 def check_files(files: dict[str, str | None]) -> None:
-    """Raise UsageError unless the file of each given option exists; --calibration may be the file's folder."""
+    """Raise UsageError unless the file of each given option exists; --calibration may be the file's
+    folder."""
     from ctc_align.models.calibration import FILE
 
     for option, path in files.items():
@@ -252,17 +321,20 @@ def check_files(files: dict[str, str | None]) -> None:
         if path is not None and kind == "folder" and option == "--calibration":
             if not (Path(path) / FILE).is_file():
                 raise UsageError(
-                    f"{option} {path}: expected a folder that ctc-align calibrate wrote, got one without {FILE}"
+                    f"{option} {path}: expected a folder that ctc-align calibrate wrote, got one"
+                    f" without {FILE}"
                 )
             continue
         if kind != "file":
             raise UsageError(
-                f"{option} {path}: expected a file, {'got a folder' if kind == 'folder' else 'no such file'}"
+                f"{option} {path}: expected a file,"
+                f" {'got a folder' if kind == 'folder' else 'no such file'}"
             )
 
 
 def check_new(path: Path, force: bool, other: str = "another --out-dir") -> None:
-    """Raise UsageError, before any work, if a file to write is a folder, or exists and `force` is not given.
+    """Raise UsageError, before any work, if a file to write is a folder, or exists and `force` is
+    not given.
 
     `other`: what the caller can give instead.
     """

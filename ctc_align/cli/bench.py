@@ -1,4 +1,5 @@
-"""ctc-align bench: the speed of the kernels beside PyTorch's and torchaudio's, or the edges of two folders."""
+"""ctc-align bench: the speed of the kernels beside PyTorch's and torchaudio's, or the edges of two
+folders."""
 
 from __future__ import annotations
 
@@ -29,22 +30,28 @@ def bench(
     *,
     quick: bool = setting(False, "Small cases only: a few seconds."),
     device: str = setting(
-        "auto", "Device; auto: every device that can run the kernels.", metavar="auto|cpu|cuda|cuda:N"
+        "auto",
+        "Device; auto: every device that can run the kernels.",
+        metavar="auto|cpu|cuda|cuda:N",
     ),
-    format: str = setting("table", "A table to read, or JSON for programs.", choices=("table", "json")),
+    format: str = setting(
+        "table", "A table to read, or JSON for programs.", choices=("table", "json")
+    ),
     edges: tuple[str, str] | None = setting(
         None,
-        "Instead of speed, measure the errors of word edges, and of phone edges if both sides have them, with "
-        "intervals over folders (speakers), or over utterances if there is only one folder.",
+        "Instead of speed, measure the errors of word edges, and of phone edges if both sides have"
+        " them, with intervals over folders (speakers), or over utterances if there is only one"
+        " folder.",
         metavar="HYPOTHESIS REFERENCE",
     ),
 ) -> None:
     """Measure the speed of the kernels, or the errors of edges.
 
-    Compares the kernels on this machine with torch's ctc_loss and torchaudio's forced_align, if they are installed.
-    Columns: milliseconds per call, nanoseconds per cell (frames times states), the ratio of torch's or torchaudio's
-    time to ours, and the largest error, compared with float64 in the same run. Exits with 1 if one of our results is
-    wrong, or, with --edges, if a hypothesis is missing.
+    Compares the kernels on this machine with torch's ctc_loss and torchaudio's forced_align, if
+    they are installed. Columns: milliseconds per call, nanoseconds per cell (frames times states),
+    the ratio of torch's or torchaudio's time to ours, and the largest error, compared with float64
+    in the same run. Exits with 1 if one of our results is wrong, or, with --edges, if a hypothesis
+    is missing.
     """
     if edges is not None:
         if quick or device != "auto":
@@ -68,22 +75,33 @@ def bench(
         if format == "table":
             _print_table(measured)
     if format == "json":
-        report = {"format": "ctc-align-bench/1", "machine": machine, "rows": [row.to_dict() for row in rows]}
+        report = {
+            "format": "ctc-align-bench/1",
+            "machine": machine,
+            "rows": [row.to_dict() for row in rows],
+        }
         put(json.dumps(report, indent=1, allow_nan=False))
     sys.stdout.flush()
     wrong = [row for row in rows if row.right is False]
     for row in wrong:
-        error = f"the error is {row.error:.1e}, at most {benchmark.TOLERANCES[row.task]:.0e} is right"
+        error = (
+            f"the error is {row.error:.1e}, at most {benchmark.TOLERANCES[row.task]:.0e} is right"
+        )
         say(f"ctc-align: {row.case}: {row.task} by {row.who}: {error}")
     if wrong:
         raise typer.Exit(SOME_FAILED)
 
 
 def _bench_edges(hypothesis: str, reference: str, format: str) -> None:
-    """Print the errors of edges: what `ctc-align evaluate` prints, of all tiers that both sides have."""
+    """Print the errors of edges: what `ctc-align evaluate` prints, of all tiers that both sides
+    have."""
     from ctc_align.cli.tables import print_evaluation
 
-    results = [evaluation for tier in ("words", "phones") if (evaluation := _edge_errors(hypothesis, reference, tier))]
+    results = [
+        evaluation
+        for tier in ("words", "phones")
+        if (evaluation := _edge_errors(hypothesis, reference, tier))
+    ]
     if format == "json":
         report = {
             "format": "ctc-align-bench/1",
@@ -97,7 +115,10 @@ def _bench_edges(hypothesis: str, reference: str, format: str) -> None:
         for evaluation in results:
             print_evaluation(evaluation, worst=0, histogram=False)
             if len(evaluation.utterances) > 1:  # of one there is no interval
-                put(f"95 %: {evaluation.options.resamples} resamples by {evaluation.options.interval_by}")
+                put(
+                    f"95 %: {evaluation.options.resamples} resamples by"
+                    f" {evaluation.options.interval_by}"
+                )
     sys.stdout.flush()
     for evaluation in results:
         for name in evaluation.missing_files:
@@ -107,19 +128,29 @@ def _bench_edges(hypothesis: str, reference: str, format: str) -> None:
         for doubt in evaluation.doubts:
             say(f"ctc-align: note: {evaluation.tier}: {doubt}")
     if not results[0].paired:
-        raise InputError(f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?")
+        raise InputError(
+            f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?"
+        )
     if not all(evaluation.complete for evaluation in results):
         raise typer.Exit(SOME_FAILED)
 
 
 def _edge_errors(hypothesis: str, reference: str, tier: str) -> Evaluation | None:
-    """Return the errors of a tier, with intervals by folder if there are two or more; None if phones are missing."""
+    """Return the errors of a tier, with intervals by folder if there are two or more; None if
+    phones are missing."""
     from ctc_align.evaluate import Options, evaluate
 
     try:
         by_utterance = evaluate(hypothesis, reference, tier, Options(resamples=0))
-        folders = {name.rpartition("/")[0] for name in (each.utterance for each in by_utterance.utterances)}
-        return evaluate(hypothesis, reference, tier, Options(interval_by="folder" if len(folders) > 1 else "utterance"))
+        folders = {
+            name.rpartition("/")[0] for name in (each.utterance for each in by_utterance.utterances)
+        }
+        return evaluate(
+            hypothesis,
+            reference,
+            tier,
+            Options(interval_by="folder" if len(folders) > 1 else "utterance"),
+        )
     except MissingTierError:
         if tier == "words":
             raise
@@ -133,7 +164,10 @@ def _print_table(rows: list[Measurement]) -> None:
         _print_rich(rows)
         return
     for cells in ([name for name, _ in _COLUMNS], *map(_cells, rows)):
-        texts = (f"{cell:<{w}}" if i < 2 else f"{cell:>{w}}" for i, (cell, (_, w)) in enumerate(zip(cells, _COLUMNS)))
+        texts = (
+            f"{cell:<{w}}" if i < 2 else f"{cell:>{w}}"
+            for i, (cell, (_, w)) in enumerate(zip(cells, _COLUMNS))
+        )
         put("  ".join(texts).rstrip())
     sys.stdout.flush()
 

@@ -22,17 +22,24 @@ _EXTENSION = ".read-aloud.epub"
 
 @with_options
 def book(
-    epub: Annotated[str, typer.Argument(metavar="BOOK.epub", help="The book that was aligned, an EPUB 3.")],
+    epub: Annotated[
+        str, typer.Argument(metavar="BOOK.epub", help="The book that was aligned, an EPUB 3.")
+    ],
     alignments: Annotated[
         list[str],
         typer.Argument(
             metavar="ALIGNMENT.json|FOLDER",
-            help="Alignments of its recordings: JSON that ctc-align wrote, or folders with all of their alignments, "
-            "each with its latest corrections.",
+            help=(
+                "Alignments of its recordings: JSON that ctc-align wrote, or folders with all of"
+                " their alignments, "
+                "each with its latest corrections."
+            ),
         ),
     ],
     *,
-    by: str = setting("sentences", "What to highlight while it is spoken.", choices=("sentences", "words")),
+    by: str = setting(
+        "sentences", "What to highlight while it is spoken.", choices=("sentences", "words")
+    ),
     audio: str = setting(
         "",
         "The recording, or the folder of the recordings.",
@@ -45,31 +52,48 @@ def book(
 ) -> None:
     """Make a read-aloud EPUB from a book and its alignments.
 
-    Writes NAME.read-aloud.epub for NAME.epub. The new book contains the recordings, and reading apps highlight each
-    sentence while it is spoken. Recordings in MP3, AAC (M4A) and Opus are stored unchanged, others are encoded as Opus.
+    Writes NAME.read-aloud.epub for NAME.epub. The new book contains the recordings, and reading
+    apps highlight each sentence while it is spoken. Recordings in MP3, AAC (M4A) and Opus are
+    stored unchanged, others are encoded as Opus.
     """
     from ctc_align.files.read_aloud import write_read_aloud
 
     talk = messages.talk()
     if not is_book(epub):
-        raise UsageError(f"{epub}: expected the EPUB book that was aligned; ctc-align book BOOK.epub ALIGNMENT.json")
+        raise UsageError(
+            f"{epub}: expected the EPUB book that was aligned; ctc-align book BOOK.epub"
+            " ALIGNMENT.json"
+        )
     if audio and kind_of(audio, "--audio") == "nothing":
-        raise UsageError(f"--audio {audio}: nothing is there; expected a recording, or the folder of all of them")
-    alignments = latest_alignments([path for each in alignments for path in alignments_at(each)], talk)
+        raise UsageError(
+            f"--audio {audio}: nothing is there; expected a recording, or the folder of all of them"
+        )
+    alignments = latest_alignments(
+        [path for each in alignments for path in alignments_at(each)], talk
+    )
     if audio and len(alignments) > 1 and not Path(audio).is_dir():
-        raise UsageError(f"--audio {audio}: is one recording for {len(alignments)} alignments; give their folder")
+        raise UsageError(
+            f"--audio {audio}: is one recording for {len(alignments)} alignments; give their folder"
+        )
     target = Path(out_dir or ".", Path(epub).stem + _EXTENSION)
     check_new(target, force)
     talk.listen()
     made = write_read_aloud(Path(epub), _readings(alignments, audio, talk), target, by)
     silent = made.all_pages - made.pages
     if silent:
-        talk.note(f"{counted(silent, 'page', 'pages')} of {made.all_pages} without sound: no word of it has a time")
-    talk.say(f"wrote {target} ({counted(made.elements, by[:-1], by)} on {counted(made.pages, 'page', 'pages')})")
+        talk.note(
+            f"{counted(silent, 'page', 'pages')} of {made.all_pages} without sound: no word of it"
+            " has a time"
+        )
+    talk.say(
+        f"wrote {target} ({counted(made.elements, by[:-1], by)} on"
+        f" {counted(made.pages, 'page', 'pages')})"
+    )
 
 
 def _readings(alignments: list[str], audio: str, talk: Talk) -> list[Reading]:
-    """Return the alignments with their recordings, from `audio` or from the paths in the alignments."""
+    """Return the alignments with their recordings, from `audio` or from the paths in the
+    alignments."""
     from ctc_align.corpus.sources.named_recordings import find_recording
     from ctc_align.files.alignment_files import read_alignment
     from ctc_align.files.read_aloud import Reading

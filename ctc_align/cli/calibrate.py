@@ -1,4 +1,5 @@
-"""ctc-align calibrate: corrections of a model's edges and confidences, learnt from labelled files."""
+"""ctc-align calibrate: corrections of a model's edges and confidences, learnt from labelled
+files."""
 
 from __future__ import annotations
 
@@ -42,17 +43,24 @@ FAR_MS = 100.0
 
 @with_options
 def calibrate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model, as for --model.")],
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Name of the model, as for --model.")
+    ],
     reference: Annotated[
         str,
         typer.Argument(
             metavar="REFERENCE",
-            help="Folder of hand-labelled TextGrids, or of alignments; of these, only what a person has corrected is "
-            "used. With one folder for each speaker.",
+            help=(
+                "Folder of hand-labelled TextGrids, or of alignments; of these, only what a person"
+                " has corrected is "
+                "used. With one folder for each speaker."
+            ),
         ),
     ],
     *,
-    audio: str | None = setting(None, "Folder of the recordings, if they are not beside the labels.", metavar="DIR"),
+    audio: str | None = setting(
+        None, "Folder of the recordings, if they are not beside the labels.", metavar="DIR"
+    ),
     out_dir: str | None = folder_option("Folder for the outputs.", shown="the model's folder"),
     force: bool = force_option(),
     lexicon: str | None = lexicon_option(),
@@ -63,9 +71,10 @@ def calibrate(
 ) -> None:
     """Learn corrections of a model's edges from hand labels.
 
-    Writes calibration.toml, and from 8 labelled files on perhaps edges.safetensors, which needs PyTorch. To use them,
-    give their folder as --calibration; if it is the model's folder, --model suffices. What is not proven to be better
-    than the model as it is, for speakers or files left out in turn, is not written: the model's own values stay.
+    Writes calibration.toml, and from 8 labelled files on perhaps edges.safetensors, which needs
+    PyTorch. To use them, give their folder as --calibration; if it is the model's folder, --model
+    suffices. What is not proven to be better than the model as it is, for speakers or files left
+    out in turn, is not written: the model's own values stay.
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.models import EMBEDDED, check_model
@@ -85,9 +94,15 @@ def calibrate(
     aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
     for file in (FILE, EDGES):
         check_new(folder / file, force, "--out-dir")
-    talk.notes(language_notes("\n".join(each.text for each in labelled[:_SAMPLED]), model, settings.language))
+    talk.notes(
+        language_notes(
+            "\n".join(each.text for each in labelled[:_SAMPLED]), model, settings.language
+        )
+    )
     with talk.progress("learning edges") as bar:
-        report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)), progress=bar)
+        report = measure(
+            aligner, labelled, os.path.basename(os.path.abspath(reference)), progress=bar
+        )
     if model in EMBEDDED or ":" in model:
         report = replace(report, calibration=replace(report.calibration, model=model))
     failed += report.failed
@@ -95,12 +110,18 @@ def calibrate(
     _say_doubts(report, failed, talk)
     written = _write(folder, report, is_own=_is_own(folder, model))
     _show(report, time.monotonic() - started_s)
-    talk.say(f"wrote {' and '.join(map(str, written))}" if written else f"nothing was written to {folder}")
+    talk.say(
+        f"wrote {' and '.join(map(str, written))}"
+        if written
+        else f"nothing was written to {folder}"
+    )
     if failed:
         raise typer.Exit(SOME_FAILED)
 
 
-def _labelled(reference: str, audio: str | None, failed: list[str]) -> tuple[list[LabelledUtterance], LabelFiles]:
+def _labelled(
+    reference: str, audio: str | None, failed: list[str]
+) -> tuple[list[LabelledUtterance], LabelFiles]:
     """Return the labelled utterances, and their files; raise InputError if there are none."""
     from ctc_align.training.labelled_speech import LabelFiles, read_labelled
 
@@ -112,11 +133,18 @@ def _labelled(reference: str, audio: str | None, failed: list[str]) -> tuple[lis
 
 
 def _say_files(found: LabelFiles, used: int, talk: Talk) -> None:
-    """Say how many files were learnt from, how many were not corrected, and which corrections were used."""
+    """Say how many files were learnt from, how many were not corrected, and which corrections were
+    used."""
     talk.notes(first_notes(found.notes))
-    line = f"learnt from {counted(used, 'corrected or hand-labelled file', 'corrected or hand-labelled files')}"
+    line = (
+        "learnt from"
+        f" {counted(used, 'corrected or hand-labelled file', 'corrected or hand-labelled files')}"
+    )
     if found.untouched:
-        line += f", not from {counted(len(found.untouched), 'alignment', 'alignments')} without corrections"
+        line += (
+            f", not from {counted(len(found.untouched), 'alignment', 'alignments')} without"
+            " corrections"
+        )
     talk.note(line)
 
 
@@ -131,7 +159,8 @@ def _is_own(folder: Path, model: str) -> bool:
 def _write(folder: Path, report: Report, *, is_own: bool) -> list[Path]:
     """Write the constants, and the network if one was learnt; return the files.
 
-    What is not learnt stays as it is in the model's own folder; the model's own values replace no calibration.
+    What is not learnt stays as it is in the model's own folder; the model's own values replace no
+    calibration.
     """
     from ctc_align.files.whole_files import remove_file, write_whole
     from ctc_align.models import edge_network
@@ -158,15 +187,18 @@ def _say_doubts(report: Report, failed: list[str], talk: Talk) -> None:
     tried += [f"{trial.name} {trial.errors.mae_ms:.1f} ms" for trial in report.trials.values()]
     if report.chosen == AS_IT_IS:
         talk.note(
-            f"mean error on what was left out: {', '.join(tried)}. Nothing is proven to be better than the model as it "
-            "is, so its own values stay; more labels may help"
+            f"mean error on what was left out: {', '.join(tried)}. Nothing is proven to be better"
+            " than the model as it is, so its own values stay; more labels may help"
         )
     else:
-        talk.say(f"mean error on what was left out: {', '.join(tried)}; {report.chosen}: proven to be better")
+        talk.say(
+            f"mean error on what was left out: {', '.join(tried)}; {report.chosen}: proven to be"
+            " better"
+        )
     if report.before.mae_ms > FAR_MS:
         talk.say(
-            f"ctc-align: words lie {report.before.mae_ms:.0f} ms from the labels on average: do recordings, "
-            "transcripts and labels belong together?"
+            f"ctc-align: words lie {report.before.mae_ms:.0f} ms from the labels on average: do"
+            " recordings, transcripts and labels belong together?"
         )
 
 
@@ -178,7 +210,9 @@ def _folder(model: str, out_dir: str | None) -> Path:
         return Path(out_dir)
     folder = folder_of(model)
     if folder is None:
-        raise UsageError(f"model {model}: it has no folder; give one for calibration.toml with --out-dir")
+        raise UsageError(
+            f"model {model}: it has no folder; give one for calibration.toml with --out-dir"
+        )
     return folder
 
 
@@ -190,24 +224,36 @@ def _show(report: Report, took_s: float) -> None:
     console.print(_errors_table(report))
     console.print("errors are model minus label (+ = late)", markup=False)
     if report.learnt is not None:
-        within = f"{100 * report.learnt.within_sd:.0f} % of learnt edges lie within one standard deviation"
+        within = (
+            f"{100 * report.learnt.within_sd:.0f} % of learnt edges lie within one standard"
+            " deviation"
+        )
         console.print(f"{within} (expected: 68 %)", markup=False)
     elif report.utterances < FEWEST_UTTERANCES:
         line = f"constants only: learning edges needs at least {FEWEST_UTTERANCES} labelled files"
         console.print(line, markup=False)
     else:
-        line = f"constants only: learning edges needs PyTorch, which is not installed: {install_line('torch')}"
+        line = (
+            "constants only: learning edges needs PyTorch, which is not installed:"
+            f" {install_line('torch')}"
+        )
         console.print(line, markup=False, soft_wrap=True)
     if report.reliability:
         console.print(_confidence_table(report))
     if report.replaced_auc is not None:
-        console.print(f"replaced words are recognised with AUC {report.replaced_auc:.3f}", markup=False)
+        console.print(
+            f"replaced words are recognised with AUC {report.replaced_auc:.3f}", markup=False
+        )
     utterances = counted(report.utterances, "utterance", "utterances")
     who, units, number = utterances, "each", report.utterances
     if report.parts > 1:
         units, number = f"{report.parts} parts of each", report.parts * report.utterances
     if 1 < report.speakers < report.utterances:
-        who, units, number = f"{utterances} of {report.speakers} speakers", "each speaker", report.speakers
+        who, units, number = (
+            f"{utterances} of {report.speakers} speakers",
+            "each speaker",
+            report.speakers,
+        )
     turns = f"{units} left out in turn"
     if report.folds < number:
         turns += f", in {report.folds} groups"
@@ -219,7 +265,9 @@ def _errors_table(report: Report) -> Table:
     from ctc_align.cli.tables import figures_table
     from ctc_align.training.calibration_fitting import AS_IT_IS
 
-    table = figures_table("edges of words", "mean error, ms", "median, ms", "within 20 ms, %", "F1 at 20 ms")
+    table = figures_table(
+        "edges of words", "mean error, ms", "median, ms", "within 20 ms, %", "F1 at 20 ms"
+    )
     rows = [(trial.name, trial.errors, trial.evaluation) for trial in report.trials.values()]
     for name, figures, evaluation in [(AS_IT_IS, report.before, None), *rows]:
         rate = None if evaluation is None else evaluation.boundaries["both"].f1

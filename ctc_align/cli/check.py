@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli.arguments import check_files, check_source
-from ctc_align.cli.options import MessageOptions, SettingsOptions, lexicon_option, source_option, with_options
+from ctc_align.cli.options import (
+    MessageOptions,
+    SettingsOptions,
+    lexicon_option,
+    source_option,
+    with_options,
+)
 from ctc_align.cli.printing import SOME_FAILED, counted, put
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
@@ -23,26 +29,38 @@ _MOST_UNLISTED = 20
 
 @with_options
 def check(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The corpus, as for ctc-align corpus.")],
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="The corpus, as for ctc-align corpus.")
+    ],
     *,
     kind: str | None = source_option(),
-    text: str | None = setting(None, "The text that the recordings share.", metavar="FILE", shown="none"),
+    text: str | None = setting(
+        None, "The text that the recordings share.", metavar="FILE", shown="none"
+    ),
     model: str | None = setting(
-        None, "The model of the run, which decides what can be pronounced.", metavar="NAME|PATH", shown="by language"
+        None,
+        "The model of the run, which decides what can be pronounced.",
+        metavar="NAME|PATH",
+        shown="by language",
     ),
     lexicon: str | None = lexicon_option(),
-    examples: int = setting(5, "Examples of each problem that are listed.", metavar="N", within=(0, 10**9)),
+    examples: int = setting(
+        5, "Examples of each problem that are listed.", metavar="N", within=(0, 10**9)
+    ),
     format: str = setting(
-        "text", "A report, or JSON: one line per problem of an utterance.", choices=("text", "jsonl")
+        "text",
+        "A report, or JSON: one line per problem of an utterance.",
+        choices=("text", "jsonl"),
     ),
     config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Check a corpus before a run: audio, texts, lengths and rates.
 
-    Reads the headers of the recordings and all texts, hears nothing and writes nothing. Lists missing and unreadable
-    recordings, duplicate ids, empty and strange texts, texts that are too long or too short for their time, words that
-    the model cannot pronounce and words that the dictionary lacks. Exits with 1 if utterances would fail.
+    Reads the headers of the recordings and all texts, hears nothing and writes nothing. Lists
+    missing and unreadable recordings, duplicate ids, empty and strange texts, texts that are too
+    long or too short for their time, words that the model cannot pronounce and words that the
+    dictionary lacks. Exits with 1 if utterances would fail.
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.corpus_check import PROBLEMS, CorpusFigures, check_corpus
@@ -77,7 +95,11 @@ def _report(found: list[Finding], figures: CorpusFigures, examples: int) -> None
     for name, value in _figures(figures):
         put(f"{name:24} {value}")
     for severity, title in ((FAILS, "Utterances that would fail"), ("doubt", "To look at")):
-        kinds = [kind for kind, (each, _) in PROBLEMS.items() if each == severity and figures.problems[kind]]
+        kinds = [
+            kind
+            for kind, (each, _) in PROBLEMS.items()
+            if each == severity and figures.problems[kind]
+        ]
         if kinds:
             put(f"\n{title}")
         for kind in kinds:
@@ -86,9 +108,14 @@ def _report(found: list[Finding], figures: CorpusFigures, examples: int) -> None
             for each in of_kind[:examples]:
                 put(f"          {each.utterance}: {each.detail}")
     if figures.unlisted:
-        most = ", ".join(f"{word} {count}" for word, count in figures.unlisted.most_common(_MOST_UNLISTED))
+        most = ", ".join(
+            f"{word} {count}" for word, count in figures.unlisted.most_common(_MOST_UNLISTED)
+        )
         kinds_of_words = counted(len(figures.unlisted), "word is", "words are")
-        put(f"\n{kinds_of_words} not in the dictionary, and read by rules; the most frequent: {most}")
+        put(
+            f"\n{kinds_of_words} not in the dictionary, and read by rules; the most frequent:"
+            f" {most}"
+        )
     if not figures.problems:
         put("\nNo problem was found.")
 
@@ -103,7 +130,10 @@ def _figures(figures: CorpusFigures) -> Iterator[tuple[str, Any]]:
     for name, counts in (("sample rates", figures.rates), ("channels", figures.channels)):
         if counts:
             yield name, ", ".join(f"{value:,} ({count:,})" for value, count in counts.most_common())
-    for name, values in (("seconds: min, median, max", figures.lengths_s), ("sounds a second", figures.per_s)):
+    for name, values in (
+        ("seconds: min, median, max", figures.lengths_s),
+        ("sounds a second", figures.per_s),
+    ):
         quantiles = figures.quantiles(values)
         if quantiles:
             yield name, "  ".join(f"{value:.2f}" for value in quantiles)

@@ -27,7 +27,13 @@ from ctc_align.cli.notes import (
     recording_notes,
     tier_notes,
 )
-from ctc_align.cli.options import MessageOptions, SettingsOptions, formats_option, recording_option, with_options
+from ctc_align.cli.options import (
+    MessageOptions,
+    SettingsOptions,
+    formats_option,
+    recording_option,
+    with_options,
+)
 from ctc_align.cli.printing import SOME_FAILED, Talk
 from ctc_align.config import Settings, known_settings
 from ctc_align.errors import UsageError
@@ -40,7 +46,10 @@ Alignments = Annotated[
     list[str],
     typer.Argument(
         metavar="ALIGNMENT.json|FOLDER",
-        help="JSON that ctc-align wrote, or folders with all of their alignments, each with its latest corrections.",
+        help=(
+            "JSON that ctc-align wrote, or folders with all of their alignments, each with its"
+            " latest corrections."
+        ),
     ),
 ]
 
@@ -49,7 +58,9 @@ Alignments = Annotated[
 def convert(
     alignments: Alignments,
     *,
-    audio: str = recording_option("", "For html, png and svg: the recording, or a folder of recordings."),
+    audio: str = recording_option(
+        "", "For html, png and svg: the recording, or a folder of recordings."
+    ),
     format: str | None = formats_option(shown=""),
     destination: DestinationOptions,
     config: SettingsOptions,
@@ -57,9 +68,9 @@ def convert(
 ) -> None:
     """Write existing alignments in other formats or tiers.
 
-    With --format srt, writes NAME.srt for NAME.json. The bytes are the same as if the recording were aligned again,
-    because JSON contains everything that the formats need except the sound. Alignments from a folder keep their paths
-    below --out-dir.
+    With --format srt, writes NAME.srt for NAME.json. The bytes are the same as if the recording
+    were aligned again, because JSON contains everything that the formats need except the sound.
+    Alignments from a folder keep their paths below --out-dir.
     """
     talk = messages.talk()
     if format is None:
@@ -68,9 +79,19 @@ def convert(
     names = dict(_named(alignments, talk))
     if destination.stdout and len(names) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(names)}")
-    if audio and (kind := kind_of(audio, "--audio")) != "folder" and (kind == "nothing" or len(names) > 1):
-        got = "no such file" if kind == "nothing" else f"one recording for {len(names)} alignments: give their folder"
-        raise UsageError(f"--audio {audio}: expected a recording, or a folder of recordings, got {got}")
+    if (
+        audio
+        and (kind := kind_of(audio, "--audio")) != "folder"
+        and (kind == "nothing" or len(names) > 1)
+    ):
+        got = (
+            "no such file"
+            if kind == "nothing"
+            else f"one recording for {len(names)} alignments: give their folder"
+        )
+        raise UsageError(
+            f"--audio {audio}: expected a recording, or a folder of recordings, got {got}"
+        )
     talk.listen()
     outputs = distinct_outputs(names, destination, formats, [*names, audio or None, config.file])
 
@@ -90,7 +111,9 @@ def convert(
         if config.overrides["phones"]:
             alignment = with_phones(alignment, settings.phones)
         recording = (
-            _recording(path, alignment, audio, talk) if any(FORMATS[name].needs_sound for name in formats) else None
+            _recording(path, alignment, audio, talk)
+            if any(FORMATS[name].needs_sound for name in formats)
+            else None
         )
         talk.notes(fast_cue_notes(alignment, settings, formats))
         if files is None:
@@ -102,13 +125,16 @@ def convert(
         talk.say("wrote " + ", ".join(map(str, written)))
         return 0
 
-    codes = [code_of_file(run, path, files, alone=len(names) == 1) for path, files in zip(names, outputs)]
+    codes = [
+        code_of_file(run, path, files, alone=len(names) == 1) for path, files in zip(names, outputs)
+    ]
     if any(codes):
         raise typer.Exit(SOME_FAILED)
 
 
 def _named(given: Sequence[str], talk: Talk) -> Iterator[tuple[str, str]]:
-    """Yield the files of alignments and the names of their outputs: those in folders by their paths there."""
+    """Yield the files of alignments and the names of their outputs: those in folders by their paths
+    there."""
     from ctc_align.files.corrections import original_of
 
     files = [path for path in given if kind_of(path, "ALIGNMENT.json") != "folder"]

@@ -66,11 +66,17 @@ class RunOptions(Group):
 
     format: str | None = formats_option(panel=EVERYDAY)
     layout: str = _output(
-        "files", "Write files for each utterance, or shards of many utterances.", metavar="files|shards"
+        "files",
+        "Write files for each utterance, or shards of many utterances.",
+        metavar="files|shards",
     )
     shard_size: int = _output(5000, "Utterances in a shard of --layout shards.", metavar="N")
-    manifest: str | None = _output(None, "Also write manifests with word alignments.", metavar="nemo,lhotse")
-    cut_audio: bool = _output(False, "Also write each utterance's audio (FLAC) and text, for data sets.")
+    manifest: str | None = _output(
+        None, "Also write manifests with word alignments.", metavar="nemo,lhotse"
+    )
+    cut_audio: bool = _output(
+        False, "Also write each utterance's audio (FLAC) and text, for data sets."
+    )
     by: str | None = _output(
         None,
         "Cut audio into utterances, or into phrases (--cut-audio).",
@@ -81,14 +87,24 @@ class RunOptions(Group):
         None, "Cut phrases at pauses longer than this (--by pause).", metavar="SECONDS", shown="0.3"
     )
     shard: str | None = setting(
-        None, "Align only part I (from 0) of N, so that several jobs can share a corpus.", metavar="I/N"
+        None,
+        "Align only part I (from 0) of N, so that several jobs can share a corpus.",
+        metavar="I/N",
     )
     workers: int | None = setting(
-        None, "Number of worker processes.", metavar="N", shown="one for each CPU core, or for each GPU"
+        None,
+        "Number of worker processes.",
+        metavar="N",
+        shown="one for each CPU core, or for each GPU",
     )
-    engine: str = setting("local", "Workers on this machine, or on Ray (extra [ray]).", metavar="local|ray")
+    engine: str = setting(
+        "local", "Workers on this machine, or on Ray (extra [ray]).", metavar="local|ray"
+    )
     address: str | None = setting(
-        None, "Ray cluster for --engine ray, or auto.", metavar="HOST:PORT", shown="one on this machine"
+        None,
+        "Ray cluster for --engine ray, or auto.",
+        metavar="HOST:PORT",
+        shown="one on this machine",
     )
     gpus_per_worker: float | None = setting(
         None,
@@ -105,15 +121,18 @@ class RunOptions(Group):
     retry_failed: bool = setting(False, "Retry utterances that failed in an earlier run.")
     force: bool = setting(
         False,
-        "Align everything again, and replace existing outputs, even files that no earlier run wrote. Inputs "
-        "are never replaced.",
+        "Align everything again, and replace existing outputs, even files that no earlier run"
+        " wrote. Inputs are never replaced.",
     )
     verify: bool = setting(
         False,
-        "Read all outputs and recordings, check them against the journal, and redo what is damaged or was replaced.",
+        "Read all outputs and recordings, check them against the journal, and redo what is damaged"
+        " or was replaced.",
     )
     profile: bool = setting(False, "Show how much time each stage took.")
-    summary: str | None = setting(None, "Only write a summary of the journals of all shards in DIR.", metavar="DIR")
+    summary: str | None = setting(
+        None, "Only write a summary of the journals of all shards in DIR.", metavar="DIR"
+    )
 
     def run(self, source: str, out_dir: str) -> CorpusRun:
         """Return the run over `source` with these options."""
@@ -157,8 +176,10 @@ Source = Annotated[
     str | None,
     typer.Argument(
         metavar="SOURCE",
-        help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech, recordings with one "
-        "book.txt or book.epub).",
+        help=(
+            "A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech,"
+            " recordings with one book.txt or book.epub)."
+        ),
     ),
 ]
 
@@ -183,9 +204,10 @@ def corpus(
 ) -> None:
     """Align every utterance of SOURCE with its transcript.
 
-    To resume an interrupted run, give the same command again. DIR/journal.jsonl has the result of each utterance;
-    DIR/summary.json sums them up. Exits with 1 if any utterance failed; otherwise with 3 if any has words below
-    --min-confidence or unexplained speech, or more missing words than --max-skipped allows.
+    To resume an interrupted run, give the same command again. DIR/journal.jsonl has the result of
+    each utterance; DIR/summary.json sums them up. Exits with 1 if any utterance failed; otherwise
+    with 3 if any has words below --min-confidence or unexplained speech, or more missing words than
+    --max-skipped allows.
     """
     talk = messages.talk()
     if work.summary is not None:
@@ -197,7 +219,14 @@ def corpus(
     if not out_dir:
         raise UsageError("--out-dir: a corpus needs a folder for its outputs and its journal")
     calibration = config.overrides["calibration"]
-    check_files({"--lexicon": model.lexicon, "--calibration": calibration, "--vocab": log_probs.vocab, "--text": text})
+    check_files(
+        {
+            "--lexicon": model.lexicon,
+            "--calibration": calibration,
+            "--vocab": log_probs.vocab,
+            "--text": text,
+        }
+    )
     reader = log_probs.reader_of_source(source, model.model)
     files = (source, model.lexicon, config.file, calibration, log_probs.vocab, text)
     run = replace(
@@ -215,12 +244,16 @@ def corpus(
     first = _first_utterances(run)
     if reader is not None:
         reader.check_first((item.audio, item.offset_s, item.duration_s) for item in first)
-    talk.notes(effect_notes(config, run.outputs.formats_written, keeps_cues=_keeps_cues(run, first)))
+    talk.notes(
+        effect_notes(config, run.outputs.formats_written, keeps_cues=_keeps_cues(run, first))
+    )
     align_all(run, first, talk)
 
 
 def _listed(names: str | None) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip().casefold() for name in (names or "").split(",") if name.strip()))
+    return tuple(
+        dict.fromkeys(name.strip().casefold() for name in (names or "").split(",") if name.strip())
+    )
 
 
 def parse_shard(text: str | None) -> Shard:
@@ -240,11 +273,14 @@ def parse_shard(text: str | None) -> Shard:
 
 def _keeps_cues(run: CorpusRun, first: Sequence[Utterance]) -> bool:
     """Return whether the cues of transcripts are written again, with new times."""
-    return run.settings.cues != "again" and any(item.file is not None and item.file.subtitles for item in first)
+    return run.settings.cues != "again" and any(
+        item.file is not None and item.file.subtitles for item in first
+    )
 
 
 def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
-    """Run, print the failures and the summary, and exit with the code for them; `first` are its first utterances."""
+    """Run, print the failures and the summary, and exit with the code for them; `first` are its
+    first utterances."""
     from ctc_align.alignment.model_choice import only_model
     from ctc_align.cli.tables import ProgressDisplay, print_profile, print_summary
     from ctc_align.corpus.run import run_corpus
@@ -255,7 +291,9 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     model = only_model(run.model, run.settings, run.lexicon is not None)
     texts = "\n".join(item.text for item in first)
     talk.notes(language_notes(texts, model, run.settings.language) + decoding_notes(texts))
-    talk.notes(old_book_notes(next((item.transcript for item in first if item.book is not None), "")))
+    talk.notes(
+        old_book_notes(next((item.transcript for item in first if item.book is not None), ""))
+    )
     try:
         with ProgressDisplay(talk, compiling_path(Path(run.out_dir), run.shard.suffix)) as display:
             result = run_corpus(run, display)
@@ -266,8 +304,9 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     talk.notes(choice_notes(result.summary.looks))
     if run.shard.count > 1 and not result.summary.utterances and not result.interrupted:
         talk.note(
-            f"part {run.shard.index}/{run.shard.count} has nothing to do: utterances of one file (a shard of "
-            "--shard-size, a TextGrid) are never divided among parts, and there are fewer such files than parts"
+            f"part {run.shard.index}/{run.shard.count} has nothing to do: utterances of one file (a"
+            " shard of --shard-size, a TextGrid) are never divided among parts, and there are"
+            " fewer such files than parts"
         )
     name_failures(result.summary, result.journal)
     talk.notes(changed_outputs(result.summary.run))
@@ -286,25 +325,38 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
 
 
 def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
-    """Raise UsageError if a book format is requested, and the texts are surely not books, or have no ids."""
-    if "smil" in run.outputs.formats and (Path(run.source).is_file() or (run.text and not is_book(run.text))):
+    """Raise UsageError if a book format is requested, and the texts are surely not books, or have
+    no ids."""
+    if "smil" in run.outputs.formats and (
+        Path(run.source).is_file() or (run.text and not is_book(run.text))
+    ):
         raise UsageError(
-            "--format smil needs an EPUB book as transcript; give a folder of recordings as SOURCE, and their book "
-            "with --text"
+            "--format smil needs an EPUB book as transcript; give a folder of recordings as SOURCE,"
+            " and their book with --text"
         )
     for item in first:
         if item.book is not None:
-            check_places(run.outputs.formats, item.book.places, "the text of these recordings is not one")
+            check_places(
+                run.outputs.formats, item.book.places, "the text of these recordings is not one"
+            )
 
 
 def _first_utterances(run: CorpusRun) -> list[Utterance]:
-    """Return the first utterances; none if the source cannot be read, which the run itself reports."""
+    """Return the first utterances; none if the source cannot be read, which the run itself
+    reports."""
     from ctc_align.corpus.sources import open_source
     from ctc_align.corpus.utterance import Utterance
 
     try:
         encoding = run.settings.encoding
-        source = open_source(run.source, run.kind, exclude=[run.out_dir], parts=True, text=run.text, encoding=encoding)
+        source = open_source(
+            run.source,
+            run.kind,
+            exclude=[run.out_dir],
+            parts=True,
+            text=run.text,
+            encoding=encoding,
+        )
         return [item for item in islice(source, _SAMPLED) if isinstance(item, Utterance)]
     except (CtcAlignError, OSError):
         return []
@@ -319,7 +371,9 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     from ctc_align.corpus.state.summary import joined, summary_path
 
     if source is not None:
-        raise UsageError(f"--summary {folder}: takes no SOURCE, got {source}: it reads the journals alone")
+        raise UsageError(
+            f"--summary {folder}: takes no SOURCE, got {source}: it reads the journals alone"
+        )
     summary, notes = joined(Path(folder))
     for note in notes:
         talk.note(note)

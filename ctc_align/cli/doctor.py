@@ -1,6 +1,8 @@
-"""ctc-align doctor: a check of the installation; ctc-align demo: the alignment of a recording in the package.
+"""ctc-align doctor: a check of the installation; ctc-align demo: the alignment of a recording in
+the package.
 
-A broken part is reported and does not stop the check of the others, because the command is for broken installations.
+A broken part is reported and does not stop the check of the others, because the command is for
+broken installations.
 """
 
 from __future__ import annotations
@@ -24,7 +26,13 @@ from typing import Any
 import typer
 
 from ctc_align._version import __version__
-from ctc_align.cli.align import check_places, checked_formats, load_aligner, output_files, run_aligner
+from ctc_align.cli.align import (
+    check_places,
+    checked_formats,
+    load_aligner,
+    output_files,
+    run_aligner,
+)
 from ctc_align.cli.options import MessageOptions, ModelOptions, formats_option, with_options
 from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, put
 from ctc_align.config import Settings, setting
@@ -48,30 +56,54 @@ PACKAGES = [
     "num2words",
 ]
 KNOWN_TIMES = (
-    *(("Forced", 0.17, 0.63), ("alignment", 0.63, 1.14), ("finds", 1.14, 1.61), ("where", 1.61, 1.81)),
-    *(("every", 1.81, 2.15), ("word", 2.15, 2.51), ("begins", 2.51, 2.80), ("and", 2.80, 2.93), ("ends,", 2.93, 3.22)),
-    *(("in", 3.31, 3.45), ("twenty-two", 3.45, 4.07), ("lines", 4.07, 4.62), ("of", 4.62, 4.70), ("text,", 4.70, 5.17)),
+    *(
+        ("Forced", 0.17, 0.63),
+        ("alignment", 0.63, 1.14),
+        ("finds", 1.14, 1.61),
+        ("where", 1.61, 1.81),
+    ),
+    *(
+        ("every", 1.81, 2.15),
+        ("word", 2.15, 2.51),
+        ("begins", 2.51, 2.80),
+        ("and", 2.80, 2.93),
+        ("ends,", 2.93, 3.22),
+    ),
+    *(
+        ("in", 3.31, 3.45),
+        ("twenty-two", 3.45, 4.07),
+        ("lines", 4.07, 4.62),
+        ("of", 4.62, 4.70),
+        ("text,", 4.70, 5.17),
+    ),
     *(("or", 5.17, 5.38), ("in", 5.38, 5.50), ("1999.", 5.50, 6.89)),
 )
 """The words of the demo recording with their starts and ends in seconds."""
 TOLERANCE_S = 0.05
-"""The distance from the known times that passes: far below a wrong word, far above differences between processors."""
+"""The distance from the known times that passes: far below a wrong word, far above differences
+between processors."""
 
 
 @with_options
 def doctor(
     *,
-    format: str = setting("text", "Text to paste into a report, or JSON for programs.", choices=("text", "json")),
+    format: str = setting(
+        "text", "Text to paste into a report, or JSON for programs.", choices=("text", "json")
+    ),
 ) -> None:
     """Check the installation: versions, devices, extras, self-test.
 
-    Lists also folders and models. The self-test aligns the recording of `ctc-align demo` on each available kind of
-    device, and compares all words with their known times. The output names no user: the home folder is `~`. Exits with
-    1 if the self-test fails.
+    Lists also folders and models. The self-test aligns the recording of `ctc-align demo` on each
+    available kind of device, and compares all words with their known times. The output names no
+    user: the home folder is `~`. Exits with 1 if the self-test fails.
     """
     Talk().listen()
     found = without_user({**installation(), "self_tests": self_tests()})
-    put(json.dumps(found, indent=1, allow_nan=False) if format == "json" else "\n".join(_lines(found)))
+    put(
+        json.dumps(found, indent=1, allow_nan=False)
+        if format == "json"
+        else "\n".join(_lines(found))
+    )
     if not all(test["passed"] for test in found["self_tests"]):
         raise typer.Exit(SOME_FAILED)
 
@@ -79,7 +111,10 @@ def doctor(
 def _lines(found: dict[str, Any]) -> Iterator[str]:
     """Yield the report as text: a heading for each part, followed by its rows."""
     versions = found["versions"]
-    yield f"ctc-align {versions['ctc-align']}, Python {versions['python']}, {found['system']['system']}"
+    yield (
+        f"ctc-align {versions['ctc-align']}, Python {versions['python']},"
+        f" {found['system']['system']}"
+    )
     yield f"in {found['system']['folder']}"
     absent = {"torch": "not installed (the extra [torch])"}
     packages = {
@@ -92,9 +127,11 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         "versions": packages,
         "devices": found["devices"],
         "folders": [(row["holds"], _folder_line(row)) for row in found["folders"]],
-        "models": {"": models}
-        if isinstance(models, str)
-        else {row["name"]: f"{row['megabytes']} MB, {row['about']}" for row in models},
+        "models": (
+            {"": models}
+            if isinstance(models, str)
+            else {row["name"]: f"{row['megabytes']} MB, {row['about']}" for row in models}
+        ),
         "extras": {row["extra"]: _extra_line(row) for row in found["extras"]},
         "self-test": {test["device"]: _test_line(test) for test in found["self_tests"]},
     }
@@ -108,7 +145,9 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
 def _folder_line(row: dict[str, Any]) -> str:
     if row.get("unused"):
         return f"{row['folder']} (not used: {row['unused']})"
-    size = f"{row['free_megabytes']} MB free" if "free_megabytes" in row else f"{row['megabytes']} MB"
+    size = (
+        f"{row['free_megabytes']} MB free" if "free_megabytes" in row else f"{row['megabytes']} MB"
+    )
     return f"{row['folder']} ({'' if row['writable'] else 'not '}writable, {size})"
 
 
@@ -136,7 +175,12 @@ def installation() -> dict[str, Any]:
             "system": f"{platform.system()} {platform.release()} {platform.machine()}",
             "folder": str(Path(__file__).resolve().parent.parent),
         },
-        "devices": {"cpu": _fact(_cpu), "cuda": _fact(_cuda), "triton": _fact(_triton), "mps": _fact(_mps)},
+        "devices": {
+            "cpu": _fact(_cpu),
+            "cuda": _fact(_cuda),
+            "triton": _fact(_triton),
+            "mps": _fact(_mps),
+        },
         "folders": _folders(),
         "models": _fact(_models),
         "extras": [_extra(name) for name in EXTRAS],
@@ -144,7 +188,8 @@ def installation() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """Return the version of each package, None if it is missing, and of the libraries inside two of them."""
+    """Return the version of each package, None if it is missing, and of the libraries inside two of
+    them."""
     return {
         "ctc-align": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -172,7 +217,10 @@ def _fact(fact: Callable[[], Any]) -> Any:
 def _ffmpeg() -> str:
     import av
 
-    libraries = (f"{name} {'.'.join(map(str, numbers))}" for name, numbers in sorted(av.library_versions.items()))
+    libraries = (
+        f"{name} {'.'.join(map(str, numbers))}"
+        for name, numbers in sorted(av.library_versions.items())
+    )
     return f"{getattr(av, 'ffmpeg_version_info', '')} ({', '.join(libraries)})".strip()
 
 
@@ -198,12 +246,20 @@ def _cuda() -> str:
     from ctc_align.models.acoustic_model import has_driver
 
     if not has_torch():
-        return f"not used: a GPU needs PyTorch: {install_line('torch')}" if has_driver() else "none: no driver"
+        return (
+            f"not used: a GPU needs PyTorch: {install_line('torch')}"
+            if has_driver()
+            else "none: no driver"
+        )
     import torch
 
     if not torch.cuda.is_available():
         built = torch.version.cuda
-        return f"none: PyTorch for CUDA {built} sees no device" if built else "none: this PyTorch is built without CUDA"
+        return (
+            f"none: PyTorch for CUDA {built} sees no device"
+            if built
+            else "none: this PyTorch is built without CUDA"
+        )
     names = (torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
     return f"{', '.join(names)} (CUDA {torch.version.cuda})"
 
@@ -219,14 +275,19 @@ def _triton() -> str:
 
 def _mps() -> str:
     if not has_torch():
-        return f"not used: --device mps needs PyTorch: {install_line('torch')}" if sys.platform == "darwin" else "none"
+        return (
+            f"not used: --device mps needs PyTorch: {install_line('torch')}"
+            if sys.platform == "darwin"
+            else "none"
+        )
     import torch
 
     return "yes" if torch.backends.mps.is_available() else "none"
 
 
 def _folders() -> list[dict[str, Any]]:
-    """Return the folders that are written to besides the outputs; for kernels, the first writable one is used.
+    """Return the folders that are written to besides the outputs; for kernels, the first writable
+    one is used.
 
     `unused` says why a folder of kernels is neither read nor written.
     """
@@ -239,7 +300,12 @@ def _folders() -> list[dict[str, Any]]:
     named = [("compiled kernels", folder) for folder in kernels]
     named += [("downloaded models", folder) for folder in _download_folders() if folder.is_dir()]
     rows = [
-        {"holds": holds, "folder": str(folder), "writable": _is_writable(folder), "megabytes": _megabytes(folder)}
+        {
+            "holds": holds,
+            "folder": str(folder),
+            "writable": _is_writable(folder),
+            "megabytes": _megabytes(folder),
+        }
         for holds, folder in named
     ]
     for row, folder in zip(rows, kernels):
@@ -249,7 +315,12 @@ def _folders() -> list[dict[str, Any]]:
     free = round(shutil.disk_usage(tempfile.gettempdir()).free / 1e6)
     return [
         *rows,
-        {"holds": "temporary files", "folder": tempfile.gettempdir(), "writable": True, "free_megabytes": free},
+        {
+            "holds": "temporary files",
+            "folder": tempfile.gettempdir(),
+            "writable": True,
+            "free_megabytes": free,
+        },
     ]
 
 
@@ -279,7 +350,9 @@ def _models() -> list[dict[str, Any]]:
     from ctc_align.models.catalogue import INSIDE, catalogue_entries
 
     inside = (entry for entry in catalogue_entries() if entry.state == INSIDE)
-    return [{"name": entry.name, "megabytes": entry.megabytes, "about": entry.about} for entry in inside]
+    return [
+        {"name": entry.name, "megabytes": entry.megabytes, "about": entry.about} for entry in inside
+    ]
 
 
 def _extra(name: str) -> dict[str, Any]:
@@ -298,7 +371,9 @@ def self_tests() -> list[dict[str, Any]]:
     with contextlib.suppress(Exception):
         import torch
 
-        devices += ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
+        devices += ["cuda"] * torch.cuda.is_available() + [
+            "mps"
+        ] * torch.backends.mps.is_available()
     return [self_test(device) for device in devices]
 
 
@@ -306,8 +381,8 @@ def self_test(device: str) -> dict[str, Any]:
     """Align the demo recording on a device, and compare its words with the known ones.
 
     Returns:
-        `device`, `passed`, `seconds` (including loading and any compilation), and either `largest_error_ms` and
-        `backend` or, if the alignment failed, `problem`.
+        `device`, `passed`, `seconds` (including loading and any compilation), and either
+        `largest_error_ms` and `backend` or, if the alignment failed, `problem`.
     """
     began = time.perf_counter()
     test: dict[str, Any] = {"device": device, "passed": False}
@@ -315,7 +390,9 @@ def self_test(device: str) -> dict[str, Any]:
         from ctc_align.alignment.aligner import Aligner
 
         text = (DEMO_FOLDER / "demo.txt").read_text(encoding="utf-8")
-        alignment = Aligner(model="english", device=device).align(str(DEMO_FOLDER / "demo.flac"), text)
+        alignment = Aligner(model="english", device=device).align(
+            str(DEMO_FOLDER / "demo.flac"), text
+        )
         found = [(word.text, word.start_s, word.end_s) for word in alignment.words]
         test |= {"backend": alignment.backend, **compared(found)}
     except Exception as error:
@@ -324,7 +401,8 @@ def self_test(device: str) -> dict[str, Any]:
 
 
 def compared(found: Iterable[tuple[str, float | None, float | None]]) -> dict[str, Any]:
-    """Return whether words with times are the known ones, and the largest distance from their known times."""
+    """Return whether words with times are the known ones, and the largest distance from their known
+    times."""
     found = list(found)
     texts, known = [text for text, _, _ in found], [text for text, _, _ in KNOWN_TIMES]
     if texts != known:
@@ -338,11 +416,15 @@ def compared(found: Iterable[tuple[str, float | None, float | None]]) -> dict[st
     largest_ms = round(1000 * max(errors))
     if max(errors) <= TOLERANCE_S:
         return {"passed": True, "largest_error_ms": largest_ms}
-    return {"largest_error_ms": largest_ms, "problem": f"an edge is {largest_ms} ms from its known time"}
+    return {
+        "largest_error_ms": largest_ms,
+        "problem": f"an edge is {largest_ms} ms from its known time",
+    }
 
 
 def without_user(value: Any) -> Any:
-    """Return a JSON value in which strings have `~` for the home folder, and no folder named after the user.
+    """Return a JSON value in which strings have `~` for the home folder, and no folder named after
+    the user.
 
     >>> without_user([{"folder": str(Path.home() / "cache")}])[0]["folder"].replace(os.sep, "/")
     '~/cache'
@@ -375,7 +457,9 @@ def demo(
         metavar="DIR",
     ),
     format: str | None = formats_option(),
-    examples: str | None = setting(None, "Copy the files of the tutorials to DIR, and align nothing.", metavar="DIR"),
+    examples: str | None = setting(
+        None, "Copy the files of the tutorials to DIR, and align nothing.", metavar="DIR"
+    ),
     messages: MessageOptions,
 ) -> None:
     """Align a recording that comes with the package.
@@ -415,10 +499,12 @@ def demo(
 
 
 def copy_examples(folder: Path) -> list[Path]:
-    """Copy the recordings, texts and programs of the documentation; return all files, even those that existed.
+    """Copy the recordings, texts and programs of the documentation; return all files, even those
+    that existed.
 
     Raises:
-        UsageError: a file with one of their names has different content, or the folder is not a folder.
+        UsageError: a file with one of their names has different content, or the folder is not a
+            folder.
         OutputError: the system refused; nothing was written.
     """
     from ctc_align.files.whole_files import placing

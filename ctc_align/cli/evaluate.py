@@ -28,7 +28,8 @@ _ALIGNMENTS = (".textgrid", ".json", ".ctm", ".jsonl", ".gz", ".wrd", ".phn")
 
 @dataclass(frozen=True)
 class EvaluationOptions(Group):
-    """The tiers to compare, the figures and their format, and thresholds that both edges together must reach.
+    """The tiers to compare, the figures and their format, and thresholds that both edges together
+    must reach.
 
     Raises:
         UsageError: a threshold out of its range.
@@ -40,8 +41,12 @@ class EvaluationOptions(Group):
         metavar="words|phones[=NAME]",
         shown="words",
     )
-    hypothesis_tier: str | None = setting(None, "The tier's name or number in HYPOTHESIS only.", metavar="NAME")
-    reference_tier: str | None = setting(None, "The tier's name or number in REFERENCE only.", metavar="NAME")
+    hypothesis_tier: str | None = setting(
+        None, "The tier's name or number in HYPOTHESIS only.", metavar="NAME"
+    )
+    reference_tier: str | None = setting(
+        None, "The tier's name or number in REFERENCE only.", metavar="NAME"
+    )
     labels: str | None = setting(
         None,
         "Rename labels of both sides: one 'from to' per line; 'from' alone removes a label.",
@@ -51,7 +56,9 @@ class EvaluationOptions(Group):
     against: str | None = setting(
         None, "A second hypothesis; show the paired difference of the two.", metavar="HYPOTHESIS2"
     )
-    tolerance: float = setting(20.0, "Largest distance at which a boundary counts as found.", metavar="MS")
+    tolerance: float = setting(
+        20.0, "Largest distance at which a boundary counts as found.", metavar="MS"
+    )
     resamples: int = setting(
         1000,
         "Resamples for confidence intervals; 0: none.",
@@ -62,18 +69,29 @@ class EvaluationOptions(Group):
     seed: int = setting(0, "Seed of the resampling.", metavar="N", within=(0, math.inf))
     interval_by: str = setting(
         "utterance",
-        "What to resample for confidence intervals: utterances, or folders of them (one for each speaker).",
+        "What to resample for confidence intervals: utterances, or folders of them (one for each"
+        " speaker).",
         metavar="utterance|folder",
     )
-    format: str = setting("table", "A table to read, or JSON for programs.", choices=("table", "json"))
-    worst: int = setting(5, "List this many of the worst edges and utterances.", metavar="N", within=(0, math.inf))
-    plot: str | None = setting(None, "Draw the errors (also .svg, .pdf); needs [plot].", metavar="FILE.png")
+    format: str = setting(
+        "table", "A table to read, or JSON for programs.", choices=("table", "json")
+    )
+    worst: int = setting(
+        5, "List this many of the worst edges and utterances.", metavar="N", within=(0, math.inf)
+    )
+    plot: str | None = setting(
+        None, "Draw the errors (also .svg, .pdf); needs [plot].", metavar="FILE.png"
+    )
     force: bool = force_option()
-    max_mae: float | None = setting(None, "Exit 3 if the mean absolute error is larger.", metavar="MS", panel=LIMITS)
+    max_mae: float | None = setting(
+        None, "Exit 3 if the mean absolute error is larger.", metavar="MS", panel=LIMITS
+    )
     min_within: float | None = setting(
         None, "Exit 3 if fewer edges are within --tolerance.", metavar="PERCENT", panel=LIMITS
     )
-    min_f1: float | None = setting(None, "Exit 3 if the boundary F1 is smaller (0 to 1).", metavar="F1", panel=LIMITS)
+    min_f1: float | None = setting(
+        None, "Exit 3 if the boundary F1 is smaller (0 to 1).", metavar="F1", panel=LIMITS
+    )
 
     def __post_init__(self) -> None:
         for option, value, most in (
@@ -82,7 +100,11 @@ class EvaluationOptions(Group):
             ("--min-f1", self.min_f1, 1.0),
         ):
             if value is not None and not 0.0 <= value <= most:
-                upto = "milliseconds, 0 or more" if most == math.inf else f"a number from 0 to {most:g}"
+                upto = (
+                    "milliseconds, 0 or more"
+                    if most == math.inf
+                    else f"a number from 0 to {most:g}"
+                )
                 raise UsageError(f"{option}: expected {upto}, got {value}")
 
     def unmet(self, evaluation: Evaluation) -> list[str]:
@@ -95,11 +117,18 @@ class EvaluationOptions(Group):
         f1 = evaluation.boundaries["both"].f1
         lines = []
         if self.max_mae is not None and (mae_ms is None or mae_ms > self.max_mae):
-            lines.append(f"mean absolute error {_said(mae_ms, 2)} ms, above --max-mae {self.max_mae:g}")
+            lines.append(
+                f"mean absolute error {_said(mae_ms, 2)} ms, above --max-mae {self.max_mae:g}"
+            )
         if self.min_within is not None and (share is None or share < self.min_within):
-            lines.append(f"{_said(share, 2)} % within {tolerance_ms:g} ms, below --min-within {self.min_within:g}")
+            lines.append(
+                f"{_said(share, 2)} % within {tolerance_ms:g} ms, below --min-within"
+                f" {self.min_within:g}"
+            )
         if self.min_f1 is not None and (f1 is None or f1 < self.min_f1):
-            lines.append(f"F1 {_said(f1, 4)} at {tolerance_ms:g} ms, below --min-f1 {self.min_f1:g}")
+            lines.append(
+                f"F1 {_said(f1, 4)} at {tolerance_ms:g} ms, below --min-f1 {self.min_f1:g}"
+            )
         return [f"{evaluation.tier}: {line}" for line in lines]
 
     def options_by_kind(self) -> dict[str, Options]:
@@ -112,11 +141,14 @@ class EvaluationOptions(Group):
         from ctc_align.evaluate.pairing import parse_tier
 
         labels = None if self.labels is None else read_labels(self.labels)
-        options = Options(self.tolerance, self.resamples, self.seed, labels, interval_by=self.interval_by)
+        options = Options(
+            self.tolerance, self.resamples, self.seed, labels, interval_by=self.interval_by
+        )
         tiers = self.tier or ["words"]
         if len(tiers) > 1 and (self.hypothesis_tier or self.reference_tier):
             raise UsageError(
-                "--hypothesis-tier and --reference-tier go with one --tier; with several: --tier words=NAME"
+                "--hypothesis-tier and --reference-tier go with one --tier; with several: --tier"
+                " words=NAME"
             )
         by_kind: dict[str, Options] = {}
         for tier in tiers:
@@ -136,28 +168,37 @@ class EvaluationOptions(Group):
 def evaluate(
     hypothesis: Annotated[
         str,
-        typer.Argument(metavar="HYPOTHESIS", help="A TextGrid, ctc-align JSON or CTM, or a folder of them."),
+        typer.Argument(
+            metavar="HYPOTHESIS", help="A TextGrid, ctc-align JSON or CTM, or a folder of them."
+        ),
     ],
     reference: Annotated[
         str,
-        typer.Argument(metavar="REFERENCE", help="The same, or TIMIT's .WRD and .PHN, for the true boundaries."),
+        typer.Argument(
+            metavar="REFERENCE", help="The same, or TIMIT's .WRD and .PHN, for the true boundaries."
+        ),
     ],
     *,
     wanted: EvaluationOptions,
 ) -> None:
     """Measure the edges of HYPOTHESIS against those of REFERENCE.
 
-    Of ctc-align's JSON, HYPOTHESIS is what the program made, and REFERENCE has a person's corrections, also those in
-    the TextGrid that was written with it: ctc-align evaluate OUT OUT measures what was corrected in OUT.
+    Of ctc-align's JSON, HYPOTHESIS is what the program made, and REFERENCE has a person's
+    corrections, also those in the TextGrid that was written with it: ctc-align evaluate OUT OUT
+    measures what was corrected in OUT.
 
-    Words are paired by their order; words with a different label are counted, and measured like the others. Errors are
-    hypothesis minus reference, in milliseconds: positive is late. Intervals of 95 % come from resampling. A boundary is
-    a time at which a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match
-    boundaries one to one. Exits with 1 if the hypothesis lacks files of the reference, with 3 if a threshold is missed.
+    Words are paired by their order; words with a different label are counted, and measured like the
+    others. Errors are hypothesis minus reference, in milliseconds: positive is late. Intervals of
+    95 % come from resampling. A boundary is a time at which a word starts or ends (neighbours that
+    touch share one); precision, recall, F1 and R-value match boundaries one to one. Exits with 1 if
+    the hypothesis lacks files of the reference, with 3 if a threshold is missed.
     """
     against, by_kind = wanted.against, wanted.options_by_kind()
     _check_paths(hypothesis, reference, against, wanted.plot, wanted.force)
-    results = [_measured(kind, hypothesis, reference, against, options) for kind, options in by_kind.items()]
+    results = [
+        _measured(kind, hypothesis, reference, against, options)
+        for kind, options in by_kind.items()
+    ]
     if wanted.format == "json":
         objects = [result.to_dict(wanted.worst) for result in results]
         whole = objects[0] if len(objects) == 1 else {"tiers": objects}
@@ -169,7 +210,9 @@ def evaluate(
     _conclude(results, wanted, hypothesis, reference)
 
 
-def _conclude(results: list[_TierResult], wanted: EvaluationOptions, hypothesis: str, reference: str) -> None:
+def _conclude(
+    results: list[_TierResult], wanted: EvaluationOptions, hypothesis: str, reference: str
+) -> None:
     """Report on stderr what is missing or falls short, and exit with the code for it."""
     for result in results:
         _say_notes(result.evaluation, "")
@@ -177,7 +220,9 @@ def _conclude(results: list[_TierResult], wanted: EvaluationOptions, hypothesis:
             _say_notes(result.against, f"{wanted.against}: ")
     for result in results:
         if not result.evaluation.paired:
-            raise InputError(f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?")
+            raise InputError(
+                f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?"
+            )
     unmet = [line for result in results for line in wanted.unmet(result.evaluation)]
     for line in unmet:
         say(f"ctc-align: {line}")
@@ -202,7 +247,10 @@ class _TierResult:
     def to_dict(self, worst: int) -> dict[str, Any]:
         data = self.evaluation.to_dict(worst)
         if self.against is not None and self.comparison is not None:
-            data |= {"against": self.against.to_dict(worst), "comparison": self.comparison.to_dict()}
+            data |= {
+                "against": self.against.to_dict(worst),
+                "comparison": self.comparison.to_dict(),
+            }
         return data
 
 
@@ -210,7 +258,9 @@ def _said(number: float | None, decimals: int) -> str:
     return "none" if number is None else f"{number:.{decimals}f}"
 
 
-def _measured(tier: str, hypothesis: str, reference: str, against: str | None, options: Options) -> _TierResult:
+def _measured(
+    tier: str, hypothesis: str, reference: str, against: str | None, options: Options
+) -> _TierResult:
     from ctc_align.evaluate import compare
     from ctc_align.evaluate import evaluate as measured
 
@@ -232,7 +282,8 @@ def _print_tables(results: list[_TierResult], worst: int, names: tuple[str, str]
 
 
 def _say_notes(evaluation: Evaluation, whose: str) -> None:
-    """Report missing, unreadable, extra and doubtful inputs, and words of one side only, on stderr."""
+    """Report missing, unreadable, extra and doubtful inputs, and words of one side only, on
+    stderr."""
     for side in ("missing", "extra"):
         lone = [
             f"{one.label!r} at {one.start_s:.2f} s of {paired.utterance}"
@@ -246,14 +297,20 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
     for note in first_notes(evaluation.notes):
         say(f"ctc-align: note: {whose}{note}")
     if evaluation.untouched:
-        count = counted(evaluation.untouched, "alignment without corrections is", "alignments without corrections are")
+        count = counted(
+            evaluation.untouched,
+            "alignment without corrections is",
+            "alignments without corrections are",
+        )
         say(f"ctc-align: note: {whose}{count} not measured: hypothesis and reference are the same")
     for name in evaluation.missing_files:
         say(f"ctc-align: {whose}{name}: no hypothesis for this reference")
     for _, reason in evaluation.failures:
         say(f"ctc-align: {reason}")
     if evaluation.extra_files:
-        names = ", ".join(evaluation.extra_files[:_NAMED]) + (" …" if len(evaluation.extra_files) > _NAMED else "")
+        names = ", ".join(evaluation.extra_files[:_NAMED]) + (
+            " …" if len(evaluation.extra_files) > _NAMED else ""
+        )
         count = counted(len(evaluation.extra_files), "hypothesis", "hypotheses")
         verb = "is" if len(evaluation.extra_files) == 1 else "are"
         say(f"ctc-align: note: {whose}{count} without a reference {verb} left out: {names}")
@@ -261,8 +318,11 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
         say(f"ctc-align: note: {whose}{doubt}")
 
 
-def _check_paths(hypothesis: str, reference: str, against: str | None, plot: str | None, force: bool) -> None:
-    """Raise UsageError if an input is missing, if a file is to pair with a folder, or the picture cannot be written."""
+def _check_paths(
+    hypothesis: str, reference: str, against: str | None, plot: str | None, force: bool
+) -> None:
+    """Raise UsageError if an input is missing, if a file is to pair with a folder, or the picture
+    cannot be written."""
     from ctc_align.evaluate.utterance_files import check_paths
 
     check_paths(Path(hypothesis), Path(reference))
@@ -274,13 +334,17 @@ def _check_paths(hypothesis: str, reference: str, against: str | None, plot: str
 
 
 def _check_kind(path: Path) -> None:
-    """Raise UsageError for a file that is clearly not an alignment; TextGrids may have any extension."""
+    """Raise UsageError for a file that is clearly not an alignment; TextGrids may have any
+    extension."""
     if not path.is_file() or path.suffix.casefold() in _ALIGNMENTS:
         return
     with open(path, "rb") as file:
         head = file.read(400).replace(b"\0", b"")
     if b"ooTextFile" not in head:
-        raise UsageError(f"{path}: expected an alignment (a TextGrid, ctc-align JSON or CTM), got another kind of file")
+        raise UsageError(
+            f"{path}: expected an alignment (a TextGrid, ctc-align JSON or CTM), got another kind"
+            " of file"
+        )
 
 
 def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:
@@ -291,9 +355,13 @@ def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:
         return
     path = Path(plot)
     if path.suffix.casefold().lstrip(".") not in PLOT_FORMATS:
-        raise UsageError(f"--plot: expected a file that ends in .{', .'.join(PLOT_FORMATS)}, got {plot}")
+        raise UsageError(
+            f"--plot: expected a file that ends in .{', .'.join(PLOT_FORMATS)}, got {plot}"
+        )
     check_plotting()
-    if path.is_dir() or any(path.exists() and Path(name).exists() and path.samefile(name) for name in inputs):
+    if path.is_dir() or any(
+        path.exists() and Path(name).exists() and path.samefile(name) for name in inputs
+    ):
         raise UsageError(f"{plot}: is a folder, or an input of this call; choose another name")
     check_new(path, force, "another name")
 

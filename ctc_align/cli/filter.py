@@ -28,20 +28,34 @@ if TYPE_CHECKING:
 
 @with_options
 def filter_run(
-    run: Annotated[str, typer.Argument(metavar="OUT_DIR", help="The --out-dir of ctc-align corpus.")],
+    run: Annotated[
+        str, typer.Argument(metavar="OUT_DIR", help="The --out-dir of ctc-align corpus.")
+    ],
     source: Annotated[
         str | None,
-        typer.Argument(metavar="SOURCE", help="The corpus.", show_default="where OUT_DIR/summary.json says"),
+        typer.Argument(
+            metavar="SOURCE", help="The corpus.", show_default="where OUT_DIR/summary.json says"
+        ),
     ] = None,
     *,
     to: str | None = setting(
-        None, "The manifest of what is kept, JSONL; - for standard output.", metavar="FILE", shown="standard output"
+        None,
+        "The manifest of what is kept, JSONL; - for standard output.",
+        metavar="FILE",
+        shown="standard output",
     ),
     left_out: str | None = setting(
-        None, "A manifest of what is left out, each line with its `reasons`.", metavar="FILE", shown="not written"
+        None,
+        "A manifest of what is left out, each line with its `reasons`.",
+        metavar="FILE",
+        shown="not written",
     ),
     min_fit: str | None = setting(
-        None, "The worst fit that is kept.", choices=("good", "doubtful", "poor"), shown="any", panel=LIMITS
+        None,
+        "The worst fit that is kept.",
+        choices=("good", "doubtful", "poor"),
+        shown="any",
+        panel=LIMITS,
     ),
     max_loss_per_token: float | None = setting(
         None, "The highest loss per token.", metavar="NATS", shown="any", panel=LIMITS
@@ -54,24 +68,35 @@ def filter_run(
         panel=LIMITS,
     ),
     max_skipped: float | None = setting(
-        None, "The largest share of words that are not in the recording.", metavar="PERCENT", shown="any", panel=LIMITS
+        None,
+        "The largest share of words that are not in the recording.",
+        metavar="PERCENT",
+        shown="any",
+        panel=LIMITS,
     ),
     kind: str | None = source_option(),
     text: str | None = setting(
-        None, "The text that the recordings share, if the run had --text.", metavar="FILE", shown="none"
+        None,
+        "The text that the recordings share, if the run had --text.",
+        metavar="FILE",
+        shown="none",
     ),
     encoding: str | None = setting(
-        None, "The encoding of transcripts, if the run had --encoding.", metavar="NAME", shown="UTF-8"
+        None,
+        "The encoding of transcripts, if the run had --encoding.",
+        metavar="NAME",
+        shown="UTF-8",
     ),
     force: bool = force_option(),
     messages: MessageOptions,
 ) -> None:
     """Write a manifest of the utterances of a corpus run that are good enough.
 
-    Reads the journal of the run and its corpus, no sound, and of the outputs only those that a person has corrected:
-    their figures are those of the latest corrections. The manifest has the lines of the corpus in their order: for
-    JSONL with all their keys, with absolute paths, and ctc-align corpus, ctc-align train and NeMo read it. Utterances
-    that failed are left out. How many are left out, and why, is printed to stderr.
+    Reads the journal of the run and its corpus, no sound, and of the outputs only those that a
+    person has corrected: their figures are those of the latest corrections. The manifest has the
+    lines of the corpus in their order: for JSONL with all their keys, with absolute paths, and
+    ctc-align corpus, ctc-align train and NeMo read it. Utterances that failed are left out. How
+    many are left out, and why, is printed to stderr.
     """
     from ctc_align.corpus.selection import Limits, selected
 
@@ -84,13 +109,16 @@ def filter_run(
     check_files({"--text": text})
     targets = _targets({"--to": to, "--left-out": left_out}, source, force)
     limits = Limits(min_fit or "", max_loss_per_token, max_local_loss, max_skipped)
-    counts = _write(selected(Path(run), limits, source or "", kind, text or "", encoding or ""), targets)
+    counts = _write(
+        selected(Path(run), limits, source or "", kind, text or "", encoding or ""), targets
+    )
     _report(counts, talk)
 
 
 @dataclass
 class _Counts:
-    """Utterances and seconds, kept and in all, how many are corrected, and how often each reason was found."""
+    """Utterances and seconds, kept and in all, how many are corrected, and how often each reason
+    was found."""
 
     kept: tuple[int, float] = (0, 0.0)
     every: tuple[int, float] = (0, 0.0)
@@ -100,13 +128,19 @@ class _Counts:
 
 
 def _targets(given: dict[str, str | None], source: str | None, force: bool) -> dict[str, Path]:
-    """Return the files to write by their options; raise UsageError, before any work, if one cannot be written."""
+    """Return the files to write by their options; raise UsageError, before any work, if one cannot
+    be written."""
     targets = {name: Path(path) for name, path in given.items() if path is not None and path != "-"}
     for name, path in targets.items():
         if path.suffix.casefold() in (".csv", ".tsv"):
-            raise UsageError(f"{name} {path}: a manifest is JSONL, one object per line; give a name such as kept.jsonl")
+            raise UsageError(
+                f"{name} {path}: a manifest is JSONL, one object per line; give a name such as"
+                " kept.jsonl"
+            )
         if source is not None and path.exists() and path.samefile(source):
-            raise UsageError(f"{name} {path}: is the corpus, which is never replaced; give another name")
+            raise UsageError(
+                f"{name} {path}: is the corpus, which is never replaced; give another name"
+            )
         check_new(path, force, "another name")
     if len(set(targets.values())) < len(targets):
         raise UsageError(f"--to and --left-out: expected two files, got {given['--to']} twice")
@@ -114,14 +148,17 @@ def _targets(given: dict[str, str | None], source: str | None, force: bool) -> d
 
 
 def _write(entries: Iterable[Selected], targets: Mapping[str, Path]) -> _Counts:
-    """Write the lines that are kept, and those that are not, whole or not at all; return the counts."""
+    """Write the lines that are kept, and those that are not, whole or not at all; return the
+    counts."""
     from ctc_align.files.whole_files import placing
 
     counts = _Counts()
     with ExitStack() as stack:
         parts = dict(stack.enter_context(placing(list(targets.values())))) if targets else {}
         opened = partial(open, mode="w", encoding="utf-8", errors="backslashreplace")
-        files: dict[str, IO[str]] = {name: stack.enter_context(opened(parts[path])) for name, path in targets.items()}
+        files: dict[str, IO[str]] = {
+            name: stack.enter_context(opened(parts[path])) for name, path in targets.items()
+        }
         for each in entries:
             counts.every = counts.every[0] + 1, counts.every[1] + each.duration_s
             counts.reasons.update(each.reasons)
@@ -144,7 +181,9 @@ def _report(counts: _Counts, talk: Talk) -> None:
     kept, every = counts.kept, counts.every
     talk.notes(first_notes(counts.notes))
     if counts.corrected:
-        talk.note(f"{counted(counts.corrected, 'utterance was', 'utterances were')} corrected by hand")
+        talk.note(
+            f"{counted(counts.corrected, 'utterance was', 'utterances were')} corrected by hand"
+        )
     talk.say(
         f"ctc-align: kept {kept[0]:,.0f} of {counted(int(every[0]), 'utterance', 'utterances')}, "
         f"{kept[1] / 3600:.3f} of {every[1] / 3600:.3f} hours"

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 HEADER = ("model", "state", "megabytes", "licence", "about")
 _COLUMNS_NOTE = (
-    "digits: whether numbers are read as words. of speakers: whether the speakers of the test clips also occur in the "
-    "training data, or were left out. best of 10, %: share of clips whose own text has the lowest loss per token among "
-    "ten texts. swapped word, %: share of clips where replacing a word raises the loss. edges at pauses, %: share of "
-    "edges beside a pause that are within 50 ms of it. loss: mean over the clips. With about ten clips per language, "
-    "one clip is 10 %"
+    "digits: whether numbers are read as words. of speakers: whether the speakers of the test clips"
+    " also occur in the training data, or were left out. best of 10, %: share of clips whose own"
+    " text has the lowest loss per token among ten texts. swapped word, %: share of clips where"
+    " replacing a word raises the loss. edges at pauses, %: share of edges beside a pause that are"
+    " within 50 ms of it. loss: mean over the clips. With about ten clips per language, one clip is"
+    " 10 %"
 )
 LANGUAGE_HEADER = ("language", "code", "script", "digits", "hours_in_training")
 
@@ -31,17 +32,22 @@ LANGUAGE_HEADER = ("language", "code", "script", "digits", "hours_in_training")
 def models(
     action: Annotated[
         str | None,
-        typer.Argument(metavar="show|languages", help="Describe one model, or list the languages of universal."),
+        typer.Argument(
+            metavar="show|languages", help="Describe one model, or list the languages of universal."
+        ),
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the model, as for --model.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of the model, as for --model.")
+    ] = None,
     *,
     config: SettingsOptions,
 ) -> None:
     """List the models that --model takes, or describe one.
 
-    Prints tab-separated columns: a list with a header, or the names and values of one model (vocabulary, frames,
-    receptive field …). `show` loads the model, and downloads it if necessary. `languages` lists the languages that the
-    model universal was trained on or measured with; it aligns others, too.
+    Prints tab-separated columns: a list with a header, or the names and values of one model
+    (vocabulary, frames, receptive field …). `show` loads the model, and downloads it if necessary.
+    `languages` lists the languages that the model universal was trained on or measured with; it
+    aligns others, too.
     """
     if action is None:
         _list()
@@ -49,7 +55,8 @@ def models(
         _list_languages()
     elif action != "show" or not name:
         raise UsageError(
-            "models: expected `ctc-align models`, `ctc-align models show NAME` or `ctc-align models languages`"
+            "models: expected `ctc-align models`, `ctc-align models show NAME` or `ctc-align models"
+            " languages`"
         )
     else:
         from ctc_align.models import load_model
@@ -112,7 +119,10 @@ def _folder_values(model: AcousticModel, name: str) -> dict[str, object]:
     if beside.language:
         values["language"] = beside.language
     if beside.lexicon is not None:
-        values |= {"lexicon": beside.lexicon, "lexicon_words": len(read_lexicon(beside.lexicon).entries)}
+        values |= {
+            "lexicon": beside.lexicon,
+            "lexicon_words": len(read_lexicon(beside.lexicon).entries),
+        }
     if model.gaussians_per_state:
         values["gaussians_per_state"] = model.gaussians_per_state
     return values

@@ -1,4 +1,5 @@
-"""Notes on stderr: about an alignment, the language of a transcript, a corpus run, and options without effect."""
+"""Notes on stderr: about an alignment, the language of a transcript, a corpus run, and options
+without effect."""
 
 from __future__ import annotations
 
@@ -51,33 +52,46 @@ _LONGER_S = 1.0
 """A recording that is this much longer than its alignment may be a different one."""
 _MANY = 20
 _MOSTLY = 0.3
-"""From this share of its letters on, a transcript counts as written in a different script from the model's."""
+"""From this share of its letters on, a transcript counts as written in a different script from the
+model's."""
 _ALIKE = ({"da", "no"}, {"ca", "es"})
 """Languages that share most of their function words."""
 _REMEDY = "the model universal covers all languages, see ctc-align models for others"
 _NAMED = 1000
-"""The most failures that are named on stderr, one per line; the summary has more, the journal all."""
+"""The most failures that are named on stderr, one per line; the summary has more, the journal
+all."""
 _MOST_IN_LINE = 5
 
 
 def alignment_notes(alignment: Alignment) -> list[str]:
     """Return notes on words without times, doubtful words, unexplained speech, and a poor fit."""
     if alignment.fit == NONE and alignment.skipped:
-        lost = f"{alignment.regions[0].reason}: no word has times (--match exact gives times to all)"
+        lost = (
+            f"{alignment.regions[0].reason}: no word has times (--match exact gives times to all)"
+        )
         track = str(alignment.config.get("track", ""))
-        others = [f"track {track} was aligned: is the text that of another audio track? Try --track N"] if track else []
+        others = (
+            [f"track {track} was aligned: is the text that of another audio track? Try --track N"]
+            if track
+            else []
+        )
         return [lost, *others, *decoding_notes(alignment.text), *cue_notes(alignment)]
     found = difference_notes(alignment) + order_notes(alignment)
     reasons = {UNKNOWN: "the model has none of its letters", UNSPOKEN: "nothing to pronounce"}
     for status, reason in reasons.items():
         words = [word.text for word in alignment.words if word.status == status and not word.kind]
-        words = [printable(word) for word in words if any(unicodedata.category(char)[0] not in "PZ" for char in word)]
+        words = [
+            printable(word)
+            for word in words
+            if any(unicodedata.category(char)[0] not in "PZ" for char in word)
+        ]
         if words:
             found.append(f"without times ({reason}): {several(words)}")
     labels = "".join(token.token for word in alignment.words for token in word.tokens)
     if alignment.config.get("stress") and not set("012ˈˌ") & set(labels):
         found.append(
-            "--stress has no effect: no phone has a stress mark, which a dictionary with stress gives (--lexicon)"
+            "--stress has no effect: no phone has a stress mark, which a dictionary with stress"
+            " gives (--lexicon)"
         )
     found += decoding_notes(alignment.text) + markup_notes(alignment) + cue_notes(alignment)
     doubtful = doubtful_words(alignment)
@@ -89,7 +103,8 @@ def alignment_notes(alignment: Alignment) -> list[str]:
 
 
 def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
-    """Return a note on a recording that is much longer than its alignment, if its header gives its length."""
+    """Return a note on a recording that is much longer than its alignment, if its header gives its
+    length."""
     from ctc_align.audio.loading import open_recording
     from ctc_align.units import samples_to_seconds
 
@@ -103,8 +118,8 @@ def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
     if length_s <= alignment.duration_s + _LONGER_S:
         return []
     return [
-        f"{path} is {length_s:.1f} s long, but the alignment covers only its first {alignment.duration_s:.1f} s: is it "
-        "the same recording?"
+        f"{path} is {length_s:.1f} s long, but the alignment covers only its first"
+        f" {alignment.duration_s:.1f} s: is it the same recording?"
     ]
 
 
@@ -116,13 +131,15 @@ def old_book_notes(path: str) -> list[str]:
     if not is_book(path) or not epub_version(path).startswith("2"):
         return []
     return [
-        f"{path} is an EPUB 2 book. It can be aligned, but media overlays (ctc-align book, SMIL) need EPUB 3. Convert "
-        "it before or after aligning with ebook-polish --upgrade-book (Calibre)"
+        f"{path} is an EPUB 2 book. It can be aligned, but media overlays (ctc-align book, SMIL)"
+        " need EPUB 3. Convert it before or after aligning with ebook-polish --upgrade-book"
+        " (Calibre)"
     ]
 
 
 def later_notes(given: Sequence[str]) -> Iterator[str]:
-    """Yield a note for each alignment that has a later version in its folder that is not among `given`."""
+    """Yield a note for each alignment that has a later version in its folder that is not among
+    `given`."""
     from ctc_align.files.corrections import LatestBeside, has_later_fixes
 
     paths, beside = list(map(Path, given)), LatestBeside()
@@ -152,7 +169,8 @@ def latest_alignments(alignments: list[str], talk: Talk) -> list[str]:
 
 
 def first_notes(notes: Sequence[str]) -> list[str]:
-    """Return the first notes on the corrections of many alignments, and one on how many more there are.
+    """Return the first notes on the corrections of many alignments, and one on how many more there
+    are.
 
     >>> first_notes(list("abcdefg"))
     ['a', 'b', 'c', 'd', 'e', 'and 2 more such notes']
@@ -162,7 +180,8 @@ def first_notes(notes: Sequence[str]) -> list[str]:
 
 
 def read_with_corrections(path: str, talk: Talk) -> Alignment:
-    """Return the alignment in a file with its corrections, also those in files of labels, and note which are used."""
+    """Return the alignment in a file with its corrections, also those in files of labels, and note
+    which are used."""
     from ctc_align.evaluate.corrected_labels import read_corrected
 
     corrected = read_corrected(path)
@@ -171,28 +190,41 @@ def read_with_corrections(path: str, talk: Talk) -> Alignment:
 
 
 def difference_notes(alignment: Alignment) -> list[str]:
-    """Return one note on the words that are not in the recording, and on the speech that is not in the text.
+    """Return one note on the words that are not in the recording, and on the speech that is not in
+    the text.
 
-    "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; if there are only a few words,
-    or stretches of speech, the note names them.
+    "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; if there are
+    only a few words, or stretches of speech, the note names them.
     """
     parts = []
     if alignment.skipped:
         words = [printable(word.text) for word in alignment.words if word.status == SKIPPED]
         named = f" ({' '.join(words)})" if len(words) <= _SEVERAL else ""
-        which = "word is" if alignment.spoken == 1 else "words is" if alignment.skipped == 1 else "words are"
-        parts.append(f"{alignment.skipped:,} of {alignment.spoken:,} {which} not in the recording{named}")
+        which = (
+            "word is"
+            if alignment.spoken == 1
+            else "words is"
+            if alignment.skipped == 1
+            else "words are"
+        )
+        parts.append(
+            f"{alignment.skipped:,} of {alignment.spoken:,} {which} not in the recording{named}"
+        )
     if alignment.unexplained:
         stretches = [f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in alignment.unexplained]
         named = f" ({', '.join(stretches)})" if len(stretches) <= _SEVERAL else ""
-        parts.append(f"{seconds_text(alignment.unexplained_s)} of speech are not in the text{named}")
+        parts.append(
+            f"{seconds_text(alignment.unexplained_s)} of speech are not in the text{named}"
+        )
     return ["; ".join(parts)] if parts else []
 
 
 def order_notes(alignment: Alignment) -> list[str]:
     """Return a note on the words at which the recording jumps back."""
     pairs = pairwise(aligned_words(alignment))
-    backwards = [after for before, after in pairs if (after.start_s or 0.0) < (before.start_s or 0.0)]
+    backwards = [
+        after for before, after in pairs if (after.start_s or 0.0) < (before.start_s or 0.0)
+    ]
     if not backwards:
         return []
     where = several([f"{printable(word.text)} ({word.start_s:.2f} s)" for word in backwards], ", ")
@@ -208,19 +240,31 @@ def seconds_text(seconds: float) -> str:
 
 
 def region_notes(alignment: Alignment) -> list[str]:
-    """Return notes on the words that have times but do not fit, with their times; otherwise on a poor overall fit."""
-    regions = [region for region in alignment.regions if region.kind != UNEXPLAINED and _has_times(alignment, region)]
+    """Return notes on the words that have times but do not fit, with their times; otherwise on a
+    poor overall fit."""
+    regions = [
+        region
+        for region in alignment.regions
+        if region.kind != UNEXPLAINED and _has_times(alignment, region)
+    ]
     found = [f"{region.reason}{_place(region)}" for region in regions[:_SEVERAL]]
     if len(regions) > _SEVERAL:
-        found.append(f"and {len(regions) - _SEVERAL} more stretches of words do not fit: see `regions` in JSON")
+        found.append(
+            f"and {len(regions) - _SEVERAL} more stretches of words do not fit: see `regions` in"
+            " JSON"
+        )
     if alignment.fit == POOR and 2 * alignment.skipped > alignment.spoken:
         found.append(
-            "poor fit: most of the text is not in the recording. Is it the right text? If many recordings share it, "
-            "use ctc-align corpus FOLDER --text TEXT, which finds the part that each one reads"
+            "poor fit: most of the text is not in the recording. Is it the right text? If many"
+            " recordings share it, use ctc-align corpus FOLDER --text TEXT, which finds the part"
+            " that each one reads"
         )
     elif alignment.fit == POOR and not regions:
         loss = f"{alignment.loss_per_token:.1f} per token"
-        found.append(f"the transcript fits the recording badly (loss {loss}): is it what is said, and all of it?")
+        found.append(
+            f"the transcript fits the recording badly (loss {loss}): is it what is said, and all"
+            " of it?"
+        )
     return found
 
 
@@ -229,7 +273,9 @@ def _has_times(alignment: Alignment, region: Region) -> bool:
     start, end = region.char_start, region.char_end
     if start is None or end is None:
         return True
-    return any(word.status == ALIGNED and start <= word.char_start < end for word in alignment.words)
+    return any(
+        word.status == ALIGNED and start <= word.char_start < end for word in alignment.words
+    )
 
 
 def _place(region: Region) -> str:
@@ -266,7 +312,8 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
 
 
 def markup_notes(alignment: Alignment) -> list[str]:
-    """Return notes on written words that are not spoken: the number of each kind, and of parentheses."""
+    """Return notes on written words that are not spoken: the number of each kind, and of
+    parentheses."""
     names = {
         SPEAKER: "names of speakers",
         DIRECTION: "stage directions",
@@ -282,29 +329,42 @@ def markup_notes(alignment: Alignment) -> list[str]:
     parts = [f"{names[kind]} ({several(words)})" for kind, words in groups.items() if words]
     found = [f"not spoken: {', '.join(parts)}"] if parts else []
     if repeated:
-        found.append(f"the captions roll: {counted(repeated, 'word is', 'words are')} shown again and aligned once")
+        found.append(
+            f"the captions roll: {counted(repeated, 'word is', 'words are')} shown again and"
+            " aligned once"
+        )
     found += _unnamed_notes(alignment)
     directions = {
-        at for word in alignment.words if word.kind == DIRECTION for at in range(word.char_start, word.char_end)
+        at
+        for word in alignment.words
+        if word.kind == DIRECTION
+        for at in range(word.char_start, word.char_end)
     }
     spans = parentheses(alignment.text)
     left_out = sum(all(at in directions for at in (start, end - 1)) for start, end in spans)
     if left_out:
-        found.append(f"{left_out} of {counted(len(spans), 'parenthesis is', 'parentheses are')} not spoken")
+        found.append(
+            f"{left_out} of {counted(len(spans), 'parenthesis is', 'parentheses are')} not spoken"
+        )
     return found
 
 
 def _unnamed_notes(alignment: Alignment) -> list[str]:
-    """Return a note on words of cues without a speaker's name, if others have one: a name covers only its cue."""
+    """Return a note on words of cues without a speaker's name, if others have one: a name covers
+    only its cue."""
     said = [bool(word.speaker) for word in alignment.words if word.status == ALIGNED]
     subtitles = alignment.subtitles
     if subtitles is None or subtitles.format not in (SRT, VTT) or not any(said) or all(said):
         return []
     without = said.count(False)
     which = (
-        "word is in a cue that names nobody and has" if without == 1 else "words are in cues that name nobody and have"
+        "word is in a cue that names nobody and has"
+        if without == 1
+        else "words are in cues that name nobody and have"
     )
-    return [f"{without:,} {which} no speaker: a name covers only its cue, unless every turn has one"]
+    return [
+        f"{without:,} {which} no speaker: a name covers only its cue, unless every turn has one"
+    ]
 
 
 def several(items: Sequence[str], separator: str = " ", most: int = _SEVERAL) -> str:
@@ -315,7 +375,8 @@ def several(items: Sequence[str], separator: str = " ", most: int = _SEVERAL) ->
 
 
 def cue_notes(alignment: Alignment) -> list[str]:
-    """Return notes on the tiers that are the text, and on cues with text but no word with a time."""
+    """Return notes on the tiers that are the text, and on cues with text but no word with a
+    time."""
     from ctc_align.files.cues import cues_without_times
     from ctc_align.files.subtitles import cue_numbers
 
@@ -330,15 +391,16 @@ def cue_notes(alignment: Alignment) -> list[str]:
     missing = _missing_cues(alignment)
     if missing:
         found.append(
-            f"{counted(len(missing), 'cue has', 'cues have')} no word in the recording ({_named(numbers, missing)}): "
-            "kept with arbitrary times between the neighbours; use --cues again to omit what is not in the recording, "
-            "or --max-skipped 0 to exit with 3"
+            f"{counted(len(missing), 'cue has', 'cues have')} no word in the recording"
+            f" ({_named(numbers, missing)}): kept with arbitrary times between the neighbours; use"
+            " --cues again to omit what is not in the recording, or --max-skipped 0 to exit with 3"
         )
     silent = [rank for rank in ranks if rank not in {*missing}]
     if silent:
         found.append(
-            f"{counted(len(silent), 'cue has', 'cues have')} no word to speak ({_named(numbers, silent)}): the old "
-            "time is shifted like those of the neighbours, or the cue is put between them"
+            f"{counted(len(silent), 'cue has', 'cues have')} no word to speak"
+            f" ({_named(numbers, silent)}): the old time is shifted like those of the neighbours,"
+            " or the cue is put between them"
         )
     return found
 
@@ -351,8 +413,8 @@ def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[s
     fast = fast_cues(alignment, Style.of(settings), formats)
     named = several([f"{each.cue} ({each.columns_per_s:g})" for each in fast], ", ")
     return [
-        f"{counted(len(fast), 'cue is', 'cues are')} faster than --max-cps {settings.max_cps:g}, because the speech is "
-        f"(columns a second): {named}; shorten the text"
+        f"{counted(len(fast), 'cue is', 'cues are')} faster than --max-cps {settings.max_cps:g},"
+        f" because the speech is (columns a second): {named}; shorten the text"
     ] * bool(fast)
 
 
@@ -362,12 +424,15 @@ def _missing_cues(alignment: Alignment) -> list[int]:
 
     subtitles = alignment.subtitles
     starts = [] if subtitles is None else [cue.char_start for cue in subtitles.cues]
-    skipped = {bisect_right(starts, word.char_start) for word in alignment.words if word.status == SKIPPED}
+    skipped = {
+        bisect_right(starts, word.char_start) for word in alignment.words if word.status == SKIPPED
+    }
     return [rank for rank in cues_without_times(alignment) if rank in skipped]
 
 
 def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
-    """Return the numbers of the cues at ascending ranks, which count from 1; consecutive ones as a range.
+    """Return the numbers of the cues at ascending ranks, which count from 1; consecutive ones as a
+    range.
 
     >>> _named([5, 6, 8], [2]), _named([5, 6, 8, 9], [1, 3, 4])
     ('number 6', 'numbers 5, 8–9')
@@ -383,10 +448,14 @@ def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
 
 
 def limit_lines(alignment: Alignment) -> list[str]:
-    """Return a line for each limit that the call set and that is not met: the exit code is then 3."""
+    """Return a line for each limit that the call set and that is not met: the exit code is then
+    3."""
     found = []
     if alignment.too_many_skipped:
-        most, share = float(alignment.config["max_skipped"]), 100 * alignment.skipped / alignment.spoken
+        most, share = (
+            float(alignment.config["max_skipped"]),
+            100 * alignment.skipped / alignment.spoken,
+        )
         words = f"{alignment.skipped:,} of {alignment.spoken:,} words ({share:.1f} %)"
         found.append(f"--max-skipped {most:g} is exceeded: {words} are not in the recording")
     if alignment.in_doubt:
@@ -394,14 +463,15 @@ def limit_lines(alignment: Alignment) -> list[str]:
         speech = seconds_text(alignment.unexplained_s)
         nothing = "; nothing of the text was found" if alignment.fit == NONE else ""
         found.append(
-            f"{words} below --min-confidence {alignment.min_confidence:g}, and {speech} of speech are not in the "
-            f"text{nothing}"
+            f"{words} below --min-confidence {alignment.min_confidence:g}, and {speech} of speech"
+            f" are not in the text{nothing}"
         )
     return found
 
 
 def written_line(alignment: Alignment, paths: Sequence[Path]) -> str:
-    """Return the line that names the written files, and says that they are useless if nothing was found."""
+    """Return the line that names the written files, and says that they are useless if nothing was
+    found."""
     files = "wrote " + ", ".join(str(path) for path in paths)
     if alignment.fit != NONE or not alignment.skipped:
         return files
@@ -418,22 +488,34 @@ def tier_notes(alignment: Alignment) -> list[str]:
     if not tiers:
         return []
     subtitles = alignment.subtitles
-    text = dict.fromkeys(printable(cue.name) for cue in subtitles.cues) if subtitles is not None else {}
+    text = (
+        dict.fromkeys(printable(cue.name) for cue in subtitles.cues)
+        if subtitles is not None
+        else {}
+    )
     others = [printable(name) for name in tiers if printable(name) not in text]
-    left = f"; {several(others, ', ')} {'stays as it is' if len(others) == 1 else 'stay as they are'}" if others else ""
+    left = (
+        f"; {several(others, ', ')} {'stays as it is' if len(others) == 1 else 'stay as they are'}"
+        if others
+        else ""
+    )
     return [f"the text: {'tier' if len(text) == 1 else 'tiers'} {several(list(text), ', ')}{left}"]
 
 
 def doubtful_words(alignment: Alignment) -> list[str]:
     """Return the words below the least confidence, with their times."""
-    return [f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})" for word in alignment.doubtful]
+    return [
+        f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})"
+        for word in alignment.doubtful
+    ]
 
 
 def choice_notes(looks: dict[str, int]) -> list[str]:
     """Return a note on transcripts that seem not to be English; `looks` counts them by language.
 
     >>> choice_notes({"de": 1})
-    ['the text looks German (de): aligned with the model universal; give --language en if it is English']
+    ['the text looks German (de): aligned with the model universal; give --language en if it is
+    English']
     >>> choice_notes({"de": 12, "und": 1})[0].partition(": aligned")[0]
     'texts: 12 look German (de), 1 does not look English'
     >>> choice_notes({"de": 12, "und": 1})[0].rpartition("if ")[2]
@@ -447,10 +529,16 @@ def choice_notes(looks: dict[str, int]) -> list[str]:
     if sum(looks.values()) == 1:
         [code] = looks
         if code == UNKNOWN:
-            return [f"the text does not look English: {remedy}it is, otherwise the code of its language"]
+            return [
+                f"the text does not look English: {remedy}it is, otherwise the code of its language"
+            ]
         return [f"the text looks {shown_language(code)}: {remedy}it is English"]
     parts = [f"{count} {_look(code, count)}" for code, count in looks.items()]
-    other = ", otherwise the code of their language, so that they are read by its rules" if UNKNOWN in looks else ""
+    other = (
+        ", otherwise the code of their language, so that they are read by its rules"
+        if UNKNOWN in looks
+        else ""
+    )
     return [f"texts: {', '.join(parts)}: {remedy}they are English{other}"]
 
 
@@ -485,27 +573,45 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
     'the transcript looks German and the model english is for English'
     """
     from ctc_align.models.catalogue import language_of
-    from ctc_align.text.languages import NAMES, base_code, likely_language, likely_other_language, script_of
+    from ctc_align.text.languages import (
+        NAMES,
+        base_code,
+        likely_language,
+        likely_other_language,
+        script_of,
+    )
 
     spoken = language_of(model)
     if spoken not in NAMES:
         return []
     written, rough = likely_language(text), "times are rough at best"
-    other = likely_other_language(text) if spoken == "en" and not written and script_of(text) == "Latin" else ""
+    other = (
+        likely_other_language(text)
+        if spoken == "en" and not written and script_of(text) == "Latin"
+        else ""
+    )
     written = other if other in NAMES else written
     if other and not written:
-        return [f"the transcript does not look English, and the model {model} is for English: {rough}; {_REMEDY}"]
+        return [
+            f"the transcript does not look English, and the model {model} is for English: {rough};"
+            f" {_REMEDY}"
+        ]
     if written not in ("", spoken) and {written, spoken} not in _ALIKE:
-        looks = f"the transcript looks {NAMES[written]} and the model {model} is for {NAMES[spoken]}"
+        looks = (
+            f"the transcript looks {NAMES[written]} and the model {model} is for {NAMES[spoken]}"
+        )
         return [f"{looks}: {rough}; {_REMEDY}, or is it the wrong transcript?"]
     if language and base_code(language) != spoken:
-        return [f"--language is {language} and the model {model} is for {NAMES[spoken]}: {rough}; {_REMEDY}"]
+        return [
+            f"--language is {language} and the model {model} is for {NAMES[spoken]}: {rough};"
+            f" {_REMEDY}"
+        ]
     return []
 
 
 def unknown_letters(alignment: Alignment) -> list[str]:
-    """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often each occurs, and on
-    digits that are not read because num2words does not know the language."""
+    """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often
+    each occurs, and on digits that are not read because num2words does not know the language."""
     counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
     left = frozenset(filter(str.isdecimal, counts))
     if left and reads_digits(language):
@@ -547,23 +653,35 @@ def verification(result: RunResult) -> str:
     assert result.verified is not None
     checked, damaged, unknown = result.verified
     again = f", {'to be ' if result.interrupted else ''}redone" if damaged else ""
-    only = f"; {unknown} not compared in full (written by a version without checksums)" if unknown else ""
+    only = (
+        f"; {unknown} not compared in full (written by a version without checksums)"
+        if unknown
+        else ""
+    )
     utterances = counted(checked, "utterance", "utterances")
     return f"{utterances} checked: {checked - damaged} whole, {damaged} not{again}{only}"
 
 
 def changed_outputs(stats: RunStats) -> Iterator[str]:
     """Yield notes on outputs that somebody has changed since a run wrote them."""
-    for files, what in ((stats.left, "left as it is"), (stats.kept, "not replaced, but moved aside")):
+    for files, what in (
+        (stats.left, "left as it is"),
+        (stats.kept, "not replaced, but moved aside"),
+    ):
         if files.count:
-            names = ", ".join(files.names[:_MOST_IN_LINE]) + (", …" if files.count > _MOST_IN_LINE else "")
+            names = ", ".join(files.names[:_MOST_IN_LINE]) + (
+                ", …" if files.count > _MOST_IN_LINE else ""
+            )
             changed = counted(files.count, "output was", "outputs were")
             yield f"{changed} changed by others since a run wrote it, and {what}: {names}"
 
 
 def interruption(result: RunResult) -> str:
     of = "" if result.total is None else f" of {result.total}"
-    return f"interrupted: {result.summary.done}{of} utterances are done; run the same command to continue"
+    return (
+        f"interrupted: {result.summary.done}{of} utterances are done; run the same command to"
+        " continue"
+    )
 
 
 def name_failures(summary: Summary, journal: Path) -> None:
@@ -577,11 +695,14 @@ def name_failures(summary: Summary, journal: Path) -> None:
 
 
 def leave(summary: Summary) -> None:
-    """Exit with 1 if something failed, otherwise with 3 if a limit is not met; name the limit even when quiet."""
+    """Exit with 1 if something failed, otherwise with 3 if a limit is not met; name the limit even
+    when quiet."""
     unmet = []
     if summary.too_many_skipped:
         which = ranked_names(summary.most_skipped, summary.too_many_skipped)
-        lack = counted(summary.too_many_skipped, "utterance lacks more of its", "utterances lack more of their")
+        lack = counted(
+            summary.too_many_skipped, "utterance lacks more of its", "utterances lack more of their"
+        )
         unmet.append(f"--max-skipped is exceeded: {lack} words ({which})")
     if summary.in_doubt:
         which = ranked_names(summary.doubtful, summary.in_doubt)
@@ -600,7 +721,8 @@ def ranked_names(ranked: list[dict[str, Any]], count: int) -> str:
 
 
 def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False) -> Iterator[str]:
-    """Yield how many transcripts fit poorly or not at all, and which; and where to find the missing words.
+    """Yield how many transcripts fit poorly or not at all, and which; and where to find the missing
+    words.
 
     Args:
         summary: of the run.
@@ -616,44 +738,56 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
             yield "no recording reads the text well: it may be another book, or another edition"
     if fast := summary.others.get("fast_cues"):
         yield (
-            f"{counted(fast, 'cue is', 'cues are')} faster than --max-cps, because the speech is: see fast_cues in "
-            "the journal and, if --max-cps is given, in JSON"
+            f"{counted(fast, 'cue is', 'cues are')} faster than --max-cps, because the speech is:"
+            " see fast_cues in the journal and, if --max-cps is given, in JSON"
         )
     if not summary.skipped_words:
         return
     where = "ctc-align view shows them" if has_json else "a run with --format json writes it"
-    yield f'words that are not in the recordings have "status": "skipped" in the JSON of an utterance; {where}'
+    yield (
+        'words that are not in the recordings have "status": "skipped" in the JSON of an'
+        f" utterance; {where}"
+    )
     if keeps_cues:
         yield (
-            "subtitles: a cue without a word in its recording is kept with arbitrary times between its neighbours; "
-            "ctc-align RECORDING SUBTITLES prints its number, and --cues again omits it"
+            "subtitles: a cue without a word in its recording is kept with arbitrary times between"
+            " its neighbours; ctc-align RECORDING SUBTITLES prints its number, and --cues again"
+            " omits it"
         )
 
 
 def read_twice(summary: Summary) -> Iterator[str]:
-    """Yield the recordings that read the same passage, and transcripts shared by recordings that not all fit."""
+    """Yield the recordings that read the same passage, and transcripts shared by recordings that
+    not all fit."""
     from ctc_align.corpus.state.shared_texts import MOST_NAMED, gap_words
 
     for row in summary.text_overlaps[:_MOST_IN_LINE]:
-        words = "" if row["words"] is None else f" ({counted(row['words'], 'word', 'words')}: {gap_words(row)})"
+        words = (
+            ""
+            if row["words"] is None
+            else f" ({counted(row['words'], 'word', 'words')}: {gap_words(row)})"
+        )
         one, other = row["utterances"]
         yield (
-            f"{one} and {other} read the same passage{words}: a second take? Omit one of them: ctc-align book "
-            "does not accept two recordings of one passage"
+            f"{one} and {other} read the same passage{words}: a second take? Omit one of them:"
+            " ctc-align book does not accept two recordings of one passage"
         )
     if len(summary.text_overlaps) > _MOST_IN_LINE:
-        more = counted(len(summary.text_overlaps) - _MOST_IN_LINE, "more passage is", "more passages are")
+        more = counted(
+            len(summary.text_overlaps) - _MOST_IN_LINE, "more passage is", "more passages are"
+        )
         yield f"and {more} read twice: see text_overlaps in summary.json"
     doubtful = [row for row in summary.same_texts if row["misfits"] and row["count"] <= MOST_NAMED]
     for row in doubtful[:_MOST_IN_LINE]:
         yield (
-            f"{_first(row['utterances'], row['count'])} have the same transcript ({row['words']} words), which does "
-            f"not fit {_first(row['misfits'], row['misfit_count'])}: was it given to the wrong recording?"
+            f"{_first(row['utterances'], row['count'])} have the same transcript ({row['words']}"
+            f" words), which does not fit {_first(row['misfits'], row['misfit_count'])}: was it"
+            " given to the wrong recording?"
         )
     if len(doubtful) > _MOST_IN_LINE:
         yield (
-            f"and {len(doubtful) - _MOST_IN_LINE} more transcripts that several recordings share do not fit all of "
-            "them; see same_texts in summary.json"
+            f"and {len(doubtful) - _MOST_IN_LINE} more transcripts that several recordings share do"
+            " not fit all of them; see same_texts in summary.json"
         )
 
 
@@ -673,14 +807,21 @@ def effect_notes(config: SettingsOptions, formats: Sequence[str], *, keeps_cues:
 
     `keeps_cues`: the cues of the transcript's file are written again, with new times.
     """
-    names = [f"--{name.replace('_', '-')}" for name in _OF_CUES if config.overrides[name] is not None]
+    names = [
+        f"--{name.replace('_', '-')}" for name in _OF_CUES if config.overrides[name] is not None
+    ]
     from ctc_align.files.cues import CUED
 
     if CUED.isdisjoint(formats):
-        return [f"{' and '.join(names)}: no effect, because no subtitles are written (--format srt)"] if names else []
+        return (
+            [f"{' and '.join(names)}: no effect, because no subtitles are written (--format srt)"]
+            if names
+            else []
+        )
     names = [name for name in names if name not in ("--frame-rate", "--max-cps")]
     if not names or not keeps_cues:
         return []
     return [
-        f"{' and '.join(names)}: no effect, because the cues of the transcript are kept; --cues again makes new ones"
+        f"{' and '.join(names)}: no effect, because the cues of the transcript are kept; --cues"
+        " again makes new ones"
     ]

@@ -1,10 +1,13 @@
-"""Options of the commands: single parameters, and groups of options that a command takes as one object.
+"""Options of the commands: single parameters, and groups of options that a command takes as one
+object.
 
     @with_options
-    def align(audio: …, *, text: str | None = setting(None, "…"), model: ModelOptions, config: SettingsOptions, …):
+    def align(audio: …, *, text: str | None = setting(None, "…"), model: ModelOptions, config:
+    SettingsOptions, …):
 
-`ctc_align.config.setting` holds the help of an option. A group is a frozen dataclass for options that several commands
-share, or that have methods. `SettingsOptions` has an option for each field of `Settings` that names the command.
+`ctc_align.config.setting` holds the help of an option. A group is a frozen dataclass for options
+that several commands share, or that have methods. `SettingsOptions` has an option for each field of
+`Settings` that names the command.
 """
 
 from __future__ import annotations
@@ -19,7 +22,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 import typer
 
 from ctc_align.cli.printing import Talk
-from ctc_align.config import BACKENDS, EVERYDAY, MACHINE, READING, SUBTITLES, TIMES, Settings, load_settings, setting
+from ctc_align.config import (
+    BACKENDS,
+    EVERYDAY,
+    MACHINE,
+    READING,
+    SUBTITLES,
+    TIMES,
+    Settings,
+    load_settings,
+    setting,
+)
 from ctc_align.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +45,18 @@ WORKERS = "Workers and resuming"
 LIMITS = "Limits"
 LOG_PROBS = "Log-probs instead of a recording"
 GENERAL = "Settings and messages"
-PANELS = (EVERYDAY, OUTPUTS, LIMITS, WORKERS, READING, TIMES, SUBTITLES, MACHINE, LOG_PROBS, GENERAL)
+PANELS = (
+    EVERYDAY,
+    OUTPUTS,
+    LIMITS,
+    WORKERS,
+    READING,
+    TIMES,
+    SUBTITLES,
+    MACHINE,
+    LOG_PROBS,
+    GENERAL,
+)
 """The headings under which `--help` lists options, in order."""
 
 
@@ -54,25 +78,32 @@ device_option = functools.partial(
 backend_option = functools.partial(
     setting,
     "auto",
-    "Implementation of the alignment algorithms: cpu, gpu (CUDA), or the slow reference; auto: chosen from --device.",
+    "Implementation of the alignment algorithms: cpu, gpu (CUDA), or the slow reference; auto:"
+    " chosen from --device.",
     metavar="|".join(BACKENDS),
     panel=MACHINE,
 )
 
 
-def formats_option(default: str | None = None, shown: str = "json,ctm,textgrid", panel: str = "") -> Any:
+def formats_option(
+    default: str | None = None, shown: str = "json,ctm,textgrid", panel: str = ""
+) -> Any:
     about = (
-        "Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, csv, audacity, eaf, "
-        "smil, html, labelstudio, whisper, png and svg."
+        "Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, csv,"
+        " audacity, eaf, smil, html, labelstudio, whisper, png and svg."
     )
     return setting(default, about, metavar="LIST", shown=shown, panel=panel)
 
 
 folder_option = functools.partial(setting, None, option="--out-dir -o", metavar="DIR")
 recording_option = functools.partial(
-    setting, metavar="PATH", shown="the path in the JSON, from the current folder or from the JSON's"
+    setting,
+    metavar="PATH",
+    shown="the path in the JSON, from the current folder or from the JSON's",
 )
-force_option = functools.partial(setting, False, "Replace outputs that exist. Inputs are never replaced.")
+force_option = functools.partial(
+    setting, False, "Replace outputs that exist. Inputs are never replaced."
+)
 config_option = functools.partial(
     setting,
     None,
@@ -89,12 +120,15 @@ source_option = functools.partial(
     metavar="KIND",
     shown="recognised",
 )
-"""Options that several commands or groups share: a call returns the default of a parameter, or a field of a group."""
+"""Options that several commands or groups share: a call returns the default of a parameter, or a
+field of a group."""
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with its options, single ones and those of its groups, replaced by Typer's parameters."""
-    # Not get_type_hints: for what is None by default Python 3.10 puts Optional around the annotation.
+    """Return the command with its options, single ones and those of its groups, replaced by Typer's
+    parameters."""
+    # Not get_type_hints: for what is None by default Python 3.10 puts Optional around the
+    # annotation.
     given = inspect.signature(command, eval_str=True).parameters
     groups: dict[str, type[Group]] = {}
     declared: list[dataclasses.Field[Any]] = []
@@ -116,7 +150,9 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     def called(**values: Any) -> None:
         _check_choices(declared, values)
         for name, group in groups.items():
-            parsed = {option.name: values.pop(option.name) for option in _options(group, command.__name__)}
+            parsed = {
+                option.name: values.pop(option.name) for option in _options(group, command.__name__)
+            }
             values[name] = group.of(parsed)
         command(**values)
 
@@ -126,7 +162,8 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check_choices(declared: Iterable[dataclasses.Field[Any]], values: Mapping[str, Any]) -> None:
-    """Raise UsageError if the value of an option is not among its choices; settings are checked with their file."""
+    """Raise UsageError if the value of an option is not among its choices; settings are checked
+    with their file."""
     for each in declared:
         choices, value = each.metadata["choices"], values[each.name]
         if choices and value is not None and value not in choices:
@@ -140,7 +177,8 @@ def _fields(group: type[Group]) -> list[dataclasses.Field[Any]]:
 
 
 def _options(group: type[Group], command: str) -> Iterator[inspect.Parameter]:
-    """Yield a Typer parameter for each option of a group; for SettingsOptions, also for each setting."""
+    """Yield a Typer parameter for each option of a group; for SettingsOptions, also for each
+    setting."""
     types = get_type_hints(group)
     for each in _fields(group):
         yield _option(each, types[each.name], each.default, group.panel)
@@ -149,7 +187,8 @@ def _options(group: type[Group], command: str) -> Iterator[inspect.Parameter]:
 
 
 def settings_options(kind: Any, command: str) -> Iterator[inspect.Parameter]:
-    """Yield a Typer parameter for each field of `kind`, a dataclass of settings, that names the command.
+    """Yield a Typer parameter for each field of `kind`, a dataclass of settings, that names the
+    command.
 
     An option that is not given is None, so that a file of settings decides.
     """
@@ -159,18 +198,25 @@ def settings_options(kind: Any, command: str) -> Iterator[inspect.Parameter]:
             yield _option(each, types[each.name] | None, None, EVERYDAY)
 
 
-def _option(declared: dataclasses.Field[Any], kind: Any, default: Any, panel: str) -> inspect.Parameter:
-    """Return the parameter of an option of the type `kind`; `panel` is its heading if the field names none."""
+def _option(
+    declared: dataclasses.Field[Any], kind: Any, default: Any, panel: str
+) -> inspect.Parameter:
+    """Return the parameter of an option of the type `kind`; `panel` is its heading if the field
+    names none."""
     about, names = declared.metadata, option_names(declared)
     shown = about["shown"]
     if kind == bool | None:
         shown = shown or ("" if declared.default else "no-") + names[0].removeprefix("--")
         names = [f"{names[0]}/--no-{names[0].removeprefix('--')}", *names[1:]]
     elif default is None and isinstance(declared.default, (str, float)):
-        shown = shown or (f"{declared.default:g}" if isinstance(declared.default, float) else declared.default)
+        shown = shown or (
+            f"{declared.default:g}" if isinstance(declared.default, float) else declared.default
+        )
     elif default is None and declared.default is not None:
         shown = shown or str(declared.default)
-    limits = about["within"] if default == declared.default else None  # those of settings are checked with their file
+    limits = (
+        about["within"] if default == declared.default else None
+    )  # those of settings are checked with their file
     option = typer.Option(
         *names,
         metavar=about["metavar"] or "|".join(about["choices"]) or None,
@@ -180,7 +226,10 @@ def _option(declared: dataclasses.Field[Any], kind: Any, default: Any, panel: st
         min=limits[0] if limits else None,
     )
     return inspect.Parameter(
-        declared.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+        declared.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, option],
     )
 
 
@@ -211,19 +260,23 @@ class Group:
 class ModelOptions(Group):
     """The acoustic model, where it runs, and its pronunciations."""
 
-    model: str | None = setting(None, "Acoustic model; see ctc-align models.", metavar="NAME|PATH", shown="by language")
+    model: str | None = setting(
+        None, "Acoustic model; see ctc-align models.", metavar="NAME|PATH", shown="by language"
+    )
     lexicon: str | None = lexicon_option()
     device: str = device_option()
     backend: str = backend_option()
 
     def name_for(self, log_probs: LogProbsReader | None) -> str | None:
-        """Return the model's name, by default the one that means a choice by language; None if log-probs replace it."""
+        """Return the model's name, by default the one that means a choice by language; None if
+        log-probs replace it."""
         return None if log_probs is not None else self.model or "auto"
 
 
 @dataclass(frozen=True)
 class SettingsOptions(Group):
-    """The settings of a command: a file of them, single ones, and the options of the command in `overrides`."""
+    """The settings of a command: a file of them, single ones, and the options of the command in
+    `overrides`."""
 
     panel: ClassVar[str] = GENERAL
 
@@ -238,7 +291,8 @@ class SettingsOptions(Group):
         return cls(values.pop("file"), values.pop("assignments"), values)
 
     def settings(self, base: dict[str, Any] | None = None) -> Settings:
-        """Return the settings of the file, then those of `--set`, then those of the command's options.
+        """Return the settings of the file, then those of `--set`, then those of the command's
+        options.
 
         `base` replaces defaults.
 
@@ -265,10 +319,14 @@ class LogProbsOptions(Group):
     panel: ClassVar[str] = LOG_PROBS
 
     vocab: str | None = setting(
-        None, "Vocabulary file: one token per line in class order, Kaldi's 'token id' lines, or JSON.", metavar="FILE"
+        None,
+        "Vocabulary file: one token per line in class order, Kaldi's 'token id' lines, or JSON.",
+        metavar="FILE",
     )
     frame_shift: float | None = setting(None, "Time between frames.", metavar="SECONDS")
-    blank: str | None = setting(None, "The blank of the vocabulary.", metavar="TOKEN|INDEX", shown="index 0")
+    blank: str | None = setting(
+        None, "The blank of the vocabulary.", metavar="TOKEN|INDEX", shown="index 0"
+    )
 
     def reader_of_file(self, audio: str, model: str | None) -> LogProbsReader | None:
         """Return the reader of log-probs `audio`; None if it is sound.
@@ -282,7 +340,9 @@ class LogProbsOptions(Group):
             return self._reader(audio, model)
         if self._names:
             kinds = ".npy, .npz, .pt, .safetensors, FILE.ark:OFFSET"
-            raise UsageError(f"{' and '.join(self._names)}: only for log-probs ({kinds}), got {audio}")
+            raise UsageError(
+                f"{' and '.join(self._names)}: only for log-probs ({kinds}), got {audio}"
+            )
         return None
 
     def reader_of_source(self, source: str, model: str | None) -> LogProbsReader | None:
@@ -300,14 +360,21 @@ class LogProbsOptions(Group):
         return [option for option, value in values.items() if value is not None]
 
     def _reader(self, audio: str, model: str | None) -> LogProbsReader:
-        """Return the reader; raise UsageError if an option is missing, or a model is given as well."""
+        """Return the reader; raise UsageError if an option is missing, or a model is given as
+        well."""
         from ctc_align.models.log_probs import LogProbsReader
 
         if self.vocab is None or self.frame_shift is None:
-            missing = " and ".join(option for option in ("--vocab", "--frame-shift") if option not in self._names)
-            raise UsageError(f"{audio}: log-probs need {missing} too (--vocab FILE, --frame-shift SECONDS)")
+            missing = " and ".join(
+                option for option in ("--vocab", "--frame-shift") if option not in self._names
+            )
+            raise UsageError(
+                f"{audio}: log-probs need {missing} too (--vocab FILE, --frame-shift SECONDS)"
+            )
         if model is not None:
-            raise UsageError(f"{audio}: log-probs come out of a model already; omit --model {model}")
+            raise UsageError(
+                f"{audio}: log-probs come out of a model already; omit --model {model}"
+            )
         return LogProbsReader(self.vocab, self.frame_shift, self.blank)
 
 
@@ -318,7 +385,9 @@ class MessageOptions(Group):
     panel: ClassVar[str] = GENERAL
 
     quiet: bool = setting(False, "Print only errors.", option="--quiet -q")
-    verbose: bool = setting(False, "Print more, including where an error occurred.", option="--verbose -v")
+    verbose: bool = setting(
+        False, "Print more, including where an error occurred.", option="--verbose -v"
+    )
 
     def talk(self) -> Talk:
         """Return the writer of a command's messages to stderr."""

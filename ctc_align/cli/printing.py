@@ -1,8 +1,9 @@
-"""Everything that a command prints goes through this module: messages to stderr, data to stdout, tables to either.
+"""Everything that a command prints goes through this module: messages to stderr, data to stdout,
+tables to either.
 
-Names of files, transcripts, labels and messages of other libraries may contain characters that control a terminal. They
-are escaped (`\\x1b`), for pipes as well, because piped output is often displayed later. No other module prints; a test
-checks the code for this.
+Names of files, transcripts, labels and messages of other libraries may contain characters that
+control a terminal. They are escaped (`\\x1b`), for pipes as well, because piped output is often
+displayed later. No other module prints; a test checks the code for this.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def put(text: str = "") -> None:
 
 
 def put_row(cells: Sequence[object], file: IO[bytes] | None = None) -> None:
-    """Print a row of TSV to stdout, or to a binary file in UTF-8; escape line ends and formulas in cells."""
+    """Print a row of TSV to stdout, or to a binary file in UTF-8; escape line ends and formulas in
+    cells."""
     line = "\t".join(tsv_cell(cell) for cell in cells)
     if file is None:
         _write(sys.stdout, line)
@@ -86,7 +88,8 @@ def _write(file: TextIO, line: str) -> None:
 
 
 def console_for(file: TextIO, *, whole: bool = False) -> Console:
-    """Return a console for tables and bars that prints text without markup and escapes control characters.
+    """Return a console for tables and bars that prints text without markup and escapes control
+    characters.
 
     `whole`: tables in a log are as wide as they need; Rich would cut them at 80 columns.
     """
@@ -100,7 +103,9 @@ def console_for(file: TextIO, *, whole: bool = False) -> Console:
             """Leave a closed output to `ctc_align.cli.run`."""
             raise BrokenPipeError
 
-        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> RenderResult:  # type: ignore[override]
+        def render(  # type: ignore[override]
+            self, renderable: RenderableType, options: ConsoleOptions | None = None
+        ) -> RenderResult:
             for segment in super().render(renderable, options):
                 if segment.control:
                     yield segment
@@ -110,7 +115,9 @@ def console_for(file: TextIO, *, whole: bool = False) -> Console:
     if hasattr(file, "reconfigure"):
         file.reconfigure(errors="backslashreplace")
     width = _LOG_COLUMNS if whole and not file.isatty() and "COLUMNS" not in os.environ else None
-    return SafeConsole(file=file, width=width, highlight=False, soft_wrap=False, markup=False, emoji=False)
+    return SafeConsole(
+        file=file, width=width, highlight=False, soft_wrap=False, markup=False, emoji=False
+    )
 
 
 def route_python_warnings() -> None:
@@ -150,7 +157,8 @@ class Talk:
             self.note(line)
 
     def listen(self) -> None:
-        """Print what the library logs from now on: warnings, and more when verbose or at a terminal."""
+        """Print what the library logs from now on: warnings, and more when verbose or at a
+        terminal."""
         logger = logging.getLogger("ctc_align")
         for handler in [handler for handler in logger.handlers if isinstance(handler, _LogLines)]:
             logger.removeHandler(handler)
@@ -177,10 +185,11 @@ class _LogLines(logging.Handler):
 
 
 class ProgressBar:
-    """A progress bar; call it with the completed share, in [0, 1], as a `ProgressValue`, which names the current step.
+    """A progress bar; call it with the completed share, in [0, 1], as a `ProgressValue`, which
+    names the current step.
 
-    It appears a second after the block began, even without another call, moves during long steps, and vanishes when the
-    block ends.
+    It appears a second after the block began, even without another call, moves during long steps,
+    and vanishes when the block ends.
     """
 
     def __init__(self, what: str, *, shown: bool) -> None:
@@ -203,10 +212,18 @@ class ProgressBar:
         with self._lock:
             if not self.shown or self.bar is not None:
                 return
-            from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+            from rich.progress import (
+                BarColumn,
+                SpinnerColumn,
+                TaskProgressColumn,
+                TextColumn,
+                TimeElapsedColumn,
+            )
 
             text = TextColumn("{task.description}", markup=False)
-            self.bar = bar_on_stderr(SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+            self.bar = bar_on_stderr(
+                SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
+            )
             self.bar.add_task(self.what, total=1.0)
             self._update()
             self.bar.start()
@@ -229,10 +246,13 @@ class ProgressBar:
 
 
 def bar_on_stderr(*columns: Any) -> Any:
-    """Return one of Rich's progress bars on stderr; it disappears at the end, and other output goes above it."""
+    """Return one of Rich's progress bars on stderr; it disappears at the end, and other output goes
+    above it."""
     from rich.progress import Progress
 
-    return Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)
+    return Progress(
+        *columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False
+    )
 
 
 def counted(number: int, one: str, many: str) -> str:

@@ -1,4 +1,5 @@
-"""ctc-align realign: realignment of corrected alignments between the edges that a person has fixed."""
+"""ctc-align realign: realignment of corrected alignments between the edges that a person has
+fixed."""
 
 from __future__ import annotations
 
@@ -21,7 +22,13 @@ from ctc_align.cli.align import (
     write_alignment,
 )
 from ctc_align.cli.arguments import check_alignments, check_files, kind_of
-from ctc_align.cli.notes import effect_notes, later_notes, read_with_corrections, recording_notes, unknown_letters
+from ctc_align.cli.notes import (
+    effect_notes,
+    later_notes,
+    read_with_corrections,
+    recording_notes,
+    unknown_letters,
+)
 from ctc_align.cli.options import (
     LogProbsOptions,
     MessageOptions,
@@ -45,7 +52,10 @@ if TYPE_CHECKING:
 
 Corrected = Annotated[
     list[str],
-    typer.Argument(metavar="CORRECTED.json", help='Alignments in JSON with corrected words marked "by": "hand".'),
+    typer.Argument(
+        metavar="CORRECTED.json",
+        help='Alignments in JSON with corrected words marked "by": "hand".',
+    ),
 ]
 
 
@@ -53,12 +63,14 @@ Corrected = Annotated[
 def realign(
     corrected: Corrected,
     *,
-    audio: str | None = recording_option(None, "The recording (or log-probs), or a folder of recordings."),
+    audio: str | None = recording_option(
+        None, "The recording (or log-probs), or a folder of recordings."
+    ),
     hand: str | None = setting(
         None,
-        "A TextGrid with the corrected words (and phones) of CORRECTED.json, or a folder of them "
-        "(NAME.hand.TextGrid or NAME.TextGrid). All its edges count as hand-corrected. Without --hand, only what "
-        "differs in the files that were written with CORRECTED.json.",
+        "A TextGrid with the corrected words (and phones) of CORRECTED.json, or a folder of them"
+        " (NAME.hand.TextGrid or NAME.TextGrid). All its edges count as hand-corrected. Without"
+        " --hand, only what differs in the files that were written with CORRECTED.json.",
         metavar="PATH",
     ),
     model: ModelOptions,
@@ -70,14 +82,16 @@ def realign(
 ) -> None:
     """Align again between the edges that a person has corrected.
 
-    Words marked "by": "hand" in CORRECTED.json, words that a person has changed in its TextGrid, and all words in the
-    TextGrid of --hand, keep their times. The model
-    and the settings come from the JSON, unless options override them. Writes NAME.aligned.json for NAME.json, and other
-    formats with --format.
+    Words marked "by": "hand" in CORRECTED.json, words that a person has changed in its TextGrid,
+    and all words in the TextGrid of --hand, keep their times. The model
+    and the settings come from the JSON, unless options override them. Writes NAME.aligned.json for
+    NAME.json, and other formats with --format.
     """
     talk = messages.talk()
     calibration = config.overrides["calibration"]
-    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": calibration})
+    check_files(
+        {"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": calibration}
+    )
     corrected = check_alignments(corrected, "CORRECTED.json")
     _check_inputs(corrected, audio, stdout=destination.stdout)
     _check_hand(corrected, hand)
@@ -90,7 +104,9 @@ def realign(
     aligners: dict[tuple[str | None, Settings], Aligner] = {}
 
     def run(path: str, files: OutputFiles | None) -> int:
-        alignment = read_with_corrections(path, talk) if hand is None else _labelled(path, hand, talk)
+        alignment = (
+            read_with_corrections(path, talk) if hand is None else _labelled(path, hand, talk)
+        )
         check_places(formats, alignment.places, f"the transcript of {path} is not one")
         settings = config.settings(known_settings(alignment.config, f"{path}: config."))
         keeps_cues = alignment.subtitles is not None and settings.cues != "again"
@@ -101,28 +117,41 @@ def realign(
         if (name, settings) not in aligners:
             aligners.clear()  # one model in memory is enough
             aligners[name, settings] = load_aligner(replace(model, model=name), reader, settings)
-        again = _realigned(aligners[name, settings], alignment, _read(sound, alignment, reader), talk)
+        again = _realigned(
+            aligners[name, settings], alignment, _read(sound, alignment, reader), talk
+        )
         return write_alignment(again, files, formats[0], settings, talk)
 
-    codes = [code_of_file(run, path, files, alone=len(corrected) == 1) for path, files in zip(corrected, outputs)]
+    codes = [
+        code_of_file(run, path, files, alone=len(corrected) == 1)
+        for path, files in zip(corrected, outputs)
+    ]
     code = SOME_FAILED if SOME_FAILED in codes else max(codes)
     if code:
         raise typer.Exit(code)
 
 
 def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) -> None:
-    """Raise UsageError if --stdout gets several alignments, if two have the same name, or if the sound is missing."""
+    """Raise UsageError if --stdout gets several alignments, if two have the same name, or if the
+    sound is missing."""
     if stdout and len(corrected) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(corrected)}")
-    if audio is not None and (kind := kind_of(audio.partition(":")[0] if ".ark:" in audio else audio, "--audio")):
+    if audio is not None and (
+        kind := kind_of(audio.partition(":")[0] if ".ark:" in audio else audio, "--audio")
+    ):
         if kind == "nothing":
-            raise UsageError(f"--audio {audio}: expected a recording or a folder of recordings, got no such file")
+            raise UsageError(
+                f"--audio {audio}: expected a recording or a folder of recordings, got no such file"
+            )
         if kind == "file" and len(corrected) > 1:
-            raise UsageError(f"--audio {audio}: one recording for {len(corrected)} alignments: give their folder")
+            raise UsageError(
+                f"--audio {audio}: one recording for {len(corrected)} alignments: give their folder"
+            )
 
 
 def _names(corrected: Sequence[str]) -> dict[str, str]:
-    """Return the names of the outputs: of files with one name in several folders, the paths below their common folder.
+    """Return the names of the outputs: of files with one name in several folders, the paths below
+    their common folder.
 
     Raises:
         UsageError: a file is given twice.
@@ -132,14 +161,17 @@ def _names(corrected: Sequence[str]) -> dict[str, str]:
         return dict(zip(corrected, stems))
     whole = [os.path.abspath(path) for path in corrected]
     if len(set(whole)) < len(whole):
-        raise UsageError(f"{next(path for path in corrected if corrected.count(path) > 1)}: is given twice")
+        raise UsageError(
+            f"{next(path for path in corrected if corrected.count(path) > 1)}: is given twice"
+        )
     folder = os.path.commonpath([os.path.dirname(path) for path in whole])
     below = (Path(os.path.relpath(path, folder)).with_suffix("") for path in whole)
     return {path: name.as_posix() for path, name in zip(corrected, below)}
 
 
 def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
-    """Raise UsageError if the labels are missing, or if one file of labels is given for several alignments."""
+    """Raise UsageError if the labels are missing, or if one file of labels is given for several
+    alignments."""
     from ctc_align.evaluate.corrected_labels import labels_of
 
     if hand is None:
@@ -151,12 +183,19 @@ def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
                 labels = labels_of(Path(hand), Path(path))
                 if (owner := owners.setdefault(labels, path)) != path:
                     got = f"{labels}: expected labels of one alignment, got {owner} and {path}"
-                    raise UsageError(f"{got}: put those of each into a subfolder of {hand} that is named like its own")
+                    raise UsageError(
+                        f"{got}: put those of each into a subfolder of {hand} that is named like"
+                        " its own"
+                    )
         return
     if kind == "nothing":
-        raise UsageError(f"--hand {hand}: expected a TextGrid or a folder of TextGrids, got no such file")
+        raise UsageError(
+            f"--hand {hand}: expected a TextGrid or a folder of TextGrids, got no such file"
+        )
     if len(corrected) > 1:
-        raise UsageError(f"--hand {hand}: one TextGrid for {len(corrected)} alignments: give their folder")
+        raise UsageError(
+            f"--hand {hand}: one TextGrid for {len(corrected)} alignments: give their folder"
+        )
 
 
 def _labelled(path: str, hand: str, talk: Talk) -> Alignment:
@@ -168,7 +207,11 @@ def _labelled(path: str, hand: str, talk: Talk) -> Alignment:
     alignment = read_alignment(path)
     labels = labels_of(Path(hand), Path(path)) if Path(hand).is_dir() else Path(hand)
     words = with_labels(alignment, labels)
-    moved = [was for was, word in zip(alignment.words, words) if (was.start_s, was.end_s) != (word.start_s, word.end_s)]
+    moved = [
+        was
+        for was, word in zip(alignment.words, words)
+        if (was.start_s, was.end_s) != (word.start_s, word.end_s)
+    ]
     fixed = [word for word in words if is_fixed(word)]
     bare = sum(not word.tokens for word in fixed)
     phones = counted(bare, "word's phones do not span it", "words' phones do not span them")
@@ -185,8 +228,8 @@ def _model_of(alignment: Alignment, path: str) -> str:
     """Return the model that an alignment was made with."""
     if alignment.model == "log-probs":
         raise UsageError(
-            f"{path}: this was aligned from log-probs: give them with --audio FILE, --vocab and --frame-shift, or a "
-            "--model and the recording"
+            f"{path}: this was aligned from log-probs: give them with --audio FILE, --vocab and"
+            " --frame-shift, or a --model and the recording"
         )
     return alignment.model
 
@@ -208,7 +251,10 @@ def _read(sound: str, alignment: Alignment, reader: LogProbsReader | None) -> Au
 
 def _realigned(aligner: Aligner, alignment: Alignment, audio: AudioLike, talk: Talk) -> Alignment:
     if not any(word.by for word in alignment.words):
-        talk.note(f"{alignment.utterance}: no word is hand-corrected: its text is aligned as if for the first time")
+        talk.note(
+            f"{alignment.utterance}: no word is hand-corrected: its text is aligned as if for the"
+            " first time"
+        )
     alignment = replace(alignment, config={**alignment.config, "channel": aligner.settings.channel})
     talk.notes(recording_notes(alignment, audio) if isinstance(audio, str) else ())
     with talk.progress("aligning") as progress:

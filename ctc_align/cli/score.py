@@ -29,7 +29,16 @@ from ctc_align.cli.options import (
     source_option,
     with_options,
 )
-from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, console_for, counted, put_row, say
+from ctc_align.cli.printing import (
+    SOME_FAILED,
+    THRESHOLD_NOT_MET,
+    Interrupted,
+    Talk,
+    console_for,
+    counted,
+    put_row,
+    say,
+)
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, OutputError, TranscriptError, UsageError, WrongFileError
 from ctc_align.text.characters import json_escaped, printable
@@ -71,9 +80,13 @@ class Thresholds(Group):
 
     max_loss: float | None = setting(None, "Mark transcripts with a larger `loss`.", metavar="NATS")
     max_loss_per_token: float | None = setting(
-        None, "Mark transcripts with a larger `loss_per_token` (independent of length).", metavar="NATS"
+        None,
+        "Mark transcripts with a larger `loss_per_token` (independent of length).",
+        metavar="NATS",
     )
-    worst: str | None = setting(None, "Mark the worst N percent of all transcripts.", metavar="PERCENT")
+    worst: str | None = setting(
+        None, "Mark the worst N percent of all transcripts.", metavar="PERCENT"
+    )
     worst_by: str = setting(
         "local_loss",
         "The figure that --worst compares; local_loss finds single wrong words.",
@@ -81,7 +94,10 @@ class Thresholds(Group):
     )
 
     def __post_init__(self) -> None:
-        for option, value in {"--max-loss": self.max_loss, "--max-loss-per-token": self.max_loss_per_token}.items():
+        for option, value in {
+            "--max-loss": self.max_loss,
+            "--max-loss-per-token": self.max_loss_per_token,
+        }.items():
             if value is not None and math.isnan(value):
                 raise UsageError(f"{option}: expected a number, got {value}")
         if not 0 <= self.percent <= 100:
@@ -89,14 +105,16 @@ class Thresholds(Group):
 
     @property
     def percent(self) -> Fraction:
-        """`worst` as an exact fraction, so that ten percent of a hundred are ten; below 0 if it is not a number."""
+        """`worst` as an exact fraction, so that ten percent of a hundred are ten; below 0 if it is
+        not a number."""
         try:
             return Fraction(("0" if self.worst is None else self.worst).strip().removesuffix("%"))
         except (ValueError, ZeroDivisionError):
             return Fraction(-1)
 
     def marked(self, rows: Iterable[ScoreRow]) -> Iterator[ScoreRow]:
-        """Yield the rows with their marks. Only `worst` needs all rows first: they wait in a temporary file.
+        """Yield the rows with their marks. Only `worst` needs all rows first: they wait in a
+        temporary file.
 
         Raises:
             OutputError: the temporary file cannot be written.
@@ -141,13 +159,18 @@ AudioOrSource = Annotated[
     str,
     typer.Argument(
         metavar="AUDIO|SOURCE",
-        help="With transcripts: a recording, a video, - for standard input, or log-probs. Without transcripts: a "
-        "corpus, as for `corpus`.",
+        help=(
+            "With transcripts: a recording, a video, - for standard input, or log-probs. Without"
+            " transcripts: a corpus, as for `corpus`."
+        ),
     ),
 ]
 Transcripts = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TRANSCRIPT", help="UTF-8 text files, subtitles or EPUB books, or - for standard input."),
+    typer.Argument(
+        metavar="TRANSCRIPT",
+        help="UTF-8 text files, subtitles or EPUB books, or - for standard input.",
+    ),
 ]
 
 
@@ -160,14 +183,21 @@ def score(
         None, "A transcript as text, in addition to the files; may be repeated.", metavar="TEXT"
     ),
     format: str | None = setting(
-        None, "How results are printed.", choices=("table", "tsv", "jsonl"), shown="a table on a terminal, else tsv"
+        None,
+        "How results are printed.",
+        choices=("table", "tsv", "jsonl"),
+        shown="a table on a terminal, else tsv",
     ),
     model: ModelOptions,
     thresholds: Thresholds,
     source: str | None = source_option(),
-    workers: int | None = _worker_option(None, "Processes for a corpus.", metavar="N", shown="one for each CPU core"),
+    workers: int | None = _worker_option(
+        None, "Processes for a corpus.", metavar="N", shown="one for each CPU core"
+    ),
     batch_seconds: float = _worker_option(
-        120.0, "Seconds of audio per model batch; smaller values need less memory.", metavar="SECONDS"
+        120.0,
+        "Seconds of audio per model batch; smaller values need less memory.",
+        metavar="SECONDS",
     ),
     config: SettingsOptions,
     log_probs: LogProbsOptions,
@@ -190,8 +220,8 @@ def score(
       without a posterior)
     mark: "out" beyond a limit, "error" if there is no loss
 
-    For a corpus, the first column is the utterance, and the `texts` of a manifest are ranked. Exits with 1 if a
-    transcript could not be scored, otherwise with 3 if one was marked "out".
+    For a corpus, the first column is the utterance, and the `texts` of a manifest are ranked. Exits
+    with 1 if a transcript could not be scored, otherwise with 3 if one was marked "out".
     """
     from ctc_align.cli.arguments import check_audio, check_files, check_roles, is_book
 
@@ -201,16 +231,26 @@ def score(
     talk.listen()
     if transcripts or text:
         files = [*(transcripts or []), *filter(is_book, text or [])]
-        if unfit := [name for name, value in (("--source", source), ("--workers", workers)) if value is not None]:
-            raise UsageError(f"{' and '.join(unfit)}: only for a SOURCE, got {audio} with transcripts")
+        if unfit := [
+            name
+            for name, value in (("--source", source), ("--workers", workers))
+            if value is not None
+        ]:
+            raise UsageError(
+                f"{' and '.join(unfit)}: only for a SOURCE, got {audio} with transcripts"
+            )
         check_audio(audio)
         check_roles("ctc-align score", audio, files)
         reader = log_probs.reader_of_file(audio, model.model)
-        rows = _rows_of_audio(audio, _read(files, text or [], settings.encoding), reader, model, settings, talk)
+        rows = _rows_of_audio(
+            audio, _read(files, text or [], settings.encoding), reader, model, settings, talk
+        )
         _print(rows, thresholds, shown, False, talk)
         return
     reader = log_probs.reader_of_source(audio, model.model)
-    scored = _scored_source(audio, source, _scoring(model, settings, reader), workers, batch_seconds, settings.encoding)
+    scored = _scored_source(
+        audio, source, _scoring(model, settings, reader), workers, batch_seconds, settings.encoding
+    )
     _print(_rows_of_source(scored, talk), thresholds, shown, True, talk)
 
 
@@ -218,8 +258,11 @@ def _is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _read(files: list[str], texts: list[str], encoding: str) -> list[tuple[str, Transcript | TranscriptError, bool]]:
-    """Return for each transcript its name, its text or the error of reading it, and whether it comes from a file.
+def _read(
+    files: list[str], texts: list[str], encoding: str
+) -> list[tuple[str, Transcript | TranscriptError, bool]]:
+    """Return for each transcript its name, its text or the error of reading it, and whether it
+    comes from a file.
 
     Raises:
         UsageError: a file is missing, or there is no transcript.
@@ -235,7 +278,10 @@ def _read(files: list[str], texts: list[str], encoding: str) -> list[tuple[str, 
     found: list[tuple[str, Transcript | TranscriptError, bool]] = []
     for file in files:
         if not file:
-            raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
+            raise UsageError(
+                "TRANSCRIPT: expected the path of a text file or - for standard input, got an"
+                " empty one"
+            )
         try:
             found.append((file, read_transcript_file(file, encoding), True))
         except WrongFileError:
@@ -260,13 +306,17 @@ def _rows_of_audio(
     talk.notes(choice_notes({language: 1} if language not in ("", "en") else {}))
     source = sound_of(audio, reader, aligner, language)
     for (name, _, is_file), given in zip(transcripts, texts):
-        for note in language_notes(given.text, aligner.choice.only, settings.language) if given.text else ():
+        for note in (
+            language_notes(given.text, aligner.choice.only, settings.language) if given.text else ()
+        ):
             talk.note(f"{name if is_file else _shortened(name)}: {note}")
     with talk.progress("listening") as progress:
         scored = aligner.score_texts(source, texts, progress=progress)
     for one in scored:
         name, text, is_file = transcripts[one.index]
-        row = row_of(one, name, text=one.text if is_file and not isinstance(text, Exception) else None)
+        row = row_of(
+            one, name, text=one.text if is_file and not isinstance(text, Exception) else None
+        )
         if isinstance(text, TranscriptError):
             row.error = str(text).removeprefix(name).lstrip(",: ")
         if row.error is not None:
@@ -274,15 +324,24 @@ def _rows_of_audio(
         yield row
 
 
-def _scoring(model: ModelOptions, settings: Settings, reader: LogProbsReader | None) -> WorkerOptions:
-    """Return the function that scores a corpus; raise faults in the description of log-probs at once."""
+def _scoring(
+    model: ModelOptions, settings: Settings, reader: LogProbsReader | None
+) -> WorkerOptions:
+    """Return the function that scores a corpus; raise faults in the description of log-probs at
+    once."""
     from ctc_align.corpus.corpus_scores import ScoreTask
     from ctc_align.corpus.engine.stages import WorkerOptions
 
     if reader is not None:
         reader.check()
     return WorkerOptions(
-        ScoreTask(), model.name_for(reader), model.lexicon, model.device, model.backend, settings, log_probs=reader
+        ScoreTask(),
+        model.name_for(reader),
+        model.lexicon,
+        model.device,
+        model.backend,
+        settings,
+        log_probs=reader,
     )
 
 
@@ -301,9 +360,17 @@ def _scored_source(
 
     _refuse_audio(path)
     if options.log_probs is not None:
-        first = (item for item in open_source(path, kind, encoding=encoding) if isinstance(item, Utterance))
-        options.log_probs.check_first((item.audio, item.offset_s, item.duration_s) for item in first)
-    yield from score_source(open_source(path, kind, encoding=encoding), options, workers, batch_seconds)
+        first = (
+            item
+            for item in open_source(path, kind, encoding=encoding)
+            if isinstance(item, Utterance)
+        )
+        options.log_probs.check_first(
+            (item.audio, item.offset_s, item.duration_s) for item in first
+        )
+    yield from score_source(
+        open_source(path, kind, encoding=encoding), options, workers, batch_seconds
+    )
 
 
 def _rows_of_source(scored: Iterator[ScoredUtterance], talk: Talk) -> Iterator[ScoreRow]:
@@ -315,7 +382,8 @@ def _rows_of_source(scored: Iterator[ScoredUtterance], talk: Talk) -> Iterator[S
 
 
 def _refuse_audio(path: str) -> None:
-    """Raise UsageError, which asks for the missing transcript, if `path` is a sound file and not a corpus."""
+    """Raise UsageError, which asks for the missing transcript, if `path` is a sound file and not a
+    corpus."""
     from ctc_align.audio.loading import estimated_duration_s
     from ctc_align.cli.arguments import check_transcript, kind_of
     from ctc_align.models.log_probs import is_log_probs_path
@@ -352,7 +420,9 @@ def _shortened(text: str) -> str:
     return repr(one_line if len(one_line) <= _NAME_CHARS else one_line[:_NAME_CHARS] + "…")
 
 
-def _print(rows: Iterator[ScoreRow], thresholds: Thresholds, format: str, with_utterance: bool, talk: Talk) -> None:
+def _print(
+    rows: Iterator[ScoreRow], thresholds: Thresholds, format: str, with_utterance: bool, talk: Talk
+) -> None:
     """Print rows to stdout and counts to stderr, and exit with the code for them."""
 
     counts = {"": 0, OUT: 0, ERROR: 0}
@@ -379,7 +449,8 @@ def _print(rows: Iterator[ScoreRow], thresholds: Thresholds, format: str, with_u
 
 @dataclass
 class ScoreRow:
-    """A transcript and its figures; `loss` is inf if it does not fit; figures that do not exist are None."""
+    """A transcript and its figures; `loss` is inf if it does not fit; figures that do not exist are
+    None."""
 
     utterance: str | None
     transcript: str
@@ -397,12 +468,16 @@ class ScoreRow:
     mark: str = ""
 
 
-def row_of(scored: Scored, transcript: str, *, utterance: str | None = None, text: str | None = None) -> ScoreRow:
+def row_of(
+    scored: Scored, transcript: str, *, utterance: str | None = None, text: str | None = None
+) -> ScoreRow:
     """Return the row of a transcript; give `text` if `transcript` is the name of its file."""
     names = ["rank", "posterior", "local_loss", "unknown", "tokens", "frames"]
     names += [] if math.isnan(scored.loss) else ["loss", "loss_per_token", "loss_per_frame"]
     error = None if scored.error is None else " ".join(str(scored.error).split())
-    return ScoreRow(utterance, transcript, text, **{name: getattr(scored, name) for name in names}, error=error)
+    return ScoreRow(
+        utterance, transcript, text, **{name: getattr(scored, name) for name in names}, error=error
+    )
 
 
 def _above(value: float | None, limit: float | None) -> bool:
@@ -410,7 +485,8 @@ def _above(value: float | None, limit: float | None) -> bool:
 
 
 def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
-    """Return (limit, ties): the worst `percent` of values are those above the limit and `ties` that equal it.
+    """Return (limit, ties): the worst `percent` of values are those above the limit and `ties` that
+    equal it.
 
     >>> _limit(array("d", [5.0, 1.0, 4.0, 4.0, 2.0]), Fraction(40))
     (4.0, 1)
@@ -426,7 +502,8 @@ def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
 
 
 def printer_for(format: str, *, with_utterance: bool) -> TablePrinter | LinePrinter:
-    """Return the printer of rows to stdout for "table", "tsv" or "jsonl"; `add` a row, and `close` prints the rest."""
+    """Return the printer of rows to stdout for "table", "tsv" or "jsonl"; `add` a row, and `close`
+    prints the rest."""
     if format == "table":
         return TablePrinter(console_for(sys.stdout), with_utterance)
     sys.stdout.flush()
@@ -466,16 +543,21 @@ class JsonlPrinter(LinePrinter):
     def add(self, row: ScoreRow) -> None:
         names = (*self.columns[:-1], "tokens", "frames", "mark", "error")
         fields = {name: getattr(row, name) for name in names} | {"mark": row.mark or None}
-        fields = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
+        fields = {
+            k: None if isinstance(v, float) and not math.isfinite(v) else v
+            for k, v in fields.items()
+        }
         if row.text is not None:
             fields["text"] = row.text
-        # In ASCII: characters that end a line for some readers, and bytes of names that are no UTF-8, pass unharmed.
+        # In ASCII: characters that end a line for some readers, and bytes of names that are no
+        # UTF-8, pass unharmed.
         self.file.write((json_escaped(json.dumps(fields, allow_nan=False)) + "\n").encode("ascii"))
         self.file.flush()
 
 
 class TablePrinter:
-    """A table as wide as the terminal; rows appear utterance by utterance, because a source may be long."""
+    """A table as wide as the terminal; rows appear utterance by utterance, because a source may be
+    long."""
 
     def __init__(self, console: Console, with_utterance: bool) -> None:
         self.console = console
@@ -496,7 +578,11 @@ class TablePrinter:
         if not self.rows:
             return
         id_cells = _ID_CELLS * (1 + (self.console.width >= _WIDE))
-        fixed = sum(cells + 1 for _, cells in _TABLE + self.more) + _NOTE_CELLS + (id_cells + 1) * self.with_utterance
+        fixed = (
+            sum(cells + 1 for _, cells in _TABLE + self.more)
+            + _NOTE_CELLS
+            + (id_cells + 1) * self.with_utterance
+        )
         cells = max(_TRANSCRIPT_CELLS, self.console.width - fixed - 1)
         table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=self.is_first)
         if self.with_utterance:
@@ -541,7 +627,9 @@ class Counter:
         self.count, self.audio_s = self.count + 1, self.audio_s + audio_s
         if self.bar is not None:
             speed = self.audio_s / max(time.monotonic() - self.started_s, 1e-3)
-            self.bar.update(f"{self.count} utterances, {self.audio_s / 3600:.2f} h, {speed:.0f} times real time")
+            self.bar.update(
+                f"{self.count} utterances, {self.audio_s / 3600:.2f} h, {speed:.0f} times real time"
+            )
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
@@ -570,7 +658,8 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    r"""Return text as one field of a line: other white space becomes a space, control characters escapes.
+    r"""Return text as one field of a line: other white space becomes a space, control characters
+    escapes.
 
     >>> _one_line("two\tlines\r\n\x1b[31m")
     'two lines \\x1b[31m'

@@ -31,38 +31,49 @@ _limit = functools.partial(setting, panel=LIMITS)
 def serve(
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="FOLDER", help="Alignments (JSON) to view, hear and correct, worst first."),
+        typer.Argument(
+            metavar="FOLDER", help="Alignments (JSON) to view, hear and correct, worst first."
+        ),
     ] = None,
     *,
     audio: str | None = setting(
         None, "Folder of the recordings of FOLDER.", metavar="DIR", shown="beside the alignments"
     ),
     host: str = setting(
-        "127.0.0.1", "Address to listen on; any address except loopback needs a token.", metavar="ADDRESS"
+        "127.0.0.1",
+        "Address to listen on; any address except loopback needs a token.",
+        metavar="ADDRESS",
     ),
     port: int = setting(8571, "Port to listen on; 0: any free port.", metavar="N"),
     token: str = setting(
         "",
-        "A password that every request must have. Better set the environment variable CTC_ALIGN_TOKEN, because others "
-        "on this machine can see command lines.",
+        "A password that every request must have. Better set the environment variable"
+        " CTC_ALIGN_TOKEN, because others on this machine can see command lines.",
         metavar="TEXT",
         shown="none",
     ),
     model: ModelOptions,
-    max_upload: float = _limit(200.0, "Largest request: recording and transcript together.", metavar="MB"),
+    max_upload: float = _limit(
+        200.0, "Largest request: recording and transcript together.", metavar="MB"
+    ),
     max_audio: float = _limit(7200.0, "Longest recording.", metavar="SECONDS"),
     max_text: int = _limit(1_000_000, "Longest transcript, in characters.", metavar="N"),
-    queue: int = _limit(100, "Largest number of waiting and running requests; others are refused.", metavar="N"),
-    timeout: float = _limit(1800.0, "Time limit for the work on a recording, and for its upload.", metavar="SECONDS"),
+    queue: int = _limit(
+        100, "Largest number of waiting and running requests; others are refused.", metavar="N"
+    ),
+    timeout: float = _limit(
+        1800.0, "Time limit for the work on a recording, and for its upload.", metavar="SECONDS"
+    ),
     config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Serve an app for your browser and an HTTP API.
 
-    Needs the extra [serve]. Open the printed address. In the app, drop a recording and its transcript, then view,
-    listen, correct and save; with FOLDER, the app also lists the alignments there, worst first. /docs describes the API
-    for programs. Only this machine can reach the server unless --host says otherwise. Settings are the defaults of
-    requests; limits such as --max-skipped do not end the server with an exit code.
+    Needs the extra [serve]. Open the printed address. In the app, drop a recording and its
+    transcript, then view, listen, correct and save; with FOLDER, the app also lists the alignments
+    there, worst first. /docs describes the API for programs. Only this machine can reach the server
+    unless --host says otherwise. Settings are the defaults of requests; limits such as
+    --max-skipped do not end the server with an exit code.
     """
     from ctc_align.serve import require_serve
 
@@ -88,7 +99,9 @@ def serve(
         talk.say("ctc-align: the server has ended")
 
 
-def _limits(max_upload: float, max_audio: float, max_text: int, queue: int, timeout: float) -> ServerLimits:
+def _limits(
+    max_upload: float, max_audio: float, max_text: int, queue: int, timeout: float
+) -> ServerLimits:
     """Return the limits of requests; raise UsageError for a limit that admits no request."""
     from ctc_align.serve.jobs import ServerLimits
 
@@ -102,4 +115,6 @@ def _limits(max_upload: float, max_audio: float, max_text: int, queue: int, time
     for option, value in values.items():
         if not 0 < value < float("inf"):
             raise UsageError(f"{option}: expected a number above 0, got {value}")
-    return ServerLimits(int(max_upload * 1e6), audio_s=max_audio, text_chars=max_text, places=queue, work_s=timeout)
+    return ServerLimits(
+        int(max_upload * 1e6), audio_s=max_audio, text_chars=max_text, places=queue, work_s=timeout
+    )

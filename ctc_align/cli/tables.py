@@ -1,4 +1,5 @@
-"""Tables on a terminal: the words of an alignment, a corpus run, boundary errors; and the progress of a run."""
+"""Tables on a terminal: the words of an alignment, a corpus run, boundary errors; and the progress
+of a run."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ _LINE_CELLS = (12, 60)
 """Shortest and longest time line."""
 _GAP_CELLS = 3
 _FIGURES = (("start s", 7), ("end s", 7), ("ms", 6), ("confidence", 10))
-"""The columns of figures and their widths; in a narrow terminal the last ones are omitted first, then the time line."""
+"""The columns of figures and their widths; in a narrow terminal the last ones are omitted first,
+then the time line."""
 _COLOURS = ((0.9, "green"), (SURE, "yellow"), (-1.0, "red"))
 """The colours of confidences, and the least confidence of each."""
 _FULL, _LATE, _EARLY = "█", "▐", "▌"
@@ -65,7 +67,8 @@ _BESIDE_BARS = 44
 
 
 def figures_table(title: str, *columns: str, fold: bool = False) -> Table:
-    """Return a table without a frame: a column of names, which wrap if `fold`, then columns of figures."""
+    """Return a table without a frame: a column of names, which wrap if `fold`, then columns of
+    figures."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -77,7 +80,8 @@ def figures_table(title: str, *columns: str, fold: bool = False) -> Table:
 
 
 def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROWS) -> Table:
-    """Return a table `width` characters wide with a row for each word: times, confidence, position in the recording."""
+    """Return a table `width` characters wide with a row for each word: times, confidence, position
+    in the recording."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -94,7 +98,8 @@ def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROW
             cells[0] = f"? {cells[0]}"
         plain = len(_FIGURES)  # all columns before that of the confidence
         coloured = [
-            Text(cell, _colour(word) if index in (plain, figures + 1) else "") for index, cell in enumerate(cells)
+            Text(cell, _colour(word) if index in (plain, figures + 1) else "")
+            for index, cell in enumerate(cells)
         ]
         table.add_row(*coloured, style=None if word.status == ALIGNED else "dim")
     more = len(alignment.words) - most_rows
@@ -104,7 +109,8 @@ def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROW
 
 
 def _colour(word: AlignedWord) -> str:
-    """Return the colour of a word's confidence, "" for a word that has none; consoles show none under NO_COLOR."""
+    """Return the colour of a word's confidence, "" for a word that has none; consoles show none
+    under NO_COLOR."""
     if word.confidence is None:
         return ""
     return next(colour for least, colour in _COLOURS if word.confidence >= least)
@@ -149,17 +155,26 @@ def time_line(start_s: float, end_s: float, duration_s: float, cells: int) -> st
 
 
 def fit_line(alignment: Alignment) -> str:
-    """Return in one line how well the transcript fits, the number of words to check, and the loss."""
+    """Return in one line how well the transcript fits, the number of words to check, and the
+    loss."""
     loss = finite(alignment.loss)
     if loss is None:
-        return f"No path fits this transcript: CTC loss infinite ({alignment.model}, {alignment.backend})"
+        return (
+            f"No path fits this transcript: CTC loss infinite ({alignment.model},"
+            f" {alignment.backend})"
+        )
     fit = "" if alignment.fit is None else f"{'no' if alignment.fit == NONE else alignment.fit} fit"
     check = "" if alignment.fit == NONE else "nothing to check"
     if alignment.to_check:
         check = f"{counted(alignment.to_check, 'word', 'words')} to check"
     words = ", ".join(filter(None, (fit, check)))
-    per_token = "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} per token"
-    return f"{words[0].upper()}{words[1:]} (CTC loss {loss:.3f}{per_token}; {alignment.model}, {alignment.backend})"
+    per_token = (
+        "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} per token"
+    )
+    return (
+        f"{words[0].upper()}{words[1:]} (CTC loss {loss:.3f}{per_token}; {alignment.model},"
+        f" {alignment.backend})"
+    )
 
 
 def progress_line(tally: Tally) -> str:
@@ -171,11 +186,15 @@ def progress_line(tally: Tally) -> str:
     of = "" if tally.total is None else f" of {tally.total}"
     skipped = f", {tally.skipped} done before" if tally.skipped else ""
     left = "" if tally.left_s is None else f", {clock(tally.left_s)} left"
-    return f"{tally.done} done, {tally.failed} failed{skipped}{of}, {tally.times_real_time:.0f} × real time{left}"
+    return (
+        f"{tally.done} done, {tally.failed} failed{skipped}{of}, {tally.times_real_time:.0f} × real"
+        f" time{left}"
+    )
 
 
 class ProgressDisplay:
-    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds if there is news.
+    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds if
+    there is news.
 
     `compiling` is a file that exists while a worker compiles the kernels, which is reported.
     """
@@ -208,7 +227,9 @@ class ProgressDisplay:
             self.talk.note("the kernels are compiled, once on this machine: about a minute")
         if self._bar is not None:
             task = self._bar.tasks[0].id
-            self._bar.update(task, completed=tally.finished, total=tally.total, line=progress_line(tally))
+            self._bar.update(
+                task, completed=tally.finished, total=tally.total, line=progress_line(tally)
+            )
         elif tally.finished > self._told and time.monotonic() - self._last_line >= _LINE_EVERY_S:
             self._last_line, self._told = time.monotonic(), tally.finished
             self.talk.say(f"ctc-align: {progress_line(tally)}")
@@ -221,7 +242,8 @@ class ProgressDisplay:
 
 
 def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:
-    """Print the closing table to `file`, by default stderr; `of` is how many entries the source has, if known."""
+    """Print the closing table to `file`, by default stderr; `of` is how many entries the source
+    has, if known."""
     console = console_for(file or sys.stderr, whole=True)
     table = figures_table("", "")
     table.show_header = False
@@ -235,7 +257,14 @@ def print_summary(summary: Summary, file: TextIO | None = None, of: int | None =
     if summary.text_gaps:
         console.print(_gaps_table(summary.text_gaps))
     if summary.most_skipped:
-        console.print(_ranking("most words not in the recording, percent", summary.most_skipped, "skipped_percent", 1))
+        console.print(
+            _ranking(
+                "most words not in the recording, percent",
+                summary.most_skipped,
+                "skipped_percent",
+                1,
+            )
+        )
     if summary.doubtful:
         console.print(_ranking("lowest confidence", summary.doubtful, "least_confidence"))
     if summary.slowest:
@@ -250,7 +279,12 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
         ("failed", str(summary.failed)),
     ]
     if summary.fit:
-        rows.append(("fit of the transcripts", ", ".join(f"{fit} {count}" for fit, count in summary.fit.items())))
+        rows.append(
+            (
+                "fit of the transcripts",
+                ", ".join(f"{fit} {count}" for fit, count in summary.fit.items()),
+            )
+        )
     if summary.same_texts:
         same, of = (summary.same_text_counts[name] for name in ("transcripts", "utterances"))
         rows.append(("transcripts that several utterances share", f"{same:,}, {of:,} utterances"))
@@ -259,7 +293,9 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
         rows.append(("words not in the recordings", f"{summary.skipped_words:,}{of_all}"))
     if summary.unexplained_s:
         none = summary.fit.get("none", 0)  # if nothing of the text is there, the speech is unknown
-        without = f", excluding {counted(none, 'utterance', 'utterances')} of fit none" if none else ""
+        without = (
+            f", excluding {counted(none, 'utterance', 'utterances')} of fit none" if none else ""
+        )
         rows.append(("speech not in the texts", f"{seconds_text(summary.unexplained_s)}{without}"))
     if summary.too_many_skipped:
         rows.append(("utterances beyond --max-skipped", str(summary.too_many_skipped)))
@@ -270,13 +306,24 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
     if summary.skipped:
         rows.append(("done before this run", str(summary.skipped)))
     rows.append(("hours of audio", f"{summary.audio_hours:.3f}"))
-    for title, losses in (("loss per token", summary.loss_per_token), ("local loss", summary.local_loss)):
+    for title, losses in (
+        ("loss per token", summary.loss_per_token),
+        ("local loss", summary.local_loss),
+    ):
         if losses:
             names = ("min", "p5", "p50", "p95", "max")
-            rows.append((f"{title}: {' '.join(names)}", " ".join(f"{losses[name]:.3f}" for name in names)))
+            rows.append(
+                (f"{title}: {' '.join(names)}", " ".join(f"{losses[name]:.3f}" for name in names))
+            )
     if summary.run.wall_s:
         rows.append(
-            ("this run", f"{clock(summary.run.wall_s)}, {summary.run.audio_s / summary.run.wall_s:.0f} × real time")
+            (
+                "this run",
+                (
+                    f"{clock(summary.run.wall_s)}, {summary.run.audio_s / summary.run.wall_s:.0f} ×"
+                    " real time"
+                ),
+            )
         )
     if not summary.complete:
         rows.append(("complete", "no; run the same command to continue"))
@@ -284,20 +331,29 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
 
 
 def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
-    """Return the stretches of texts that no recording reads: those with the most words, in the order of the text."""
+    """Return the stretches of texts that no recording reads: those with the most words, in the
+    order of the text."""
     from rich.text import Text
 
     from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 
     table = figures_table("passages that no recording reads", "where", "words", fold=True)
-    table.columns[1].justify, table.columns[1].no_wrap, table.columns[1].overflow = "left", False, "fold"
+    table.columns[1].justify, table.columns[1].no_wrap, table.columns[1].overflow = (
+        "left",
+        False,
+        "fold",
+    )
     longest = sorted(gaps, key=lambda gap: -(gap["words"] or 0))
     for gap in (gap for gap in gaps if gap in longest[:_MOST_GAPS]):
         words = "—" if gap["words"] is None else f"{gap['words']:,}"
-        table.add_row(Text(printable(gap_words(gap) or gap["text"])), Text(printable(gap_place(gap))), words)
+        table.add_row(
+            Text(printable(gap_words(gap) or gap["text"])), Text(printable(gap_place(gap))), words
+        )
     if len(gaps) > _MOST_GAPS:
         rest = sum(gap["words"] or 0 for gap in longest[_MOST_GAPS:])
-        table.add_row(f"and {len(gaps) - _MOST_GAPS} more: see text_gaps in summary.json", "", f"{rest:,}")
+        table.add_row(
+            f"and {len(gaps) - _MOST_GAPS} more: see text_gaps in summary.json", "", f"{rest:,}"
+        )
     return table
 
 
@@ -306,13 +362,18 @@ def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int = 3) 
 
     table = figures_table(title, "", fold=True)
     for row in rows:
-        table.add_row(Text(printable(row["utterance"])), "—" if row[key] is None else f"{row[key]:.{digits}f}")
+        table.add_row(
+            Text(printable(row["utterance"])), "—" if row[key] is None else f"{row[key]:.{digits}f}"
+        )
     return table
 
 
 def print_profile(stats: RunStats) -> None:
-    """Print the seconds of each stage, for all workers together, and their share of the workers' time."""
-    table = figures_table(f"seconds of {stats.workers} workers, {stats.wall_s:.1f} s each", "", "share", fold=True)
+    """Print the seconds of each stage, for all workers together, and their share of the workers'
+    time."""
+    table = figures_table(
+        f"seconds of {stats.workers} workers, {stats.wall_s:.1f} s each", "", "share", fold=True
+    )
     whole = max(stats.wall_s * stats.workers, 1e-9)
     named = sum(seconds for stage, seconds in stats.stages.items() if stage not in _CONCURRENT)
     stages = {**stats.stages, "starting": max(0.0, whole - named)}
@@ -328,10 +389,18 @@ def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True)
     console = console_for(sys.stdout)
     console.print(_figures_table(evaluation))
     utterances = counted(len(evaluation.utterances), "utterance", "utterances")
-    counts = f"{evaluation.paired} {evaluation.tier} paired, {evaluation.missing} missing, {evaluation.extra} extra"
-    console.print(f"{utterances}, {counts}, {evaluation.mismatched} with a different label", markup=False)
+    counts = (
+        f"{evaluation.paired} {evaluation.tier} paired, {evaluation.missing} missing,"
+        f" {evaluation.extra} extra"
+    )
+    console.print(
+        f"{utterances}, {counts}, {evaluation.mismatched} with a different label", markup=False
+    )
     inner = _figure(evaluation.boundaries["inner_onset"].f1, "", 3)
-    starts = f"the starts of all {evaluation.tier} but the first of each utterance (FA-Bench's time-only count)"
+    starts = (
+        f"the starts of all {evaluation.tier} but the first of each utterance (FA-Bench's time-only"
+        " count)"
+    )
     console.print(f"F1 over {starts}: {inner}", markup=False)
     if histogram and evaluation.paired:
         console.print(_histogram_table(evaluation, console.width))
@@ -343,7 +412,9 @@ def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True)
 def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:
     """Print both hypotheses, and the first minus the second, to stdout."""
     console = console_for(sys.stdout)
-    table = figures_table(f"{comparison.tier}, both edges", "HYPOTHESIS", "--against", "difference", "95 %")
+    table = figures_table(
+        f"{comparison.tier}, both edges", "HYPOTHESIS", "--against", "difference", "95 %"
+    )
     for label, (figure, sign) in _ERRORS.items():
         table.add_row(label, *_difference_cells(comparison.edges["both"][figure], sign, 1))
     for figure, difference in comparison.edges["both"].items():
@@ -351,13 +422,22 @@ def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:
             limit = figure.split("_")[1]
             table.add_row(f"within {limit} ms, %", *_difference_cells(difference, "", 1))
     for label, rate in _RATES.items():
-        table.add_row(f"boundaries, {label}", *_difference_cells(comparison.boundaries["both"][rate], "", 3))
+        table.add_row(
+            f"boundaries, {label}", *_difference_cells(comparison.boundaries["both"][rate], "", 3)
+        )
     console.print(table)
     for name, path in zip(("HYPOTHESIS", "--against"), names):
         console.print(f"{name}: {printable(path)}", markup=False)
-    left_out = f"; {comparison.left_out} that only one of them paired are left out" if comparison.left_out else ""
+    left_out = (
+        f"; {comparison.left_out} that only one of them paired are left out"
+        if comparison.left_out
+        else ""
+    )
     utterances = counted(comparison.utterances, "utterance", "utterances")
-    console.print(f"{comparison.paired} {comparison.tier} of {utterances} that both paired{left_out}", markup=False)
+    console.print(
+        f"{comparison.paired} {comparison.tier} of {utterances} that both paired{left_out}",
+        markup=False,
+    )
     console.print(_verdict(comparison), markup=False)
 
 
@@ -366,12 +446,20 @@ def _verdict(comparison: Comparison) -> str:
     if mae.difference is None or mae.ci95 is None:
         return "no interval of the difference: there is only one utterance"
     if not mae.is_clear:
-        return "the difference of the mean absolute errors may be due to chance (95 % interval over utterances)"
+        return (
+            "the difference of the mean absolute errors may be due to chance (95 % interval over"
+            " utterances)"
+        )
     which = "smaller" if mae.difference < 0 else "larger"
-    return f"the mean absolute error of HYPOTHESIS is {which} than that of --against (95 % interval over utterances)"
+    return (
+        f"the mean absolute error of HYPOTHESIS is {which} than that of --against (95 % interval"
+        " over utterances)"
+    )
 
 
-def _difference_cells(difference: Difference, sign: str, decimals: int) -> tuple[str, str, str, str]:
+def _difference_cells(
+    difference: Difference, sign: str, decimals: int
+) -> tuple[str, str, str, str]:
     return (
         _figure(difference.hypothesis, sign, decimals),
         _figure(difference.against, sign, decimals),
@@ -396,7 +484,9 @@ def _figures_table(evaluation: Evaluation) -> Table:
         found = [evaluation.boundaries[kind] for kind in _EDGES]
         both, onset, offset = (_figure(getattr(one, name), "", 3) for one in found)
         spread = _range(found[0].ci95.get(name), "", 3)
-        table.add_row(f"{label} at {evaluation.options.tolerance_ms:g} ms", both, spread, onset, offset)
+        table.add_row(
+            f"{label} at {evaluation.options.tolerance_ms:g} ms", both, spread, onset, offset
+        )
     return table
 
 
@@ -426,7 +516,8 @@ def bin_labels(edges_ms: Sequence[int]) -> list[str]:
 
 
 def bar(share: float, cells: int) -> str:
-    """A padded bar that fills `share` of `cells` characters, to half a character; a small share is never empty.
+    """A padded bar that fills `share` of `cells` characters, to half a character; a small share is
+    never empty.
 
     >>> bar(0.5, 4), bar(0.0, 4), bar(0.001, 4)
     ('██  ', '    ', '▌   ')

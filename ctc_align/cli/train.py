@@ -1,4 +1,5 @@
-"""ctc-align train: an acoustic model from a transcribed corpus; ctc-align adapt: a model adapted to its speakers."""
+"""ctc-align train: an acoustic model from a transcribed corpus; ctc-align adapt: a model adapted to
+its speakers."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ if TYPE_CHECKING:
 Corpus = Annotated[
     str,
     typer.Argument(
-        metavar="CORPUS", help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech)."
+        metavar="CORPUS",
+        help="A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech).",
     ),
 ]
 _LINE_EVERY_S = 15.0
@@ -55,23 +57,41 @@ class LearningOptions(Group):
 
     out_dir: str | None = folder_option("Folder of the new model. Required.")
     kind: str | None = source_option()
-    dev: str | None = setting(None, "Corpus for the held-out loss.", metavar="CORPUS", shown="a part of the CORPUS")
+    dev: str | None = setting(
+        None, "Corpus for the held-out loss.", metavar="CORPUS", shown="a part of the CORPUS"
+    )
     language: str | None = setting(
         None, "Language of the transcripts, if CORPUS names none (de, pt-BR).", metavar="CODE"
     )
     name: str | None = setting(None, "Name of the model.", shown="the name of DIR")
     epochs: int | None = setting(
-        None, "Passes over the corpus.", metavar="N", within=(1, math.inf), shown="by the size of the corpus"
+        None,
+        "Passes over the corpus.",
+        metavar="N",
+        within=(1, math.inf),
+        shown="by the size of the corpus",
     )
     minutes: float | None = setting(
-        None, "Maximum training time of the network, in minutes.", metavar="N", within=(0.01, math.inf)
+        None,
+        "Maximum training time of the network, in minutes.",
+        metavar="N",
+        within=(0.01, math.inf),
     )
-    force: bool = setting(False, "Replace the model in DIR, or an unfinished run with other settings.")
-    keep: bool = setting(False, "Keep frames, labels and checkpoints (DIR/.training).", panel=WORKERS)
+    force: bool = setting(
+        False, "Replace the model in DIR, or an unfinished run with other settings."
+    )
+    keep: bool = setting(
+        False, "Keep frames, labels and checkpoints (DIR/.training).", panel=WORKERS
+    )
     device: str = device_option()
-    seed: int | None = setting(None, "Seed of all random numbers.", metavar="N", within=(0, math.inf), panel=GENERAL)
+    seed: int | None = setting(
+        None, "Seed of all random numbers.", metavar="N", within=(0, math.inf), panel=GENERAL
+    )
     config: str | None = setting(
-        None, "Training recipe; options on the command line override it.", metavar="NAME|FILE.toml", panel=GENERAL
+        None,
+        "Training recipe; options on the command line override it.",
+        metavar="NAME|FILE.toml",
+        panel=GENERAL,
     )
 
     def ready(self, corpus: str, lexicon: str | None, messages: MessageOptions) -> Talk:
@@ -105,14 +125,23 @@ class LearningOptions(Group):
         return replace(recipe, language=checked_language(recipe.language), training=training)
 
     def run_options(self, corpus: str, lexicon: str | None) -> TrainOptions:
-        """Return the options of a run: its corpora, its folder, and the command line for the model's card."""
+        """Return the options of a run: its corpora, its folder, and the command line for the
+        model's card."""
         from ctc_align.models.acoustic_model import torch_device
         from ctc_align.training.run_folder import TrainOptions
 
         command = "ctc-align " + shlex.join(sys.argv[1:])
         folder, device = Path(self.out_dir or ""), torch_device(self.device)
         return TrainOptions(
-            corpus, folder, self.kind, self.dev, lexicon, device, command, force=self.force, keep=self.keep
+            corpus,
+            folder,
+            self.kind,
+            self.dev,
+            lexicon,
+            device,
+            command,
+            force=self.force,
+            keep=self.keep,
         )
 
 
@@ -136,10 +165,11 @@ def train(
 ) -> None:
     """Train an acoustic model on a transcribed CORPUS.
 
-    The corpus may be in any language, or in several; a manifest may name the language of each line. The tokens are the
-    letters of the transcripts, with --lexicon the phones of the dictionary, and with --config universal the phones that
-    all languages share. Utterances that do not fit their transcripts are left out and counted. To resume an interrupted
-    run, give the same command again. Use the model with --model DIR; DIR/README.md describes it.
+    The corpus may be in any language, or in several; a manifest may name the language of each line.
+    The tokens are the letters of the transcripts, with --lexicon the phones of the dictionary, and
+    with --config universal the phones that all languages share. Utterances that do not fit their
+    transcripts are left out and counted. To resume an interrupted run, give the same command again.
+    Use the model with --model DIR; DIR/README.md describes it.
     """
     talk = given.ready(corpus, lexicon, messages)
     from ctc_align.training.pipeline import train as run
@@ -170,12 +200,13 @@ def adapt(
 ) -> None:
     """Adapt a model to the speakers of a transcribed CORPUS.
 
-    No hand labels are needed: the model learns from its own segmentation of the corpus. The epoch with the lowest loss
-    on held-out utterances is kept; if none is better than the unadapted model, that model is written, with a message.
-    The loss does not show whether the segmentation got worse. Therefore the new segments are compared with the sound
-    level and with the segments of the unadapted model; an epoch whose words shrank, or that calls loud sound a pause,
-    is rejected. If only rejected epochs have lower losses, nothing is written (exit 1). To resume an interrupted run,
-    give the same command again.
+    No hand labels are needed: the model learns from its own segmentation of the corpus. The epoch
+    with the lowest loss on held-out utterances is kept; if none is better than the unadapted model,
+    that model is written, with a message. The loss does not show whether the segmentation got
+    worse. Therefore the new segments are compared with the sound level and with the segments of the
+    unadapted model; an epoch whose words shrank, or that calls loud sound a pause, is rejected. If
+    only rejected epochs have lower losses, nothing is written (exit 1). To resume an interrupted
+    run, give the same command again.
     """
     talk = given.ready(corpus, lexicon, messages)
     from ctc_align.alignment.model_choice import model_for
@@ -194,13 +225,18 @@ def adapt(
 def note_unread_digits(language: str, talk: Talk) -> None:
     """Note, before the hours of training, that num2words does not know the language."""
     if language and not reads_digits(language):
-        talk.note(f"language {language!r}: num2words does not know it, so digits in transcripts are not read")
+        talk.note(
+            f"language {language!r}: num2words does not know it, so digits in transcripts are not"
+            " read"
+        )
 
 
 def conclude(package: ModelPackage, talk: Talk) -> None:
     """Print the folder to stdout, and the result of the training to stderr."""
     if package.corpus.left_out:
-        talk.say(f"{len(package.corpus.left_out)} pairs were left out: {package.folder / 'left-out.tsv'}")
+        talk.say(
+            f"{len(package.corpus.left_out)} pairs were left out: {package.folder / 'left-out.tsv'}"
+        )
     minutes, cpu = package.seconds / 60, package.cpu_seconds / 60
     talk.say(f"held out: {package.dev}; {minutes:.1f} minutes, {cpu:.1f} of CPU time")
     put(str(package.folder))
@@ -220,7 +256,10 @@ class TrainingProgress(Watch):
         if self.talk.on_terminal and not self.talk.quiet:
             from rich.progress import BarColumn, TextColumn
 
-            texts = [TextColumn(f"{{task.{part}}}", markup=False) for part in ("description", "fields[line]")]
+            texts = [
+                TextColumn(f"{{task.{part}}}", markup=False)
+                for part in ("description", "fields[line]")
+            ]
             self._bar = bar_on_stderr(texts[0], BarColumn(bar_width=24), texts[1])
             self._bar.add_task("", total=1.0, line="")
             self._bar.start()
@@ -230,7 +269,9 @@ class TrainingProgress(Watch):
         if self._bar is not None:
             self._bar.stop()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            raise Interrupted("interrupted: run the same command to continue from the last checkpoint") from None
+            raise Interrupted(
+                "interrupted: run the same command to continue from the last checkpoint"
+            ) from None
 
     def say(self, line: str) -> None:
         if self._bar is not None:

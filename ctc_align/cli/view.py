@@ -1,4 +1,5 @@
-"""Pages for a browser: ctc-align view for alignments with their sound, ctc-align report for a corpus run."""
+"""Pages for a browser: ctc-align view for alignments with their sound, ctc-align report for a
+corpus run."""
 
 from __future__ import annotations
 
@@ -32,17 +33,21 @@ class PageOptions(Group):
 
     audio: str = setting(
         "embed",
-        "embed: the recording inside the page; link: link to its file; none: no sound; or the path of the recording, "
-        "or of the folder that recordings are in.",
+        "embed: the recording inside the page; link: link to its file; none: no sound; or the path"
+        " of the recording, or of the folder that recordings are in.",
         metavar="PATH|embed|link|none",
     )
     out_dir: str | None = folder_option("Folder for the pages.", shown="the current directory")
     stdout: bool = setting(False, "Write the page of one alignment to standard output.")
     utterance: list[str] | None = setting(
-        None, "This utterance of the corpus run whose folder is given; may be repeated.", metavar="ID"
+        None,
+        "This utterance of the corpus run whose folder is given; may be repeated.",
+        metavar="ID",
     )
     force: bool = force_option()
-    theme: str = setting("auto", "Colours; auto: as the reader's system.", choices=("auto", "light", "dark"))
+    theme: str = setting(
+        "auto", "Colours; auto: as the reader's system.", choices=("auto", "light", "dark")
+    )
 
 
 @with_options
@@ -51,7 +56,10 @@ def view(
         list[str],
         typer.Argument(
             metavar="ALIGNMENT.json",
-            help="JSON that ctc-align wrote; with --utterance the folder that ctc-align corpus wrote.",
+            help=(
+                "JSON that ctc-align wrote; with --utterance the folder that ctc-align corpus"
+                " wrote."
+            ),
         ),
     ],
     *,
@@ -60,28 +68,35 @@ def view(
 ) -> None:
     """Make a page to see, hear and correct an alignment.
 
-    Any browser opens the page, without a network. Writes NAME.html for NAME.json, with the recording inside; more than
-    20 MB of sound go into a file beside the page, NAME.page.ogg. For an utterance of a corpus run, ctc-align view
-    OUT_DIR --utterance ID shows its latest corrections.
+    Any browser opens the page, without a network. Writes NAME.html for NAME.json, with the
+    recording inside; more than 20 MB of sound go into a file beside the page, NAME.page.ogg. For an
+    utterance of a corpus run, ctc-align view OUT_DIR --utterance ID shows its latest corrections.
     """
     from ctc_align.files.pages import SOUND_MODES
 
     talk = messages.talk()
     given = "" if page.audio in SOUND_MODES else page.audio
     if kind_of(page.audio, "--audio") == "nothing" and given:
-        raise UsageError(f"--audio {given}: nothing is there; expected a recording, a folder, embed, link or none")
+        raise UsageError(
+            f"--audio {given}: nothing is there; expected a recording, a folder, embed, link or"
+            " none"
+        )
     if not page.utterance:
         alignments = check_alignments(alignments, "ALIGNMENT.json")
     count = len(page.utterance or alignments)
     if given and count > 1 and not Path(given).is_dir():
-        raise UsageError(f"--audio {given}: is one recording for {count} alignments; give their folder")
+        raise UsageError(
+            f"--audio {given}: is one recording for {count} alignments; give their folder"
+        )
     shown = _shown(alignments, page, talk)
     targets = _targets(shown, page)
     talk.listen()
     failed = 0
     for (path, _, alignment), target in zip(shown, targets):
         try:
-            _write_page(path, alignment or read_with_corrections(str(path), talk), target, page, talk)
+            _write_page(
+                path, alignment or read_with_corrections(str(path), talk), target, page, talk
+            )
         except UsageError:
             raise
         except CtcAlignError as error:
@@ -100,15 +115,20 @@ _Shown = tuple[Path, str, "Alignment | None"]
 def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]:
     """Return the alignments to show; raise UsageError, before any work, for other JSON."""
     if page.out_dir == "":
-        raise UsageError("--out-dir: expected the path of a folder, got an empty one; . is the current folder")
+        raise UsageError(
+            "--out-dir: expected the path of a folder, got an empty one; . is the current folder"
+        )
     if page.stdout and (page.out_dir is not None or len(page.utterance or alignments) != 1):
-        raise UsageError("--stdout writes one page, and no files: give one alignment, and no --out-dir")
+        raise UsageError(
+            "--stdout writes one page, and no files: give one alignment, and no --out-dir"
+        )
     if not page.utterance:
         talk.notes(later_notes(alignments))
         return [(Path(path), Path(path).stem, None) for path in alignments]
     if len(alignments) != 1:
         raise UsageError(
-            f"--utterance: expected one folder, the --out-dir of a corpus run, got {len(alignments)} paths"
+            "--utterance: expected one folder, the --out-dir of a corpus run, got"
+            f" {len(alignments)} paths"
         )
     from ctc_align.corpus.report.run_figures import alignment_in
     from ctc_align.corpus.sources.utterance_ids import output_of
@@ -117,11 +137,15 @@ def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]
     found = [(id, *alignment_in(folder, id)) for id in dict.fromkeys(page.utterance)]
     for _, work, corrected in found:
         talk.notes([*work.notes(), *corrected.notes])
-    return [(work.path, output_of(id).rpartition("/")[2], corrected.alignment) for id, work, corrected in found]
+    return [
+        (work.path, output_of(id).rpartition("/")[2], corrected.alignment)
+        for id, work, corrected in found
+    ]
 
 
 def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
-    """Return the page of each alignment; raise UsageError, before any work, if it cannot be written."""
+    """Return the page of each alignment; raise UsageError, before any work, if it cannot be
+    written."""
     from ctc_align.files.alignment_files import check_folder
 
     if not page.stdout:
@@ -132,14 +156,20 @@ def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
     targets = [Path(page.out_dir or ".", f"{name}.html") for _, name, _ in shown]
     for (path, _, _), target in zip(shown, targets):
         if targets.count(target) > 1:
-            raise UsageError(f"{path}: two of these would be {target}; call once for each, with another --out-dir")
+            raise UsageError(
+                f"{path}: two of these would be {target}; call once for each, with another"
+                " --out-dir"
+            )
         if not page.stdout:
             check_new(target, page.force)
     return targets
 
 
-def _write_page(path: Path, alignment: Alignment, target: Path, page: PageOptions, talk: Talk) -> None:
-    """Write the page of an alignment, completely or not at all, with its sound beside it if that is too large."""
+def _write_page(
+    path: Path, alignment: Alignment, target: Path, page: PageOptions, talk: Talk
+) -> None:
+    """Write the page of an alignment, completely or not at all, with its sound beside it if that is
+    too large."""
     from ctc_align.files.pages import page_object
     from ctc_align.files.whole_files import write_whole
     from ctc_align.view.page import MOST_EMBEDDED_BYTES
@@ -150,11 +180,14 @@ def _write_page(path: Path, alignment: Alignment, target: Path, page: PageOption
     if sound is not None and sound.encoded is not None and len(sound.encoded) > MOST_EMBEDDED_BYTES:
         beside = _file_beside(path, target, recording, len(sound.encoded), page)
         talk.note(
-            f"{len(sound.encoded) / 1e6:.0f} MB of sound are too large to embed in {target}: they are in {beside}"
+            f"{len(sound.encoded) / 1e6:.0f} MB of sound are too large to embed in {target}: they"
+            f" are in {beside}"
         )
         files[beside] = sound.encoded
         sound = sound.beside(beside.name)
-    html = html_of(page_object(alignment), name=target.stem, sound=sound, theme=page.theme).encode("utf-8")
+    html = html_of(page_object(alignment), name=target.stem, sound=sound, theme=page.theme).encode(
+        "utf-8"
+    )
     if page.stdout:
         put_bytes(html)
         return
@@ -168,7 +201,13 @@ def _sound(
 ) -> tuple[PageSound | None, Path | None]:
     """Return the sound of a page in `folder`, as --audio says, and its recording."""
     from ctc_align.corpus.sources.named_recordings import find_recording
-    from ctc_align.files.pages import LINK, NO_SOUND, SOUND_MODES, embedded_stretch, linked_recording
+    from ctc_align.files.pages import (
+        LINK,
+        NO_SOUND,
+        SOUND_MODES,
+        embedded_stretch,
+        linked_recording,
+    )
 
     if audio == NO_SOUND:
         return None, None
@@ -182,32 +221,44 @@ def _sound(
     return embedded_stretch(alignment, recording), recording
 
 
-def _file_beside(path: Path, target: Path, recording: Path | None, size: int, page: PageOptions) -> Path:
-    """Return the file beside the page `target` for sound of `size` bytes, which does not exist yet."""
+def _file_beside(
+    path: Path, target: Path, recording: Path | None, size: int, page: PageOptions
+) -> Path:
+    """Return the file beside the page `target` for sound of `size` bytes, which does not exist
+    yet."""
     from ctc_align.files.pages import sound_place
 
     if page.stdout:
         raise UsageError(
-            f"{path}: its sound ({size / 1e6:.0f} MB) is too large to embed in the page: give --out-dir DIR, not "
-            "--stdout, or --audio link"
+            f"{path}: its sound ({size / 1e6:.0f} MB) is too large to embed in the page: give"
+            " --out-dir DIR, not --stdout, or --audio link"
         )
     beside = sound_place(target, recording or "")
     if os.path.lexists(beside) and not page.force:
-        raise OutputError(f"{beside}: exists already; give --force to replace it, or another --out-dir")
+        raise OutputError(
+            f"{beside}: exists already; give --force to replace it, or another --out-dir"
+        )
     return beside
 
 
 @with_options
 def report(
-    run: Annotated[str, typer.Argument(metavar="OUT_DIR", help="The --out-dir of ctc-align corpus.")],
+    run: Annotated[
+        str, typer.Argument(metavar="OUT_DIR", help="The --out-dir of ctc-align corpus.")
+    ],
     *,
     against: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="Another run of the corpus: the page shows what has changed since."),
+        typer.Option(
+            metavar="DIR", help="Another run of the corpus: the page shows what has changed since."
+        ),
     ] = None,
     audio: Annotated[
         str,
-        typer.Option(metavar="PATH|embed|none", help="Sound of what is named: inside, none, or now in this folder."),
+        typer.Option(
+            metavar="PATH|embed|none",
+            help="Sound of what is named: inside, none, or now in this folder.",
+        ),
     ] = "embed",
     out_dir: str | None = folder_option("Folder for report.html.", shown="OUT_DIR itself"),
     force: bool = force_option(),
@@ -215,9 +266,9 @@ def report(
 ) -> None:
     """Make a page about a corpus run: failures, quality, worst cases.
 
-    Reads the journals and the outputs of all shards, even if the run has not ended, and writes OUT_DIR/report.html.
-    Exits with 1 if outputs of this run, or of the one that it is compared with, could not be read; failures in the run
-    itself are listed in the page.
+    Reads the journals and the outputs of all shards, even if the run has not ended, and writes
+    OUT_DIR/report.html. Exits with 1 if outputs of this run, or of the one that it is compared
+    with, could not be read; failures in the run itself are listed in the page.
     """
     from ctc_align.corpus.report.report_page import report_page
     from ctc_align.corpus.report.run_changes import run_changes
@@ -227,10 +278,14 @@ def report(
 
     talk = messages.talk()
     if audio not in (EMBED, NO_SOUND) and not os.path.exists(audio):
-        raise UsageError(f"--audio: expected embed, none, or the folder of the recordings, got {audio}")
+        raise UsageError(
+            f"--audio: expected embed, none, or the folder of the recordings, got {audio}"
+        )
     if run == "" or out_dir == "":
         which = "OUT_DIR" if run == "" else "--out-dir"
-        raise UsageError(f"{which}: expected the path of a folder, got an empty one; . is the current folder")
+        raise UsageError(
+            f"{which}: expected the path of a folder, got an empty one; . is the current folder"
+        )
     folder = Path(out_dir or run)
     target = folder / REPORT
     _check_target(Path(run), target, force)
@@ -250,7 +305,8 @@ def report(
 
 
 def _name_unread(figures: RunFigures, changes: RunChanges | None) -> bool:
-    """Name on stderr the outputs that could not be read, each once; return whether there are any."""
+    """Name on stderr the outputs that could not be read, each once; return whether there are
+    any."""
     reports: list[RunFigures | RunChanges] = [figures] if changes is None else [figures, changes]
     for fault in dict.fromkeys(fault for report in reports for fault in report.faults):
         say(f"ctc-align: {fault}")
@@ -261,12 +317,15 @@ def _name_unread(figures: RunFigures, changes: RunChanges | None) -> bool:
 
 
 def _check_target(run: Path, target: Path, force: bool) -> None:
-    """Raise UsageError, before any work, if the page would replace another file, or a report without --force."""
+    """Raise UsageError, before any work, if the page would replace another file, or a report
+    without --force."""
     from ctc_align.corpus.report.report_page import MARK
 
     if run.is_dir() and os.path.lexists(target):
         if not _is_report(target, MARK.encode()):
-            raise UsageError(f"{target}: exists already, and is not a report; give another folder with --out-dir")
+            raise UsageError(
+                f"{target}: exists already, and is not a report; give another folder with --out-dir"
+            )
         check_new(target, force)
     if target.parent.exists() and not target.parent.is_dir():
         raise UsageError(f"{target.parent}: expected a folder for the report, got a file")

@@ -1,6 +1,8 @@
-"""The check of a corpus before a run: of its source, the headers of its recordings and its texts alone.
+"""The check of a corpus before a run: of its source, the headers of its recordings and its texts
+alone.
 
-`PROBLEMS` lists what is looked for. The kinds that end a run over the utterance come first; the others are doubts.
+`PROBLEMS` lists what is looked for. The kinds that end a run over the utterance come first; the
+others are doubts.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ PROBLEMS = {
 }
 """Kinds of problems: whether the utterance fails, and what it is."""
 MOST_PER_S, LEAST_PER_S = 22.0, 2.0
-"""Sounds a second: fast speech has 17; less than 2 is mostly silence, or not all of it is written."""
+"""Sounds a second: fast speech has 17; less than 2 is mostly silence, or not all of it is
+written."""
 SLOW_FROM_S = 5.0
 """Shorter utterances may be a word with pauses around it."""
 BEYOND_S = 0.1
@@ -71,7 +74,8 @@ class Finding(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The header of a recording, or the reason why it cannot be read; `cut` if the file is shorter than it says."""
+    """The header of a recording, or the reason why it cannot be read; `cut` if the file is shorter
+    than it says."""
 
     length_s: float = 0.0
     rate: int = 0
@@ -82,7 +86,8 @@ class Header(NamedTuple):
 
 @dataclass
 class CorpusFigures:
-    """The counts of a corpus; `unlisted` are the words that the dictionary lacks, with their numbers."""
+    """The counts of a corpus; `unlisted` are the words that the dictionary lacks, with their
+    numbers."""
 
     utterances: int = 0
     words: int = 0
@@ -98,7 +103,9 @@ class CorpusFigures:
     @property
     def fails(self) -> int:
         """The number of findings that end a run over their utterance."""
-        return sum(count for problem, count in self.problems.items() if PROBLEMS[problem][0] == FAILS)
+        return sum(
+            count for problem, count in self.problems.items() if PROBLEMS[problem][0] == FAILS
+        )
 
     def quantiles(self, values: array[float]) -> list[float]:
         """Return the least, median and greatest of the values; [] of none."""
@@ -137,7 +144,11 @@ def check_corpus(
     texts = _Texts(aligner, figures)
     stretches: set[tuple[str, float, float | None, int | None]] = set()
     for number, entry in enumerate(entries, start=1):
-        found = _refused(entry) if isinstance(entry, Refused) else _problems(entry, headers, texts, figures, stretches)
+        found = (
+            _refused(entry)
+            if isinstance(entry, Refused)
+            else _problems(entry, headers, texts, figures, stretches)
+        )
         for problem, detail in found:
             figures.problems[problem] += 1
             yield Finding(entry.id, problem, detail)
@@ -152,7 +163,12 @@ def header_of(name: str) -> Header:
 
     try:
         with open_recording(name) as recording:
-            return Header(recording.estimated_s(), recording.rate, recording.channels, cut=cut_reason(name) or "")
+            return Header(
+                recording.estimated_s(),
+                recording.rate,
+                recording.channels,
+                cut=cut_reason(name) or "",
+            )
     except (CtcAlignError, OSError, ValueError) as error:
         return Header(fault=str(error).removeprefix(f"{name}: "))
 
@@ -200,7 +216,9 @@ def _problems(
         yield from texts.problems(utterance, length_s)
 
 
-def _of_sound(utterance: Utterance, header: Header, length_s: float, rate: int) -> Iterator[tuple[str, str]]:
+def _of_sound(
+    utterance: Utterance, header: Header, length_s: float, rate: int
+) -> Iterator[tuple[str, str]]:
     if length_s < SHORTEST_S:
         yield "length", f"from {utterance.offset_s:g} s, in a recording of {header.length_s:.2f} s"
     elif utterance.duration_s is not None and utterance.duration_s > length_s + BEYOND_S:
@@ -215,7 +233,8 @@ def _of_sound(utterance: Utterance, header: Header, length_s: float, rate: int) 
 
 
 def _of_tiers(utterance: Utterance) -> Iterator[tuple[str, str]]:
-    """Yield the tiers of a TextGrid that are no utterances, where that is not clear from their names."""
+    """Yield the tiers of a TextGrid that are no utterances, where that is not clear from their
+    names."""
     if not utterance.transcript.casefold().endswith(TEXTGRID):
         return
     try:
@@ -224,9 +243,21 @@ def _of_tiers(utterance: Utterance) -> Iterator[tuple[str, str]]:
         return
     names = printable(", ".join(unread))
     if not chosen:
-        yield "tiers", f"{names}: words and sounds, not utterances; the words are read as the text of the recording"
+        yield (
+            "tiers",
+            (
+                f"{names}: words and sounds, not utterances; the words are read as the text of the"
+                " recording"
+            ),
+        )
     elif unread:
-        yield "tiers", f"{names}: beside the utterances of {printable(', '.join(tier.name for tier in chosen))}"
+        yield (
+            "tiers",
+            (
+                f"{names}: beside the utterances of"
+                f" {printable(', '.join(tier.name for tier in chosen))}"
+            ),
+        )
 
 
 class _Texts:
@@ -240,13 +271,18 @@ class _Texts:
         self.sample_rate = aligner.model.sample_rate if aligner.model is not None else 0
 
     def problems(self, utterance: Utterance, length_s: float) -> Iterator[tuple[str, str]]:
-        """Yield the problems of an utterance's text, which is read in `length_s` seconds (0: not known)."""
+        """Yield the problems of an utterance's text, which is read in `length_s` seconds (0: not
+        known)."""
         if wrong := wrong_decoding(utterance.text):
             yield "strange", printable(f"decoded wrongly: {wrong}")
         for what, pattern in _STRANGE.items():
             # tags and entities of captions are part of their format
-            if (what != "markup" or utterance.file is None) and (met := pattern.search(utterance.text)):
-                around = slice(max(0, met.start() - _MOST_SHOWN // 2), met.start() + _MOST_SHOWN // 2)
+            if (what != "markup" or utterance.file is None) and (
+                met := pattern.search(utterance.text)
+            ):
+                around = slice(
+                    max(0, met.start() - _MOST_SHOWN // 2), met.start() + _MOST_SHOWN // 2
+                )
                 yield "strange", f"{what}: {printable(utterance.text[around])}"
         try:
             words, tokens, lacking = self._aligner.pronounced(utterance.spoken, utterance.id)

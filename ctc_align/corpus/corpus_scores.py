@@ -1,4 +1,5 @@
-"""The losses of a whole source, streamed: batches of similar length, on all cores, results in the source's order."""
+"""The losses of a whole source, streamed: batches of similar length, on all cores, results in the
+source's order."""
 
 from __future__ import annotations
 
@@ -39,9 +40,11 @@ if TYPE_CHECKING:
     from ctc_align.types import Audio, Emissions
 
 WINDOW = 256
-"""The number of utterances that are sorted by length together; two windows are in memory at a time."""
+"""The number of utterances that are sorted by length together; two windows are in memory at a
+time."""
 SMALL_S = 600.0
-"""A source with less speech than this is scored in this process, because starting others would take as long."""
+"""A source with less speech than this is scored in this process, because starting others would take
+as long."""
 READERS = 4
 """The number of batches whose audio is read at the same time in this process."""
 _TICK_S = 0.2
@@ -81,9 +84,15 @@ class ScoreTask:
             heard = language_aligner.emissions_batch([sources[i] for i in indices])
             for i, one in zip(indices, heard):
                 results[i] = one
-            usable = [(i, code) for i, code in zip(indices, languages) if not isinstance(results[i], CtcAlignError)]
+            usable = [
+                (i, code)
+                for i, code in zip(indices, languages)
+                if not isinstance(results[i], CtcAlignError)
+            ]
             emissions, codes = [results[i] for i, _ in usable], [code for _, code in usable]
-            scores = language_aligner.score_emissions(emissions, [texts[i] for i, _ in usable], timings, codes)
+            scores = language_aligner.score_emissions(
+                emissions, [texts[i] for i, _ in usable], timings, codes
+            )
             for (i, _), scored in zip(usable, scores):
                 outcome = Outcome(
                     jobs[i].job.index,
@@ -106,7 +115,8 @@ class ScoreTask:
 def score_source(
     source: Source, options: WorkerOptions, workers: int | None = None, batch_seconds: float = 120.0
 ) -> Iterator[ScoredUtterance]:
-    """Yield every entry of a source, in order, streaming; one that cannot be scored or kills its worker has an error.
+    """Yield every entry of a source, in order, streaming; one that cannot be scored or kills its
+    worker has an error.
 
     Args:
         options: the model, and where it runs; their task is a `ScoreTask`.
@@ -114,7 +124,8 @@ def score_source(
 
     Raises:
         UsageError, BackendError: the options are wrong; raised before anything is read.
-        CtcAlignError: raised during iteration, if the run cannot continue, for example because workers always die.
+        CtcAlignError: raised during iteration, if the run cannot continue, for example because
+            workers always die.
     """
     if workers is not None and workers < 1:
         raise UsageError(f"workers: expected at least 1, got {workers}")
@@ -125,7 +136,8 @@ def score_source(
 
 
 _Window = list[Refused | Job]
-"""Consecutive entries of a source; utterances as jobs, whose indices count them and the refused entries."""
+"""Consecutive entries of a source; utterances as jobs, whose indices count them and the refused
+entries."""
 
 
 def _jobs(window: _Window) -> list[Job]:
@@ -148,7 +160,9 @@ class _Dispatch:
         """Queue the utterances of a window, those of similar length together."""
         jobs = _jobs(window)
         for indices in batches_by_length([job.length_s for job in jobs], self._batch_seconds):
-            self._waiting.append(UtteranceBatch(next(self._numbers), tuple(jobs[i] for i in indices)))
+            self._waiting.append(
+                UtteranceBatch(next(self._numbers), tuple(jobs[i] for i in indices))
+            )
 
     def results(self, window: _Window) -> Iterator[ScoredUtterance]:
         """Yield the results of a window in its order when all of them are there.
@@ -164,7 +178,9 @@ class _Dispatch:
                 continue
             one, outcome = entry.utterance, self._outcomes.pop(entry.index)
             duration_s = outcome.result.duration_s or 0.0
-            yield ScoredUtterance(one.id, one.origin, one.text, outcome.scored, outcome.reason, duration_s)
+            yield ScoredUtterance(
+                one.id, one.origin, one.text, outcome.scored, outcome.reason, duration_s
+            )
 
     def _step(self) -> None:
         if not self._waiting and not self._pool.busy:
@@ -191,11 +207,17 @@ class _Dispatch:
 
 
 def _scored(
-    source: Source, options: WorkerOptions, workers: int | None, batch_seconds: float, aligner: Aligner
+    source: Source,
+    options: WorkerOptions,
+    workers: int | None,
+    batch_seconds: float,
+    aligner: Aligner,
 ) -> Iterator[ScoredUtterance]:
     plan = _windows(source)
     begin = list(islice(plan, 2))
-    is_small = len(begin) < 2 and sum(job.length_s for window in begin for job in _jobs(window)) < SMALL_S
+    is_small = (
+        len(begin) < 2 and sum(job.length_s for window in begin for job in _jobs(window)) < SMALL_S
+    )
     windows: deque[_Window] = deque()
     with _pool(options, workers, aligner, is_small) as pool:
         dispatch = _Dispatch(pool, batch_seconds)

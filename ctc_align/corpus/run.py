@@ -1,4 +1,5 @@
-"""One run over a corpus: its options, the checks before it starts, the run itself, and its summary."""
+"""One run over a corpus: its options, the checks before it starts, the run itself, and its
+summary."""
 
 from __future__ import annotations
 
@@ -20,7 +21,15 @@ from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
 from ctc_align.corpus.outputs.assembly import Assembly, write_manifests
 from ctc_align.corpus.outputs.layout import SHARDS, Layout
 from ctc_align.corpus.sources import open_source, with_channel
-from ctc_align.corpus.state.journal import DONE, Journal, Shard, journal_path, journal_paths, line_key, shard_of
+from ctc_align.corpus.state.journal import (
+    DONE,
+    Journal,
+    Shard,
+    journal_path,
+    journal_paths,
+    line_key,
+    shard_of,
+)
 from ctc_align.corpus.state.output_folder import (
     FolderLock,
     check_existing,
@@ -61,13 +70,16 @@ class CorpusRun:
     Args:
         source, out_dir: the corpus, and the folder of its outputs (also set as `outputs.out_dir`).
         pool: the engine, its workers, and where they are.
-        batch_seconds: padded seconds of audio that go through the model together; None: by the device.
-        retry_failed: repeat failed utterances; force: repeat everything, and replace files that were in the folder
-            before the first run. Inputs are never replaced.
-        inputs: files of the call beside the source (lexicon, settings), which no output may replace.
+        batch_seconds: padded seconds of audio that go through the model together; None: by the
+            device.
+        retry_failed: repeat failed utterances; force: repeat everything, and replace files that
+            were in the folder before the first run. Inputs are never replaced.
+        inputs: files of the call beside the source (lexicon, settings), which no output may
+            replace.
         profile: write the time of each stage into the summary.
         verify: read all outputs, and repeat utterances whose outputs differ from the journal.
-        log_probs: reads the log-probs, if the source has log-probs instead of audio; `model` is then None.
+        log_probs: reads the log-probs, if the source has log-probs instead of audio; `model` is
+            then None.
         text: path of the text that all recordings of a folder read parts of; "" for none.
     """
 
@@ -96,8 +108,9 @@ class CorpusRun:
 class RunResult:
     """The end of a run: its summary, whether it was interrupted, and the files beside the outputs.
 
-    `verified` has the findings of `verify` in outputs of earlier runs, None if they were not read; `total` is the
-    number of entries of the source (or its shard), None if the run ended before they were counted.
+    `verified` has the findings of `verify` in outputs of earlier runs, None if they were not read;
+    `total` is the number of entries of the source (or its shard), None if the run ended before they
+    were counted.
     """
 
     summary: Summary
@@ -114,8 +127,8 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     Raises:
         UsageError: the call is wrong, or another run works in the folder; nothing was changed.
         BackendError: the device, backend or workers cannot run here.
-        OutputError: outputs cannot be written any more; what is in the journal is done, and the same command continues.
-        KeyboardInterrupt: interrupted a second time.
+        OutputError: outputs cannot be written any more; what is in the journal is done, and the
+        same command continues. KeyboardInterrupt: interrupted a second time.
     """
     out_dir = Path(run.out_dir)
     run = _with_model_defaults(run)
@@ -164,23 +177,25 @@ def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -
         return result
 
 
-def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out_dir: Path) -> RunResult:
-    workers, device, start = plan_pool(run.pool, run.device, str(lock_path(out_dir, run.shard)), observer.warn)
+def _run(
+    run: CorpusRun, observer: Observer, source: Source, layout: Layout, out_dir: Path
+) -> RunResult:
+    workers, device, start = plan_pool(
+        run.pool, run.device, str(lock_path(out_dir, run.shard)), observer.warn
+    )
     is_on_cpu = device == "cpu"
     batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if is_on_cpu else BATCH_SECONDS_GPU)
     options = _worker_options(run, layout, out_dir, 1 if is_on_cpu else _GPU_THREADS)
-    parts = Path(layout.parts)
-    try:
-        parts.mkdir(exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{parts}: cannot be made ({error.strerror or error})") from error
+    _make_folder(Path(layout.parts))
     journals = journal_paths(out_dir)
     _warn_of_other_counts(run.shard, journals, observer)
     outcomes = Outcomes(journals, lines_left(journals))
     earlier = EarlierRows(source, outcomes)
     _check_shards(layout, earlier, out_dir)
     path = journal_path(out_dir, run.shard)
-    journal = Journal(path, lock_path(out_dir, run.shard), outcomes.last_run + 1, outcomes.last_lines.get(path, 0))
+    journal = Journal(
+        path, lock_path(out_dir, run.shard), outcomes.last_run + 1, outcomes.last_lines.get(path, 0)
+    )
     with outcomes, journal, Assembly(layout, earlier) as assembly:
         engine = Engine(
             outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer,
@@ -191,7 +206,11 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
         try:
             if (run.verify or outcomes.has_unsure) and not run.force:
                 verified = verify(
-                    jobs_of(source, layout.group, run.shard), assembly.faults, outcomes, journal, run.verify
+                    jobs_of(source, layout.group, run.shard),
+                    assembly.faults,
+                    outcomes,
+                    journal,
+                    run.verify,
                 )
             with start(options) as pool, _stopping(engine, pool), counting:
                 engine.run(jobs_of(source, layout.group, run.shard), pool, journal)
@@ -199,13 +218,15 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
             if complete:
                 assembly.finish()
                 if run.shard.count == 1:  # else the utterance of an id may be another shard's
-                    engine.settle_entries(os.path.basename(run.source) if os.path.isfile(run.source) else "")
+                    engine.settle_entries(
+                        os.path.basename(run.source) if os.path.isfile(run.source) else ""
+                    )
                     assembly.remove_moved()
             manifests = _manifests(layout, source, run, out_dir) if complete else []
             if engine.tally.worked and (left := left_behind(layout, out_dir)):
                 observer.warn(
-                    f"{out_dir}: {', '.join(left)}: made by an earlier run with other options, and not brought up to "
-                    "date by this one; give those options, too, or remove them"
+                    f"{out_dir}: {', '.join(left)}: made by an earlier run with other options, and"
+                    " not brought up to date by this one; give those options, too, or remove them"
                 )
             journal.check()
             summary = _summary(run, engine, journal, workers, complete)
@@ -217,6 +238,13 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
                     _summary(run, engine, journal, workers, complete=False)
             raise _with_advice(error, engine.tally.finished) from error
     return RunResult(summary, not complete, path, manifests, verified, engine.tally.total)
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be made ({error.strerror or error})") from error
 
 
 def _worker_options(run: CorpusRun, layout: Layout, out_dir: Path, threads: int) -> WorkerOptions:
@@ -234,18 +262,22 @@ def _worker_options(run: CorpusRun, layout: Layout, out_dir: Path, threads: int)
 
 
 def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Observer) -> None:
-    """Warn if a job of N parts continues in a folder with results of jobs that had a different number of parts."""
+    """Warn if a job of N parts continues in a folder with results of jobs that had a different
+    number of parts."""
     others = sorted({shard_of(path).count for path in journals} - {shard.count})
     if shard.count > 1 and others:
-        earlier = " and ".join("a run over all of it" if count == 1 else f"jobs of {count} parts" for count in others)
+        earlier = " and ".join(
+            "a run over all of it" if count == 1 else f"jobs of {count} parts" for count in others
+        )
         observer.warn(
-            f"--shard {shard.index}/{shard.count}: this folder already has results from {earlier}. They are kept; to "
-            f"finish, all {shard.count} parts must run"
+            f"--shard {shard.index}/{shard.count}: this folder already has results from {earlier}."
+            f" They are kept; to finish, all {shard.count} parts must run"
         )
 
 
 def _check_shards(layout: Layout, earlier: EarlierRows, out_dir: Path) -> None:
-    """Raise UsageError if shards in other formats hold utterances that the source lacks: these would be lost."""
+    """Raise UsageError if shards in other formats hold utterances that the source lacks: these
+    would be lost."""
     formats = layout.formats_written
     if layout.kind != SHARDS or not any(out_dir.glob("alignments-*.jsonl.gz")):
         return
@@ -253,9 +285,10 @@ def _check_shards(layout: Layout, earlier: EarlierRows, out_dir: Path) -> None:
     if has_ctm == ("ctm" in formats) or not (lost := earlier.count()):
         return
     raise UsageError(
-        f"--out-dir {out_dir}: its shards hold {lost} utterances that are not in this SOURCE, as "
-        f"{'json,ctm' if has_ctm else 'json'}, and this run would write them as {','.join(formats)}; "
-        f"give --format {'json,ctm' if has_ctm else 'json'}, or another --out-dir"
+        f"--out-dir {out_dir}: its shards hold {lost} utterances that are not in this SOURCE, as"
+        f" {'json,ctm' if has_ctm else 'json'}, and this run would write them as"
+        f" {','.join(formats)}; give --format {'json,ctm' if has_ctm else 'json'}, or another"
+        " --out-dir"
     )
 
 
@@ -267,41 +300,58 @@ def _with_advice(error: OutputError, finished: int) -> OutputError:
             "run the same command again: it redoes whatever is missing"
         )
     return OutputError(
-        f"{error}\nthe run stopped after {finished} utterances, which are kept; fix the problem, then run the same "
-        "command to continue"
+        f"{error}\nthe run stopped after {finished} utterances, which are kept; fix the problem,"
+        " then run the same command to continue"
     )
 
 
 def _with_model_defaults(run: CorpusRun) -> CorpusRun:
-    """Return the run; if it has no language or lexicon, use the model's, because results depend on them."""
+    """Return the run; if it has no language or lexicon, use the model's, because results depend on
+    them."""
     run = replace(run, model=with_calibrated(run.model, run.settings))
     if run.model == AUTO or speaks_any(run.model):
         return run  # each text has its own language
     defaults = folder_settings(run.model)
-    return replace(run, lexicon=run.lexicon or defaults.lexicon, settings=run.settings.for_language(defaults.language))
+    return replace(
+        run,
+        lexicon=run.lexicon or defaults.lexicon,
+        settings=run.settings.for_language(defaults.language),
+    )
 
 
 def _check(run: CorpusRun) -> None:
     for option, value in (("SOURCE", run.source), ("--out-dir", run.out_dir)):
         if is_url(value):
             raise UsageError(
-                f"{option} {value}: expected a path, got a URL: outputs are renamed, and the journal is locked "
-                "and appended to, which object stores cannot do; mount it, and give the path"
+                f"{option} {value}: expected a path, got a URL: outputs are renamed, and the"
+                " journal is locked and appended to, which object stores cannot do; mount it, and"
+                " give the path"
             )
     run.pool.check(run.device)
     if run.batch_seconds is not None and not 0 < run.batch_seconds < float("inf"):
         raise UsageError(f"--batch-seconds: expected seconds above 0, got {run.batch_seconds:g}")
     if not 0 <= run.shard.index < run.shard.count:
-        raise UsageError(f"--shard: expected I/N with I from 0 to N - 1, got {run.shard.index}/{run.shard.count}")
-    if os.path.isdir(run.source) and os.path.isdir(run.out_dir) and os.path.samefile(run.source, run.out_dir):
-        raise UsageError(f"--out-dir {run.out_dir}: is the corpus itself; give another folder (or one inside it)")
+        raise UsageError(
+            f"--shard: expected I/N with I from 0 to N - 1, got {run.shard.index}/{run.shard.count}"
+        )
+    if (
+        os.path.isdir(run.source)
+        and os.path.isdir(run.out_dir)
+        and os.path.samefile(run.source, run.out_dir)
+    ):
+        raise UsageError(
+            f"--out-dir {run.out_dir}: is the corpus itself; give another folder (or one inside it)"
+        )
     if run.log_probs is not None:
         run.log_probs.check()
         if run.outputs.cut or "lhotse" in run.outputs.manifests:
-            raise UsageError("--cut-audio and --manifest lhotse need the sound, and this is a run over log-probs")
+            raise UsageError(
+                "--cut-audio and --manifest lhotse need the sound, and this is a run over log-probs"
+            )
     if run.text and run.settings.match == "exact":
         raise UsageError(
-            f"--text {run.text}: each recording reads a part of it, and --match exact needs all of it to be read"
+            f"--text {run.text}: each recording reads a part of it, and --match exact needs all of"
+            " it to be read"
         )
     if run.backend not in BACKENDS:
         raise UsageError(f"--backend: expected one of {', '.join(BACKENDS)}, got {run.backend}")
@@ -320,7 +370,13 @@ def _layout(run: CorpusRun) -> Layout:
 
 
 def _fingerprint(run: CorpusRun, layout: Layout) -> str:
-    others = (layout.kind, str(layout.shard_size), *layout.manifests, layout.cut, str(layout.pause_s))
+    others = (
+        layout.kind,
+        str(layout.shard_size),
+        *layout.manifests,
+        layout.cut,
+        str(layout.pause_s),
+    )
     if run.log_probs is not None:
         others = (*others, *log_probs_identity(run.log_probs))
     model, settings = run.model, run.settings
@@ -345,10 +401,14 @@ def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) ->
     return write_manifests(layout, done())
 
 
-def _summary(run: CorpusRun, engine: Engine, journal: Journal, workers: int, complete: bool) -> Summary:
+def _summary(
+    run: CorpusRun, engine: Engine, journal: Journal, workers: int, complete: bool
+) -> Summary:
     out_dir = journal.path.parent
     tally = engine.tally
-    stages = {stage: round(seconds, 3) for stage, seconds in tally.stages.items()} if run.profile else {}
+    stages = (
+        {stage: round(seconds, 3) for stage, seconds in tally.stages.items()} if run.profile else {}
+    )
     stats = RunStats(
         round(tally.wall_s, 3),
         tally.done,
@@ -359,7 +419,12 @@ def _summary(run: CorpusRun, engine: Engine, journal: Journal, workers: int, com
         engine.assembly.left,
         engine.assembly.moved_aside,
     )
-    about: dict[str, Any] = {"source": run.source, "complete": complete, "skipped": tally.skipped, "run": stats}
+    about: dict[str, Any] = {
+        "source": run.source,
+        "complete": complete,
+        "skipped": tally.skipped,
+        "run": stats,
+    }
     about["journal_lines"] = journal.lines
     if run.shard.count > 1:
         about["shard"] = f"{run.shard.index}/{run.shard.count}"
@@ -370,10 +435,11 @@ def _summary(run: CorpusRun, engine: Engine, journal: Journal, workers: int, com
 
 @contextlib.contextmanager
 def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
-    """At Ctrl-C, SIGTERM or SIGHUP, let the batches in flight finish; at a second signal, end everything at once.
+    """At Ctrl-C, SIGTERM or SIGHUP, let the batches in flight finish; at a second signal, end
+    everything at once.
 
-    A closing terminal sends SIGHUP, and its shell sends it again, so SIGHUP never ends anything at once. If it was
-    ignored before, as by `nohup`, it stays ignored.
+    A closing terminal sends SIGHUP, and its shell sends it again, so SIGHUP never ends anything at
+    once. If it was ignored before, as by `nohup`, it stays ignored.
     """
     hangup = getattr(signal, "SIGHUP", None)
 
@@ -415,7 +481,8 @@ def _leave_closed_terminal() -> None:
 
 @contextlib.contextmanager
 def _counting(jobs: Callable[[], Iterator[Any]], engine: Engine) -> Iterator[None]:
-    """Count the entries of the source in a thread while the run goes on, so that the time left can be estimated."""
+    """Count the entries of the source in a thread while the run goes on, so that the time left can
+    be estimated."""
     over = threading.Event()
 
     def count() -> None:

@@ -1,4 +1,5 @@
-"""The utterances of a corpus run that are good enough, as lines of a manifest, and why the others are not."""
+"""The utterances of a corpus run that are good enough, as lines of a manifest, and why the others
+are not."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class Limits:
     max_skipped: float | None = None
 
     def reasons(self, result: UtteranceResult) -> Iterator[str]:
-        """Yield why an aligned utterance is left out; a figure that has a limit and is not known is a reason."""
+        """Yield why an aligned utterance is left out; a figure that has a limit and is not known is
+        a reason."""
         if self.min_fit and result.fit is None:
             yield "fit not known"
         elif self.min_fit and FITS.index(result.fit or "") > FITS.index(self.min_fit):
@@ -59,7 +61,9 @@ class Limits:
                 yield f"{name} not known"
             elif most is not None and value is not None and value > most:
                 yield f"{name} above {most:g}"
-        if self.max_skipped is not None and 100 * (result.skipped or 0) > self.max_skipped * (result.words or 0):
+        if self.max_skipped is not None and 100 * (result.skipped or 0) > self.max_skipped * (
+            result.words or 0
+        ):
             yield f"more than {self.max_skipped:g} % of the words are not in the recording"
 
 
@@ -78,7 +82,12 @@ class Selected:
 
 
 def selected(
-    out_dir: Path, limits: Limits, source: str = "", kind: str | None = None, text: str = "", encoding: str = ""
+    out_dir: Path,
+    limits: Limits,
+    source: str = "",
+    kind: str | None = None,
+    text: str = "",
+    encoding: str = "",
 ) -> Iterator[Selected]:
     """Yield every entry of the source of a corpus run, in its order.
 
@@ -93,13 +102,21 @@ def selected(
     """
     paths = journal_paths(out_dir) if out_dir.is_dir() else []
     if not paths:
-        got = "a folder without a journal" if out_dir.is_dir() else "a file" if out_dir.exists() else "no such folder"
+        got = (
+            "a folder without a journal"
+            if out_dir.is_dir()
+            else "a file"
+            if out_dir.exists()
+            else "no such folder"
+        )
         raise UsageError(f"OUT_DIR {out_dir}: expected the --out-dir of a corpus run, got {got}")
     path = source or source_of_run(out_dir)
     if not path or not os.path.exists(path):
         got = f"{path}: nothing is there" if path else f"{out_dir} does not say where its corpus is"
         raise UsageError(f"{got}; give the corpus: ctc-align filter {out_dir} SOURCE")
-    corpus = open_source(path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text, encoding=encoding)
+    corpus = open_source(
+        path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text, encoding=encoding
+    )
     lines = read_lines(path) if isinstance(corpus, Manifest) else None
     beside = LatestBeside()
     with Outcomes(paths, quiet=True) as outcomes:
@@ -110,11 +127,21 @@ def selected(
             if isinstance(entry, Refused):
                 yield Selected({"utterance": entry.id}, ("failed",), 0.0)
             elif line is None:
-                yield Selected(_line(entry, UtteranceResult(), {}), ("not aligned yet",), entry.duration_s or 0.0)
+                yield Selected(
+                    _line(entry, UtteranceResult(), {}),
+                    ("not aligned yet",),
+                    entry.duration_s or 0.0,
+                )
             elif line.status != DONE:
-                yield Selected(_line(entry, line.result, _keys(row)), ("failed",), line.result.duration_s or 0.0)
+                yield Selected(
+                    _line(entry, line.result, _keys(row)),
+                    ("failed",),
+                    line.result.duration_s or 0.0,
+                )
             else:
-                yield _judged(entry, line, _line(entry, line.result, _keys(row)), limits, beside, out_dir)
+                yield _judged(
+                    entry, line, _line(entry, line.result, _keys(row)), limits, beside, out_dir
+                )
 
 
 def _keys(row: TextLine | None) -> dict[str, Any]:
@@ -123,14 +150,22 @@ def _keys(row: TextLine | None) -> dict[str, Any]:
 
 
 def _judged(
-    utterance: Utterance, line: Line, manifest: dict[str, Any], limits: Limits, beside: LatestBeside, out_dir: Path
+    utterance: Utterance,
+    line: Line,
+    manifest: dict[str, Any],
+    limits: Limits,
+    beside: LatestBeside,
+    out_dir: Path,
 ) -> Selected:
-    """Return an aligned utterance, with `manifest` as its line, judged by the figures of its latest corrections."""
+    """Return an aligned utterance, with `manifest` as its line, judged by the figures of its latest
+    corrections."""
     result, duration_s = line.result, line.result.duration_s or 0.0
     try:
         corrected = _corrected(line, beside, out_dir)
     except CtcAlignError as error:
-        return Selected(manifest, ("its corrections cannot be read",), duration_s, notes=(str(error),))
+        return Selected(
+            manifest, ("its corrections cannot be read",), duration_s, notes=(str(error),)
+        )
     reasons: list[str] = []
     if corrected is not None:
         alignment = corrected.alignment
@@ -142,14 +177,19 @@ def _judged(
             skipped=alignment.skipped,
             words=alignment.spoken,
         )
-        reasons += ["its words were changed by hand, and its text was not"] if corrected.changed else []
+        reasons += (
+            ["its words were changed by hand, and its text was not"] if corrected.changed else []
+        )
     reasons = [*limits.reasons(result), *_changes(utterance, line.result), *reasons]
     is_corrected = corrected is not None and corrected.is_corrected
-    return Selected(manifest, tuple(reasons), duration_s, is_corrected, corrected.notes if corrected else ())
+    return Selected(
+        manifest, tuple(reasons), duration_s, is_corrected, corrected.notes if corrected else ()
+    )
 
 
 def _corrected(line: Line, beside: LatestBeside, out_dir: Path) -> Corrected | None:
-    """Return the alignment of an utterance with its corrections; None if its files are as the run wrote them."""
+    """Return the alignment of an utterance with its corrections; None if its files are as the run
+    wrote them."""
     name = json_of(line)
     if name is None or not (out_dir / name).is_file():
         return None
@@ -169,21 +209,35 @@ def _changes(utterance: Utterance, result: UtteranceResult) -> Iterator[str]:
 
 
 def _line(utterance: Utterance, result: UtteranceResult, extra: dict[str, Any]) -> dict[str, Any]:
-    """Return the line of an utterance in a manifest; `extra` is its line in the manifest that it comes from."""
+    """Return the line of an utterance in a manifest; `extra` is its line in the manifest that it
+    comes from."""
     text = utterance.text
     if utterance.book is not None and result.part is not None:
         text = text[slice(*result.part)]
     if not extra and (utterance.file is not None or "<" in text):
-        cues = None if utterance.file is None or utterance.book is not None else utterance.file.subtitles
-        text = text_said_once(text, words_of(text, Settings(language=utterance.language), cues).words)
-    line: dict[str, Any] = {"utterance": utterance.id, "audio_filepath": os.path.abspath(utterance.audio)}
+        cues = (
+            None
+            if utterance.file is None or utterance.book is not None
+            else utterance.file.subtitles
+        )
+        text = text_said_once(
+            text, words_of(text, Settings(language=utterance.language), cues).words
+        )
+    line: dict[str, Any] = {
+        "utterance": utterance.id,
+        "audio_filepath": os.path.abspath(utterance.audio),
+    }
     if utterance.offset_s:
         line["offset"] = utterance.offset_s
     duration_s = utterance.duration_s or result.duration_s
     if duration_s is not None:
         line["duration"] = round(duration_s, _DECIMALS)
     line["text"] = text
-    others = {"speaker": utterance.speaker, "channel": utterance.channel, "lang": utterance.language}
+    others = {
+        "speaker": utterance.speaker,
+        "channel": utterance.channel,
+        "lang": utterance.language,
+    }
     if not extra:
         line |= {key: value for key, value in others.items() if value}
     replaced = {key for which in _REPLACED for key in KEYS[which]}

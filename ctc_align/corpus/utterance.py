@@ -27,26 +27,29 @@ class Utterance:
 
     Args:
         id: unique in the source; the utterance's name in outputs, journal and messages.
-        output: where its outputs go below the output folder, "/" between folders, no extension; never absolute, never
-            with "..".
-        audio: path of the recording, or of log-probs (a file, or FILE.ark:OFFSET), made absolute or relative to the
-            current folder (not to the source).
+        output: where its outputs go below the output folder, "/" between folders, no extension;
+            never absolute, never with "..".
+        audio: path of the recording, or of log-probs (a file, or FILE.ark:OFFSET), made absolute or
+            relative to the current folder (not to the source).
         text: the transcript; the first of `texts` if there are alternatives.
         origin: its position in the source, for messages: "train.jsonl, line 17".
         offset_s: where the utterance begins in the recording.
         duration_s: its length in seconds; None: to the end of the recording.
-        texts: alternatives (n-best) for `score`, at least two, in input order; () if there is one transcript.
+        texts: alternatives (n-best) for `score`, at least two, in input order; () if there is one
+            transcript.
         speaker: the source's name for the speaker, "" if it has none.
         channel: from 1; None: all of them, averaged.
-        recording: name shared by utterances whose outputs go into one file (MFA's TextGrids); otherwise "".
+        recording: name shared by utterances whose outputs go into one file (MFA's TextGrids);
+            otherwise "".
         tier: the name of the tier that the utterance came from, if there is one.
-        transcript: path of the transcript's file in the audio's folder, an input that no output may replace;
+        transcript: path of the transcript's file in the audio's folder, an input that no output may
+            replace;
             "" if it is in one of the source's `files`.
         language: of the transcript (ISO 639 or BCP 47), "" if the source does not say.
-        book: the text that many recordings share; this one reads a part of it, which the run has to find, and `text` is
-            the whole. None if `text` is exactly what is said.
-        file: the transcript with its cues (SRT, WebVTT) or places (EPUB), which outputs keep; None for a file without
-            these.
+        book: the text that many recordings share; this one reads a part of it, which the run has to
+            find, and `text` is the whole. None if `text` is exactly what is said.
+        file: the transcript with its cues (SRT, WebVTT) or places (EPUB), which outputs keep; None
+            for a file without these.
     """
 
     id: str
@@ -68,19 +71,22 @@ class Utterance:
 
     @property
     def spoken(self) -> str | Transcript:
-        """The text for an aligner: with language, cues and places, or the book from which a part is read."""
+        """The text for an aligner: with language, cues and places, or the book from which a part is
+        read."""
         if self.book is not None or not self.language:
             return self.book or self.file or self.text
         return replace(self.file or Transcript(self.text), language=self.language)
 
     @property
     def book_path(self) -> str | None:
-        """The path of the text that many recordings share, None if `text` is exactly what is said."""
+        """The path of the text that many recordings share, None if `text` is exactly what is
+        said."""
         return None if self.book is None else self.transcript
 
 
 class Doubt(TypedDict):
-    """A doubtful utterance: how many words and stretches of speech are doubtful, and the least confidence of a word."""
+    """A doubtful utterance: how many words and stretches of speech are doubtful, and the least
+    confidence of a word."""
 
     words: Count
     unexplained: Count
@@ -88,7 +94,8 @@ class Doubt(TypedDict):
 
 
 def summed(name: str, zero: float = 0) -> dict[str, Any]:
-    """Return the metadata of a field that the summary adds up under `name`, from `zero`: 0.0 for fractions."""
+    """Return the metadata of a field that the summary adds up under `name`, from `zero`: 0.0 for
+    fractions."""
     return {"sum": name, "zero": zero}
 
 
@@ -99,10 +106,12 @@ def counted(name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class UtteranceResult:
-    """The result of one utterance, as its worker makes it (`engine/stages.py`) and the journal records it.
+    """The result of one utterance, as its worker makes it (`engine/stages.py`) and the journal
+    records it.
 
-    A field that is added here comes last in a journal line; the metadata `summed` or `counted` puts it into the
-    summary, too. Lines omit fields that are None, except `loss`, `seconds`, `loss_per_token` and `duration_s`.
+    A field that is added here comes last in a journal line; the metadata `summed` or `counted` puts
+    it into the summary, too. Lines omit fields that are None, except `loss`, `seconds`,
+    `loss_per_token` and `duration_s`.
 
     Attributes:
         loss, loss_per_token: nats; None if not finite, or if the utterance failed.
@@ -112,11 +121,12 @@ class UtteranceResult:
         skipped: number of words that are not in the recording, of all `words` that can be spoken.
         too_many_skipped: True if these are more than `max_skipped` allows, otherwise None.
         unexplained_s: seconds of speech that no word explains, None if there are none.
-        looks: detected language of the text, if no language was named and it led to the model `universal`.
+        looks: detected language of the text, if no language was named and it led to the model
+            `universal`.
         text: hash of the transcript, None for a short one and for a part of a shared text.
-        book: path of the shared text that this recording reads a part of; part: the characters of that part, None if
-            nothing of the text is in the recording; left_out: the characters of the longest stretches within the part
-            that are not in the recording.
+        book: path of the shared text that this recording reads a part of; part: the characters of
+            that part, None if nothing of the text is in the recording; left_out: the characters of
+            the longest stretches within the part that are not in the recording.
         files: the files of this utterance alone, by their names relative to the output folder.
         row: the checksum of its part of a shared file.
         local_loss: nats, as in the alignment; None if not known.
@@ -160,10 +170,11 @@ class Refused:
 
 
 class Source(Protocol):
-    """A corpus on disk. Iterating reads it in its order, streaming, with the same result every time.
+    """A corpus on disk. Iterating reads it in its order, streaming, with the same result every
+    time.
 
-    `kind` is the name for `--source`; `name` its path; `files` the inputs that hold more than one utterance
-    (manifests), as far as known without reading the corpus: no output may replace them.
+    `kind` is the name for `--source`; `name` its path; `files` the inputs that hold more than one
+    utterance (manifests), as far as known without reading the corpus: no output may replace them.
     """
 
     kind: str

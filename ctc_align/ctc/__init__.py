@@ -1,4 +1,5 @@
-"""The CTC functions of `ctc_align.functional` in PyTorch, which is imported here first, or refused in one line."""
+"""The CTC functions of `ctc_align.functional` in PyTorch, which is imported here first, or refused
+in one line."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Convert the arguments of PyTorch and torchaudio to tensors, and check only their types and shapes.
+"""Convert the arguments of PyTorch and torchaudio to tensors, and check only their types and
+shapes.
 
-So `torch.compile`, `torch.export` and `torch.func` can trace the conversion. `whole_numbers`, `frame_counts` and
-`token_ids` check the values when an operator runs. Errors are `KernelError`, which is also a ValueError and a
-RuntimeError.
+So `torch.compile`, `torch.export` and `torch.func` can trace the conversion. `whole_numbers`,
+`frame_counts` and `token_ids` check the values when an operator runs. Errors are `KernelError`,
+which is also a ValueError and a RuntimeError.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from ctc_align.errors import KernelError
 
 # Arguments of an operator, read and checked: token ids, lengths, and the topology that they make.
 #
-# An operator of PyTorch takes tensors, numbers and strings. CTC's paths are so given by targets, their lengths and the
-# blank; any other `lattice.Topology` as one tensor of whole numbers, a row for each utterance (`packed`). Errors are
-# `KernelError`, which is a ValueError and a RuntimeError too.
+# An operator of PyTorch takes tensors, numbers and strings. CTC's paths are so given by targets,
+# their lengths and the blank; any other `lattice.Topology` as one tensor of whole numbers, a row
+# for each utterance (`packed`). Errors are `KernelError`, which is a ValueError and a RuntimeError
+# too.
 
 
 class Problem(NamedTuple):
@@ -43,27 +45,32 @@ class Problem(NamedTuple):
     backend: str = "auto"
 
     def topology(self, log_probs: torch.Tensor) -> lattice.Topology:
-        """Return the topology; raise KernelError for targets that do not fit log-probs (B, T, C)."""
+        """Return the topology; raise KernelError for targets that do not fit log-probs (B, T,
+        C)."""
         batch, most, classes = log_probs.shape
         if self.paths.startswith("packed"):
             return _unpacked(self.targets.numpy(force=True), self.paths)
         tokens = whole_numbers(self.target_lengths, "target_lengths", batch, most)
-        return ctc(_padded(token_ids(self.targets), tokens), tokens, self.blank, classes, self.paths)
+        return ctc(
+            _padded(token_ids(self.targets), tokens), tokens, self.blank, classes, self.paths
+        )
 
     def frames(self, log_probs: torch.Tensor) -> np.ndarray | None:
-        """Return the lengths (B,) int64; raise KernelError for more frames than log-probs (B, T, C) have."""
+        """Return the lengths (B,) int64; raise KernelError for more frames than log-probs (B, T, C)
+        have."""
         if self.input_lengths is None:
             return None
         return frame_counts(self.input_lengths, *log_probs.shape[:2])
 
 
 def whole_numbers(values: torch.Tensor, name: str, batch: int, most: int) -> np.ndarray:
-    """Return (B,) int64 of a tensor with one number for each utterance; log-probs are (B, `most`, C)."""
+    """Return (B,) int64 of a tensor with one number for each utterance; log-probs are (B, `most`,
+    C)."""
     array = values.numpy(force=True)
     if array.size != batch or (batch and array.dtype.kind not in "iu"):
         swapped = (
-            f"; log_probs hold {batch} utterances of {most} frames: are their first axes swapped? ctc_loss and the "
-            "other losses expect (T, N, C), forced_align (B, T, C)"
+            f"; log_probs hold {batch} utterances of {most} frames: are their first axes swapped?"
+            " ctc_loss and the other losses expect (T, N, C), forced_align (B, T, C)"
         )
         raise KernelError(
             f"{name}: expected {batch} whole numbers, got {array.dtype} of shape {array.shape}"
@@ -78,12 +85,16 @@ def frame_counts(input_lengths: torch.Tensor, batch: int, most: int) -> np.ndarr
     counts = frames.tolist() or [0]
     if min(counts) < 0 or max(counts) > most:
         b = int(np.argmax((frames < 0) | (frames > most)))
-        raise KernelError(f"input_lengths: utterance {b} has {frames[b]} frames, expected 0 to {most} as in log_probs")
+        raise KernelError(
+            f"input_lengths: utterance {b} has {frames[b]} frames, expected 0 to {most} as in"
+            " log_probs"
+        )
     return frames
 
 
 def token_ids(targets: torch.Tensor) -> np.ndarray:
-    """Return targets as an array of integers; floats that hold whole numbers are accepted, as by PyTorch."""
+    """Return targets as an array of integers; floats that hold whole numbers are accepted, as by
+    PyTorch."""
     if not targets.is_floating_point():
         return targets.numpy(force=True)
     ids = targets.detach().long()
@@ -93,13 +104,15 @@ def token_ids(targets: torch.Tensor) -> np.ndarray:
 
 
 def _padded(ids: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Return targets (N, S), or concatenated ones, as rows of ids of which the first `tokens` (N,) count."""
+    """Return targets (N, S), or concatenated ones, as rows of ids of which the first `tokens` (N,)
+    count."""
     if ids.ndim == 2 and len(ids) == len(tokens):
         return ids
     total = int(tokens.sum())
     if ids.shape != (total,) or tokens.min() < 0:
         raise KernelError(
-            f"targets: expected ({len(tokens)}, S), or ({total},) as target_lengths add up to, got {ids.shape}"
+            f"targets: expected ({len(tokens)}, S), or ({total},) as target_lengths add up to, got"
+            f" {ids.shape}"
         )
     inside = np.arange(tokens.max()) < tokens[:, None]
     rows = np.zeros(inside.shape, ids.dtype)
@@ -107,7 +120,9 @@ def _padded(ids: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     return rows
 
 
-def ctc(rows: np.ndarray, tokens: np.ndarray, blank: int, classes: int, paths: str = "ctc") -> lattice.Topology:
+def ctc(
+    rows: np.ndarray, tokens: np.ndarray, blank: int, classes: int, paths: str = "ctc"
+) -> lattice.Topology:
     """Make the topology, "ctc" or "simple", of rows of ids (B, L), each one a class."""
     if not 0 <= blank < classes:
         raise KernelError(f"blank: expected a class from 0 to {classes - 1}, got {blank}")
@@ -116,7 +131,8 @@ def ctc(rows: np.ndarray, tokens: np.ndarray, blank: int, classes: int, paths: s
     if topology.max_class >= classes or topology.has_wildcard:
         b, state = np.argwhere(topology.emit.view(np.uint32) >= classes)[0].tolist()
         raise KernelError(
-            f"target {b}: token {state // 2} is {topology.emit[b, state]}; log_probs has the classes 0 to {classes - 1}"
+            f"target {b}: token {state // 2} is {topology.emit[b, state]}; log_probs has the"
+            f" classes 0 to {classes - 1}"
         )
     return topology
 
@@ -156,7 +172,9 @@ def _unpacked(rows: np.ndarray, paths: str) -> lattice.Topology:
         begin, end = (next_part() != 0 for _ in range(2))
         sources = rows[:, rows.shape[1] - states * int(most) :].reshape(batch, states, int(most))
         detours = lattice.Detours(np.ascontiguousarray(sources), begin, end)
-    return lattice.Topology.trusted(emit=emit, token=token, skip=skip, stay=stay, **columns, detours=detours)
+    return lattice.Topology.trusted(
+        emit=emit, token=token, skip=skip, stay=stay, **columns, detours=detours
+    )
 
 
 Lengths = torch.Tensor | Sequence[int] | np.ndarray
@@ -196,8 +214,11 @@ class LossArguments(NamedTuple):
         """Return values (B, T, …) in the caller's order: (T, N, …), or (T, …)."""
         return values.transpose(0, 1) if self.batched else values[0]
 
-    def reduce(self, losses: torch.Tensor, reduction: str, zero_infinity: bool = False) -> torch.Tensor:
-        """Return losses (B,) reduced as by PyTorch's CTC loss: its "mean" is over losses per token."""
+    def reduce(
+        self, losses: torch.Tensor, reduction: str, zero_infinity: bool = False
+    ) -> torch.Tensor:
+        """Return losses (B,) reduced as by PyTorch's CTC loss: its "mean" is over losses per
+        token."""
         check_reduction(reduction)
         if zero_infinity:
             losses = torch.where(losses == torch.inf, 0.0, losses)
@@ -209,9 +230,14 @@ class LossArguments(NamedTuple):
 
 
 def loss_arguments(
-    log_probs: torch.Tensor, targets: Targets, input_lengths: Lengths, target_lengths: Lengths, blank: int
+    log_probs: torch.Tensor,
+    targets: Targets,
+    input_lengths: Lengths,
+    target_lengths: Lengths,
+    blank: int,
 ) -> LossArguments:
-    """Convert arguments in every form that `torch.nn.functional.ctc_loss` takes, and lists and arrays.
+    """Convert arguments in every form that `torch.nn.functional.ctc_loss` takes, and lists and
+    arrays.
 
     Raises:
         KernelError: the log-probs, targets or lengths are invalid.
@@ -233,13 +259,18 @@ def check_reduction(reduction: str) -> None:
         raise KernelError(f"reduction: expected one of {', '.join(REDUCTIONS)}; got {reduction!r}")
 
 
-def check_log_probs(log_probs: torch.Tensor, shapes: str, dims: tuple[int, ...], name: str = "log_probs") -> None:
-    """Raise KernelError unless it is a floating-point tensor of one of these dimensions, with classes."""
+def check_log_probs(
+    log_probs: torch.Tensor, shapes: str, dims: tuple[int, ...], name: str = "log_probs"
+) -> None:
+    """Raise KernelError unless it is a floating-point tensor of one of these dimensions, with
+    classes."""
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
         got = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
         raise KernelError(f"{name}: expected a floating-point tensor {shapes}, got {got}")
     if log_probs.dim() not in dims or not log_probs.shape[-1]:
-        raise KernelError(f"{name}: expected {shapes} with at least one class, got shape {tuple(log_probs.shape)}")
+        raise KernelError(
+            f"{name}: expected {shapes} with at least one class, got shape {tuple(log_probs.shape)}"
+        )
 
 
 def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
@@ -247,7 +278,9 @@ def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
     check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
     rows = log_probs.transpose(0, 1) if log_probs.dim() == 3 else log_probs.unsqueeze(0)
     if not rows.shape[0]:
-        raise KernelError(f"log_probs: expected at least one utterance, got shape {tuple(log_probs.shape)}")
+        raise KernelError(
+            f"log_probs: expected at least one utterance, got shape {tuple(log_probs.shape)}"
+        )
     return rows
 
 
@@ -265,23 +298,28 @@ def as_targets(targets: Targets) -> torch.Tensor:
         return _tensor(targets, "targets", "token ids")
     ids = [as_targets(row) for row in rows]
     if any(row.dim() != 1 for row in ids):
-        raise KernelError("targets: expected token ids, one row for each utterance, got rows in rows")
+        raise KernelError(
+            "targets: expected token ids, one row for each utterance, got rows in rows"
+        )
     return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
 
 
 def row_lengths(targets: Targets) -> torch.Tensor | None:
-    """Return the lengths (B,) of targets that are a list of rows; None for others, whose rows are equally long."""
+    """Return the lengths (B,) of targets that are a list of rows; None for others, whose rows are
+    equally long."""
     rows = None if isinstance(targets, torch.Tensor) else _rows(targets)
     return None if rows is None else torch.tensor([len(row) for row in rows], device="cpu")
 
 
 def _rows(values: object) -> Sequence | None:
-    """Return a list or tuple of rows, which are lists, tuples, or arrays or tensors of one dimension; else None."""
+    """Return a list or tuple of rows, which are lists, tuples, or arrays or tensors of one
+    dimension; else None."""
     if not isinstance(values, (list, tuple)) or not values:
         return None
     for value in values:
         if not (
-            isinstance(value, (list, tuple)) or (isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 1)
+            isinstance(value, (list, tuple))
+            or (isinstance(value, (np.ndarray, torch.Tensor)) and value.ndim == 1)
         ):
             return None
     return values
@@ -289,17 +327,22 @@ def _rows(values: object) -> Sequence | None:
 
 def as_lengths(lengths: Lengths, name: str) -> torch.Tensor:
     """Return numbers in any shape, one for each utterance, as a tensor (B,)."""
-    values = lengths if isinstance(lengths, torch.Tensor) else _tensor(lengths, name, "whole numbers")
+    values = (
+        lengths if isinstance(lengths, torch.Tensor) else _tensor(lengths, name, "whole numbers")
+    )
     return values if values.dim() == 1 else values.reshape(-1)
 
 
 def _tensor(values: object, name: str, what: str) -> torch.Tensor:
-    """Return the numbers of an array or a sequence as a tensor; an empty one has an integer type."""
+    """Return the numbers of an array or a sequence as a tensor; an empty one has an integer
+    type."""
     if torch.compiler.is_compiling():
         return torch.as_tensor(values, device="cpu")  # its compiler does not look into arrays
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
-        raise KernelError(f"{name}: expected {what}, a tensor, an array or a list, got {type(values).__name__}")
+        raise KernelError(
+            f"{name}: expected {what}, a tensor, an array or a list, got {type(values).__name__}"
+        )
     if not array.size:
         array = array.astype(np.int64)
     return torch.as_tensor(array, device="cpu")
@@ -312,5 +355,6 @@ def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor
 
 
 def to_device_of(numbers: torch.Tensor, there: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return numbers on the device of another tensor, without waiting for a GPU as ordinary copies do."""
+    """Return numbers on the device of another tensor, without waiting for a GPU as ordinary copies
+    do."""
     return numbers.to(there.device, dtype, non_blocking=there.is_cuda)

@@ -1,14 +1,14 @@
 """The differentiable CTC loss over any topology, on the kernels of this package.
 
-The gradient with respect to the log-probs is minus the occupancy (Graves et al. 2006, eq. 14, for log-probabilities),
-which is also right for unnormalised scores; after `log_softmax`, the gradient with respect to the logits is softmax -
-occupancy. If the log-probs require a gradient, the forward pass computes it, too. The second derivatives are those of
-the occupancy. They are computed as products of the Hessian with a direction, each at the cost of two or three
-gradients.
+The gradient with respect to the log-probs is minus the occupancy (Graves et al. 2006, eq. 14, for
+log-probabilities), which is also right for unnormalised scores; after `log_softmax`, the gradient
+with respect to the logits is softmax - occupancy. If the log-probs require a gradient, the forward
+pass computes it, too. The second derivatives are those of the occupancy. They are computed as
+products of the Hessian with a direction, each at the cost of two or three gradients.
 
-The derivatives are `torch.autograd.Function`s on the operators of `ctc_align.ctc.operators`: backward, forward mode and
-vmap. `torch.ops.ctc_align.losses` and `occupancies` are operators with the same results, which `torch.compile` and
-`torch.export` see as one node.
+The derivatives are `torch.autograd.Function`s on the operators of `ctc_align.ctc.operators`:
+backward, forward mode and vmap. `torch.ops.ctc_align.losses` and `occupancies` are operators with
+the same results, which `torch.compile` and `torch.export` see as one node.
 """
 
 from __future__ import annotations
@@ -32,11 +32,14 @@ class _Derivative(torch.autograd.Function):
 
     @classmethod
     def vmap(cls, info: Any, in_dims: tuple[int | None, ...], *arguments: Any) -> Any:
-        return operators.over_batches(cls.apply, info.batch_size, in_dims, arguments, len(arguments) - _PROBLEM)
+        return operators.over_batches(
+            cls.apply, info.batch_size, in_dims, arguments, len(arguments) - _PROBLEM
+        )
 
 
 def _save(ctx: Any, inputs: tuple, *further: torch.Tensor) -> None:
-    """Save the inputs for `_saved`, which returns those before the problem with the further ones, and the problem."""
+    """Save the inputs for `_saved`, which returns those before the problem with the further ones,
+    and the problem."""
     *before, targets, input_lengths, target_lengths, blank, paths, backend = inputs
     tensors = (*before, *further, targets, input_lengths, target_lengths)
     ctx.save_for_backward(*tensors)
@@ -64,7 +67,9 @@ class _Losses(_Derivative):
         ctx.shared = ctx.spent = False
 
     @staticmethod
-    def backward(ctx: Any, upstream: torch.Tensor | None, _: None = None) -> tuple[torch.Tensor | None, ...]:
+    def backward(
+        ctx: Any, upstream: torch.Tensor | None, _: None = None
+    ) -> tuple[torch.Tensor | None, ...]:
         if upstream is None:
             return None, *_NONE
         (log_probs, posteriors), problem = _saved(ctx)
@@ -76,7 +81,9 @@ class _Losses(_Derivative):
             ctx.shared = ctx.shared or not again
             return _Gradient.apply(log_probs, upstream, posteriors, *problem), *_NONE
         if (again or not ctx.shared) and _can_become_gradient(posteriors, upstream, log_probs):
-            operators.scale_(posteriors.data, upstream)  # without a new version, which a retained graph would refuse
+            operators.scale_(
+                posteriors.data, upstream
+            )  # without a new version, which a retained graph would refuse
             ctx.spent = True
             return posteriors, *_NONE
         return operators.gradient(log_probs, upstream, posteriors, *problem), *_NONE
@@ -89,11 +96,15 @@ class _Losses(_Derivative):
         ones = posteriors.new_ones(posteriors.shape[0])
         gradient = _GradientAlong.apply(log_probs, ones, posteriors, *problem)
         # What is infinite where no path goes has no effect.
-        return torch.where(gradient == 0, 0.0, gradient * along).sum((1, 2)).to(posteriors.dtype), None
+        return (
+            torch.where(gradient == 0, 0.0, gradient * along).sum((1, 2)).to(posteriors.dtype),
+            None,
+        )
 
 
 class _Gradient(_Derivative):
-    """The gradient of the losses, minus posteriors times upstream, differentiable by log-probs and upstream."""
+    """The gradient of the losses, minus posteriors times upstream, differentiable by log-probs and
+    upstream."""
 
     @staticmethod
     def forward(
@@ -113,7 +124,9 @@ class _Gradient(_Derivative):
         return *_Second.apply(log_probs, upstream, posteriors, direction, *problem), None, *_NONE
 
     @staticmethod
-    def jvp(ctx: Any, along: torch.Tensor | None, upstream_along: torch.Tensor | None, *_: Any) -> torch.Tensor | None:
+    def jvp(
+        ctx: Any, along: torch.Tensor | None, upstream_along: torch.Tensor | None, *_: Any
+    ) -> torch.Tensor | None:
         (log_probs, upstream, posteriors), problem = _saved(ctx)
         parts = []
         if along is not None:  # the Hessian is symmetric
@@ -124,13 +137,15 @@ class _Gradient(_Derivative):
 
 
 class _GradientAlong(_Gradient):
-    """The gradient in a derivative in forward mode, of which PyTorch would lose a further one in forward mode."""
+    """The gradient in a derivative in forward mode, of which PyTorch would lose a further one in
+    forward mode."""
 
     @staticmethod
     def jvp(ctx: Any, *_: Any) -> Any:
         raise KernelError(
-            "the CTC loss is not differentiable twice in forward mode, as no torch.autograd.Function is: use "
-            "torch.func.hessian, which is forward over reverse mode, or torch.func.jacrev for one of the two"
+            "the CTC loss is not differentiable twice in forward mode, as no"
+            " torch.autograd.Function is: use torch.func.hessian, which is forward over reverse"
+            " mode, or torch.func.jacrev for one of the two"
         )
 
 
@@ -161,7 +176,8 @@ class _Occupancies(_Derivative):
 
 
 class _Second(_Derivative):
-    """Derivatives of the gradient along a direction, tied to their inputs: a further one is an error, not zero."""
+    """Derivatives of the gradient along a direction, tied to their inputs: a further one is an
+    error, not zero."""
 
     @staticmethod
     def forward(log_probs: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -182,13 +198,14 @@ class _Second(_Derivative):
 
 def _third() -> KernelError:
     return KernelError(
-        "the CTC loss is differentiable twice, its occupancies once, not once more: call backward for the last "
-        "derivative without create_graph=True"
+        "the CTC loss is differentiable twice, its occupancies once, not once more: call backward"
+        " for the last derivative without create_graph=True"
     )
 
 
 class _EagerLosses(torch.autograd.Function):
-    """`_Losses` for tensors that no transform of torch.func wraps: without setup_context, whose `apply` takes long."""
+    """`_Losses` for tensors that no transform of torch.func wraps: without setup_context, whose
+    `apply` takes long."""
 
     backward, jvp = _Losses.backward, _Losses.jvp
 
@@ -211,8 +228,11 @@ class _EagerOccupancies(torch.autograd.Function):
         return output
 
 
-def _can_become_gradient(posteriors: torch.Tensor, upstream: torch.Tensor, log_probs: torch.Tensor) -> bool:
-    """Return whether posteriors on the CPU can be multiplied in place: no tensors of a transform or of a compiler."""
+def _can_become_gradient(
+    posteriors: torch.Tensor, upstream: torch.Tensor, log_probs: torch.Tensor
+) -> bool:
+    """Return whether posteriors on the CPU can be multiplied in place: no tensors of a transform or
+    of a compiler."""
     return (
         type(posteriors) is type(upstream) is torch.Tensor
         and posteriors.dtype == log_probs.dtype
@@ -223,7 +243,8 @@ def _can_become_gradient(posteriors: torch.Tensor, upstream: torch.Tensor, log_p
 
 
 def _are_wrapped(*tensors: torch.Tensor | None) -> bool:
-    """Return whether any is a tensor of torch.func or of batched gradients, which has no memory of its own."""
+    """Return whether any is a tensor of torch.func or of batched gradients, which has no memory of
+    its own."""
     try:
         for tensor in tensors:
             if type(tensor) is torch.Tensor:
@@ -246,8 +267,9 @@ def _apply(function: type[torch.autograd.Function], log_probs: torch.Tensor, pro
         if "functorch" not in str(error):
             raise
         raise KernelError(
-            "torch.func cannot differentiate the CTC loss inside torch.compile, which does not look into its "
-            "operators: use torch.autograd.grad there, or torch.func without torch.compile"
+            "torch.func cannot differentiate the CTC loss inside torch.compile, which does not look"
+            " into its operators: use torch.autograd.grad there, or torch.func without"
+            " torch.compile"
         ) from error
 
 
@@ -264,7 +286,11 @@ def _occupancies(log_probs: torch.Tensor, *problem: Any) -> torch.Tensor:
 
 
 _losses_operator = operators.define(
-    "losses", f"(Tensor log_probs, {operators.PROBLEM}) -> Tensor", operators.total, operators.fake_total, 1
+    "losses",
+    f"(Tensor log_probs, {operators.PROBLEM}) -> Tensor",
+    operators.total,
+    operators.fake_total,
+    1,
 )
 _occupancies_operator = operators.define(
     "occupancies",
@@ -278,7 +304,8 @@ operators.LIBRARY.impl("occupancies", _occupancies, "Autograd")
 
 
 def ctc_losses(log_probs: torch.Tensor, problem: Problem) -> torch.Tensor:
-    """Return -log p of each utterance (B,) of log-probs (B, T, C) over all paths of its problem; see `losses`."""
+    """Return -log p of each utterance (B,) of log-probs (B, T, C) over all paths of its problem;
+    see `losses`."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return _losses_operator(log_probs, *problem)
     # torch.func differentiates a Function, but no operator with derivatives in Python.
@@ -288,7 +315,8 @@ def ctc_losses(log_probs: torch.Tensor, problem: Problem) -> torch.Tensor:
 
 
 def ctc_occupancies(log_probs: torch.Tensor, problem: Problem) -> torch.Tensor:
-    """Return the posteriors (B, T, C) of log-probs (B, T, C) over all paths of a problem; see `occupancies`."""
+    """Return the posteriors (B, T, C) of log-probs (B, T, C) over all paths of a problem; see
+    `occupancies`."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return _occupancies_operator(log_probs, *problem)
     if _are_wrapped(log_probs, *problem[:3]):
@@ -311,8 +339,8 @@ def losses(
         backend: see `ctc_align.kernels`.
 
     Returns:
-        (B,) losses on the device of log_probs, float64 for float64 log-probs, else float32 (half precision ends at
-        65504, which a loss may exceed); inf if no path fits, with gradient zero.
+        (B,) losses on the device of log_probs, float64 for float64 log-probs, else float32 (half
+        precision ends at 65504, which a loss may exceed); inf if no path fits, with gradient zero.
 
     Raises:
         KernelError: the arguments do not match; in backward, for a third derivative.
@@ -321,16 +349,20 @@ def losses(
 
 
 def occupancies(
-    log_probs: torch.Tensor, topology: lattice.Topology, lengths: Lengths | None = None, backend: str = "auto"
+    log_probs: torch.Tensor,
+    topology: lattice.Topology,
+    lengths: Lengths | None = None,
+    backend: str = "auto",
 ) -> torch.Tensor:
-    """Return the posterior of each class at each frame over all paths: the soft alignment, differentiable once.
+    """Return the posterior of each class at each frame over all paths: the soft alignment,
+    differentiable once.
 
     Args:
         log_probs, topology, lengths, backend: as `losses`.
 
     Returns:
-        (B, T, C) on the device of log_probs, float64 for float64 log-probs, else float32; 0 beyond the lengths and
-        where no path fits.
+        (B, T, C) on the device of log_probs, float64 for float64 log-probs, else float32; 0 beyond
+        the lengths and where no path fits.
 
     Raises:
         KernelError: the arguments do not match; in backward, for a second derivative.

@@ -10,10 +10,10 @@
     frame_counts    lengths, checked against the number of frames
     finite          numbers, checked to be finite
 
-`ctc_align.ctc.autograd` builds the differentiable operators `losses` and `occupancies` from these. Each operator has a
-kernel (which reads all values), a fake kernel (shapes, dtypes and memory order only: for `torch.compile`,
-`torch.export` and meta tensors) and a rule for `torch.vmap`. Therefore the arguments are tensors, numbers and strings;
-`PROBLEM` has those of `problems.Problem`.
+`ctc_align.ctc.autograd` builds the differentiable operators `losses` and `occupancies` from these.
+Each operator has a kernel (which reads all values), a fake kernel (shapes, dtypes and memory order
+only: for `torch.compile`, `torch.export` and meta tensors) and a rule for `torch.vmap`. Therefore
+the arguments are tensors, numbers and strings; `PROBLEM` has those of `problems.Problem`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ from ctc_align.ctc import arguments
 from ctc_align.ctc.arguments import Problem
 from ctc_align.errors import KernelError
 
-PROBLEM = "Tensor targets, Tensor? input_lengths, Tensor target_lengths, int blank, str paths, str backend"
+PROBLEM = (
+    "Tensor targets, Tensor? input_lengths, Tensor target_lengths, int blank, str paths, str"
+    " backend"
+)
 UNITS_CELLS = 2**20
 """The most numbers in the unit vectors whose products `hessian` computes at once."""
 
@@ -39,8 +42,11 @@ defined: dict[str, Any] = {}
 """The operators by name."""
 
 
-def define(name: str, schema: str, kernel: Callable, fake: Callable, targets_at: int | None = None) -> Any:
-    """Define an operator and return it; `targets_at` is the index of the targets among its arguments, for vmap."""
+def define(
+    name: str, schema: str, kernel: Callable, fake: Callable, targets_at: int | None = None
+) -> Any:
+    """Define an operator and return it; `targets_at` is the index of the targets among its
+    arguments, for vmap."""
     LIBRARY.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
     torch.library.register_fake(f"ctc_align::{name}", fake, lib=LIBRARY)
     LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
@@ -55,12 +61,18 @@ def define(name: str, schema: str, kernel: Callable, fake: Callable, targets_at:
 
 
 def over_batches(
-    call: Callable, size: int, in_dims: tuple[int | None, ...], arguments: tuple, targets_at: int | None
+    call: Callable,
+    size: int,
+    in_dims: tuple[int | None, ...],
+    arguments: tuple,
+    targets_at: int | None,
 ) -> Any:
-    """Call for all batches at once, as `torch.vmap` asks: utterances of all are the utterances of one.
+    """Call for all batches at once, as `torch.vmap` asks: utterances of all are the utterances of
+    one.
 
     Raises:
-        KernelError: targets of several utterances in a row, whose positions differ from batch to batch.
+        KernelError: targets of several utterances in a row, whose positions differ from batch to
+            batch.
     """
     rows: list[Any] = []
     for value, dim in zip(arguments, in_dims):
@@ -69,9 +81,14 @@ def over_batches(
         rows.append(value)
     if targets_at is not None and rows[targets_at].dim() == 2:
         if rows[0].shape[1] != 1:
-            raise KernelError("targets: expected (N, S) under torch.vmap, got the targets of all utterances in a row")
+            raise KernelError(
+                "targets: expected (N, S) under torch.vmap, got the targets of all utterances in"
+                " a row"
+            )
         rows[targets_at] = rows[targets_at].unsqueeze(1)
-    results = call(*(value.flatten(0, 1) if isinstance(value, torch.Tensor) else value for value in rows))
+    results = call(
+        *(value.flatten(0, 1) if isinstance(value, torch.Tensor) else value for value in rows)
+    )
     if isinstance(results, torch.Tensor):
         return results.unflatten(0, (size, -1)), 0
     parts = tuple(result.unflatten(0, (size, -1)) for result in results)
@@ -79,14 +96,17 @@ def over_batches(
 
 
 def _float_type(log_probs: torch.Tensor) -> torch.dtype:
-    """Return the type of losses and posteriors: half precision ends at 65504, which a loss may exceed."""
+    """Return the type of losses and posteriors: half precision ends at 65504, which a loss may
+    exceed."""
     return torch.float64 if log_probs.dtype == torch.float64 else torch.float32
 
 
 def _total(log_probs: torch.Tensor, *arguments: Any) -> torch.Tensor:
     problem = Problem(*arguments)
     topology, frames = problem.topology(log_probs), problem.frames(log_probs)
-    return _negative(kernels.forward(log_probs, topology, frames, backend=problem.backend), log_probs)
+    return _negative(
+        kernels.forward(log_probs, topology, frames, backend=problem.backend), log_probs
+    )
 
 
 def fake_total(log_probs: torch.Tensor, *_: Any) -> torch.Tensor:
@@ -98,7 +118,9 @@ def _sums(log_probs: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch
     problem = Problem(*arguments)
     topology, frames = problem.topology(log_probs), problem.frames(log_probs)
     result = kernels.occupancy(log_probs, topology, frames, backend=problem.backend)
-    return _negative(result.scores, log_probs), _in_order(result.posteriors.to(log_probs.device), log_probs)
+    return _negative(result.scores, log_probs), _in_order(
+        result.posteriors.to(log_probs.device), log_probs
+    )
 
 
 def fake_posteriors(log_probs: torch.Tensor, *_: Any) -> torch.Tensor:
@@ -108,11 +130,17 @@ def fake_posteriors(log_probs: torch.Tensor, *_: Any) -> torch.Tensor:
 
 def _negative(scores: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     """Return the losses of scores, in the precision and on the device of the log-probs."""
-    if scores.is_cpu and log_probs.is_cpu:  # by NumPy: an operation of torch takes longer, the whole of a short call's
+    if (
+        scores.is_cpu and log_probs.is_cpu
+    ):  # by NumPy: an operation of torch takes longer, the whole of a short call's
         return torch.from_numpy(
-            (0.0 - scores.numpy()).astype(np.float64 if log_probs.dtype == torch.float64 else np.float32)
+            (0.0 - scores.numpy()).astype(
+                np.float64 if log_probs.dtype == torch.float64 else np.float32
+            )
         )
-    return torch.rsub(scores.to(log_probs.device, _float_type(log_probs)), 0.0)  # never -0.0, which reads oddly
+    return torch.rsub(
+        scores.to(log_probs.device, _float_type(log_probs)), 0.0
+    )  # never -0.0, which reads oddly
 
 
 def _no_posteriors(log_probs: torch.Tensor) -> torch.Tensor:
@@ -120,38 +148,51 @@ def _no_posteriors(log_probs: torch.Tensor) -> torch.Tensor:
 
 
 def same_order(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors of one shape have the same memory layout; strides of dimensions of 1 do not matter."""
+    """Return whether two tensors of one shape have the same memory layout; strides of dimensions of
+    1 do not matter."""
     if one.stride() == other.stride():
         return True
     return all(n == 1 or a == b for n, a, b in zip(one.shape, one.stride(), other.stride()))
 
 
 def _in_order(values: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """Return values in the memory order that `torch.empty_like` gives, which the fake operator promises."""
+    """Return values in the memory order that `torch.empty_like` gives, which the fake operator
+    promises."""
     if same_order(values, log_probs):
         return values
     expected = torch.empty_like(log_probs, dtype=values.dtype, device="meta")
-    return values if same_order(values, expected) else torch.empty_like(log_probs, dtype=values.dtype).copy_(values)
+    return (
+        values
+        if same_order(values, expected)
+        else torch.empty_like(log_probs, dtype=values.dtype).copy_(values)
+    )
 
 
 def gradient_kernel(
     log_probs: torch.Tensor, upstream: torch.Tensor, posteriors: torch.Tensor, *problem: Any
 ) -> torch.Tensor:
-    """Return minus the posteriors times the upstream gradient (B,), in type and memory order of the log-probs.
+    """Return minus the posteriors times the upstream gradient (B,), in type and memory order of the
+    log-probs.
 
     Do not read a number from a GPU here: that would wait for all of its pending work.
     """
     return _weighted(posteriors, upstream, log_probs)
 
 
-def _weighted(values: torch.Tensor, upstream: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """Return minus the values times upstream (B,) in type and memory order of the log-probs: autograd would copy one in
-    a different order."""
+def _weighted(
+    values: torch.Tensor, upstream: torch.Tensor, log_probs: torch.Tensor
+) -> torch.Tensor:
+    """Return minus the values times upstream (B,) in type and memory order of the log-probs:
+    autograd would copy one in a different order."""
     result = torch.empty_like(log_probs)
     if values.dtype == result.dtype and _scale(values, upstream, result):
         return result
     product = _product(values, _weights(upstream, values))
-    return product if product.dtype == result.dtype and same_order(product, result) else result.copy_(product)
+    return (
+        product
+        if product.dtype == result.dtype and same_order(product, result)
+        else result.copy_(product)
+    )
 
 
 def _weights(upstream: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -159,17 +200,19 @@ def _weights(upstream: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 
 def _product(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the product with zero times infinity equal to zero, because impossible paths have no gradient."""
+    """Return the product with zero times infinity equal to zero, because impossible paths have no
+    gradient."""
     if values.is_cpu and np.isfinite(weights.numpy()).all():
         return torch.from_numpy(np.multiply(values.numpy(), weights.numpy()))
     return torch.where(values == 0, 0.0, values * weights)
 
 
 def _scale(values: torch.Tensor, upstream: torch.Tensor, result: torch.Tensor) -> bool:
-    """Write minus (B, T, C) times upstream (B,) to `result`; return False where that is not for NumPy.
+    """Write minus (B, T, C) times upstream (B,) to `result`; return False where that is not for
+    NumPy.
 
-    Not by torch's threads, which would go on spinning on the cores that the next kernels need. Work in rows that are as
-    long as gap-free memory allows, because a single row of classes is short.
+    Not by torch's threads, which would go on spinning on the cores that the next kernels need. Work
+    in rows that are as long as gap-free memory allows, because a single row of classes is short.
     """
     if not (values.is_cpu and upstream.is_cpu):
         return False
@@ -206,16 +249,22 @@ def _second(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     problem = Problem(*arguments)
     topology, frames = problem.topology(log_probs), problem.frames(log_probs)
-    made, _ = kernels.tangent(log_probs, topology, frames, direction, posteriors=posteriors, backend=problem.backend)
+    made, _ = kernels.tangent(
+        log_probs, topology, frames, direction, posteriors=posteriors, backend=problem.backend
+    )
     tangents = made.to(log_probs.device)
     if upstream is None:
         return torch.empty_like(log_probs).copy_(tangents), _no_posteriors(log_probs)
     by_log_probs = _weighted(tangents, upstream, log_probs)
-    by_upstream = -_product(posteriors, direction.detach().to(posteriors)).sum((1, 2)).to(upstream.dtype)
+    by_upstream = (
+        -_product(posteriors, direction.detach().to(posteriors)).sum((1, 2)).to(upstream.dtype)
+    )
     return by_log_probs, by_upstream
 
 
-def _fake_second(log_probs: torch.Tensor, upstream: torch.Tensor | None, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _fake_second(
+    log_probs: torch.Tensor, upstream: torch.Tensor | None, *_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
     nothing = _no_posteriors(log_probs) if upstream is None else torch.empty_like(upstream)
     return torch.empty_like(log_probs), nothing
 
@@ -231,7 +280,11 @@ def _forced_align(
     rows = arguments.token_ids(targets)
     if rows.ndim != 2 or len(rows) != batch:
         raise KernelError(f"targets: expected token ids ({batch}, L), got shape {rows.shape}")
-    frames = np.full(batch, most) if input_lengths is None else arguments.frame_counts(input_lengths, batch, most)
+    frames = (
+        np.full(batch, most)
+        if input_lengths is None
+        else arguments.frame_counts(input_lengths, batch, most)
+    )
     if target_lengths is None:
         tokens = np.full(batch, rows.shape[1])
     else:
@@ -243,7 +296,9 @@ def _forced_align(
     return labels.to(targets.device, targets.dtype), scores
 
 
-def _fake_forced_align(log_probs: torch.Tensor, targets: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+def _fake_forced_align(
+    log_probs: torch.Tensor, targets: torch.Tensor, *_: Any
+) -> tuple[torch.Tensor, torch.Tensor]:
     return targets.new_empty(log_probs.shape[:2]), log_probs.new_empty(log_probs.shape[:2])
 
 
@@ -251,8 +306,9 @@ def _refuse_too_long(topology: lattice.Topology, tokens: np.ndarray, frames: np.
     if any((short := topology.min_frames > frames).tolist()):
         b = int(np.argmax(short))
         raise KernelError(
-            f"targets length is too long for CTC, utterance {b}: log_probs length {frames[b]}, targets length "
-            f"{tokens[b]}, and number of repeats {topology.min_frames[b] - tokens[b]} (each takes a blank)"
+            f"targets length is too long for CTC, utterance {b}: log_probs length {frames[b]},"
+            f" targets length {tokens[b]}, and number of repeats"
+            f" {topology.min_frames[b] - tokens[b]} (each takes a blank)"
         )
 
 
@@ -263,8 +319,12 @@ def _refuse_pathless(scores: torch.Tensor) -> None:
     values = np.array(totals)
     b = int(np.argmin(np.isfinite(values)))
     if np.isnan(values[b]):
-        raise KernelError(f"log_probs of utterance {b}: expected log-probs, got NaN or +inf where its target is")
-    raise KernelError(f"log_probs of utterance {b}: every path of its target meets a log-prob of -inf")
+        raise KernelError(
+            f"log_probs of utterance {b}: expected log-probs, got NaN or +inf where its target is"
+        )
+    raise KernelError(
+        f"log_probs of utterance {b}: every path of its target meets a log-prob of -inf"
+    )
 
 
 def _hessian(logits: torch.Tensor, *arguments: Any) -> torch.Tensor:
@@ -284,7 +344,8 @@ def _fake_hessian(logits: torch.Tensor, *_: Any) -> torch.Tensor:
 
 
 def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Tensor:
-    """Return the second derivatives (T, C, T, C) of the loss of one utterance by its logits (T, C) float64."""
+    """Return the second derivatives (T, C, T, C) of the loss of one utterance by its logits (T, C)
+    float64."""
     frames, classes = logits.shape
     if not frames:
         return logits.new_zeros((0, classes, 0, classes))
@@ -303,9 +364,9 @@ def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Te
         return logits.new_zeros((frames, classes, frames, classes))
     softmax = log_probs.exp()
     result = torch.diag_embed(softmax) - softmax[:, :, None] * softmax[:, None, :]
-    result = torch.einsum("tcd,tu->tcud", result, torch.eye(frames, dtype=logits.dtype, device=logits.device)).reshape(
-        size, size
-    )
+    result = torch.einsum(
+        "tcd,tu->tcud", result, torch.eye(frames, dtype=logits.dtype, device=logits.device)
+    ).reshape(size, size)
     # A posterior of 0 does not change.
     places = occupied.posteriors.reshape(-1).nonzero()[:, 0]
     for some in places.split(max(1, UNITS_CELLS // size)):
@@ -322,7 +383,8 @@ def _frame_counts(input_lengths: torch.Tensor, batch: int, frames: int) -> torch
 def _finite(values: torch.Tensor, name: str) -> torch.Tensor:
     if not values.isfinite().all():
         raise KernelError(
-            f"{name}: expected finite numbers {tuple(values.shape)}, got {int((~values.isfinite()).sum())} that are not"
+            f"{name}: expected finite numbers {tuple(values.shape)}, got"
+            f" {int((~values.isfinite()).sum())} that are not"
         )
     return values.clone()
 
@@ -342,17 +404,21 @@ gradient = define(
     lambda log_probs, *_: torch.empty_like(log_probs),
     3,
 )
-scale_ = define("scale_", "(Tensor(a!) posteriors, Tensor upstream) -> ()", scale_kernel, lambda *_: None)
+scale_ = define(
+    "scale_", "(Tensor(a!) posteriors, Tensor upstream) -> ()", scale_kernel, lambda *_: None
+)
 second = define(
     "second",
-    f"(Tensor log_probs, Tensor? upstream, Tensor posteriors, Tensor direction, {PROBLEM}) -> (Tensor, Tensor)",
+    f"(Tensor log_probs, Tensor? upstream, Tensor posteriors, Tensor direction, {PROBLEM}) ->"
+    " (Tensor, Tensor)",
     _second,
     _fake_second,
     4,
 )
 forced_align = define(
     "forced_align",
-    "(Tensor log_probs, Tensor targets, Tensor? input_lengths, Tensor? target_lengths, int blank) -> (Tensor, Tensor)",
+    "(Tensor log_probs, Tensor targets, Tensor? input_lengths, Tensor? target_lengths, int blank)"
+    " -> (Tensor, Tensor)",
     _forced_align,
     _fake_forced_align,
     1,
@@ -364,4 +430,9 @@ frame_counts = define(
     _frame_counts,
     lambda input_lengths, batch, frames: torch.empty((batch,), dtype=torch.int64, device="cpu"),
 )
-finite = define("finite", "(Tensor values, str name) -> Tensor", _finite, lambda values, name: torch.empty_like(values))
+finite = define(
+    "finite",
+    "(Tensor values, str name) -> Tensor",
+    _finite,
+    lambda values, name: torch.empty_like(values),
+)

@@ -1,9 +1,9 @@
 """Boundary errors of alignments against reference alignments.
 
-`utterance_files` reads and matches utterances, and transfers corrected labels into an alignment; `pairing` normalises
-labels and pairs intervals; `boundary_errors` measures errors, compares two hypotheses, and draws errors and soft
-alignments; `error_statistics` computes the figures with bootstrap intervals; `sanity_checks` warns of inputs that do
-not belong together.
+`utterance_files` reads and matches utterances, and transfers corrected labels into an alignment;
+`pairing` normalises labels and pairs intervals; `boundary_errors` measures errors, compares two
+hypotheses, and draws errors and soft alignments; `error_statistics` computes the figures with
+bootstrap intervals; `sanity_checks` warns of inputs that do not belong together.
 """
 
 from __future__ import annotations

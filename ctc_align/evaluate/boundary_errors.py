@@ -1,6 +1,8 @@
-"""Boundary errors of alignments against reference alignments in milliseconds, paired differences, and plots.
+"""Boundary errors of alignments against reference alignments in milliseconds, paired differences,
+and plots.
 
-Plots need matplotlib (the extra `plot`), and `occupancy_figure` also torch; both are imported when a plot is drawn.
+Plots need matplotlib (the extra `plot`), and `occupancy_figure` also torch; both are imported when
+a plot is drawn.
 """
 
 from __future__ import annotations
@@ -94,7 +96,8 @@ class WorstEdge:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Boundary errors of alignments; `missing` words are only in the reference, `extra` ones only in the hypothesis."""
+    """Boundary errors of alignments; `missing` words are only in the reference, `extra` ones only
+    in the hypothesis."""
 
     tier: str
     both: EdgeErrors
@@ -118,12 +121,15 @@ class Evaluation:
     doubts: tuple[str, ...] = ()
     """Reasons why these figures may be meaningless: different units, recordings or transcripts."""
     untouched: int = 0
-    """Number of alignments that are both hypothesis and reference and have no corrections; they are not measured."""
+    """Number of alignments that are both hypothesis and reference and have no corrections; they are
+    not measured."""
     notes: tuple[str, ...] = ()
     """Which corrections are used, and which are not."""
     pairings: tuple[Pairing, ...] = field(default=(), repr=False, compare=False)
     """By utterance: the figures of edges are made from them …"""
-    counts: np.ndarray = field(default_factory=lambda: np.zeros((0, len(KINDS), 3), int), repr=False, compare=False)
+    counts: np.ndarray = field(
+        default_factory=lambda: np.zeros((0, len(KINDS), 3), int), repr=False, compare=False
+    )
     """… and those of boundaries from these (U, len(KINDS), 3), see `error_statistics.counts`."""
 
     @property
@@ -143,38 +149,53 @@ class Evaluation:
     def worst_edges(self, count: int = 5) -> list[WorstEdge]:
         """Return the edges with the largest error, worst first."""
         edges = [
-            edge for pairing in self.pairings for pair in pairing.pairs for edge in _edges(pairing.utterance, pair)
+            edge
+            for pairing in self.pairings
+            for pair in pairing.pairs
+            for edge in _edges(pairing.utterance, pair)
         ]
         return sorted(edges, key=lambda edge: -abs(edge.error_ms))[:count]
 
     def to_dict(self, worst: int = 5) -> dict[str, Any]:
-        """Return plain dicts, lists, strings and finite numbers or None; numbers have three decimals."""
-        values = {name: value for name, value in vars(self).items() if name not in ("pairings", "counts", "options")}
+        """Return plain dicts, lists, strings and finite numbers or None; numbers have three
+        decimals."""
+        values = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("pairings", "counts", "options")
+        }
         values["settings"] = {
-            name: getattr(self.options, name) for name in ("tolerance_ms", "resamples", "seed", "interval_by")
+            name: getattr(self.options, name)
+            for name in ("tolerance_ms", "resamples", "seed", "interval_by")
         }
         return plain({**values, "worst_edges": self.worst_edges(worst)})
 
 
 def evaluate(
-    hypothesis: str | Path, reference: str | Path, tier: str = "words", options: Options | None = None
+    hypothesis: str | Path,
+    reference: str | Path,
+    tier: str = "words",
+    options: Options | None = None,
 ) -> Evaluation:
-    """Measure `hypothesis` against `reference`: files or folders of TextGrids, JSON, CTM and TIMIT's labels.
+    """Measure `hypothesis` against `reference`: files or folders of TextGrids, JSON, CTM and
+    TIMIT's labels.
 
-    Files in folders match by their path without extension; if one folder is flat, by the end of the path, provided that
-    only one file fits. CTM with several utterances, and shards of JSON, count as folders. Intervals pair by order (see
-    `pairing`), silences are left out, stop closures merge (see `comparable_labels`).
+    Files in folders match by their path without extension; if one folder is flat, by the end of the
+    path, provided that only one file fits. CTM with several utterances, and shards of JSON, count
+    as folders. Intervals pair by order (see `pairing`), silences are left out, stop closures merge
+    (see `comparable_labels`).
 
     Args:
         hypothesis: its path; of JSON, what the program made is measured, without corrections in it.
-        reference: its path; JSON is read with its corrections, also those in files of labels that were written with it.
-            Folders are searched with all their subfolders.
+        reference: its path; JSON is read with its corrections, also those in files of labels that
+            were written with it. Folders are searched with all their subfolders.
         tier: "words" or "phones" ("tokens" of a hypothesis serve as phones).
         options: tolerance, resamples, map of labels, names of tiers.
 
     Raises:
-        UsageError: a path does not exist, one is a file and the other a folder, a folder has no alignments, the tier is
-            unknown, or the reference is the hypothesis, and nothing in it is corrected.
+        UsageError: a path does not exist, one is a file and the other a folder, a folder has no
+            alignments, the tier is unknown, or the reference is the hypothesis, and nothing in it
+            is corrected.
         MissingTierError: none of the files has the tier.
         InputError: one of two *files* cannot be read (those in folders are among `failures`).
     """
@@ -203,7 +224,9 @@ def evaluate(
             without_tier += [error] if isinstance(error, MissingTierError) else []
     if without_tier and not utterances and len(without_tier) == len(failures):
         others = f" ({len(without_tier)} files lack it)" if len(without_tier) > 1 else ""
-        raise MissingTierError(f"{without_tier[0]}{others}; --tier {tier}=NAME takes the name or number of a tier")
+        raise MissingTierError(
+            f"{without_tier[0]}{others}; --tier {tier}=NAME takes the name or number of a tier"
+        )
     if untouched and not utterances and not failures:
         raise UsageError(_no_corrections(hypothesis, reference, untouched, notes))
     return replace(
@@ -221,7 +244,8 @@ def evaluate_intervals(
     tier: str = "words",
     options: Options | None = None,
 ) -> Evaluation:
-    """Measure intervals in memory: (utterance, hypothesis, reference) triples, with or without silences.
+    """Measure intervals in memory: (utterance, hypothesis, reference) triples, with or without
+    silences.
 
     >>> reference = [Interval(0.0, 0.5, "hello"), Interval(0.5, 1.0, "world")]
     >>> hypothesis = [Interval(0.02, 0.5, "Hello,"), Interval(0.5, 0.96, "world.")]
@@ -240,8 +264,8 @@ def _no_corrections(hypothesis: Path, reference: Path, untouched: int, notes: Se
     """Return the message for a reference that is the hypothesis; the first note may say why."""
     why = f"; {notes[0]}" if notes else ""
     return (
-        f"{reference}: expected a person's labels as the reference, got the program's own output, the same as "
-        f"{hypothesis}: none of its {untouched} alignments is corrected{why}"
+        f"{reference}: expected a person's labels as the reference, got the program's own output,"
+        f" the same as {hypothesis}: none of its {untouched} alignments is corrected{why}"
     )
 
 
@@ -255,7 +279,8 @@ def _is_same_file(output: UtteranceTier, labels: UtteranceTier) -> bool:
 def _by_speaker(
     name: str, ours: UtteranceTier, theirs: UtteranceTier
 ) -> list[tuple[str, UtteranceTier, UtteranceTier]]:
-    """Return an utterance for each speaker if both sides have the same speakers, because speakers may overlap."""
+    """Return an utterance for each speaker if both sides have the same speakers, because speakers
+    may overlap."""
     if len(ours.speakers) < 2 or ours.speakers.keys() != theirs.speakers.keys():
         return [(name, ours, theirs)]
     return [
@@ -289,7 +314,8 @@ def _evaluation(
     units = resample_units([pairing.utterance for pairing in pairings], options.interval_by)
     samples = resampled(signed, totals, units, options.resamples, options.seed)
     both, onset, offset = (
-        edge_errors(errors.ms.tolist(), confidence_intervals(samples.get(edge, {}))) for edge, errors in signed.items()
+        edge_errors(errors.ms.tolist(), confidence_intervals(samples.get(edge, {})))
+        for edge, errors in signed.items()
     )
     return Evaluation(
         tier,
@@ -309,18 +335,33 @@ def _evaluation(
     )
 
 
-def _unused_map(utterances: Sequence[tuple[str, UtteranceTier, UtteranceTier]], options: Options) -> tuple[str, ...]:
+def _unused_map(
+    utterances: Sequence[tuple[str, UtteranceTier, UtteranceTier]], options: Options
+) -> tuple[str, ...]:
     if options.labels is None:
         return ()
-    rows = (interval for _, ours, theirs in utterances for side in (ours, theirs) for interval in side.intervals)
-    return () if is_used(options.labels, rows) else ("no label of either side is in the map: is it the right one?",)
+    rows = (
+        interval
+        for _, ours, theirs in utterances
+        for side in (ours, theirs)
+        for interval in side.intervals
+    )
+    return (
+        ()
+        if is_used(options.labels, rows)
+        else ("no label of either side is in the map: is it the right one?",)
+    )
 
 
 def signed_errors(rows: Sequence[Sequence[Pair]]) -> dict[str, SignedErrors]:
     """Return for the pairs of each utterance the errors of both edges, of onsets and of offsets."""
     utterance = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-    onset = SignedErrors(np.array([onset_ms(pair) for row in rows for pair in row], float), utterance)
-    offset = SignedErrors(np.array([offset_ms(pair) for row in rows for pair in row], float), utterance)
+    onset = SignedErrors(
+        np.array([onset_ms(pair) for row in rows for pair in row], float), utterance
+    )
+    offset = SignedErrors(
+        np.array([offset_ms(pair) for row in rows for pair in row], float), utterance
+    )
     return {"both": onset.joined(offset), "onset": onset, "offset": offset}
 
 
@@ -343,7 +384,11 @@ def _edges(name: str, pair: Pair) -> tuple[WorstEdge, WorstEdge]:
 
 
 def _utterance_errors(pairing: Pairing) -> UtteranceErrors:
-    errors = [(edge(pair), pair.reference.label) for pair in pairing.pairs for edge in (onset_ms, offset_ms)]
+    errors = [
+        (edge(pair), pair.reference.label)
+        for pair in pairing.pairs
+        for edge in (onset_ms, offset_ms)
+    ]
     worst_ms, worst_label = max(errors, key=lambda error: abs(error[0]), default=(None, ""))
     return UtteranceErrors(
         utterance=pairing.utterance,
@@ -370,7 +415,8 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of both and their difference, first minus second, with its interval (None with one utterance)."""
+    """One figure of both and their difference, first minus second, with its interval (None with one
+    utterance)."""
 
     hypothesis: float | None
     against: float | None
@@ -390,7 +436,8 @@ class Comparison:
     tier: str
     utterances: int
     paired: int
-    """Number of words (or phones) of the reference that both paired; only these have errors in ms."""
+    """Number of words (or phones) of the reference that both paired; only these have errors in
+    ms."""
     left_out: int
     """Number of words that only one of them paired."""
     only_one: tuple[str, ...]
@@ -398,7 +445,8 @@ class Comparison:
     edges: dict[str, dict[str, Difference]]
     """Each figure for "both", "onset" and "offset"."""
     boundaries: dict[str, dict[str, Difference]]
-    """The rates for each kind of boundary (see `detection`), over all boundaries of the common utterances."""
+    """The rates for each kind of boundary (see `detection`), over all boundaries of the common
+    utterances."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and finite numbers or None."""
@@ -406,23 +454,34 @@ class Comparison:
 
 
 def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
-    """Return `hypothesis` minus `against`, both evaluated against the same reference; negative means smaller errors.
+    """Return `hypothesis` minus `against`, both evaluated against the same reference; negative
+    means smaller errors.
 
-    Both have the same resamples of utterances, so that what makes an utterance hard for both cancels out.
+    Both have the same resamples of utterances, so that what makes an utterance hard for both
+    cancels out.
 
     Raises:
-        InputError: they have no utterance, or no word of the reference, in common; or their tiers or tolerances differ.
+        InputError: they have no utterance, or no word of the reference, in common; or their tiers
+            or tolerances differ.
     """
     if hypothesis.tier != against.tier:
-        raise InputError(f"expected two evaluations of one tier, got {hypothesis.tier} and {against.tier}")
+        raise InputError(
+            f"expected two evaluations of one tier, got {hypothesis.tier} and {against.tier}"
+        )
     if hypothesis.options.tolerance_ms != against.options.tolerance_ms:
         raise InputError("expected two evaluations with the same tolerance")
     left, right = _numbers(hypothesis), _numbers(against)
     names = [name for name in left if name in right]
-    rows = [_common(hypothesis.pairings[left[name]].pairs, against.pairings[right[name]].pairs) for name in names]
+    rows = [
+        _common(hypothesis.pairings[left[name]].pairs, against.pairings[right[name]].pairs)
+        for name in names
+    ]
     paired = sum(len(kept) for kept, _, _ in rows)
     if not paired:
-        raise InputError("the two hypotheses have no word of the reference in common: are they of the same recordings?")
+        raise InputError(
+            "the two hypotheses have no word of the reference in common: are they of the same"
+            " recordings?"
+        )
     units = resample_units(names, hypothesis.options.interval_by)
     sides: list[_Side] = []
     for evaluation, numbers, chosen in (
@@ -432,7 +491,13 @@ def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
         signed = signed_errors(chosen)
         counts = evaluation.counts[[numbers[name] for name in names]]
         sides.append(
-            (signed, counts, resampled(signed, counts, units, hypothesis.options.resamples, hypothesis.options.seed))
+            (
+                signed,
+                counts,
+                resampled(
+                    signed, counts, units, hypothesis.options.resamples, hypothesis.options.seed
+                ),
+            )
         )
     return Comparison(
         tier=hypothesis.tier,
@@ -454,7 +519,8 @@ def _spans(row: Sequence[Pair]) -> list[tuple[float, float]]:
 
 
 def _common(left: Sequence[Pair], right: Sequence[Pair]) -> tuple[list[Pair], list[Pair], int]:
-    """Return the pairs of both with the same interval of the reference, and the number of intervals of only one."""
+    """Return the pairs of both with the same interval of the reference, and the number of intervals
+    of only one."""
     both = set(_spans(left)) & set(_spans(right))
     either = set(_spans(left)) | set(_spans(right))
     kept = [[pair for pair, span in zip(row, _spans(row)) if span in both] for row in (left, right)]
@@ -464,7 +530,8 @@ def _common(left: Sequence[Pair], right: Sequence[Pair]) -> tuple[list[Pair], li
 def _edge_differences(edge: str, sides: Sequence[_Side]) -> dict[str, Difference]:
     points = [_flat(edge_errors(signed[edge].ms.tolist())) for signed, _, _ in sides]
     return {
-        figure: _difference(figure, points, [samples.get(edge, {}) for _, _, samples in sides]) for figure in FIGURES
+        figure: _difference(figure, points, [samples.get(edge, {}) for _, _, samples in sides])
+        for figure in FIGURES
     }
 
 
@@ -475,7 +542,10 @@ def _rate_differences(kind: str, sides: Sequence[_Side]) -> dict[str, Difference
 
 
 def _flat(errors: EdgeErrors) -> dict[str, float | None]:
-    return {**vars(errors), **{f"within_{limit}_ms": percent for limit, percent in errors.within_ms.items()}}
+    return {
+        **vars(errors),
+        **{f"within_{limit}_ms": percent for limit, percent in errors.within_ms.items()},
+    }
 
 
 def _difference(
@@ -499,7 +569,8 @@ _ROW_INCHES, _WIDTH_INCHES = 3.6, 11.0
 def error_figure(evaluations: Mapping[str, Evaluation]) -> Figure:
     """Draw for each evaluation a histogram of signed errors and the share of edges within a limit.
 
-    Bins are 5 ms wide and include their lower edge; errors beyond ±100 ms are counted in the legend only.
+    Bins are 5 ms wide and include their lower edge; errors beyond ±100 ms are counted in the legend
+    only.
 
     Args:
         evaluations: by title, such as the tier or the name of the hypothesis.
@@ -524,15 +595,28 @@ def error_figure(evaluations: Mapping[str, Evaluation]) -> Figure:
             # numpy's last bin includes its upper edge
             counts, _ = np.histogram(ms[ms < edges[-1]], edges)
             percent = 100 * counts / max(1, len(ms))
-            left.stairs(percent, edges, label=f"{edge} ({100 * beyond:.1f} % beyond)", linewidth=1.5)
+            left.stairs(
+                percent, edges, label=f"{edge} ({100 * beyond:.1f} % beyond)", linewidth=1.5
+            )
             absolute = np.sort(np.abs(ms))
             reached = 100 * np.arange(1, len(absolute) + 1) / max(1, len(absolute))
             right.step(absolute, reached, where="post", label=edge, linewidth=1.5)
         mae = evaluation.both.mae_ms
-        left.set_title(f"{title}: mean absolute error {'–' if mae is None else f'{mae:.1f}'} ms", loc="left")
+        left.set_title(
+            f"{title}: mean absolute error {'–' if mae is None else f'{mae:.1f}'} ms", loc="left"
+        )
         left.axvline(0.0, color="grey", linewidth=0.8)
-        left.set(xlabel="hypothesis minus reference, ms", ylabel="% of edges", xlim=(-_REACH_MS, _REACH_MS))
-        right.set(xlabel="absolute error, ms", ylabel="% of edges within", xlim=(0, _REACH_MS), ylim=(0, 100))
+        left.set(
+            xlabel="hypothesis minus reference, ms",
+            ylabel="% of edges",
+            xlim=(-_REACH_MS, _REACH_MS),
+        )
+        right.set(
+            xlabel="absolute error, ms",
+            ylabel="% of edges within",
+            xlim=(0, _REACH_MS),
+            ylim=(0, 100),
+        )
         right.set_xticks(WITHIN_MS)
         right.grid(alpha=0.4)
         left.legend(frameon=False)
@@ -548,9 +632,11 @@ def occupancy_figure(
     labels: Sequence[str] | None = None,
     frame_shift_s: float | None = None,
 ) -> Figure:
-    """Draw two panels over time: the posterior of each class given the transcript, and the best (Viterbi) path.
+    """Draw two panels over time: the posterior of each class given the transcript, and the best
+    (Viterbi) path.
 
-    Rows are the blank and the classes of the transcript as they first appear; a repeated class is one row.
+    Rows are the blank and the classes of the transcript as they first appear; a repeated class is
+    one row.
 
     Args:
         log_probs: (T, C) of one utterance, natural log; needs no gradient.
@@ -580,15 +666,25 @@ def occupancy_figure(
     panels = _panels(log_probs, ids, blank)
     classes = list(dict.fromkeys([blank, *ids.tolist()]))
     if labels is not None and len(labels) != log_probs.shape[1]:
-        raise KernelError(f"labels: expected {log_probs.shape[1]}, one for each class, got {len(labels)}")
+        raise KernelError(
+            f"labels: expected {log_probs.shape[1]}, one for each class, got {len(labels)}"
+        )
     names = [str(k) if labels is None else labels[k] for k in classes]
     frames, step = len(log_probs), max(1, -(-len(names) // MOST_TICKS))
-    figure = Figure(figsize=(min(6 + frames / 50, 16), min(2 + len(names) / 3, 16)), layout="constrained")
+    figure = Figure(
+        figsize=(min(6 + frames / 50, 16), min(2 + len(names) / 3, 16)), layout="constrained"
+    )
     axes = figure.subplots(2, 1, sharex=True, sharey=True)
     for axis, (title, values) in zip(axes, panels.items()):
         extent = (0, frames * (frame_shift_s or 1), len(names) - 0.5, -0.5)
         image = axis.imshow(
-            values[:, classes].T, aspect="auto", extent=extent, interpolation="nearest", cmap="Greys", vmin=0, vmax=1
+            values[:, classes].T,
+            aspect="auto",
+            extent=extent,
+            interpolation="nearest",
+            cmap="Greys",
+            vmin=0,
+            vmax=1,
         )
         axis.set_title(title, loc="left")
         axis.set_yticks(range(0, len(names), step), names[::step])
@@ -604,10 +700,16 @@ def _panels(log_probs: torch.Tensor, target: torch.Tensor, blank: int) -> dict[s
     from ctc_align import functional
 
     if not isinstance(log_probs, torch.Tensor) or log_probs.dim() != 2:
-        got = tuple(log_probs.shape) if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
+        got = (
+            tuple(log_probs.shape)
+            if isinstance(log_probs, torch.Tensor)
+            else type(log_probs).__name__
+        )
         raise KernelError(f"log_probs: expected the log-probs of one utterance (T, C), got {got}")
     if target.dim() != 1:
-        raise KernelError(f"target: expected the token ids of one utterance (L,), got {tuple(target.shape)}")
+        raise KernelError(
+            f"target: expected the token ids of one utterance (L,), got {tuple(target.shape)}"
+        )
     scores, lengths = log_probs.detach(), ([len(log_probs)], [len(target)])
     paths, _ = functional.forced_align(scores[None], target[None], blank=blank)
     soft = functional.occupancy(scores, target, *lengths, blank)

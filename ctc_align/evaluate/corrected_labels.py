@@ -1,8 +1,10 @@
-"""Hand corrections of an alignment, in its JSON and in the files of labels beside it, read by one rule.
+"""Hand corrections of an alignment, in its JSON and in the files of labels beside it, read by one
+rule.
 
-`docs/correcting.md` states the rule, and `read_corrected` is the rule: all commands that read an alignment call it. A
-file of labels (TextGrid, ELAN, CSV, Audacity) is compared with the record of what was written (`Written`) in the JSON.
-`with_labels` takes all labels of one file as a person's, whatever was written.
+`docs/correcting.md` states the rule, and `read_corrected` is the rule: all commands that read an
+alignment call it. A file of labels (TextGrid, ELAN, CSV, Audacity) is compared with the record of
+what was written (`Written`) in the JSON. `with_labels` takes all labels of one file as a person's,
+whatever was written.
 """
 
 from __future__ import annotations
@@ -48,7 +50,17 @@ from ctc_align.files.writer import RECORDING, is_timed
 from ctc_align.files.written_labels import WrittenWord, labels_of_words
 from ctc_align.reading import read_input, shown
 from ctc_align.text.characters import printable
-from ctc_align.types import EAF, HAND, TEXTGRID, AlignedToken, AlignedWord, AlignmentData, Interval, Tier, aligned_words
+from ctc_align.types import (
+    EAF,
+    HAND,
+    TEXTGRID,
+    AlignedToken,
+    AlignedWord,
+    AlignmentData,
+    Interval,
+    Tier,
+    aligned_words,
+)
 
 _TEXT_BYTES = 8
 """Approximate bytes of memory for each byte of a file of labels."""
@@ -63,9 +75,11 @@ _KEPT = (".hand.TextGrid", ".TextGrid", ".textgrid")
 
 @dataclass(frozen=True)
 class ChangedWords:
-    """Words of the alignment whose labels have become other words: merged, split, removed, added or renamed.
+    """Words of the alignment whose labels have become other words: merged, split, removed, added or
+    renamed.
 
-    `places` are indices into the alignment's words, () for added ones; `words` and `phones` are the labels.
+    `places` are indices into the alignment's words, () for added ones; `words` and `phones` are the
+    labels.
     """
 
     places: tuple[int, ...]
@@ -81,9 +95,11 @@ class Corrected:
         path: the JSON that was read.
         alignment: its words by hand are those of the JSON and those that differ in files of labels.
         files: the files of labels with corrections.
-        unknown: files of labels that differ, but whose origin the JSON does not tell: they are not used.
+        unknown: files of labels that differ, but whose origin the JSON does not tell: they are not
+            used.
         changed: what the alignment cannot hold, because its text has other words.
-        used: notes on the corrections in `files`: how many are used, and which are older than others.
+        used: notes on the corrections in `files`: how many are used, and which are older than
+            others.
     """
 
     path: Path
@@ -101,12 +117,19 @@ class Corrected:
     @property
     def is_corrected(self) -> bool:
         """True if a person has corrected or checked anything."""
-        return bool(self.files) or self.alignment.checked or any(map(is_fixed, self.alignment.words))
+        return (
+            bool(self.files) or self.alignment.checked or any(map(is_fixed, self.alignment.words))
+        )
 
     def intervals(self, tier: str) -> list[Interval]:
-        """Return the words or phones with times: of changed words, the labels; seconds from the utterance's start."""
+        """Return the words or phones with times: of changed words, the labels; seconds from the
+        utterance's start."""
         replaced = {place for change in self.changed for place in change.places}
-        words = [word for place, word in enumerate(self.alignment.words) if place not in replaced and is_timed(word)]
+        words = [
+            word
+            for place, word in enumerate(self.alignment.words)
+            if place not in replaced and is_timed(word)
+        ]
         if tier == WORDS:
             rows = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in words]
             rows += [label for change in self.changed for label in change.words]
@@ -117,14 +140,19 @@ class Corrected:
         return sorted(rows, key=_start)
 
 
-def read_corrected(path: str | Path, is_output: Callable[[Path], bool] = lambda _: False) -> Corrected:
-    """Read an alignment's JSON with the corrections in the files of labels that were written with it.
+def read_corrected(
+    path: str | Path, is_output: Callable[[Path], bool] = lambda _: False
+) -> Corrected:
+    """Read an alignment's JSON with the corrections in the files of labels that were written with
+    it.
 
-    Corrections of JSON such as `NAME.corrected.json` are joined with those in the labels of `NAME.json`.
+    Corrections of JSON such as `NAME.corrected.json` are joined with those in the labels of
+    `NAME.json`.
 
     Args:
         path: the JSON.
-        is_output: returns True for files that are known to be as they were written; they are not read.
+        is_output: returns True for files that are known to be as they were written; they are not
+            read.
 
     Raises:
         InputError: the JSON cannot be read, or its corrections contradict each other.
@@ -153,7 +181,9 @@ def read_corrected(path: str | Path, is_output: Callable[[Path], bool] = lambda 
                 unknown.append(file)
     for source in sorted(sources, key=lambda source: source.changed_ns):
         notes += merge.add(source)
-    return Corrected(path, merge.merged(), tuple(merge.files), tuple(unknown), tuple(merge.changed), tuple(notes))
+    return Corrected(
+        path, merge.merged(), tuple(merge.files), tuple(unknown), tuple(merge.changed), tuple(notes)
+    )
 
 
 def unknown_note(path: Path, file: Path) -> str:
@@ -168,15 +198,17 @@ def unknown_note(path: Path, file: Path) -> str:
 
 
 def is_kept(file: Path) -> bool:
-    """Return whether a corpus run has kept these labels: a person had changed them when it made them again."""
+    """Return whether a corpus run has kept these labels: a person had changed them when it made
+    them again."""
     return file.name.endswith(_KEPT[0])
 
 
 def output_tier(path: Path, tier: str) -> UtteranceTier:
-    """Return a tier of an alignment's JSON as the program made it, without the corrections in the JSON.
+    """Return a tier of an alignment's JSON as the program made it, without the corrections in the
+    JSON.
 
-    It is in the record of what was written, or in the file that was kept or corrected. A word that was by hand when the
-    JSON was written (by `realign`) is as it was written; a note says so.
+    It is in the record of what was written, or in the file that was kept or corrected. A word that
+    was by hand when the JSON was written (by `realign`) is as it was written; a note says so.
 
     Raises:
         InputError: it cannot be read.
@@ -189,24 +221,41 @@ def output_tier(path: Path, tier: str) -> UtteranceTier:
     if alignment.written is not None:
         rows = alignment.written.words
         places = {at: rows[row][0] for row, at in _places(rows, alignment).items()}
-        fixed = {at for at in fixed if at in places and _are_same_edges(_interval(alignment.words[at]), places[at])}
+        fixed = {
+            at
+            for at in fixed
+            if at in places and _are_same_edges(_interval(alignment.words[at]), places[at])
+        }
         shift_s = alignment.offset_s if alignment.config.get("times") == RECORDING else 0.0
         labels = moved_intervals(_labels_of(rows, tier), shift_s)
         found = replace(found, speakers={NO_SPEAKER: tuple(labels)})
     else:
         original = original_of(path)
         for earlier in (path.with_name(f"{original.stem}{BEFORE}.json"), original):
-            if earlier != path and earlier.is_file() and read_alignment(earlier).utterance == alignment.utterance:
+            if (
+                earlier != path
+                and earlier.is_file()
+                and read_alignment(earlier).utterance == alignment.utterance
+            ):
                 return replace(output_tier(earlier, tier), path=path)
     notes: tuple[str, ...] = ()
     if fixed:
-        notes = (f"{path}: {_count(len(fixed))} by hand are measured as they are: the program's times are not known",)
+        notes = (
+            (
+                f"{path}: {_count(len(fixed))} by hand are measured as they are: the program's"
+                " times are not known"
+            ),
+        )
     return replace(found, is_corrected=False, is_ours=True, notes=notes)
 
 
 def _labels_of(rows: Sequence[WrittenWord], tier: str) -> list[Interval]:
     """Return the words that were written, or their tokens."""
-    return [word for word, _ in rows] if tier == WORDS else [token for _, tokens in rows for token in tokens]
+    return (
+        [word for word, _ in rows]
+        if tier == WORDS
+        else [token for _, tokens in rows for token in tokens]
+    )
 
 
 def corrected_tier(path: Path, tier: str) -> UtteranceTier:
@@ -233,27 +282,34 @@ OUTPUT, CORRECTIONS = JsonReading(output_tier), JsonReading(corrected_tier, is_l
 
 
 def read_label_tiers(path: Path) -> Sequence[Tier]:
-    """Return the tiers of a file of labels: TextGrid, ELAN, CSV or Audacity, by its name; otherwise a TextGrid.
+    """Return the tiers of a file of labels: TextGrid, ELAN, CSV or Audacity, by its name; otherwise
+    a TextGrid.
 
     Raises:
         InputError: it cannot be read.
     """
     name = path.name.casefold()
-    reader = next((LABELS[end] for end in LABELS if name.endswith(end.casefold())), LABELS[".TextGrid"])
+    reader = next(
+        (LABELS[end] for end in LABELS if name.endswith(end.casefold())), LABELS[".TextGrid"]
+    )
     try:
         return reader(read_input(path, factor=_TEXT_BYTES), str(path))
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: expected UTF-8, got {error.reason} at byte {error.start}") from error
+        raise InputError(
+            f"{path}: expected UTF-8, got {error.reason} at byte {error.start}"
+        ) from error
     except csv.Error as error:
         raise InputError(f"{path}: not a table that can be read: {error}") from error
 
 
 def _owners(path: Path, alignment: Alignment) -> Iterator[tuple[Alignment, Path]]:
-    """Yield the alignments that may have been written with files of labels, and the names of these without extension.
+    """Yield the alignments that may have been written with files of labels, and the names of these
+    without extension.
 
-    They are the alignment itself, and the one that it corrects; if that is not there, the first has its files.
+    They are the alignment itself, and the one that it corrects; if that is not there, the first has
+    its files.
     """
     original = original_of(path)
     yield alignment, path.with_suffix("")
@@ -277,9 +333,14 @@ def _label_files(stem: Path, alignment: Alignment) -> Iterator[tuple[Path, bool]
 
 
 def label_files_beside(path: Path) -> list[Path]:
-    """Return the files of labels that may belong to the JSON of an alignment, or to the alignment that it corrects."""
+    """Return the files of labels that may belong to the JSON of an alignment, or to the alignment
+    that it corrects."""
     stems = dict.fromkeys((path.with_suffix(""), original_of(path).with_suffix("")))
-    files = (stem.with_name(f"{stem.name}{end}") for stem in stems for end in (*_ENDS, f".aligned{_ENDS[0]}"))
+    files = (
+        stem.with_name(f"{stem.name}{end}")
+        for stem in stems
+        for end in (*_ENDS, f".aligned{_ENDS[0]}")
+    )
     return [file for file in files if file.is_file()]
 
 
@@ -292,10 +353,11 @@ def _changed_ns(path: Path) -> int:
 
 @dataclass
 class _Edits:
-    """The differences of a file of labels: labels by the index of the word that was written, and changed words.
+    """The differences of a file of labels: labels by the index of the word that was written, and
+    changed words.
 
-    The phones of an edit are all of the speaker's; None if the file has none. Indices of `changed` are of words that
-    were written, too.
+    The phones of an edit are all of the speaker's; None if the file has none. Indices of `changed`
+    are of words that were written, too.
     """
 
     rows: Sequence[WrittenWord]
@@ -311,7 +373,8 @@ class _Edits:
 
 
 def _find_edits(alignment: Alignment, tiers: Sequence[Tier], file: Path) -> _Edits:
-    """Return what differs between the tiers of a file and what was written; nothing if the file has no words."""
+    """Return what differs between the tiers of a file and what was written; nothing if the file has
+    no words."""
     rows = labels_of_words(alignment, Style.of(alignment.config))
     timed = [word for word in alignment.words if is_timed(word)]
     if alignment.written is not None:
@@ -321,9 +384,13 @@ def _find_edits(alignment: Alignment, tiers: Sequence[Tier], file: Path) -> _Edi
     edits = _Edits(rows)
     for own, words, phones in _by_speaker(speakers, tiers):
         by_time = sorted(own, key=lambda at: rows[at][0].start_s)
-        labels = moved_intervals(_without_silences(words, [rows[at][0].label for at in own]), -shift_s)
+        labels = moved_intervals(
+            _without_silences(words, [rows[at][0].label for at in own]), -shift_s
+        )
         labels = [_inside_recording(label, alignment.duration_s) for label in labels]
-        _compare(edits, by_time, labels, None if phones is None else moved_intervals(phones, -shift_s))
+        _compare(
+            edits, by_time, labels, None if phones is None else moved_intervals(phones, -shift_s)
+        )
     if len(edits.renamed) > max(edits.shared / 2, 1):  # `convert --phones ipa`, not a person
         for at in edits.renamed:
             del edits.words[at]
@@ -333,12 +400,17 @@ def _find_edits(alignment: Alignment, tiers: Sequence[Tier], file: Path) -> _Edi
 def _shift_s(alignment: AlignmentData, file: Path) -> float:
     """Return the seconds that the times in a file are later than those of the alignment."""
     document = {".textgrid": TEXTGRID, ".eaf": EAF}.get(file.suffix.casefold(), "")
-    is_of_recording = alignment.config.get("times") == RECORDING or is_document(alignment.subtitles, document)
+    is_of_recording = alignment.config.get("times") == RECORDING or is_document(
+        alignment.subtitles, document
+    )
     return alignment.offset_s if is_of_recording else 0.0
 
 
-def _compare(edits: _Edits, own: Sequence[int], labels: Sequence[Interval], phones: Sequence[Interval] | None) -> None:
-    """Add to `edits` how the labels of a speaker differ from the words `own`, both in order of time."""
+def _compare(
+    edits: _Edits, own: Sequence[int], labels: Sequence[Interval], phones: Sequence[Interval] | None
+) -> None:
+    """Add to `edits` how the labels of a speaker differ from the words `own`, both in order of
+    time."""
     rows = [edits.rows[at][0] for at in own]
     row_of = {id(row): at for at, row in zip(own, rows)}
     pairing = pair_intervals(rows, labels)
@@ -346,15 +418,21 @@ def _compare(edits: _Edits, own: Sequence[int], labels: Sequence[Interval], phon
         places = _covered(rows, pair.hypothesis)
         found = _covered(labels, pair.reference)
         if pair.mismatch or len(places) != 1 or len(found) != 1:
-            change = ChangedWords(tuple(own[place] for place in places), tuple(labels[at] for at in found))
+            change = ChangedWords(
+                tuple(own[place] for place in places), tuple(labels[at] for at in found)
+            )
             edits.changed.append(_with_phones(change, phones))
             continue
         at, label = own[places[0]], labels[found[0]]
         edits.shared += 1
         word, tokens = edits.rows[at]
         spoken = tokens if phones is None else _inside(phones, label)
-        is_moved = len(spoken) != len(tokens) or not all(map(_are_same_edges, (word, *tokens), (label, *spoken)))
-        if is_moved or [phone.label.split() for phone in spoken] != [token.label.split() for token in tokens]:
+        is_moved = len(spoken) != len(tokens) or not all(
+            map(_are_same_edges, (word, *tokens), (label, *spoken))
+        )
+        if is_moved or [phone.label.split() for phone in spoken] != [
+            token.label.split() for token in tokens
+        ]:
             edits.words[at] = label, phones
             edits.renamed += [] if is_moved else [at]
     for row in pairing.extra:
@@ -364,7 +442,8 @@ def _compare(edits: _Edits, own: Sequence[int], labels: Sequence[Interval], phon
 
 
 def _covered(intervals: Sequence[Interval], whole: Interval) -> list[int]:
-    """Return the indices of the intervals, in order of time, from the start of `whole` to its end: itself, or parts."""
+    """Return the indices of the intervals, in order of time, from the start of `whole` to its end:
+    itself, or parts."""
     first = bisect_left(intervals, whole.start_s, key=_start)
     found: list[int] = []
     for at in range(first, len(intervals)):
@@ -385,13 +464,18 @@ def _with_phones(change: ChangedWords, phones: Sequence[Interval] | None) -> Cha
 
 
 def _are_same_edges(one: Interval, other: Interval) -> bool:
-    """Return whether times differ at most by rounding to milliseconds, down at the end of the recording."""
-    return abs(one.start_s - other.start_s) <= SAME_EDGE_S and abs(one.end_s - other.end_s) <= SAME_EDGE_S
+    """Return whether times differ at most by rounding to milliseconds, down at the end of the
+    recording."""
+    return (
+        abs(one.start_s - other.start_s) <= SAME_EDGE_S
+        and abs(one.end_s - other.end_s) <= SAME_EDGE_S
+    )
 
 
 @dataclass
 class _Source:
-    """A file of labels, when it was changed (ns), its corrections, and the alignment that it was written with."""
+    """A file of labels, when it was changed (ns), its corrections, and the alignment that it was
+    written with."""
 
     file: Path
     changed_ns: int
@@ -412,11 +496,15 @@ class _Merge:
         self.files: list[Path] = []
         rows = alignment.written.words if alignment.written is not None else ()
         known = {at: rows[row][0] for row, at in _places(rows, alignment).items()}
-        self.taken_over = {at for at, row in known.items() if _are_same_edges(_interval(self.words[at]), row)}
-        """Words whose times were written with this JSON: a person fixed them before that, if at all."""
+        self.taken_over = {
+            at for at, row in known.items() if _are_same_edges(_interval(self.words[at]), row)
+        }
+        """Words whose times were written with this JSON: a person fixed them before that, if at
+        all."""
 
     def add(self, source: _Source) -> Iterator[str]:
-        """Take the corrections of a file that are later than the present ones; yield notes on them."""
+        """Take the corrections of a file that are later than the present ones; yield notes on
+        them."""
         places, name = _places(source.edits.rows, self.alignment), source.file.name
         used, later, earlier = 0, dict[str, int](), dict[str, int]()
         for row, (label, phones) in source.edits.words.items():
@@ -436,11 +524,15 @@ class _Merge:
             self.by[at] = source.changed_ns, name
             used += 1
         changed = [self._placed(change, places) for change in source.edits.changed]
-        self.changed += [change for change in changed if not any(at in self.by for at in change.places)]
+        self.changed += [
+            change for change in changed if not any(at in self.by for at in change.places)
+        ]
         if used or changed:
             self.files.append(source.file)
         if used:
-            over = "".join(f"; {count} of them also in {by}, which is older" for by, count in later.items())
+            over = "".join(
+                f"; {count} of them also in {by}, which is older" for by, count in later.items()
+            )
             yield f"{source.file}: corrections of {_count(used)} are used{over}"
         for by, count in earlier.items():
             yield f"{source.file}: corrections of {_count(count)} are not used: {by} has later ones"
@@ -449,27 +541,37 @@ class _Merge:
         yield from self._doubts(source)
 
     def _last(self, at: int, source: _Source) -> tuple[int, str]:
-        """Return when a word was corrected last, and where; (0, "") if it was not, or before the labels were made."""
+        """Return when a word was corrected last, and where; (0, "") if it was not, or before the
+        labels were made."""
         if at in self.by:
             return self.by[at]
         is_older = source.owner is self.alignment and at in self.taken_over
-        return (self.changed_ns, self.path.name) if is_fixed(self.words[at]) and not is_older else (0, "")
+        return (
+            (self.changed_ns, self.path.name)
+            if is_fixed(self.words[at]) and not is_older
+            else (0, "")
+        )
 
     def _placed(self, change: ChangedWords, places: dict[int, int]) -> ChangedWords:
         return replace(change, places=tuple(places[row] for row in change.places if row in places))
 
     def _doubts(self, source: _Source) -> Iterator[str]:
         rows = source.edits.rows
-        pairs = tuple(Pair(rows[row][0], label, False) for row, (label, _) in source.edits.words.items())
+        pairs = tuple(
+            Pair(rows[row][0], label, False) for row, (label, _) in source.edits.words.items()
+        )
         pairing = Pairing(pairs, utterance=self.alignment.utterance)
         yield from (f"{source.file}: {doubt}" for doubt in find_time_doubts([pairing]))
 
     def merged(self) -> Alignment:
-        """Return the alignment with all corrections; a word that a later correction overlaps ends where that begins."""
+        """Return the alignment with all corrections; a word that a later correction overlaps ends
+        where that begins."""
         fixed = {at: self.changed_ns for at, word in enumerate(self.words) if is_fixed(word)}
         if not self.by:
             return self.alignment
-        words = _without_overlaps(self.words, fixed | {at: changed_ns for at, (changed_ns, _) in self.by.items()})
+        words = _without_overlaps(
+            self.words, fixed | {at: changed_ns for at, (changed_ns, _) in self.by.items()}
+        )
         check_fixed_words(words, self.alignment.text, self.alignment.duration_s, str(self.path))
         return replace(self.alignment, words=tuple(words))
 
@@ -483,7 +585,8 @@ def _interval(word: AlignedWord) -> Interval:
 
 
 def _places(rows: Sequence[WrittenWord], alignment: AlignmentData) -> dict[int, int]:
-    """Return the index of each word that was written among the words of the alignment, whose text may be another."""
+    """Return the index of each word that was written among the words of the alignment, whose text
+    may be another."""
     style = Style.of(alignment.config)
     timed = [at for at, word in enumerate(alignment.words) if is_timed(word)]
     names = [normalised_label(style.label(alignment.words[at])) for at in timed]
@@ -499,21 +602,31 @@ def _changed_note(file: Path, changed: Sequence[ChangedWords], alignment: Alignm
     text = " ".join(alignment.words[at].text for at in first.places)
     labels = " ".join(label.label for label in first.words)
     start_s = first.words[0].start_s if first.words else alignment.words[first.places[0]].start_s
-    what = f"{shown(labels, 80) if labels else 'no label'} for {shown(text, 80) if text else 'no word of the text'}"
+    what = (
+        f"{shown(labels, 80) if labels else 'no label'} for"
+        f" {shown(text, 80) if text else 'no word of the text'}"
+    )
     more = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
     return (
-        f"{file}: has other words than the text, {printable(what)} at {start_s or 0.0:.2f} s{more}: the text and the "
-        "times of its words stay; if the text was wrong, put the transcript right and align again"
+        f"{file}: has other words than the text, {printable(what)} at {start_s or 0.0:.2f} s{more}:"
+        " the text and the times of its words stay; if the text was wrong, put the transcript"
+        " right and align again"
     )
 
 
-def _without_overlaps(words: Sequence[AlignedWord], changed_ns: Mapping[int, int]) -> list[AlignedWord]:
-    """Return the words; of two that overlap, the one that was corrected earlier, or not at all, is made shorter.
+def _without_overlaps(
+    words: Sequence[AlignedWord], changed_ns: Mapping[int, int]
+) -> list[AlignedWord]:
+    """Return the words; of two that overlap, the one that was corrected earlier, or not at all, is
+    made shorter.
 
     `changed_ns` says when words were corrected, by their indices.
     """
     found = list(words)
-    timed = sorted((at for at in range(len(found)) if is_timed(found[at])), key=lambda at: found[at].start_s or 0.0)
+    timed = sorted(
+        (at for at in range(len(found)) if is_timed(found[at])),
+        key=lambda at: found[at].start_s or 0.0,
+    )
     for first, second in pairwise(timed):
         end_s, start_s = found[first].end_s or 0.0, found[second].start_s or 0.0
         if end_s <= start_s:
@@ -531,14 +644,18 @@ def _clipped(word: AlignedWord, low_s: float, high_s: float) -> AlignedWord:
     def clip(time_s: float) -> float:
         return min(max(time_s, low_s), high_s)
 
-    tokens = [replace(token, start_s=clip(token.start_s), end_s=clip(token.end_s)) for token in word.tokens]
+    tokens = [
+        replace(token, start_s=clip(token.start_s), end_s=clip(token.end_s))
+        for token in word.tokens
+    ]
     if is_fixed(word) and any(token.start_s >= token.end_s for token in tokens):
         tokens = []
     return replace(word, start_s=low_s, end_s=max(high_s, low_s), tokens=tuple(tokens))
 
 
 def labels_of(folder: Path, json_path: Path) -> Path:
-    """Return the TextGrid in a folder that belongs to an alignment, by the endings of its path, the longest first.
+    """Return the TextGrid in a folder that belongs to an alignment, by the endings of its path, the
+    longest first.
 
     Raises:
         InputError: no such file.
@@ -552,37 +669,49 @@ def labels_of(folder: Path, json_path: Path) -> Path:
             path = place.with_name(f"{place.name}{ending}")
             if path.is_file():
                 return path
-    raise InputError(f"{json_path}: expected its labels in {folder}, {name.name}.TextGrid, got no such file")
+    raise InputError(
+        f"{json_path}: expected its labels in {folder}, {name.name}.TextGrid, got no such file"
+    )
 
 
 def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]:
-    """Return the words of an alignment with the times of a file of labels; those that get times are hand-corrected.
+    """Return the words of an alignment with the times of a file of labels; those that get times are
+    hand-corrected.
 
-    The file has the words of the alignment, in their order; those without times stay so. Its phones are used if
-    they fill their word; otherwise, because the word's edges were moved and theirs were not, the word has none.
+    The file has the words of the alignment, in their order; those without times stay so. Its phones
+    are used if
+    they fill their word; otherwise, because the word's edges were moved and theirs were not, the
+    word has none.
 
     Raises:
-        InputError: it cannot be read, is JSON, has different words, or has impossible corrections (overlapping words).
+        InputError: it cannot be read, is JSON, has different words, or has impossible corrections
+            (overlapping words).
     """
     if path.suffix.casefold() == ".json":
         raise InputError(
-            f"{path}: expected a TextGrid, got JSON, in which what a person has corrected is marked: give it in place "
-            "of the alignment, without --hand"
+            f"{path}: expected a TextGrid, got JSON, in which what a person has corrected is"
+            " marked: give it in place of the alignment, without --hand"
         )
     shift_s = _shift_s(alignment, path)
     tiers = read_label_tiers(path)
     if not named_tiers(tiers, TIER_NAMES[WORDS]):
         names = ", ".join(tier.name[:80] for tier in tiers[:30]) or "none"
-        raise MissingTierError(f"{path}: expected an interval tier named words or word, got: {names}; rename it")
+        raise MissingTierError(
+            f"{path}: expected an interval tier named words or word, got: {names}; rename it"
+        )
     timed = sorted(aligned_words(alignment), key=lambda word: word.start_s or 0.0)
     labelled: dict[int, AlignedWord] = {}
     for own, words, phones in _by_speaker(_speakers_of(timed), tiers):
         spoken = [timed[at] for at in own]
-        intervals = moved_intervals(_without_silences(words, [word.text for word in spoken]), -shift_s)
+        intervals = moved_intervals(
+            _without_silences(words, [word.text for word in spoken]), -shift_s
+        )
         _check_labels(spoken, intervals, path)
         moved = None if phones is None else moved_intervals(phones, -shift_s)
         for word, interval in zip(spoken, intervals):
-            labelled[word.char_start] = _labelled(word, _inside_recording(interval, alignment.duration_s), moved)
+            labelled[word.char_start] = _labelled(
+                word, _inside_recording(interval, alignment.duration_s), moved
+            )
     found = tuple(labelled.get(word.char_start, word) for word in alignment.words)
     check_fixed_words(found, alignment.text, alignment.duration_s, str(path))
     return found
@@ -593,8 +722,11 @@ def _inside_recording(label: Interval, duration_s: float) -> Interval:
     return replace(label, end_s=min(label.end_s, max(duration_s, label.end_s - _OVER_S)))
 
 
-def label_doubts(alignment: AlignmentData, words: Sequence[AlignedWord], path: Path) -> tuple[str, ...]:
-    """Return why the labels in `path` can hardly belong to the recording; `words` are the result of `with_labels`."""
+def label_doubts(
+    alignment: AlignmentData, words: Sequence[AlignedWord], path: Path
+) -> tuple[str, ...]:
+    """Return why the labels in `path` can hardly belong to the recording; `words` are the result of
+    `with_labels`."""
     pairs = [
         Pair(_checked_interval(was), _checked_interval(word), False)
         for was, word in zip(alignment.words, words)
@@ -616,10 +748,11 @@ def _speakers_of(words: Sequence[AlignedWord]) -> list[str]:
 def _by_speaker(
     speakers: Sequence[str], tiers: Sequence[Tier]
 ) -> Iterator[tuple[list[int], Sequence[Interval], list[Interval] | None]]:
-    """Yield the indices of each speaker's words, the labels of their tier, and those of their phones without silences.
+    """Yield the indices of each speaker's words, the labels of their tier, and those of their
+    phones without silences.
 
-    If the tiers are not those of the speakers, all words and all labels are yielded at once; nothing if there is no
-    tier of words. Phones are None if there is no tier of them.
+    If the tiers are not those of the speakers, all words and all labels are yielded at once;
+    nothing if there is no tier of words. Phones are None if there is no tier of them.
     """
     of_words, of_phones = (named_tiers(tiers, TIER_NAMES[kind]) for kind in (WORDS, PHONES))
     if not of_words:
@@ -638,13 +771,22 @@ def _joined(tiers: Iterable[Sequence[Interval]]) -> list[Interval]:
 
 def _phones(tiers: Collection[Sequence[Interval]]) -> list[Interval] | None:
     """Return the phones by time; None if there are no tiers."""
-    return [phone for phone in _joined(tiers) if not _is_silence(phone, PHONE_SILENCES)] if tiers else None
+    return (
+        [phone for phone in _joined(tiers) if not _is_silence(phone, PHONE_SILENCES)]
+        if tiers
+        else None
+    )
 
 
 def _without_silences(row: Sequence[Interval], words: Sequence[str]) -> list[Interval]:
-    """Return the labels of words by time; "sil" and the like are words if they are words of the alignment."""
+    """Return the labels of words by time; "sil" and the like are words if they are words of the
+    alignment."""
     said = {normalised_label(word) for word in words}
-    found = [each for each in row if not _is_silence(each, SILENCES) or normalised_label(each.label) in said - {""}]
+    found = [
+        each
+        for each in row
+        if not _is_silence(each, SILENCES) or normalised_label(each.label) in said - {""}
+    ]
     return sorted(found, key=_start)
 
 
@@ -659,18 +801,30 @@ def _check_labels(words: Sequence[AlignedWord], intervals: Sequence[Interval], p
     if texts == labels:
         return
     at = next(
-        (at for at, (text, label) in enumerate(zip(texts, labels)) if text != label), min(len(texts), len(labels))
+        (at for at, (text, label) in enumerate(zip(texts, labels)) if text != label),
+        min(len(texts), len(labels)),
     )
-    expected = f"{shown(words[at].text, 80)} ({words[at].start_s:.2f} s)" if at < len(words) else "no more words"
-    got = f"{shown(intervals[at].label, 80)} ({intervals[at].start_s:.2f} s)" if at < len(intervals) else "no more"
+    expected = (
+        f"{shown(words[at].text, 80)} ({words[at].start_s:.2f} s)"
+        if at < len(words)
+        else "no more words"
+    )
+    got = (
+        f"{shown(intervals[at].label, 80)} ({intervals[at].start_s:.2f} s)"
+        if at < len(intervals)
+        else "no more"
+    )
     raise InputError(
-        f"{path}: expected the words of the alignment, word {at + 1} {expected}, got {got}; if the text was wrong, "
-        "put the transcript right and align again"
+        f"{path}: expected the words of the alignment, word {at + 1} {expected}, got {got}; if the"
+        " text was wrong, put the transcript right and align again"
     )
 
 
-def _labelled(word: AlignedWord, interval: Interval, phones: Sequence[Interval] | None) -> AlignedWord:
-    """Return a hand-corrected word with the times of its label, and with those of `phones` (by time) that fill it."""
+def _labelled(
+    word: AlignedWord, interval: Interval, phones: Sequence[Interval] | None
+) -> AlignedWord:
+    """Return a hand-corrected word with the times of its label, and with those of `phones` (by
+    time) that fill it."""
     own = phones
     if own is None:
         own = [Interval(token.start_s, token.end_s, token.token) for token in word.tokens]
@@ -678,12 +832,17 @@ def _labelled(word: AlignedWord, interval: Interval, phones: Sequence[Interval] 
     fixed = replace(word, start_s=interval.start_s, end_s=interval.end_s, by=HAND, tokens=())
     fixed = replace(fixed, confidence=None, start_sd_ms=None, end_sd_ms=None)
     edges = (interval.start_s, interval.end_s)
-    if not inside or max(abs(inside[0].start_s - edges[0]), abs(inside[-1].end_s - edges[1])) > SAME_EDGE_S:
+    if (
+        not inside
+        or max(abs(inside[0].start_s - edges[0]), abs(inside[-1].end_s - edges[1])) > SAME_EDGE_S
+    ):
         return fixed
     inside[0] = replace(inside[0], start_s=edges[0])
     inside[-1] = replace(inside[-1], end_s=edges[1])
     by = HAND if phones is not None else ""
-    tokens = tuple(AlignedToken(each.label.strip(), each.start_s, each.end_s, 1.0, by=by) for each in inside)
+    tokens = tuple(
+        AlignedToken(each.label.strip(), each.start_s, each.end_s, 1.0, by=by) for each in inside
+    )
     return replace(fixed, tokens=tokens)
 
 

@@ -1,31 +1,35 @@
 """Errors of edges and of boundaries, as statistics with confidence intervals over utterances.
 
-Edges: signed errors of the edges of pairs. Boundaries: precision, recall, F1 and R-value of times, regardless of
-labels. Intervals: percentile bootstrap (Efron 1979), vectorised over resamples. Utterances are resampled, not
-boundaries, because errors within an utterance depend on each other; or folders of utterances (speakers). A resample is
-a row of weights: the number of times that each utterance was drawn.
+Edges: signed errors of the edges of pairs. Boundaries: precision, recall, F1 and R-value of times,
+regardless of labels. Intervals: percentile bootstrap (Efron 1979), vectorised over resamples.
+Utterances are resampled, not boundaries, because errors within an utterance depend on each other;
+or folders of utterances (speakers). A resample is a row of weights: the number of times that each
+utterance was drawn.
 
-A *boundary* is a point in time at which a word (or phone) starts or ends. Where two neighbours touch, an end and the
-next start at most 1 ms apart, they share one boundary, as in the segmentation literature; a pause between them makes
-two. Silence has no boundaries. Four sets are scored:
+A *boundary* is a point in time at which a word (or phone) starts or ends. Where two neighbours
+touch, an end and the next start at most 1 ms apart, they share one boundary, as in the segmentation
+literature; a pause between them makes two. Silence has no boundaries. Four sets are scored:
 
     both         all boundaries as above
     onset        the starts of all words
     offset       the ends of all words
-    inner_onset  the starts of all words except the first of each utterance, as in FA-Bench's time-only column
+    inner_onset  the starts of all words except the first of each utterance, as in FA-Bench's
+    time-only column
                  (since 2026-09 FA-Bench has another column, which also requires the same label)
 
-Matching is strict and in order: within an utterance one boundary of the hypothesis matches one of the reference at most
-`tolerance_ms` away (inclusive), no two share one, and as many as possible are matched. Hits, and the numbers of
-boundaries on both sides, are added up over the utterances; with N_ref, N_hyp and hits
+Matching is strict and in order: within an utterance one boundary of the hypothesis matches one of
+the reference at most `tolerance_ms` away (inclusive), no two share one, and as many as possible are
+matched. Hits, and the numbers of boundaries on both sides, are added up over the utterances; with
+N_ref, N_hyp and hits
 
     precision = hits / N_hyp      recall = hits / N_ref      F1 = 2 hits / (N_hyp + N_ref)
     over-segmentation OS = N_hyp / N_ref - 1
     r1 = sqrt((1 - recall)² + OS²)      r2 = (recall - 1 - OS) / sqrt(2)      R = 1 - (|r1| + |r2|) / 2
 
-The R-value is that of Räsänen, Laine and Altosaar (Interspeech 2009, "An improved speech segmentation quality measure:
-the R-value"), which unlike F1 cannot be raised by guessing more boundaries. These figures ignore labels. Unlike the
-errors in ms, they include the boundaries of words that one side lacks.
+The R-value is that of Räsänen, Laine and Altosaar (Interspeech 2009, "An improved speech
+segmentation quality measure: the R-value"), which unlike F1 cannot be raised by guessing more
+boundaries. These figures ignore labels. Unlike the errors in ms, they include the boundaries of
+words that one side lacks.
 """
 
 from __future__ import annotations
@@ -67,7 +71,8 @@ class Detection:
 
 
 def boundaries_s(intervals: Sequence[Interval], kind: str) -> list[float]:
-    """Return the boundaries of one utterance's intervals (without silences, in order), ascending, in seconds.
+    """Return the boundaries of one utterance's intervals (without silences, in order), ascending,
+    in seconds.
 
     >>> row = [Interval(0.1, 0.5, "a"), Interval(0.5, 0.8, "b"), Interval(0.9, 1.0, "c")]
     >>> boundaries_s(row, "both"), boundaries_s(row, "inner_onset")
@@ -86,14 +91,16 @@ def boundaries_s(intervals: Sequence[Interval], kind: str) -> list[float]:
 
 
 def hits(hypothesis_s: Sequence[float], reference_s: Sequence[float], tolerance_ms: float) -> int:
-    """Return the largest number of pairs, one to one and in order, of times at most `tolerance_ms` apart; rows ascend.
+    """Return the largest number of pairs, one to one and in order, of times at most `tolerance_ms`
+    apart; rows ascend.
 
     >>> hits([0.10, 0.12, 0.50], [0.11, 0.53], 20.0)
     1
     """
     limit_ms = tolerance_ms + ROUNDING_MS
     matched = i = j = 0
-    # The earliest two that fit may always pair: any best matching can be turned into one that has this pair.
+    # The earliest two that fit may always pair: any best matching can be turned into one that has
+    # this pair.
     while i < len(hypothesis_s) and j < len(reference_s):
         gap_ms = seconds_to_ms(hypothesis_s[i] - reference_s[j])
         if abs(gap_ms) <= limit_ms:
@@ -105,8 +112,11 @@ def hits(hypothesis_s: Sequence[float], reference_s: Sequence[float], tolerance_
     return matched
 
 
-def counts(hypothesis: Sequence[Interval], reference: Sequence[Interval], tolerance_ms: float) -> list[list[int]]:
-    """Return [boundaries of the reference, of the hypothesis, hits] of one utterance for each of KINDS."""
+def counts(
+    hypothesis: Sequence[Interval], reference: Sequence[Interval], tolerance_ms: float
+) -> list[list[int]]:
+    """Return [boundaries of the reference, of the hypothesis, hits] of one utterance for each of
+    KINDS."""
     rows = []
     for kind in KINDS:
         ours, theirs = boundaries_s(hypothesis, kind), boundaries_s(reference, kind)
@@ -115,21 +125,30 @@ def counts(hypothesis: Sequence[Interval], reference: Sequence[Interval], tolera
 
 
 def detection(
-    reference: int, hypothesis: int, matched: int, ci95: dict[str, tuple[float, float]] | None = None
+    reference: int,
+    hypothesis: int,
+    matched: int,
+    ci95: dict[str, tuple[float, float]] | None = None,
 ) -> Detection:
     """Return the rates of counts.
 
     >>> detection(reference=10, hypothesis=10, matched=8).f1
     0.8
     """
-    found = {name: float(values[0]) for name, values in rates(np.array([[reference, hypothesis, matched]])).items()}
+    found = {
+        name: float(values[0])
+        for name, values in rates(np.array([[reference, hypothesis, matched]])).items()
+    }
     known = {name: value if math.isfinite(value) else None for name, value in found.items()}
     over = hypothesis / reference - 1 if reference else None
-    return Detection(reference, hypothesis, matched, **known, over_segmentation=over, ci95=ci95 or {})
+    return Detection(
+        reference, hypothesis, matched, **known, over_segmentation=over, ci95=ci95 or {}
+    )
 
 
 def rates(totals: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the rates of many totals (R, 3) of [reference, hypothesis, hits]; NaN for a division by 0."""
+    """Return the rates of many totals (R, 3) of [reference, hypothesis, hits]; NaN for a division
+    by 0."""
     reference, hypothesis, matched = totals.T.astype(float)
     with np.errstate(divide="ignore", invalid="ignore"):
         recall, over = matched / reference, hypothesis / reference - 1
@@ -154,7 +173,8 @@ class EdgeErrors:
     within_ms: dict[int, float | None]
     """Percent of edges with an error of at most this many ms."""
     ci95: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """95 % confidence interval over utterances of each figure: `mae_ms` …, and `within_20_ms` … in percent."""
+    """95 % confidence interval over utterances of each figure: `mae_ms` …, and `within_20_ms` … in
+    percent."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +186,9 @@ class SignedErrors:
 
     def joined(self, other: SignedErrors) -> SignedErrors:
         """Return both, one after the other."""
-        return SignedErrors(np.concatenate([self.ms, other.ms]), np.concatenate([self.utterance, other.utterance]))
+        return SignedErrors(
+            np.concatenate([self.ms, other.ms]), np.concatenate([self.utterance, other.utterance])
+        )
 
 
 def within(signed_ms: Sequence[float], limit_ms: float) -> float | None:
@@ -177,14 +199,20 @@ def within(signed_ms: Sequence[float], limit_ms: float) -> float | None:
     """
     if not len(signed_ms):
         return None
-    return 100.0 * int(np.count_nonzero(np.abs(signed_ms) <= limit_ms + ROUNDING_MS)) / len(signed_ms)
+    return (
+        100.0 * int(np.count_nonzero(np.abs(signed_ms) <= limit_ms + ROUNDING_MS)) / len(signed_ms)
+    )
 
 
-def edge_errors(signed_ms: Sequence[float], ci95: Mapping[str, tuple[float, float]] | None = None) -> EdgeErrors:
+def edge_errors(
+    signed_ms: Sequence[float], ci95: Mapping[str, tuple[float, float]] | None = None
+) -> EdgeErrors:
     """Return the statistics of signed errors in ms."""
     absolute = [abs(error) for error in signed_ms]
 
-    def over(statistic: Callable[[Iterable[float]], float], values: Sequence[float]) -> float | None:
+    def over(
+        statistic: Callable[[Iterable[float]], float], values: Sequence[float]
+    ) -> float | None:
         return statistic(values) if values else None
 
     return EdgeErrors(
@@ -199,7 +227,8 @@ def edge_errors(signed_ms: Sequence[float], ci95: Mapping[str, tuple[float, floa
 
 
 def resampled_errors(signed: SignedErrors, drawn: np.ndarray) -> dict[str, np.ndarray]:
-    """Return each figure of `EdgeErrors` (R,) in each resample of `drawn` (R, U), NaN without pairs."""
+    """Return each figure of `EdgeErrors` (R,) in each resample of `drawn` (R, U), NaN without
+    pairs."""
     absolute = np.abs(signed.ms)
     figures = {
         "mae_ms": bootstrap_means(absolute, signed.utterance, drawn),
@@ -214,7 +243,8 @@ def resampled_errors(signed: SignedErrors, drawn: np.ndarray) -> dict[str, np.nd
 
 
 def resample_units(names: Sequence[str], interval_by: str) -> np.ndarray:
-    """Return the number (U,) of each utterance's resampling unit: the utterance itself, or the folder in its name.
+    """Return the number (U,) of each utterance's resampling unit: the utterance itself, or the
+    folder in its name.
 
     >>> resample_units(["anna/1", "bert/1", "anna/2"], "folder")
     array([0, 1, 0])
@@ -227,9 +257,14 @@ def resample_units(names: Sequence[str], interval_by: str) -> np.ndarray:
 
 
 def resampled(
-    signed: Mapping[str, SignedErrors], counts: np.ndarray, units: np.ndarray, resamples: int, seed: int
+    signed: Mapping[str, SignedErrors],
+    counts: np.ndarray,
+    units: np.ndarray,
+    resamples: int,
+    seed: int,
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return {edge: {figure: (resamples,)}} for each of EDGES, and for KINDS as "boundaries both" …; {} of one unit.
+    """Return {edge: {figure: (resamples,)}} for each of EDGES, and for KINDS as "boundaries both"
+    …; {} of one unit.
 
     Args:
         signed: the errors of each of EDGES.
@@ -269,19 +304,25 @@ def detections(
 
 
 def shares(signed_ms: np.ndarray, edges_ms: Sequence[float]) -> list[float]:
-    """Return percentages per bin: below the first edge, between edges (lower one inclusive), from the last edge on.
+    """Return percentages per bin: below the first edge, between edges (lower one inclusive), from
+    the last edge on.
 
     >>> shares(np.array([-30.0, -10.0, 0.0, 10.0]), [-10, 0, 10])
     [25.0, 25.0, 25.0, 25.0]
     """
     if not len(signed_ms):
         return [0.0] * (len(edges_ms) + 1)
-    counts = np.bincount(np.searchsorted(edges_ms, signed_ms, side="right"), minlength=len(edges_ms) + 1)
+    counts = np.bincount(
+        np.searchsorted(edges_ms, signed_ms, side="right"), minlength=len(edges_ms) + 1
+    )
     return [float(100 * count / len(signed_ms)) for count in counts]
 
 
-def bootstrap_weights(utterances: int, resamples: int, seed: int, cells: int = 0) -> Iterator[np.ndarray]:
-    """Yield resamples in portions (R, U) of weights, whose rows sum to U; the same for the same seed.
+def bootstrap_weights(
+    utterances: int, resamples: int, seed: int, cells: int = 0
+) -> Iterator[np.ndarray]:
+    """Yield resamples in portions (R, U) of weights, whose rows sum to U; the same for the same
+    seed.
 
     `cells` is how many numbers a row takes, if more than U.
     """
@@ -295,7 +336,8 @@ def bootstrap_weights(utterances: int, resamples: int, seed: int, cells: int = 0
 
 
 def bootstrap_interval(samples: np.ndarray) -> tuple[float, float] | None:
-    """Return the middle 95 % of a statistic's resamples, ignoring those in which it is undefined (NaN).
+    """Return the middle 95 % of a statistic's resamples, ignoring those in which it is undefined
+    (NaN).
 
     >>> bootstrap_interval(np.arange(1001.0))
     (25.0, 975.0)
@@ -308,7 +350,8 @@ def bootstrap_interval(samples: np.ndarray) -> tuple[float, float] | None:
 
 
 def bootstrap_means(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the mean (R,) of `values` (N,) in each resample of `drawn` (R, U); `utterance` (N,) is each value's."""
+    """Return the mean (R,) of `values` (N,) in each resample of `drawn` (R, U); `utterance` (N,) is
+    each value's."""
     total = np.bincount(utterance, values, drawn.shape[1])
     count = np.bincount(utterance, minlength=drawn.shape[1])
     with np.errstate(invalid="ignore"):
@@ -316,9 +359,11 @@ def bootstrap_means(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray
 
 
 def bootstrap_medians(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the median (R,) of `values` (N,) in each resample of `drawn` (R, U), exactly that of the repeated values.
+    """Return the median (R,) of `values` (N,) in each resample of `drawn` (R, U), exactly that of
+    the repeated values.
 
-    Only a window of the sorted values around their median is searched; it grows until it holds every resample's median.
+    Only a window of the sorted values around their median is searched; it grows until it holds
+    every resample's median.
     """
     number = drawn @ np.bincount(utterance, minlength=drawn.shape[1])
     result = np.full(len(drawn), np.nan)
@@ -341,7 +386,11 @@ def bootstrap_medians(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarr
 
 
 def _middles(
-    values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray, number: np.ndarray, below: np.ndarray
+    values: np.ndarray,
+    utterance: np.ndarray,
+    drawn: np.ndarray,
+    number: np.ndarray,
+    below: np.ndarray,
 ) -> np.ndarray:
     """Return the mean of the two middle values of each resample; `values` (ascending) hold them."""
     middles = np.empty(len(drawn))

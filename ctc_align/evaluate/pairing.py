@@ -1,7 +1,7 @@
 """Pair the words of two annotations by order; also options of a measurement, and normalised labels.
 
-The pairing is the one with the fewest edits, in which a pair with different labels is one edit; so mismatches stay
-local.
+The pairing is the one with the fewest edits, in which a pair with different labels is one edit; so
+mismatches stay local.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ WITHIN_MS = (10, 20, 25, 50, 100)
 ROUNDING_MS = 1e-6
 """Slack of limits, because differences of decimal times are not exact in floating point."""
 SAME_EDGE_S = 0.001 + 1e-9
-"""An end and a start at most this far apart are one edge, in seconds: times may be rounded to milliseconds."""
+"""An end and a start at most this far apart are one edge, in seconds: times may be rounded to
+milliseconds."""
 _EDIT = 1.0
 _TIE_PER_S = 1e-6
 _TIE_CAP_S = 10.0
@@ -55,19 +56,25 @@ class Options:
     labels: Mapping[str, str] | None = None
     """Map of labels on both sides; "" removes the interval (see `read_labels`)."""
     hypothesis_tier: str | None = None
-    """Name or number (from 1) of the tier in the hypothesis's TextGrids; None: by the usual names."""
+    """Name or number (from 1) of the tier in the hypothesis's TextGrids; None: by the usual
+    names."""
     reference_tier: str | None = None
     """The same for the reference."""
     interval_by: str = UTTERANCE
-    """The units that are resampled for the intervals: each "utterance", or each "folder" of them (a speaker's)."""
+    """The units that are resampled for the intervals: each "utterance", or each "folder" of them (a
+    speaker's)."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.tolerance_ms) and self.tolerance_ms > 0):
             raise UsageError(f"tolerance: expected milliseconds above 0, got {self.tolerance_ms}")
         if self.resamples < 0 or self.seed < 0:
-            raise UsageError(f"resamples and seed: expected 0 or more, got {self.resamples} and {self.seed}")
+            raise UsageError(
+                f"resamples and seed: expected 0 or more, got {self.resamples} and {self.seed}"
+            )
         if self.interval_by not in (UTTERANCE, FOLDER):
-            raise UsageError(f"intervals: expected by {UTTERANCE} or by {FOLDER}, got {self.interval_by!r}")
+            raise UsageError(
+                f"intervals: expected by {UTTERANCE} or by {FOLDER}, got {self.interval_by!r}"
+            )
 
 
 def parse_tier(tier: str) -> str:
@@ -82,7 +89,8 @@ def parse_tier(tier: str) -> str:
     kind = {"word": WORDS, "phone": PHONES, "tokens": PHONES, "token": PHONES}.get(tier, tier)
     if kind not in TIERS:
         raise UsageError(
-            f"expected the tier {' or '.join(TIERS)} (words=NAME if a TextGrid uses another name), got {tier!r}"
+            f"expected the tier {' or '.join(TIERS)} (words=NAME if a TextGrid uses another name),"
+            f" got {tier!r}"
         )
     return kind
 
@@ -98,7 +106,8 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """The pairs of an utterance in order, and the intervals without a partner; with facts about its two files."""
+    """The pairs of an utterance in order, and the intervals without a partner; with facts about its
+    two files."""
 
     pairs: tuple[Pair, ...]
     missing: tuple[Interval, ...] = ()
@@ -131,10 +140,11 @@ def pair_intervals(
     reference: Sequence[Interval],
     normalised: Callable[[str], str] = normalised_label,
 ) -> Pairing:
-    """Pair two sequences of intervals with the fewest edits of their labels; ties go to the nearest in time.
+    """Pair two sequences of intervals with the fewest edits of their labels; ties go to the nearest
+    in time.
 
-    Labels are compared after normalisation by `normalised`. A substitution is a pair with `mismatch`; "twenty-two"
-    pairs with "twenty",
+    Labels are compared after normalisation by `normalised`. A substitution is a pair with
+    `mismatch`; "twenty-two" pairs with "twenty",
     "two" as one interval.
 
     >>> hypothesis = [Interval(0, 1, "twenty-two"), Interval(1, 2, "Lines,")]
@@ -172,7 +182,8 @@ def _close_region(
     into: tuple[list[Pair], list[Interval], list[Interval]],
     normalised: Callable[[str], str],
 ) -> None:
-    """Sort the steps between two matches into pairs, missing and extra; a compound written as two words is one pair."""
+    """Sort the steps between two matches into pairs, missing and extra; a compound written as two
+    words is one pair."""
     pairs, missing, extra = into
     left = [hypothesis[i] for i, _ in region if i >= 0]
     right = [reference[j] for _, j in region if j >= 0]
@@ -190,7 +201,9 @@ def _close_region(
 
 
 def _letters(intervals: Sequence[Interval]) -> str:
-    return "".join(char for interval in intervals for char in interval.label.casefold() if char.isalnum())
+    return "".join(
+        char for interval in intervals for char in interval.label.casefold() if char.isalnum()
+    )
 
 
 def _labels(intervals: Sequence[Interval]) -> str:
@@ -198,13 +211,18 @@ def _labels(intervals: Sequence[Interval]) -> str:
 
 
 def _joined(intervals: Sequence[Interval]) -> Interval:
-    return Interval(intervals[0].start_s, intervals[-1].end_s, " ".join(interval.label for interval in intervals))
+    return Interval(
+        intervals[0].start_s,
+        intervals[-1].end_s,
+        " ".join(interval.label for interval in intervals),
+    )
 
 
 def _fewest_edits(
     hypothesis: Sequence[Interval], reference: Sequence[Interval], left: list[str], right: list[str]
 ) -> list[tuple[int, int]]:
-    """Return steps (i, j) of an optimal edit path, -1 for no partner, from a band that grows until it suffices."""
+    """Return steps (i, j) of an optimal edit path, -1 for no partner, from a band that grows until
+    it suffices."""
     cost_of_pair = _pair_costs(hypothesis, reference, left, right)
     slack = 8
     while True:
@@ -255,7 +273,9 @@ def _banded_edits(
     return previous[columns], _walked_back(rows, columns, width, moves)
 
 
-def _walked_back(rows: int, columns: int, width: int, moves: list[bytearray]) -> list[tuple[int, int]]:
+def _walked_back(
+    rows: int, columns: int, width: int, moves: list[bytearray]
+) -> list[tuple[int, int]]:
     steps: list[tuple[int, int]] = []
     i, j = rows, columns
     while i or j:
@@ -277,7 +297,8 @@ def compared_intervals(
 ) -> list[Interval]:
     """Return the intervals to compare: in order of time, mapped by `labels`, without silences.
 
-    Phones lose case and stress marks. Stop closures merge with their bursts before labels are mapped. Without
+    Phones lose case and stress marks. Stop closures merge with their bursts before labels are
+    mapped. Without
     `labels`, phones are brought into the classes of a dictionary as by `broad_phones`.
 
     >>> compared_intervals([Interval(0, 1, "KCL"), Interval(1, 2, "k"), Interval(2, 3, "")], "phones")
@@ -287,25 +308,32 @@ def compared_intervals(
     silences = SILENCES
     if tier == PHONES:
         silences = PHONE_SILENCES
-        intervals = broad_phones(intervals) if labels is None else merged_closures(plain_phones(intervals))
+        intervals = (
+            broad_phones(intervals) if labels is None else merged_closures(plain_phones(intervals))
+        )
     if labels is not None:
         intervals = _mapped(intervals, labels)
     return [interval for interval in intervals if interval.label.strip().casefold() not in silences]
 
 
 def plain_phones(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return phones without case and without the stress mark of pronunciation dictionaries; other digits stay.
+    """Return phones without case and without the stress mark of pronunciation dictionaries; other
+    digits stay.
 
     >>> [interval.label for interval in plain_phones([Interval(0, 1, "AH0"), Interval(1, 2, "6")])]
     ['ah', '6']
     """
     labels = [interval.label.strip().casefold() for interval in intervals]
     labels = [label[:2] if _STRESSED.fullmatch(label) else label for label in labels]
-    return [Interval(interval.start_s, interval.end_s, label) for interval, label in zip(intervals, labels)]
+    return [
+        Interval(interval.start_s, interval.end_s, label)
+        for interval, label in zip(intervals, labels)
+    ]
 
 
 def merged_closures(intervals: Sequence[Interval]) -> list[Interval]:
-    """Join each stop closure with the burst that follows at once; a closure without one becomes the stop.
+    """Join each stop closure with the burst that follows at once; a closure without one becomes the
+    stop.
 
     Labels are those of `plain_phones`.
 
@@ -331,7 +359,8 @@ def _is_burst(interval: Interval, closure: Interval) -> bool:
 
 
 def broad_phones(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return phones without case and stress mark; if closures have labels, in the classes of a dictionary.
+    """Return phones without case and stress mark; if closures have labels, in the classes of a
+    dictionary.
 
     Closures are merged as by `merged_closures`, ix becomes ih, axr er …, glottal stops are dropped.
 
@@ -366,20 +395,24 @@ def _mapped(intervals: Sequence[Interval], labels: Mapping[str, str]) -> list[In
     def target(label: str) -> str:
         return next((folded[key] for key in _keys(label) if key in folded), label)
 
-    moved = [Interval(interval.start_s, interval.end_s, target(interval.label)) for interval in intervals]
+    moved = [
+        Interval(interval.start_s, interval.end_s, target(interval.label)) for interval in intervals
+    ]
     return [interval for interval in moved if interval.label]
 
 
 def read_labels(source: str | Path) -> dict[str, str]:
-    """Read a map of labels: a built-in one by its name ("timit": 61 phones to Lee & Hon's 39), or a file.
+    """Read a map of labels: a built-in one by its name ("timit": 61 phones to Lee & Hon's 39), or a
+    file.
 
-    A line holds two columns, `from to`, separated by spaces; `from` alone removes such intervals. Lines that begin with
-    "#", and text after " #", are comments. Case does not matter; labels that are not in the map stay. A map is applied
-    once: `a b` and `b c` make b of a.
+    A line holds two columns, `from to`, separated by spaces; `from` alone removes such intervals.
+    Lines that begin with "#", and text after " #", are comments. Case does not matter; labels that
+    are not in the map stay. A map is applied once: `a b` and `b c` make b of a.
 
     Raises:
         UsageError: no such file.
-        InputError: a line has more columns, or a label has two targets; the message has the line's number.
+        InputError: a line has more columns, or a label has two targets; the message has the line's
+            number.
     """
     if str(source) in BUILT_IN:
         text = (resources.files("ctc_align.evaluate") / "maps" / f"{source}.map").read_text("utf-8")
@@ -389,11 +422,13 @@ def read_labels(source: str | Path) -> dict[str, str]:
     except OSError as error:
         known = ", ".join(BUILT_IN)
         raise UsageError(
-            f"{source}: cannot be read ({error.strerror or error}); expected a file with the columns "
-            f"'from to', or a built-in map: {known}"
+            f"{source}: cannot be read ({error.strerror or error}); expected a file with the"
+            f" columns 'from to', or a built-in map: {known}"
         ) from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{source}: expected UTF-8, got {error.reason} at byte {error.start}") from error
+        raise InputError(
+            f"{source}: expected UTF-8, got {error.reason} at byte {error.start}"
+        ) from error
     return _parsed(text, str(source))
 
 
@@ -407,12 +442,14 @@ def _parsed(text: str, name: str) -> dict[str, str]:
             continue
         if len(columns) > 2:
             raise InputError(
-                f"{name}:{number}: expected two columns, 'from to', got {len(columns)}: {line.strip()[:100]}"
+                f"{name}:{number}: expected two columns, 'from to', got {len(columns)}:"
+                f" {line.strip()[:100]}"
             )
         label, target = columns[0].casefold(), columns[1] if len(columns) == 2 else ""
         if labels.setdefault(label, target) != target:
             raise InputError(
-                f"{name}:{number}: {columns[0][:60]} becomes {shown(target)}, but {shown(labels[label])} further up"
+                f"{name}:{number}: {columns[0][:60]} becomes {shown(target)}, but"
+                f" {shown(labels[label])} further up"
             )
     if not labels:
         raise InputError(f"{name}: expected lines with two columns, 'from to', got none")

@@ -27,7 +27,8 @@ _EARLIEST_S = 0.05
 _DURATIONS_DIFFER_S, _DURATIONS_DIFFER = 0.5, 0.05
 _SHIFT_S, _SHIFT_SPREAD, _SHIFT_PAIRS = 0.25, 0.2, 3
 _FAR_S = 0.25
-"""If labels belong to this recording, half of their edges are never farther off than this, with any aligner."""
+"""If labels belong to this recording, half of their edges are never farther off than this, with any
+aligner."""
 _NAMED = 3
 
 
@@ -37,19 +38,29 @@ def find_doubts(utterances: Sequence[Pairing]) -> tuple[str, ...]:
     if doubts[1] is None:
         doubts += [_shifted(utterances), _durations(utterances)]
         doubts += [] if doubts[2] else [_far(utterances)]
-    return tuple(doubt for doubt in [*doubts, _labels(utterances), _unlabelled(utterances)] if doubt is not None)
+    return tuple(
+        doubt
+        for doubt in [*doubts, _labels(utterances), _unlabelled(utterances)]
+        if doubt is not None
+    )
 
 
 def find_time_doubts(utterances: Sequence[Pairing]) -> tuple[str, ...]:
-    """Return the sentence that says why the times of both sides can hardly be of one recording, if there is one."""
+    """Return the sentence that says why the times of both sides can hardly be of one recording, if
+    there is one."""
     doubt = _shifted(utterances) or _far(utterances)
     return (doubt,) if doubt else ()
 
 
 def _swapped(utterances: Sequence[Pairing]) -> str | None:
-    if not utterances or any(ours or not theirs for ours, theirs in (paired.ours for paired in utterances)):
+    if not utterances or any(
+        ours or not theirs for ours, theirs in (paired.ours for paired in utterances)
+    ):
         return None
-    return "the reference was made by ctc-align, the hypothesis was not: is the hypothesis given first?"
+    return (
+        "the reference was made by ctc-align, the hypothesis was not: is the hypothesis given"
+        " first?"
+    )
 
 
 def _units(utterances: Sequence[Pairing]) -> str | None:
@@ -68,7 +79,10 @@ def _units(utterances: Sequence[Pairing]) -> str | None:
     unit = min(_UNITS, key=lambda factor: abs(math.log(times / factor)))
     if 1 / _UNIT_SLACK < times / unit < _UNIT_SLACK:
         return f"the times of the {side} look like {_UNITS[unit]}; seconds are expected"
-    return f"the times of the {side} are {times:.3g} times the other's: seconds are expected on both sides"
+    return (
+        f"the times of the {side} are {times:.3g} times the other's: seconds are expected on both"
+        " sides"
+    )
 
 
 def _shifted(utterances: Sequence[Pairing]) -> str | None:
@@ -79,13 +93,15 @@ def _shifted(utterances: Sequence[Pairing]) -> str | None:
             continue
         errors = _errors_s(paired)
         shift = median(errors)
-        if abs(shift) > _SHIFT_S and median(abs(error - shift) for error in errors) < _SHIFT_SPREAD * abs(shift):
+        if abs(shift) > _SHIFT_S and median(
+            abs(error - shift) for error in errors
+        ) < _SHIFT_SPREAD * abs(shift):
             shifts[paired.utterance] = shift
     if not shifts:
         return None
     return (
-        f"all times are off by about the same, {_signed_range(list(shifts.values()))}, in {_some(list(shifts))}: "
-        "do both count from the start of the same recording?"
+        f"all times are off by about the same, {_signed_range(list(shifts.values()))}, in"
+        f" {_some(list(shifts))}: do both count from the start of the same recording?"
     )
 
 
@@ -104,8 +120,8 @@ def _far(utterances: Sequence[Pairing]) -> str | None:
     if not far:
         return None
     return (
-        f"half of the edges are more than {_FAR_S:g} s off, which no aligner does, in {_some(far)}: are they "
-        "of the same recording?"
+        f"half of the edges are more than {_FAR_S:g} s off, which no aligner does, in {_some(far)}:"
+        " are they of the same recording?"
     )
 
 
@@ -132,7 +148,9 @@ def _labels(utterances: Sequence[Pairing]) -> str | None:
     mismatched = sum(paired.mismatched for paired in utterances)
     if mismatched > count / 2:
         pairs = "pair" if count == 1 else "pairs"
-        return f"the labels of {mismatched} of {count} {pairs} differ: are these the same transcripts?"
+        return (
+            f"the labels of {mismatched} of {count} {pairs} differ: are these the same transcripts?"
+        )
     others = []
     for paired in utterances:
         reference = len(paired.pairs) + len(paired.missing)
@@ -141,13 +159,20 @@ def _labels(utterances: Sequence[Pairing]) -> str | None:
     if not others:
         return None
     return (
-        f"more than half of the reference has a different label or none in {_some(others)}: is it the same transcript?"
+        f"more than half of the reference has a different label or none in {_some(others)}: is it"
+        " the same transcript?"
     )
 
 
 def _unlabelled(utterances: Sequence[Pairing]) -> str | None:
-    empty = [paired.utterance for paired in utterances if paired.extra and not paired.pairs and not paired.missing]
-    return f"the reference has no labels in {_some(empty)}: is all of it labelled?" if empty else None
+    empty = [
+        paired.utterance
+        for paired in utterances
+        if paired.extra and not paired.pairs and not paired.missing
+    ]
+    return (
+        f"the reference has no labels in {_some(empty)}: is all of it labelled?" if empty else None
+    )
 
 
 def _some(names: Sequence[str]) -> str:

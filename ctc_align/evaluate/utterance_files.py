@@ -36,7 +36,8 @@ from ctc_align.types import AlignmentData, Interval, Tier, aligned_words
 TABLES = (".ctm", ".jsonl", ".jsonl.gz")
 """File name endings for files with many utterances."""
 SAMPLE_LABELS = {".wrd": "words", ".phn": "phones"}
-"""File name endings for TIMIT's labels, lines of "first_sample end_sample label", and the tier of each."""
+"""File name endings for TIMIT's labels, lines of "first_sample end_sample label", and the tier of
+each."""
 _SAMPLES_PER_S = 16000
 _MOST_DIGITS = 12
 _DECIMALS = 5
@@ -67,7 +68,9 @@ class UtteranceTier:
     def intervals(self) -> list[Interval]:
         """The intervals of all speakers, in order of time."""
         rows = [interval for row in self.speakers.values() for interval in row]
-        return rows if len(self.speakers) == 1 else sorted(rows, key=lambda interval: interval.start_s)
+        return (
+            rows if len(self.speakers) == 1 else sorted(rows, key=lambda interval: interval.start_s)
+        )
 
 
 def is_table(path: Path) -> bool:
@@ -83,9 +86,11 @@ def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None)
     """Read the intervals of one tier of a file with one utterance, times as in the file.
 
     Args:
-        path: a TextGrid, ctc-align JSON, TIMIT's .WRD or .PHN, or CTM (its only tier, whatever `tier` is).
+        path: a TextGrid, ctc-align JSON, TIMIT's .WRD or .PHN, or CTM (its only tier, whatever
+            `tier` is).
         tier: "words" or "phones" ("tokens" serve as phones).
-        name: name or number (from 1) of the tier in a TextGrid; None: by the usual names, also after a speaker
+        name: name or number (from 1) of the tier in a TextGrid; None: by the usual names, also
+            after a speaker
             ("Ann - words"; tiers of several speakers are joined).
 
     Raises:
@@ -115,12 +120,16 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
     wanted = TIER_NAMES[tier] if name is None else (name.strip().casefold(),)
     speakers = named_tiers(grid.tiers, wanted)
     if not speakers and name is not None and name.isdecimal():
-        speakers.update((NO_SPEAKER, each.intervals) for each in grid.tiers if each.number == int(name))
+        speakers.update(
+            (NO_SPEAKER, each.intervals) for each in grid.tiers if each.number == int(name)
+        )
     if not speakers:
         tiers = ", ".join(f"{each.number} {each.name[:80]}" for each in grid.tiers[:30]) or "none"
         named = " or ".join(wanted) if name is None else repr(name)
         remedy = "rename it, or give evaluate --hypothesis-tier or --reference-tier NAME"
-        raise MissingTierError(f"{path}: expected an interval tier named {named}, got: {tiers}; {remedy}")
+        raise MissingTierError(
+            f"{path}: expected an interval tier named {named}, got: {tiers}; {remedy}"
+        )
     return UtteranceTier(speakers, grid.end_s if grid.start_s == 0 else None)
 
 
@@ -128,15 +137,22 @@ def _sample_labels(path: Path, tier: str) -> UtteranceTier:
     """Read labels of TIMIT, whose times are samples at 16 kHz."""
     held = SAMPLE_LABELS[path.suffix.casefold()]
     if held != tier:
-        raise MissingTierError(f"{path}: holds {held}, by its name, and no {tier}; give --tier {held}")
+        raise MissingTierError(
+            f"{path}: holds {held}, by its name, and no {tier}; give --tier {held}"
+        )
     intervals = []
     for number, line in _lines(path):
         fields = line.split(maxsplit=2)
         if not fields:
             continue
-        samples = [int(field) for field in fields[:2] if field.isdecimal() and len(field) <= _MOST_DIGITS]
+        samples = [
+            int(field) for field in fields[:2] if field.isdecimal() and len(field) <= _MOST_DIGITS
+        ]
         if len(fields) < 3 or len(samples) < 2 or samples[0] > samples[1]:
-            raise InputError(f"{path}:{number}: expected '<first sample> <end> <label>', got: {line.strip()[:100]}")
+            raise InputError(
+                f"{path}:{number}: expected '<first sample> <end> <label>', got:"
+                f" {line.strip()[:100]}"
+            )
         start_s, end_s = (round(sample / _SAMPLES_PER_S, 6) for sample in samples)
         intervals.append(Interval(start_s, end_s, fields[2].strip()))
     return UtteranceTier({NO_SPEAKER: tuple(intervals)})
@@ -168,7 +184,9 @@ def read_table(path: Path, tier: str) -> dict[str, UtteranceTier]:
     name = path.name.casefold()
     utterances = _ctm_utterances(path) if name.endswith(".ctm") else _jsonl_utterances(path, tier)
     if not utterances:
-        beside = path.with_name(path.name[: -len(".ctm")].removesuffix(".tokens").removesuffix(".phones") + ".json")
+        beside = path.with_name(
+            path.name[: -len(".ctm")].removesuffix(".tokens").removesuffix(".phones") + ".json"
+        )
         is_there = name.endswith(".ctm") and beside.is_file()
         hint = f" (no word has times there); its alignment is in {beside}" if is_there else ""
         raise InputError(f"{path}: expected alignments, got an empty file{hint}")
@@ -190,15 +208,20 @@ def _ctm_utterances(path: Path) -> dict[str, UtteranceTier]:
             _ = float(start_s), float(duration_s)
         except ValueError as error:
             raise InputError(
-                f"{path}:{number}: expected '<utterance> <channel> <start> <duration> <label>', got: "
-                f"{line.strip()[:100]}"
+                f"{path}:{number}: expected '<utterance> <channel> <start> <duration> <label>',"
+                f" got: {line.strip()[:100]}"
             ) from error
         try:
             start, duration = as_seconds(start_s), as_seconds(duration_s)
         except ValueError as error:
-            raise InputError(f"{path}:{number}: expected a start and a duration in seconds, got {error}") from None
+            raise InputError(
+                f"{path}:{number}: expected a start and a duration in seconds, got {error}"
+            ) from None
         if duration < 0:
-            raise InputError(f"{path}:{number}: expected a start and a duration in seconds, got {start_s} {duration_s}")
+            raise InputError(
+                f"{path}:{number}: expected a start and a duration in seconds, got {start_s}"
+                f" {duration_s}"
+            )
         # rounded, so that a word's end equals the next one's start
         end_s = round(start + duration, 6)
         rows.setdefault((utterance, channel), []).append(Interval(start, end_s, label))
@@ -226,7 +249,9 @@ def _jsonl_utterances(path: Path, tier: str) -> dict[str, UtteranceTier]:
         check_format(data, where)
         utterance = data.get("utterance", "")
         if not isinstance(utterance, str) or not utterance or utterance in utterances:
-            raise InputError(f"{where}: expected an utterance of its own name, got {shown(utterance)} again")
+            raise InputError(
+                f"{where}: expected an utterance of its own name, got {shown(utterance)} again"
+            )
         utterances[utterance] = _json_utterance(data, where, tier)
     return utterances
 
@@ -244,13 +269,17 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 if not data:
                     return
                 if len(data) == _MOST_LINE_BYTES:
-                    raise InputError(f"{path}:{number}: expected a line of at most {_MOST_LINE_BYTES >> 20} MiB")
+                    raise InputError(
+                        f"{path}:{number}: expected a line of at most {_MOST_LINE_BYTES >> 20} MiB"
+                    )
                 text = data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
                 try:
                     yield number, text.decode("utf-8")
                 except UnicodeDecodeError as error:
                     at = offset + error.start
-                    raise InputError(f"{path}: expected UTF-8, got {error.reason} at byte {at}") from error
+                    raise InputError(
+                        f"{path}: expected UTF-8, got {error.reason} at byte {at}"
+                    ) from error
                 offset += len(data)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not whole gzip data ({error})") from error
@@ -270,17 +299,25 @@ def alignment_tier(alignment: AlignmentData, tier: str) -> UtteranceTier:
     if tier == WORDS:
         rows = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in words]
     else:
-        rows = [Interval(token.start_s, token.end_s, token.token) for word in words for token in word.tokens]
+        rows = [
+            Interval(token.start_s, token.end_s, token.token)
+            for word in words
+            for token in word.tokens
+        ]
     intervals = moved_intervals(rows, shift_s)
     length_s = None if of_recording else alignment.duration_s
     corrected = any(map(is_fixed, words))
-    return UtteranceTier({NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected, is_corrected=corrected)
+    return UtteranceTier(
+        {NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected, is_corrected=corrected
+    )
 
 
 def moved_intervals(intervals: Sequence[Interval], by_s: float) -> list[Interval]:
     """Return intervals that are `by_s` seconds later."""
     return [
-        Interval(round(each.start_s + by_s, _DECIMALS), round(each.end_s + by_s, _DECIMALS), each.label)
+        Interval(
+            round(each.start_s + by_s, _DECIMALS), round(each.end_s + by_s, _DECIMALS), each.label
+        )
         for each in intervals
     ]
 
@@ -295,7 +332,8 @@ ReadTier = Callable[[], UtteranceTier]
 
 @dataclass
 class AlignmentSource:
-    """The utterances of a path, each with a function that reads it, and the reasons why files cannot be read."""
+    """The utterances of a path, each with a function that reads it, and the reasons why files
+    cannot be read."""
 
     path: Path
     utterances: dict[str, ReadTier] = field(default_factory=dict)
@@ -311,8 +349,8 @@ class AlignmentSource:
 class JsonReading:
     """Which JSON of an alignment is read, and how: as the program made it, or with its corrections.
 
-    `read` takes a file and a tier. With `is_latest`, an alignment in a folder is its file with the latest corrections,
-    otherwise the file that they correct.
+    `read` takes a file and a tier. With `is_latest`, an alignment in a folder is its file with the
+    latest corrections, otherwise the file that they correct.
     """
 
     read: Callable[[Path, str], UtteranceTier]
@@ -322,10 +360,10 @@ class JsonReading:
 def open_source(path: Path, tier: str, tier_name: str | None, json: JsonReading) -> AlignmentSource:
     """Return the utterances of a file, or of a folder with all its subfolders.
 
-    In folders an utterance's name is the file's path without extension; of several files of one name JSON is preferred
-    to TextGrid, that to CTM (`NAME.ctm` holds words, `NAME.tokens.ctm` or `NAME.phones.ctm` phones), and that to
-    TIMIT's labels (`NAME.WRD`, `NAME.PHN`). Tables (CTM with several utterances, shards of JSON) have the names of
-    utterances inside.
+    In folders an utterance's name is the file's path without extension; of several files of one
+    name JSON is preferred to TextGrid, that to CTM (`NAME.ctm` holds words, `NAME.tokens.ctm` or
+    `NAME.phones.ctm` phones), and that to TIMIT's labels (`NAME.WRD`, `NAME.PHN`). Tables (CTM with
+    several utterances, shards of JSON) have the names of utterances inside.
 
     Raises:
         UsageError: the folder has no alignments.
@@ -336,7 +374,8 @@ def open_source(path: Path, tier: str, tier_name: str | None, json: JsonReading)
         _scan(source, tier, tier_name, json)
         if not source.utterances and not source.failures:
             raise UsageError(
-                f"{path}: expected .TextGrid, .json, .ctm, .wrd or .phn alignments in this folder, got none"
+                f"{path}: expected .TextGrid, .json, .ctm, .wrd or .phn alignments in this folder,"
+                " got none"
             )
     elif is_table(path):
         source.utterances = _table_readers(path, tier)
@@ -352,7 +391,9 @@ def _table_readers(path: Path, tier: str) -> dict[str, ReadTier]:
 
 def _scan(source: AlignmentSource, tier: str, tier_name: str | None, json: JsonReading) -> None:
     ranks: dict[str, int] = {}
-    ranked = {path: _rank(path, tier) for path in sorted(source.path.rglob("*")) if not path.is_dir()}
+    ranked = {
+        path: _rank(path, tier) for path in sorted(source.path.rglob("*")) if not path.is_dir()
+    }
     chosen = _chosen_json([path for path, rank in ranked.items() if rank == _JSON_RANK], json)
     for path, rank in ranked.items():
         if rank is None or (rank == _JSON_RANK and path not in chosen):
@@ -377,7 +418,8 @@ def _scan(source: AlignmentSource, tier: str, tier_name: str | None, json: JsonR
 
 
 def _chosen_json(paths: Sequence[Path], json: JsonReading) -> dict[Path, Path]:
-    """Return the JSON files that are read, one of each alignment, and the file that each is named after."""
+    """Return the JSON files that are read, one of each alignment, and the file that each is named
+    after."""
     chosen: dict[Path, Path] = {}
     for work in latest_works(paths):
         original = original_of(work.path)
@@ -387,7 +429,8 @@ def _chosen_json(paths: Sequence[Path], json: JsonReading) -> dict[Path, Path]:
 
 
 def _rank(path: Path, tier: str) -> int | None:
-    """Return the rank of a file by its name, lowest for the preferred one; None if it is not an alignment."""
+    """Return the rank of a file by its name, lowest for the preferred one; None if it is not an
+    alignment."""
     name = path.name.casefold()
     if path.name in _NOT_ALIGNMENTS or name.startswith(".") or name.endswith(JSON_EXPORTS):
         return None
@@ -411,21 +454,28 @@ def _name(path: Path) -> str:
 
 
 def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> None:
-    """Raise UsageError unless both exist and are two files or two folders; a table may be either."""
+    """Raise UsageError unless both exist and are two files or two folders; a table may be
+    either."""
     for path, side in ((hypothesis, role), (reference, "reference")):
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder (the {side})")
-    if hypothesis.is_dir() != reference.is_dir() and not is_table(hypothesis) and not is_table(reference):
+    if (
+        hypothesis.is_dir() != reference.is_dir()
+        and not is_table(hypothesis)
+        and not is_table(reference)
+    ):
         raise UsageError(f"expected two files or two folders, got {hypothesis} and {reference}")
 
 
 def matched(
     ours: AlignmentSource, theirs: AlignmentSource
 ) -> tuple[list[tuple[str, ReadTier, ReadTier]], list[str], list[str]]:
-    """Match utterances by name, otherwise by the end of their paths if only one fits; a single pair always matches.
+    """Match utterances by name, otherwise by the end of their paths if only one fits; a single pair
+    always matches.
 
     Returns:
-        (name of the reference, hypothesis, reference) triples; the references, and the hypotheses, without a partner.
+        (name of the reference, hypothesis, reference) triples; the references, and the hypotheses,
+        without a partner.
     """
     left, right = ours.utterances, theirs.utterances
     if ours.is_alone and theirs.is_alone:
@@ -442,7 +492,11 @@ def matched(
                 partner[name] = fits[0]
     triples = [(name, left[partner[name]], right[name]) for name in right if name in partner]
     used = set(partner.values())
-    return triples, [name for name in right if name not in partner], [name for name in left if name not in used]
+    return (
+        triples,
+        [name for name in right if name not in partner],
+        [name for name in left if name not in used],
+    )
 
 
 def _by_leaf(names: Iterable[str]) -> dict[str, list[str]]:

@@ -1,4 +1,5 @@
-"""Alignments and their output files, which are written completely or not at all; and reading them again."""
+"""Alignments and their output files, which are written completely or not at all; and reading them
+again."""
 
 from __future__ import annotations
 
@@ -36,10 +37,13 @@ class Alignment(AlignmentData):
         """Return one line: what was aligned, and how well it fits."""
         fit = f", fit {self.fit}" if self.fit else ""
         times = f"{len(self.words)} words, {self.duration_s:.2f} s"
-        return f"<Alignment of {self.utterance!r} by {self.model}: {times}, loss {self.loss:.1f}{fit}>"
+        return (
+            f"<Alignment of {self.utterance!r} by {self.model}: {times}, loss {self.loss:.1f}{fit}>"
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""
+        """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite
+        numbers or None."""
         return to_dict(self)
 
     def plot(
@@ -50,13 +54,15 @@ class Alignment(AlignmentData):
         audio: AudioLike | None = None,
         panels: Sequence[Panel] = ("waveform", "spectrogram"),
     ) -> Figure:
-        """Draw the sound with the words, phones and speakers below it, and the spread of edges (extra `plot`).
+        """Draw the sound with the words, phones and speakers below it, and the spread of edges
+        (extra `plot`).
 
         Args:
-            start_s, end_s: the stretch that is drawn, seconds from the start of the utterance; None: all of it. Up to
-                36 s are drawn finely, more without phones and spectrogram.
-            audio: as for `ctc_align.align`; None: the path that the alignment names, relative to the current directory.
-            panels: views of the sound, "waveform" and "spectrogram"; () draws only the tiers, and reads no recording.
+            start_s, end_s: the stretch that is drawn, seconds from the start of the utterance;
+                None: all of it. Up to 36 s are drawn finely, more without phones and spectrogram.
+            audio: as for `ctc_align.align`; None: the path that the alignment names, relative to
+            the current directory. panels: views of the sound, "waveform" and "spectrogram"; ()
+            draws only the tiers, and reads no recording.
 
         Returns:
             A matplotlib figure, made without pyplot: `figure.savefig("words.pdf")`.
@@ -71,22 +77,28 @@ class Alignment(AlignmentData):
 
         check_plotting()
         sound = picture_sound(self, audio) if panels else None
-        return alignment_figure(page_object(self), sound, start_s=start_s, end_s=end_s, panels=panels)
+        return alignment_figure(
+            page_object(self), sound, start_s=start_s, end_s=end_s, panels=panels
+        )
 
     def _repr_html_(self) -> str:
-        """Return the display of a notebook: the page with the recording, or a table if the recording is missing."""
+        """Return the display of a notebook: the page with the recording, or a table if the
+        recording is missing."""
         from ctc_align.files.pages import notebook_html
 
         return notebook_html(self)
 
     def save(self, path: str | Path, *, force: bool = False, sound: Audio | None = None) -> None:
-        """Write the alignment in the format that the extension of `path` names (.json, .ctm, .TextGrid, .html, …).
+        """Write the alignment in the format that the extension of `path` names (.json, .ctm,
+        .TextGrid, .html, …).
 
         Args:
             path: the file.
-            force: replace a file that exists; JSON in which a person has fixed words that this alignment does not
+            force: replace a file that exists; JSON in which a person has fixed words that this
+                alignment does not
                 hold is moved to NAME.hand.json, and a warning says so.
-            sound: the sound for a page, if it is not in a file; None: the recording that was aligned.
+            sound: the sound for a page, if it is not in a file; None: the recording that was
+                aligned.
 
         Raises:
             OutputError: the file exists and `force` is not given, or it cannot be written.
@@ -108,7 +120,8 @@ class Alignment(AlignmentData):
 
 
 def read_alignment(path: str | Path) -> Alignment:
-    """Read the JSON file of an alignment; its times then count from the utterance's start, even if not in the file.
+    """Read the JSON file of an alignment; its times then count from the utterance's start, even if
+    not in the file.
 
     Raises:
         InputError: the file cannot be read, is not JSON, or is not in this format.
@@ -126,7 +139,8 @@ def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Ali
 
 
 def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
-    """Return the names of the tiers if the transcript is a TextGrid or an ELAN file; () for other transcripts."""
+    """Return the names of the tiers if the transcript is a TextGrid or an ELAN file; () for other
+    transcripts."""
     if is_document(alignment.subtitles, TEXTGRID):
         from ctc_align.files.textgrid import textgrid_layout
 
@@ -141,16 +155,18 @@ def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """The files of one alignment: `name` + extension for every format, in `out_dir`, which is created if necessary.
+    """The files of one alignment: `name` + extension for every format, in `out_dir`, which is
+    created if necessary.
 
     Args:
         force: replace files that exist.
         protect: inputs, which are never overwritten, even with `force`.
-        beside: an output that would overwrite an input is written as NAME.aligned.EXT; otherwise this is an error.
+        beside: an output that would overwrite an input is written as NAME.aligned.EXT; otherwise
+            this is an error.
 
     Raises:
-        OutputError: raised at once, before any work: an output exists and `force` is not given, an output is an input
-            or a folder, or `out_dir` cannot be created or written.
+        OutputError: raised at once, before any work: an output exists and `force` is not given, an
+            output is an input or a folder, or `out_dir` cannot be created or written.
     """
 
     out_dir: str | Path
@@ -166,7 +182,9 @@ class OutputFiles:
             self._check_files()
         except OSError as error:
             reason = error.strerror or error
-            raise OutputError(f"{error.filename or self.out_dir}: cannot be written ({reason})") from error
+            raise OutputError(
+                f"{error.filename or self.out_dir}: cannot be written ({reason})"
+            ) from error
 
     @property
     def paths(self) -> list[Path]:
@@ -187,7 +205,9 @@ class OutputFiles:
     def _targets(self) -> dict[Path, Path]:
         """The files with this name, and the content of each."""
         targets = {}
-        for extension in (extension for format in self.formats for extension in FORMATS[format].files):
+        for extension in (
+            extension for format in self.formats for extension in FORMATS[format].files
+        ):
             path = target = Path(self.out_dir) / f"{self.name}{extension}"
             name = self.name
             while self.beside and self._is_input(target):
@@ -197,7 +217,9 @@ class OutputFiles:
         return targets
 
     def _is_input(self, path: Path) -> bool:
-        return path.exists() and any(Path(source).exists() and path.samefile(source) for source in self.protect)
+        return path.exists() and any(
+            Path(source).exists() and path.samefile(source) for source in self.protect
+        )
 
     def write(
         self,
@@ -209,18 +231,19 @@ class OutputFiles:
     ) -> list[Path]:
         """Write all files completely, or none, and return their paths.
 
-        JSON in which a person has fixed words is not replaced by an alignment without them: it is moved to
-        NAME.hand.json, and a warning says so.
+        JSON in which a person has fixed words is not replaced by an alignment without them: it is
+        moved to NAME.hand.json, and a warning says so.
 
         Args:
             style: any object with `times` and `labels`; None: those in the alignment's `config`.
-            parts: a folder, on the same file system, for unfinished files; None: they lie beside their targets.
-            written: called with the path and the bytes of each file.
-            sound: the aligned sound, if it is in memory, or the path of its recording; None: the recording that the
-                alignment names.
+            parts: a folder, on the same file system, for unfinished files; None: they lie beside
+            their targets. written: called with the path and the bytes of each file.
+            sound: the aligned sound, if it is in memory, or the path of its recording; None: the
+                recording that the alignment names.
 
         Raises:
-            OutputError: writing failed, or a file appeared since the check; no incomplete file remains.
+            OutputError: writing failed, or a file appeared since the check; no incomplete file
+                remains.
         """
         style = Style.of(alignment.config if style is None else style)
         writers = [writer(style) for writer in self._writers]
@@ -228,7 +251,9 @@ class OutputFiles:
             if parts is None:
                 Path(self.out_dir).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OutputError(f"{self.out_dir}: this folder cannot be created ({error.strerror or error})") from error
+            raise OutputError(
+                f"{self.out_dir}: this folder cannot be created ({error.strerror or error})"
+            ) from error
         if not self.force:
             self._check_files()
         beside = _write_whole(list(zip(self.paths, writers)), alignment, parts, written, sound)
@@ -238,11 +263,13 @@ class OutputFiles:
         for path in self.paths:
             if self._is_input(path):
                 raise OutputError(
-                    f"{path}: is an input of this call and is never overwritten; choose another --out-dir"
+                    f"{path}: is an input of this call and is never overwritten; choose another"
+                    " --out-dir"
                 )
             if path.is_dir():
                 raise OutputError(
-                    f"{path}: is a folder where a file would be written; move it or choose another --out-dir"
+                    f"{path}: is a folder where a file would be written; move it or choose another"
+                    " --out-dir"
                 )
         beside = [
             path.with_suffix(writer.beside_extension)
@@ -253,7 +280,8 @@ class OutputFiles:
         if existing and not self.force:
             others = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
             raise OutputError(
-                f"{existing[0]}: exists already{others}; give --force to replace it, or another --out-dir"
+                f"{existing[0]}: exists already{others}; give --force to replace it, or another"
+                " --out-dir"
             )
 
 
@@ -275,7 +303,10 @@ def check_folder(folder: Path) -> None:
 
 
 def rendered(
-    alignment: AlignmentData, format: str, style: StyleSource = None, sound: Audio | str | None = None
+    alignment: AlignmentData,
+    format: str,
+    style: StyleSource = None,
+    sound: Audio | str | None = None,
 ) -> bytes:
     """Return the (first) file of `format` as bytes (text as UTF-8), for standard output."""
     writer = FORMATS[format].writers[0](Style.of(alignment.config if style is None else style))
@@ -295,10 +326,11 @@ def _write_whole(
     written: Written | None = None,
     sound: Audio | str | None = None,
 ) -> list[Path]:
-    """Write temporary files, which replace their targets when all are complete; return the files that were added.
+    """Write temporary files, which replace their targets when all are complete; return the files
+    that were added.
 
-    Existing files with hand corrections that would be lost are moved aside. A corpus run (with `written`) writes
-    exactly the planned files, none of which brings another file with it.
+    Existing files with hand corrections that would be lost are moved aside. A corpus run (with
+    `written`) writes exactly the planned files, none of which brings another file with it.
     """
     beside: dict[Path, bytes] = {}
     targets = [target for target, _ in jobs]
@@ -325,7 +357,8 @@ def _write_whole(
 
 
 def _holds_fixes(alignment: AlignmentData, path: Path) -> bool:
-    """Return whether an alignment is of the text in a file, with all of its hand-corrected words, and its sign-off."""
+    """Return whether an alignment is of the text in a file, with all of its hand-corrected words,
+    and its sign-off."""
     if not is_corrected(path):
         return True
     try:

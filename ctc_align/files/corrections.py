@@ -1,4 +1,5 @@
-"""Hand corrections: keep them when outputs are written, and find the latest of several files of one alignment."""
+"""Hand corrections: keep them when outputs are written, and find the latest of several files of one
+alignment."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ logger = logging.getLogger(__name__)
 
 
 def is_corrected(path: Path) -> bool:
-    """Return whether a file (not a link) is the JSON of an alignment that a person has checked, or fixed words in."""
+    """Return whether a file (not a link) is the JSON of an alignment that a person has checked, or
+    fixed words in."""
     try:
         if path.suffix != ".json" or is_link(path) or not path.is_file():
             return False
@@ -70,7 +72,8 @@ def keep_aside(path: Path) -> Path:
 
 
 def keep_corrected(path: Path) -> None:
-    """Rename a file that a person has corrected to NAME.hand.json, and warn; leave all other files unchanged.
+    """Rename a file that a person has corrected to NAME.hand.json, and warn; leave all other files
+    unchanged.
 
     Raises:
         OutputError: it cannot be moved.
@@ -78,15 +81,22 @@ def keep_corrected(path: Path) -> None:
     if not is_corrected(path):
         return
     kept = keep_aside(path)
-    logger.warning("%s has hand corrections, and its utterance was aligned again: it is kept as %s", path, kept.name)
+    logger.warning(
+        "%s has hand corrections, and its utterance was aligned again: it is kept as %s",
+        path,
+        kept.name,
+    )
 
 
 BEFORE = ".before"
-"""NAME.before.json is the alignment as it was before the first correction was saved as NAME.json; if another utterance
-has this name, NAME.before-2.json."""
-_MADE = re.compile(r"(?P<what>\.corrected(?: ?\(\d+\)|[ -]\d+)?|\.hand(?:-\d+)?|\.before(?:-\d+)?|\.aligned)\Z")
-"""The parts that are added to a name: .corrected by a page (browsers add a number to a second download: "talk.corrected
-(1).json"), .hand by a corpus run, .before by the app, .aligned by realign."""
+"""NAME.before.json is the alignment as it was before the first correction was saved as NAME.json;
+if another utterance has this name, NAME.before-2.json."""
+_MADE = re.compile(
+    r"(?P<what>\.corrected(?: ?\(\d+\)|[ -]\d+)?|\.hand(?:-\d+)?|\.before(?:-\d+)?|\.aligned)\Z"
+)
+"""The parts that are added to a name: .corrected by a page (browsers add a number to a second
+download: "talk.corrected (1).json"), .hand by a corpus run, .before by the app, .aligned by
+realign."""
 _ROUNDED_S = 0.001
 
 
@@ -104,9 +114,11 @@ def original_of(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class LatestWork:
-    """The file of an alignment that has the latest corrections, or the alignment itself if there are none.
+    """The file of an alignment that has the latest corrections, or the alignment itself if there
+    are none.
 
-    `replaced` are its other files, which are older; `outdated` are corrections of a different text or recording.
+    `replaced` are its other files, which are older; `outdated` are corrections of a different text
+    or recording.
     """
 
     path: Path
@@ -121,14 +133,18 @@ class LatestWork:
             why = "" if is_alone else ": it is the latest with corrections"
             yield f"{self.path} is used instead of {others}{why}"
         for path in self.outdated:
-            yield f"{path} is ignored: it belongs to a different text or recording from {self.path.name}"
+            yield (
+                f"{path} is ignored: it belongs to a different text or recording from"
+                f" {self.path.name}"
+            )
 
 
 def latest_works(files: Iterable[Path]) -> Iterator[LatestWork]:
     """Yield the latest version of each alignment in these files, in the order of its first file.
 
-    Files belong together by their names (`original_of`), folder and utterance. If an alignment was corrected, the file
-    that was changed last wins, among those with the same text and length as NAME.json (if that exists).
+    Files belong together by their names (`original_of`), folder and utterance. If an alignment was
+    corrected, the file that was changed last wins, among those with the same text and length as
+    NAME.json (if that exists).
     """
     groups: dict[Path, list[Path]] = {}
     for path in files:
@@ -143,20 +159,25 @@ def latest_beside(path: Path) -> LatestWork:
 
 
 class LatestBeside:
-    """Finds the latest version of alignments among the files of their folders; lists each folder only once."""
+    """Finds the latest version of alignments among the files of their folders; lists each folder
+    only once."""
 
     def __init__(self) -> None:
         self._made: dict[Path, Mapping[Path, list[Path]]] = {}
 
     def of(self, path: Path) -> LatestWork:
-        """Return the latest version of the alignment in a file, or of the alignment that the file corrects."""
+        """Return the latest version of the alignment in a file, or of the alignment that the file
+        corrects."""
         folder, original = path.parent, original_of(path)
         if folder not in self._made:
             self._made[folder] = _made_in(folder)
         made = self._made[folder].get(original, [])
         group = [original, *made] if os.path.isfile(original) else made
         works = list(_of_group(original, group)) if len(group) > 1 else []
-        return next((work for work in works if path in (work.path, *work.replaced, *work.outdated)), LatestWork(path))
+        return next(
+            (work for work in works if path in (work.path, *work.replaced, *work.outdated)),
+            LatestWork(path),
+        )
 
 
 def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
@@ -174,18 +195,27 @@ def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
 
 
 def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
-    """Yield the latest version among files of one name; different utterances are different alignments."""
+    """Yield the latest version among files of one name; different utterances are different
+    alignments."""
     if len(group) == 1:
         yield LatestWork(group[0])
         return
     objects = {path: _object(path) for path in group}
-    corrected = sorted((path for path in group if _is_work(path, original)), key=_changed, reverse=True)
+    corrected = sorted(
+        (path for path in group if _is_work(path, original)), key=_changed, reverse=True
+    )
     first = original if original in objects else next(iter(corrected), group[0])
-    strangers = [path for path in group if not _agree(objects[path], objects[first], ("utterance",))]
+    strangers = [
+        path for path in group if not _agree(objects[path], objects[first], ("utterance",))
+    ]
     same = [path for path in group if path not in strangers]
-    outdated = [path for path in same if path != first and not _is_same(objects[path], objects[first])]
+    outdated = [
+        path for path in same if path != first and not _is_same(objects[path], objects[first])
+    ]
     latest = next((path for path in corrected if path in same and path not in outdated), first)
-    others = [path for path in same if path != latest and (path == original or _is_work(path, original))]
+    others = [
+        path for path in same if path != latest and (path == original or _is_work(path, original))
+    ]
     replaced = tuple(path for path in others if path not in outdated)
     yield LatestWork(latest, replaced, tuple(path for path in others if path in outdated))
     of_others: dict[object, list[Path]] = {}
@@ -196,7 +226,8 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
 
 
 def has_later_fixes(later: Path, path: Path) -> bool:
-    """Return whether a person has fixed words in one file but not in the other; True if one file cannot be read.
+    """Return whether a person has fixed words in one file but not in the other; True if one file
+    cannot be read.
 
     An alignment that was made again from a file has that file's corrections.
     """
@@ -204,7 +235,11 @@ def has_later_fixes(later: Path, path: Path) -> bool:
     if None in found:
         return True
     fixes = [
-        {(word.get("char_start"), word.get("start_s"), word.get("end_s")) for word in words if word.get("by") == HAND}
+        {
+            (word.get("char_start"), word.get("start_s"), word.get("end_s"))
+            for word in words
+            if word.get("by") == HAND
+        }
         for words in (_words_of(each) for each in found)
     ]
     return not fixes[0] <= fixes[1]
@@ -216,7 +251,8 @@ def _words_of(found: dict[str, Any] | None) -> list[dict[str, Any]]:
 
 
 def _is_work(path: Path, original: Path) -> bool:
-    """Return whether a file has corrections: by its name, or because a person has fixed words in the original."""
+    """Return whether a file has corrections: by its name, or because a person has fixed words in
+    the original."""
     if path == original:
         return is_corrected(path)
     match = _MADE.search(path.stem)
@@ -231,7 +267,8 @@ def _changed(path: Path) -> int:
 
 
 def _object(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object of an alignment; None if it cannot be read, which its reader reports."""
+    """Return the JSON object of an alignment; None if it cannot be read, which its reader
+    reports."""
     try:
         return read_object(path)
     except CtcAlignError:
@@ -243,7 +280,8 @@ def _agree(one: dict[str, Any] | None, other: dict[str, Any] | None, names: Iter
 
 
 def _is_same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
-    """Return whether two alignments have the same text and the same length; True if one cannot be read."""
+    """Return whether two alignments have the same text and the same length; True if one cannot be
+    read."""
     if one is None or other is None:
         return True
     if not _agree(one, other, ("text", "text_offset")):

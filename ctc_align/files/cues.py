@@ -1,9 +1,10 @@
 """The cues of subtitles: times of kept cues, new cues, and the times of their words.
 
-A cue of the transcript lasts from the start of its first aligned word to the end of its last (`shown_times`). If the
-transcript has no cues, or they are not kept, `new_cues` cuts the text into readable cues. `word_cues` has the words of
-cues with their times, for karaoke and subtitles with the spoken word highlighted. These times are rounded once, counted
-from the start of the recording, so that rounding errors do not accumulate.
+A cue of the transcript lasts from the start of its first aligned word to the end of its last
+(`shown_times`). If the transcript has no cues, or they are not kept, `new_cues` cuts the text into
+readable cues. `word_cues` has the words of cues with their times, for karaoke and subtitles with
+the spoken word highlighted. These times are rounded once, counted from the start of the recording,
+so that rounding errors do not accumulate.
 """
 
 from __future__ import annotations
@@ -28,21 +29,36 @@ from ctc_align.files.sentences import (
     text_of,
     text_shown_once,
 )
-from ctc_align.files.writer import Style, is_timed, runs_in_time, words_by_time, words_that_are_shown
+from ctc_align.files.writer import (
+    Style,
+    is_timed,
+    runs_in_time,
+    words_by_time,
+    words_that_are_shown,
+)
 from ctc_align.text.markup import is_tag
 from ctc_align.text.word_forms import without_markup
-from ctc_align.types import REPEAT, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData, SourceCue, Subtitles
+from ctc_align.types import (
+    REPEAT,
+    SPEAKER,
+    UNSPOKEN,
+    AlignedWord,
+    AlignmentData,
+    SourceCue,
+    Subtitles,
+)
 
 # Times of cues
 #
-# A cue without an aligned word (`[MUSIC]`, or no text) keeps its old times, moved as its neighbours were, where they
-# fit between them; else it gets the room that is left, at least one frame of a film (40 ms) of the last word of the cue
-# before it. If passages were read in a different order, times go back from one cue to the next, and no two cues are
-# shown at a time.
+# A cue without an aligned word (`[MUSIC]`, or no text) keeps its old times, moved as its neighbours
+# were, where they fit between them; else it gets the room that is left, at least one frame of a
+# film (40 ms) of the last word of the cue before it. If passages were read in a different order,
+# times go back from one cue to the next, and no two cues are shown at a time.
 #
-# Words without times lie beside their neighbours, or in a pause. Words that nobody says take no time from others, and
-# stretch no subtitle over a pause: they are shown with the words of their line, and a direction on separate lines
-# (`[DOOR SLAMS]`) alone, in the pause in which it is written.
+# Words without times lie beside their neighbours, or in a pause. Words that nobody says take no
+# time from others, and stretch no subtitle over a pause: they are shown with the words of their
+# line, and a direction on separate lines (`[DOOR SLAMS]`) alone, in the pause in which it is
+# written.
 
 Span = tuple[float, float]
 MS_PER_S = 1000
@@ -51,11 +67,13 @@ _NEAR_HZ = 0.005
 _LEAST_S = 0.2
 """A cue without an aligned word is shown at least this long if there is room."""
 _TAKEN_S = 0.04
-"""If there is no room, it is shown for this time, a frame of a film, which is taken from the word before it."""
+"""If there is no room, it is shown for this time, a frame of a film, which is taken from the word
+before it."""
 _SLACK_S = 1e-6
 """Words that touch may overlap by the rounding of their times."""
 SHORTEST_S = 0.8
-"""The least time for which a subtitle is shown if the speech allows it; a shorter pause has no room for one."""
+"""The least time for which a subtitle is shown if the speech allows it; a shorter pause has no room
+for one."""
 _LETTER_S = 0.05
 """Words without times are placed in a gap that has this much time for each of their letters."""
 _LATER_S = 1.0
@@ -63,7 +81,8 @@ _LATER_S = 1.0
 
 
 def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits: int = 2) -> str:
-    """Return a time as hours, minutes, seconds and decimals, with one decimal for each zero of `units_per_s`.
+    """Return a time as hours, minutes, seconds and decimals, with one decimal for each zero of
+    `units_per_s`.
 
     >>> clock(3_661_001, ","), clock(366_101, units_per_s=100, hour_digits=1)
     ('01:01:01,001', '1:01:01.01')
@@ -73,8 +92,11 @@ def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits
     return f"{seconds // 3600:0{hour_digits}d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{rest:0{decimals}d}"
 
 
-def apart(spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S) -> list[tuple[int, int]]:
-    """Return spans in whole units, each at least one unit long, not overlapping, up to `end_s` if there is room.
+def apart(
+    spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S
+) -> list[tuple[int, int]]:
+    """Return spans in whole units, each at least one unit long, not overlapping, up to `end_s` if
+    there is room.
 
     The spans need not ascend; the first in time is moved last.
 
@@ -97,13 +119,17 @@ def apart(spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S) ->
     return times
 
 
-def on_frames(times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: float) -> list[tuple[int, int]]:
-    """Return times in milliseconds, rounded to frames, each at least one frame long; unchanged for rate 0.
+def on_frames(
+    times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: float
+) -> list[tuple[int, int]]:
+    """Return times in milliseconds, rounded to frames, each at least one frame long; unchanged for
+    rate 0.
 
     Args:
         times_ms: (start, end) of each cue, counted from the film's start.
         end_s: the end of the film.
-        frame_rate: frames per second; those of NTSC in their usual short form (23.976, 29.97 …) are 24000/1001 etc.
+        frame_rate: frames per second; those of NTSC in their usual short form (23.976, 29.97 …) are
+            24000/1001 etc.
 
     >>> on_frames([(1000, 2010), (2015, 2020)], 10.0, 25.0), on_frames([(3_600_000, 3_600_040)], 4000.0, 23.976)
     ([(1000, 2000), (2000, 2040)], [(3600013, 3600055)])
@@ -130,7 +156,9 @@ def cues_without_times(alignment: AlignmentData) -> list[int]:
     repeats = _repeats(alignment)
     return [
         number
-        for number, (cue, words) in enumerate(zip(alignment.subtitles.cues, spoken_words_by_cue(alignment)), 1)
+        for number, (cue, words) in enumerate(
+            zip(alignment.subtitles.cues, spoken_words_by_cue(alignment)), 1
+        )
         if not words and cue.char_end > cue.char_start and number - 1 not in repeats
     ]
 
@@ -138,7 +166,9 @@ def cues_without_times(alignment: AlignmentData) -> list[int]:
 def _repeats(alignment: AlignmentData) -> set[int]:
     """Return the indices of the cues that show lines again."""
     starts = [cue.char_start for cue in source_subtitles(alignment).cues]
-    return {bisect_right(starts, word.char_start) - 1 for word in alignment.words if word.kind == REPEAT}
+    return {
+        bisect_right(starts, word.char_start) - 1 for word in alignment.words if word.kind == REPEAT
+    }
 
 
 def source_subtitles(alignment: AlignmentData) -> Subtitles:
@@ -146,11 +176,14 @@ def source_subtitles(alignment: AlignmentData) -> Subtitles:
     return alignment.subtitles
 
 
-def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> list[tuple[int, int]]:
-    """Return the times of all cues in milliseconds, each at least 1 ms long, not overlapping, inside the recording.
+def shown_times(
+    alignment: AlignmentData, shift_s: float, frame_rate: float
+) -> list[tuple[int, int]]:
+    """Return the times of all cues in milliseconds, each at least 1 ms long, not overlapping,
+    inside the recording.
 
-    They ascend, except for passages that were read in a different order from the file's. A cue that the file has twice
-    at the same time has the same new times twice.
+    They ascend, except for passages that were read in a different order from the file's. A cue that
+    the file has twice at the same time has the same new times twice.
     """
     cues, spoken = source_subtitles(alignment).cues, spoken_words_by_cue(alignment)
     repeats = _repeats(alignment)
@@ -158,7 +191,8 @@ def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> 
     twins = {
         index: index - 1
         for index in copies
-        if 2 * (cues[index - 1].end_s - cues[index].start_s) > cues[index].end_s - cues[index].start_s
+        if 2 * (cues[index - 1].end_s - cues[index].start_s)
+        > cues[index].end_s - cues[index].start_s
     }
     single = [index for index in range(len(cues)) if index not in twins]
     spans: list[Span | None] = [
@@ -175,14 +209,20 @@ def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> 
         [cues[index] for index in single],
         [spans[index] for index in single],
         [
-            (spoken[index][-1].end_s or 0.0) - (spoken[index][-1].start_s or 0.0) if spoken[index] else 0.0
+            (
+                (spoken[index][-1].end_s or 0.0) - (spoken[index][-1].start_s or 0.0)
+                if spoken[index]
+                else 0.0
+            )
             for index in single
         ],
         [0.0 if index in repeats else _LEAST_S for index in single],
         alignment.duration_s,
     )
     shift_ms = round(shift_s * MS_PER_S)
-    shifted = [(start + shift_ms, end + shift_ms) for start, end in apart(filled, alignment.duration_s)]
+    shifted = [
+        (start + shift_ms, end + shift_ms) for start, end in apart(filled, alignment.duration_s)
+    ]
     times = dict(zip(single, on_frames(shifted, alignment.duration_s + shift_s, frame_rate)))
     for index, other in twins.items():
         times[index] = times[other]
@@ -196,7 +236,8 @@ def _without_gaps(
     least_s: Sequence[float],
     duration_s: float,
 ) -> list[Span]:
-    """Return the spans of cues, with times for those that have none, each shown for a least time if there is room.
+    """Return the spans of cues, with times for those that have none, each shown for a least time if
+    there is room.
 
     `last_words_s` are the lengths of their last words.
     """
@@ -206,17 +247,24 @@ def _without_gaps(
     while start < len(cues):
         end = next((at for at in range(start, len(cues)) if spans[at] is not None), len(cues))
         if end > start:
-            before, after = spans[start - 1] if start else None, spans[end] if end < len(cues) else None
+            before, after = (
+                spans[start - 1] if start else None,
+                spans[end] if end < len(cues) else None,
+            )
             gap = gaps.between(before, after)
             if before is not None:
-                # the cue before ends earlier where these have no room: within its last word, by half of it
+                # the cue before ends earlier where these have no room: within its last word, by
+                # half of it
                 wanted_s = sum(min(length_s, _TAKEN_S) for length_s in lengths_s[start:end])
                 missing_s = max(wanted_s - (gap[1] - gap[0]), 0.0)
                 gap = (gap[0] - min(missing_s, _TAKEN_S, last_words_s[start - 1] / 2), gap[1])
                 spans[start - 1] = before = (before[0], gap[0])
             neighbours = [
                 (cues[index].start_s, span[0] - cues[index].start_s)
-                for index, span, is_near in ((start - 1, before, True), (end, after, after and after[0] == gap[1]))
+                for index, span, is_near in (
+                    (start - 1, before, True),
+                    (end, after, after and after[0] == gap[1]),
+                )
                 if span is not None and is_near
             ]
             spans[start:end] = _filled(cues[start:end], lengths_s[start:end], gap, neighbours)
@@ -233,7 +281,8 @@ class _Gaps:
         self._duration_s = duration_s
 
     def between(self, before: Span | None, after: Span | None) -> Span:
-        """Return the stretch after one cue, otherwise before another, otherwise the whole recording."""
+        """Return the stretch after one cue, otherwise before another, otherwise the whole
+        recording."""
         if before is not None:
             index = bisect_left(self._starts, before[1] - _SLACK_S)
             next_s = self._starts[index] if index < len(self._starts) else self._duration_s
@@ -245,7 +294,8 @@ class _Gaps:
 
 
 def spoken_words_by_cue(alignment: AlignmentData) -> list[list[AlignedWord]]:
-    """Return the aligned words of each cue; if the recording has the cue in two parts, those of the longer part."""
+    """Return the aligned words of each cue; if the recording has the cue in two parts, those of the
+    longer part."""
     aligned = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in aligned]
     by_time = {id(word): index for index, word in enumerate(words_by_time(alignment))}
@@ -258,7 +308,8 @@ def spoken_words_by_cue(alignment: AlignmentData) -> list[list[AlignedWord]]:
 
 
 def _longest_run(ranks: Sequence[int], first: int, last: int) -> tuple[int, int]:
-    """Return the longest stretch of [first, last) in which the ranks increase by one; the first one on a tie."""
+    """Return the longest stretch of [first, last) in which the ranks increase by one; the first one
+    on a tie."""
     longest, start = (first, first), first
     for at in range(first + 1, last + 1):
         if at == last or ranks[at] != ranks[at - 1] + 1:
@@ -268,8 +319,11 @@ def _longest_run(ranks: Sequence[int], first: int, last: int) -> tuple[int, int]
     return longest
 
 
-def _filled(cues: Sequence[SourceCue], lengths_s: Sequence[float], gap: Span, neighbours: Sequence[Span]) -> list[Span]:
-    """Return times in a gap for cues that have no aligned word, each of a length where there is room.
+def _filled(
+    cues: Sequence[SourceCue], lengths_s: Sequence[float], gap: Span, neighbours: Sequence[Span]
+) -> list[Span]:
+    """Return times in a gap for cues that have no aligned word, each of a length where there is
+    room.
 
     `neighbours`: (old start, by how much it was moved).
     """
@@ -280,7 +334,9 @@ def _filled(cues: Sequence[SourceCue], lengths_s: Sequence[float], gap: Span, ne
         start_s, end_s = max(cue.start_s + shift_s, free_s), min(cue.end_s + shift_s, high_s)
         fitting.append((start_s, end_s))
         free_s = end_s
-    if any(end_s - start_s < length_s / 2 for (start_s, end_s), length_s in zip(fitting, lengths_s)):
+    if any(
+        end_s - start_s < length_s / 2 for (start_s, end_s), length_s in zip(fitting, lengths_s)
+    ):
         scale = min(1.0, max(high_s - low_s, 0.0) / max(sum(lengths_s), _SLACK_S))
         fitting = _in_turn(low_s, [scale * length_s for length_s in lengths_s])
     return fitting
@@ -293,7 +349,8 @@ def _in_turn(start_s: float, lengths_s: Iterable[float]) -> list[Span]:
 
 
 def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
-    """Return by how much a time was moved, interpolated between the neighbours; 0 if there are none."""
+    """Return by how much a time was moved, interpolated between the neighbours; 0 if there are
+    none."""
     if len(anchors) < 2 or anchors[1][0] <= anchors[0][0]:
         return anchors[0][1] if anchors else 0.0
     (first_s, first), (last_s, last) = anchors
@@ -306,7 +363,9 @@ def word_times(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[t
 
     An unspoken word stands alone if its subtitle has only unspoken words.
     """
-    spans: list[Span | None] = [(word.start_s or 0.0, word.end_s or 0.0) if is_timed(word) else None for word in words]
+    spans: list[Span | None] = [
+        (word.start_s or 0.0, word.end_s or 0.0) if is_timed(word) else None for word in words
+    ]
     alone = [False] * len(words)
     start = 0
     while start < len(words):
@@ -318,7 +377,9 @@ def word_times(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[t
         if is_all or any(word.status != UNSPOKEN for word in words[start:end]):
             _fill(spans, words, (start, end), alignment.duration_s)
         else:
-            spans[start:end], alone[start:end] = _unspoken_times(alignment, words, spans, (start, end))
+            spans[start:end], alone[start:end] = _unspoken_times(
+                alignment, words, spans, (start, end)
+            )
         start = end
     return [(span or (0.0, 0.0), is_alone) for span, is_alone in zip(spans, alone)]
 
@@ -329,17 +390,23 @@ def _fill(
     run: tuple[int, int],
     duration_s: float,
 ) -> None:
-    """Give the words [start, end), which have no times, the gap between their neighbours, by their letters.
+    """Give the words [start, end), which have no times, the gap between their neighbours, by their
+    letters.
 
-    If the gap is too short for words that may be spoken, they share a neighbour's time; unspoken words never do.
+    If the gap is too short for words that may be spoken, they share a neighbour's time; unspoken
+    words never do.
     """
     start, end = run
     low_s, high_s = _gap(spans, run, duration_s)
     weights = [max(1, columns(word.text)) for word in words[start:end]]
     is_said = any(word.status != UNSPOKEN for word in words[start:end])
     if is_said and high_s - low_s < _LETTER_S * sum(weights):
-        # no room: they share the time of the word before, or of the word after them where there is none
-        before, after = spans[start - 1] if start else None, spans[end] if end < len(words) else None
+        # no room: they share the time of the word before, or of the word after them where there is
+        # none
+        before, after = (
+            spans[start - 1] if start else None,
+            spans[end] if end < len(words) else None,
+        )
         if before is not None:
             start, low_s = start - 1, before[0]
         elif after is not None:
@@ -350,7 +417,8 @@ def _fill(
 
 
 def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) -> Span:
-    """Return the time between the words on both sides of [start, end); it is empty if these overlap."""
+    """Return the time between the words on both sides of [start, end); it is empty if these
+    overlap."""
     before = spans[run[0] - 1] if run[0] else (0.0, 0.0)
     after = spans[run[1]] if run[1] < len(spans) else (duration_s, duration_s)
     assert before is not None, "runs are filled from the first to the last"
@@ -359,12 +427,17 @@ def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) 
 
 
 def _unspoken_times(
-    alignment: AlignmentData, words: Sequence[AlignedWord], spans: Sequence[Span | None], run: tuple[int, int]
+    alignment: AlignmentData,
+    words: Sequence[AlignedWord],
+    spans: Sequence[Span | None],
+    run: tuple[int, int],
 ) -> tuple[list[Span], list[bool]]:
-    """Return times for the unspoken words [start, end), beside words with times; and which of them stand alone."""
+    """Return times for the unspoken words [start, end), beside words with times; and which of them
+    stand alone."""
     start, end = run
     low_s, high_s = _gap(spans, run, alignment.duration_s)
-    # the first word of the run that does not stand on the line before it, the last that does not on that after it
+    # the first word of the run that does not stand on the line before it, the last that does not on
+    # that after it
     first = next((at for at in range(start, end) if _ends_line(alignment, words, at)), end)
     last = next((at for at in range(end, start, -1) if _ends_line(alignment, words, at)), start)
     if first > last:  # all on one line: with the words before it, unless these end a sentence
@@ -380,7 +453,8 @@ def _unspoken_times(
 
 
 def _ends_line(alignment: AlignmentData, words: Sequence[AlignedWord], at: int) -> bool:
-    """Return whether a line or turn ends between a word and the one before it; True at both ends of the text."""
+    """Return whether a line or turn ends between a word and the one before it; True at both ends of
+    the text."""
     if at in (0, len(words)):
         return True
     before, word = words[at - 1], words[at]
@@ -388,12 +462,17 @@ def _ends_line(alignment: AlignmentData, words: Sequence[AlignedWord], at: int) 
 
 
 def _alone(
-    alignment: AlignmentData, words: Sequence[AlignedWord], gap: Span, has_before: bool, has_after: bool
+    alignment: AlignmentData,
+    words: Sequence[AlignedWord],
+    gap: Span,
+    has_before: bool,
+    has_after: bool,
 ) -> list[Span]:
-    """Return times in a gap for words that stand on separate lines; [] if it is too short for a subtitle.
+    """Return times in a gap for words that stand on separate lines; [] if it is too short for a
+    subtitle.
 
-    It is the time of the transcript's subtitle, moved like its neighbours; otherwise a second after the words before,
-    in the middle of a short gap, or before the first word of all.
+    It is the time of the transcript's subtitle, moved like its neighbours; otherwise a second after
+    the words before, in the middle of a short gap, or before the first word of all.
     """
     low_s, high_s = gap
     if not words or high_s - low_s < SHORTEST_S:
@@ -402,9 +481,14 @@ def _alone(
     if shown is not None:
         at_s, until_s = max(shown[0], low_s), min(shown[1], high_s)
     else:
-        length_s = min(high_s - low_s, max(SHORTEST_S, _LETTER_S * sum(columns(word.text) + 1 for word in words)))
+        length_s = min(
+            high_s - low_s,
+            max(SHORTEST_S, _LETTER_S * sum(columns(word.text) + 1 for word in words)),
+        )
         room_s = high_s - low_s - length_s
-        at_s = low_s + (min(_LATER_S, room_s / 2 if has_after else room_s) if has_before else room_s)
+        at_s = low_s + (
+            min(_LATER_S, room_s / 2 if has_after else room_s) if has_before else room_s
+        )
         until_s = at_s + length_s
     weights = [max(1, columns(word.text)) for word in words]
     step_s = max(until_s - at_s, 0.0) / sum(weights)
@@ -425,10 +509,10 @@ def _source_span(alignment: AlignmentData, words: Sequence[AlignedWord]) -> Span
 
 # Subtitles that are cut anew: readable pieces of text, each with the time it is shown
 #
-# At most two lines of 42 columns (`max_line`); broken at the ends of sentences and clauses and in pauses; shown from
-# the first word on, long enough to be read (`max_cps`) where silence follows, and for 0.8 to 7 seconds where the speech
-# allows it. Figures: the timed-text style guides of broadcasters (42 columns, two lines, 17 to 20 characters a second,
-# 5/6 to 7 seconds).
+# At most two lines of 42 columns (`max_line`); broken at the ends of sentences and clauses and in
+# pauses; shown from the first word on, long enough to be read (`max_cps`) where silence follows,
+# and for 0.8 to 7 seconds where the speech allows it. Figures: the timed-text style guides of
+# broadcasters (42 columns, two lines, 17 to 20 characters a second, 5/6 to 7 seconds).
 
 LONGEST_S = 7.0
 CUED = frozenset(("srt", "vtt", "ass", "lrc"))
@@ -464,15 +548,18 @@ class Cue:
 
 
 def new_cues(alignment: AlignmentData, style: Style, *, source_lines: bool = False) -> list[Cue]:
-    """Return all words of the transcript as subtitles: in order, not overlapping, not empty, one speaker in each.
+    """Return all words of the transcript as subtitles: in order, not overlapping, not empty, one
+    speaker in each.
 
-    Names of speakers are not among the words: they are each subtitle's `speaker`. Each line of rolling captions is
-    shown once. A word without times stays with its neighbours, or alone in a pause; a transcript without any aligned
-    word is spread over the recording. With `source_lines`, each line of the transcript is a subtitle, if none is wider
-    than two lines of a subtitle.
+    Names of speakers are not among the words: they are each subtitle's `speaker`. Each line of
+    rolling captions is shown once. A word without times stays with its neighbours, or alone in a
+    pause; a transcript without any aligned word is spread over the recording. With `source_lines`,
+    each line of the transcript is a subtitle, if none is wider than two lines of a subtitle.
     """
     pieces = text_pieces(
-        [word for word in alignment.words if word.kind not in (SPEAKER, REPEAT)], alignment, style.max_line
+        [word for word in alignment.words if word.kind not in (SPEAKER, REPEAT)],
+        alignment,
+        style.max_line,
     )
     if not pieces:
         return []
@@ -487,7 +574,8 @@ def new_cues(alignment: AlignmentData, style: Style, *, source_lines: bool = Fal
 
 
 class FastCue(NamedTuple):
-    """A cue whose text must be read faster than asked: its number, from 1, its times, and its columns a second."""
+    """A cue whose text must be read faster than asked: its number, from 1, its times, and its
+    columns a second."""
 
     cue: int
     start_s: float
@@ -504,41 +592,60 @@ def fast_cues(alignment: AlignmentData, style: Style, formats: Iterable[str] = (
     if style.max_cps == Settings.max_cps and (is_kept or CUED.isdisjoint(formats)):
         return []
     if is_kept:
-        texts = [alignment.text[cue.char_start : cue.char_end] for cue in source_subtitles(alignment).cues]
+        texts = [
+            alignment.text[cue.char_start : cue.char_end]
+            for cue in source_subtitles(alignment).cues
+        ]
         times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)
     else:
         cues = new_cues(alignment, style)
-        texts, times = [" ".join(cue.lines) for cue in cues], [(cue.start_ms, cue.end_ms) for cue in cues]
+        texts, times = (
+            [" ".join(cue.lines) for cue in cues],
+            [(cue.start_ms, cue.end_ms) for cue in cues],
+        )
     found = []
     for number, (text, (start_ms, end_ms)) in enumerate(zip(texts, times), 1):
-        speed = round(MS_PER_S * columns(" ".join(without_markup(text).split())) / (end_ms - start_ms), 1)
+        speed = round(
+            MS_PER_S * columns(" ".join(without_markup(text).split())) / (end_ms - start_ms), 1
+        )
         if speed > style.max_cps:
             found.append(FastCue(number, start_ms / MS_PER_S, end_ms / MS_PER_S, speed))
     return found
 
 
 def _source_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
-    """Return the transcript's lines as (start, end) of pieces; [] if one is too wide for a subtitle."""
+    """Return the transcript's lines as (start, end) of pieces; [] if one is too wide for a
+    subtitle."""
     indices = range(1, len(row.pieces))
-    starts = [0, *(index for index in indices if row.pieces[index].starts_line or _turns(row, index))]
+    starts = [
+        0,
+        *(index for index in indices if row.pieces[index].starts_line or _turns(row, index)),
+    ]
     spans = list(zip(starts, [*starts[1:], len(row.pieces)]))
     return spans if all(row.columns(*span) <= most_columns for span in spans) else []
 
 
 def _turns(row: TextRow, index: int) -> bool:
-    """Return whether a different speaker begins with a piece, or a passage that stands alone begins or ends there."""
+    """Return whether a different speaker begins with a piece, or a passage that stands alone begins
+    or ends there."""
     piece, before = row.pieces[index], row.pieces[index - 1]
     return (piece.speaker, piece.is_alone) != (before.speaker, before.is_alone)
 
 
-def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_columns: int) -> list[TextPiece]:
+def text_pieces(
+    words: Sequence[AlignedWord], alignment: AlignmentData, line_columns: int
+) -> list[TextPiece]:
     """Return the words of the transcript, without markup, as pieces of text that all have times."""
-    text = alignment.text if any(word.kind == REPEAT for word in words) else text_shown_once(alignment)
+    text = (
+        alignment.text if any(word.kind == REPEAT for word in words) else text_shown_once(alignment)
+    )
     shown = words_that_are_shown([word for word in words if not is_tag(text, word)] or words)
     words = [word for run in runs_in_time(shown) for word in run]
     followed_by = _followed_by(words)
     pieces: list[TextPiece] = []
-    for number, (word, ((start_s, end_s), is_alone)) in enumerate(zip(words, word_times(alignment, words))):
+    for number, (word, ((start_s, end_s), is_alone)) in enumerate(
+        zip(words, word_times(alignment, words))
+    ):
         following = words[number + 1] if number + 1 < len(words) else None
         after = space_between(text, word, following)
         cost = break_cost(word.text, after, followed_by[number])
@@ -566,7 +673,8 @@ def _followed_by(words: Sequence[AlignedWord]) -> list[str]:
 
 
 def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, int]]:
-    """Return the cheapest cut into subtitles, as (start, end) of pieces: a shortest path over the gaps between."""
+    """Return the cheapest cut into subtitles, as (start, end) of pieces: a shortest path over the
+    gaps between."""
     pieces = row.pieces
     best, origin = [0.0], [0]
     for end in range(1, len(pieces) + 1):
@@ -609,7 +717,9 @@ def _cost(row: TextRow, piece_span: tuple[int, int], next_s: float, max_cps: flo
     last = pieces[end - 1]
     width = row.columns(start, end)
     shown_s = min(max(next_s, last.end_s) - pieces[start].start_s, LONGEST_S)
-    cost = _CUE_COST + max(0.0, last.break_cost - min(CLAUSE, 2 * CLAUSE * max(0.0, next_s - last.end_s)))
+    cost = _CUE_COST + max(
+        0.0, last.break_cost - min(CLAUSE, 2 * CLAUSE * max(0.0, next_s - last.end_s))
+    )
     if shown_s < SHORTEST_S:
         cost += _TOO_SHORT_COST * (1 - shown_s / SHORTEST_S)
     if width > max_cps * shown_s:
@@ -619,8 +729,11 @@ def _cost(row: TextRow, piece_span: tuple[int, int], next_s: float, max_cps: flo
     return cost
 
 
-def _timed(row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, style: Style) -> list[Cue]:
-    """Return the subtitles with their times: whole milliseconds, ascending, each at least one long."""
+def _timed(
+    row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, style: Style
+) -> list[Cue]:
+    """Return the subtitles with their times: whole milliseconds, ascending, each at least one
+    long."""
     pieces = row.pieces
     edges = [(_ms(pieces[start].start_s), _ms(pieces[end - 1].end_s)) for start, end in breaks]
     free, cues = 0, []
@@ -629,12 +742,16 @@ def _timed(row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, s
         start_ms = max(start_ms, free)
         wanted_ms = max(_ms(SHORTEST_S), math.ceil(1000 * row.columns(start, end) / style.max_cps))
         is_last = number + 1 == len(breaks)
-        limit_ms = math.floor(duration_s * 1000 + 1e-6) if is_last else edges[number + 1][0] - _GAP_MS
+        limit_ms = (
+            math.floor(duration_s * 1000 + 1e-6) if is_last else edges[number + 1][0] - _GAP_MS
+        )
         end_ms = max(spoken_ms, min(start_ms + wanted_ms, limit_ms))
         end_ms = max(min(end_ms, start_ms + _ms(LONGEST_S)), start_ms + 1)
         if not is_last:
             end_ms = max(min(end_ms, edges[number + 1][0]), start_ms + 1)
-        earliest_ms = max(start_ms - _LEAD_MS, free + _GAP_MS if number else 0, end_ms - _ms(SHORTEST_S))
+        earliest_ms = max(
+            start_ms - _LEAD_MS, free + _GAP_MS if number else 0, end_ms - _ms(SHORTEST_S)
+        )
         start_ms = min(start_ms, earliest_ms)
         free = end_ms
         cues.append(Cue(start_ms, end_ms, tuple(row.lines(start, end))))
@@ -647,7 +764,8 @@ def _ms(seconds: float) -> int:
 
 @dataclass(frozen=True)
 class CueWord:
-    """A word of a cue, spoken in [start, end) in whole units; `is_spaced`: white space precedes the word.
+    """A word of a cue, spoken in [start, end) in whole units; `is_spaced`: white space precedes the
+    word.
 
     For an unspoken word (a label, a direction) `is_spoken` is False, and its times mean nothing.
     """
@@ -661,7 +779,8 @@ class CueWord:
 
 @dataclass(frozen=True)
 class WordCue:
-    """A cue shown in [start, end) whole units, and the words of its lines, ascending within these times."""
+    """A cue shown in [start, end) whole units, and the words of its lines, ascending within these
+    times."""
 
     start: int
     end: int
@@ -670,7 +789,8 @@ class WordCue:
 
     @property
     def words(self) -> list[CueWord]:
-        """The words of all lines; except in the first line, white space precedes the first word of a line."""
+        """The words of all lines; except in the first line, white space precedes the first word of
+        a line."""
         return [word for line in self.lines for word in line]
 
     @property
@@ -690,11 +810,16 @@ class WordCue:
 
 
 def word_cues(
-    alignment: AlignmentData, style: Style, units_per_s: int = MS_PER_S, *, source_lines: bool = False
+    alignment: AlignmentData,
+    style: Style,
+    units_per_s: int = MS_PER_S,
+    *,
+    source_lines: bool = False,
 ) -> list[WordCue]:
     """Return the cues in order, each at least one unit long, not overlapping.
 
-    `source_lines`: as `new_cues`. Words without times lie between their neighbours. Tags are left out.
+    `source_lines`: as `new_cues`. Words without times lie between their neighbours. Tags are left
+    out.
     """
     if style.keeps_cues(alignment):
         cues = _source_cues(alignment, style)
@@ -723,7 +848,8 @@ def _word(piece: TextPiece, times: tuple[int, int]) -> CueWord:
 def _times(
     pieces: Sequence[TextPiece], shown: tuple[int, int], shift_s: float, units_per_s: int
 ) -> list[tuple[int, int]]:
-    """Return the times of words in units: ascending, without overlaps, within the time for which their cue is shown."""
+    """Return the times of words in units: ascending, without overlaps, within the time for which
+    their cue is shown."""
     free, last = shown
     times = []
     for piece in pieces:
@@ -734,15 +860,20 @@ def _times(
 
 
 def _source_cues(alignment: AlignmentData, style: Style) -> list[Cue]:
-    """Return the cues of the transcript that have words, by time, with their lines in the transcript."""
+    """Return the cues of the transcript that have words, by time, with their lines in the
+    transcript."""
     assert alignment.subtitles is not None, "the transcript is a subtitle file"
     starts = [cue.char_start for cue in alignment.subtitles.cues]
     if not starts:
         return []
     times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)
-    pieces = sorted(text_pieces(alignment.words, alignment, style.max_line), key=lambda piece: piece.char_start)
+    pieces = sorted(
+        text_pieces(alignment.words, alignment, style.max_line), key=lambda piece: piece.char_start
+    )
     cues = []
-    for index, group in groupby(pieces, key=lambda piece: max(bisect_right(starts, piece.char_start) - 1, 0)):
+    for index, group in groupby(
+        pieces, key=lambda piece: max(bisect_right(starts, piece.char_start) - 1, 0)
+    ):
         lines: list[list[TextPiece]] = []
         for piece in group:
             if piece.starts_line or not lines:

@@ -1,7 +1,8 @@
-"""ELAN's files (EAF): read as a transcript, and written with tiers of words and tokens, also into an existing document.
+"""ELAN's files (EAF): read as a transcript, and written with tiers of words and tokens, also into
+an existing document.
 
-The parser is expat; a file with a document type, and so with entity definitions, is refused. Offsets count the
-document's UTF-8 bytes, so that everything except the new tiers stays unchanged.
+The parser is expat; a file with a document type, and so with entity definitions, is refused.
+Offsets count the document's UTF-8 bytes, so that everything except the new tiers stays unchanged.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ _DEEPEST = 50
 _LAST_ID = "lastUsedAnnotationId"
 _TYPE, _INNER_TYPE = "ctc-align", "ctc-align within words"
 _INCLUDED_IN = (
-    "<CONSTRAINT DESCRIPTION=\"Time alignable annotations within the parent annotation's time interval, gaps are "
-    'allowed" STEREOTYPE="Included_In"/>\n    '
+    "<CONSTRAINT DESCRIPTION=\"Time alignable annotations within the parent annotation's time"
+    ' interval, gaps are allowed" STEREOTYPE="Included_In"/>\n    '
 )
 _NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
 _LETTERS = re.compile(r"[a-z]*", re.IGNORECASE)
@@ -81,8 +82,8 @@ class ElanDocument:
     """The parts of an ELAN file that are read, and the positions at which new ones may be added.
 
     Attributes:
-        slots: id, milliseconds (None for one without a time) and offset of each time slot, in the file's order.
-        slots_end: the offset after the last slot.
+        slots: id, milliseconds (None for one without a time) and offset of each time slot, in the
+        file's order. slots_end: the offset after the last slot.
         tiers: in the file's order.
         tiers_end: the offset after the last tier.
         types: ids of linguistic types.
@@ -106,7 +107,9 @@ class ElanDocument:
         `is_left_out` returns True for labels that are left out.
         """
         times = self._times()
-        annotations = {annotation.id: annotation for tier in self.tiers for annotation in tier.annotations}
+        annotations = {
+            annotation.id: annotation for tier in self.tiers for annotation in tier.annotations
+        }
 
         def span(annotation: _Annotation) -> tuple[float, float] | None:
             for _ in range(_DEEPEST):
@@ -121,14 +124,21 @@ class ElanDocument:
         parents = {tier.name: tier.parent for tier in self.tiers}
         for tier in sorted(self.tiers, key=lambda tier: _depth(tier.name, parents)):
             spans = [(span(annotation), annotation.value) for annotation in tier.annotations]
-            labels = tuple(Interval(*times_s, value) for times_s, value in spans if times_s and not is_left_out(value))
+            labels = tuple(
+                Interval(*times_s, value)
+                for times_s, value in spans
+                if times_s and not is_left_out(value)
+            )
             speaker = " ".join(tier.participant.split()) or speaker_of(tier.name)
             tiers.append(Tier(tier.name, labels, speaker=speaker))
         return tiers
 
     def _times(self) -> dict[str, float]:
-        """Return the seconds of each slot; those without a time lie evenly between their neighbours."""
-        known = [(index, value) for index, (_, value, _) in enumerate(self.slots) if value is not None]
+        """Return the seconds of each slot; those without a time lie evenly between their
+        neighbours."""
+        known = [
+            (index, value) for index, (_, value, _) in enumerate(self.slots) if value is not None
+        ]
         if not known:
             return {}
         times, after = {}, 0
@@ -136,7 +146,10 @@ class ElanDocument:
             if value is None:
                 while after < len(known) and known[after][0] < index:
                     after += 1
-                (low, low_ms), (high, high_ms) = known[max(after - 1, 0)], known[min(after, len(known) - 1)]
+                (low, low_ms), (high, high_ms) = (
+                    known[max(after - 1, 0)],
+                    known[min(after, len(known) - 1)],
+                )
                 share = (index - low) / (high - low) if high > low else 0.0
                 value = round(low_ms + share * (high_ms - low_ms))
             times[id] = value / _MS_PER_S
@@ -152,7 +165,8 @@ def _depth(name: str, parents: dict[str, str]) -> int:
 
 
 def elan_transcript(document: str, source: str) -> Transcript:
-    """Return the text of the sentence tiers in an ELAN file, a cue for each annotation, with the whole document.
+    """Return the text of the sentence tiers in an ELAN file, a cue for each annotation, with the
+    whole document.
 
     Raises:
         TranscriptError: it cannot be read, with the line, or no annotation with times has letters.
@@ -165,7 +179,8 @@ def elan_transcript(document: str, source: str) -> Transcript:
 
 
 def elan_tiers(data: bytes, name: str) -> list[Tier]:
-    """Return the tiers in the bytes of an ELAN file, with all labels, also of silence. Raises as `read_elan`."""
+    """Return the tiers in the bytes of an ELAN file, with all labels, also of silence. Raises as
+    `read_elan`."""
     return read_elan(data.decode("utf-8-sig"), name).label_tiers(lambda label: not label.strip())
 
 
@@ -173,14 +188,17 @@ def read_elan(document: str, name: str = "ELAN file") -> ElanDocument:
     """Return the parts of an ELAN file; `name` is its name in messages.
 
     Raises:
-        InputError: it is not XML, has a document type, or is not an ELAN file with times in milliseconds.
+        InputError: it is not XML, has a document type, or is not an ELAN file with times in
+            milliseconds.
     """
     reader = _Reader(document.encode("utf-8", "replace"), name)
     try:
         return reader.read()
     except expat.ExpatError as error:
         reason = expat.ErrorString(error.code)
-        raise InputError(f"{name}:{error.lineno}: not an ELAN file that can be read: {reason}") from error
+        raise InputError(
+            f"{name}:{error.lineno}: not an ELAN file that can be read: {reason}"
+        ) from error
 
 
 class _Reader:
@@ -202,7 +220,8 @@ class _Reader:
         self.parser.Parse(self.data, True)
         if self.found.slots_end < 0 or self.found.tiers_end < 0:
             raise InputError(
-                f"{self.name}: not an ELAN file that can be read: expected TIME_ORDER and TIER, got neither"
+                f"{self.name}: not an ELAN file that can be read: expected TIME_ORDER and TIER, got"
+                " neither"
             )
         return self.found
 
@@ -218,9 +237,17 @@ class _Reader:
         if tag == "HEADER" and values.get("TIME_UNITS", "milliseconds") != "milliseconds":
             raise self.fault(f"expected times in milliseconds, got {values['TIME_UNITS'][:40]}")
         if tag == "TIME_SLOT":
-            found.slots.append((values.get("TIME_SLOT_ID", ""), self.milliseconds(values.get("TIME_VALUE")), offset))
+            found.slots.append(
+                (
+                    values.get("TIME_SLOT_ID", ""),
+                    self.milliseconds(values.get("TIME_VALUE")),
+                    offset,
+                )
+            )
         elif tag == "TIER":
-            name, parent, who = (values.get(key, "") for key in ("TIER_ID", "PARENT_REF", "PARTICIPANT"))
+            name, parent, who = (
+                values.get(key, "") for key in ("TIER_ID", "PARENT_REF", "PARTICIPANT")
+            )
             found.tiers.append(_ElanTier(name, parent, who))
         elif tag in ("ALIGNABLE_ANNOTATION", "REF_ANNOTATION") and found.tiers:
             keys = ("ANNOTATION_ID", "TIME_SLOT_REF1", "TIME_SLOT_REF2", "ANNOTATION_REF")
@@ -260,36 +287,56 @@ class _Reader:
 
 
 class ElanWriter(Writer):
-    """Tiers `words` and `tokens` (or `phones`) of annotations with times, in whole milliseconds, for each speaker.
+    """Tiers `words` and `tokens` (or `phones`) of annotations with times, in whole milliseconds,
+    for each speaker.
 
-    A tier of tokens depends on its tier of words, if there is one, with each token within its word (ELAN's
-    `Included_In`). If speakers are named, a tier `speakers` says who speaks when, unless the style's `tiers` name
-    others.
+    A tier of tokens depends on its tier of words, if there is one, with each token within its word
+    (ELAN's `Included_In`). If speakers are named, a tier `speakers` says who speaks when, unless
+    the style's `tiers` name others.
 
-    A transcript that is an ELAN file is written unchanged, followed by `TIER - words` and `TIER - tokens` for
-    each tier of its text. The new tiers do not depend on others, so words may lie outside old annotations.
+    A transcript that is an ELAN file is written unchanged, followed by `TIER - words` and `TIER -
+    tokens` for
+    each tier of its text. The new tiers do not depend on others, so words may lie outside old
+    annotations.
     """
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if is_document(alignment.subtitles, EAF):
             tiers = tiers_by_source(alignment, replace(style, times=RECORDING), _MS_PER_S)
-            file.write(_added(alignment.subtitles.document, read_elan(alignment.subtitles.document), tiers, []))
+            file.write(
+                _added(
+                    alignment.subtitles.document, read_elan(alignment.subtitles.document), tiers, []
+                )
+            )
             return
         is_named = any(word.speaker for word in alignment.words)
         tiers = tiers_by_speaker(
             alignment, style, _MS_PER_S, (WORDS, TOKENS, SPEAKERS) if is_named else (WORDS, TOKENS)
         )
-        header = f'    <HEADER MEDIA_FILE="" TIME_UNITS="milliseconds">\n{_media(alignment.audio)}    </HEADER>\n'
-        empty = f"{_NEW_FILE_HEAD}{header}    <TIME_ORDER>\n        </TIME_ORDER>\n    </ANNOTATION_DOCUMENT>\n"
+        header = (
+            f'    <HEADER MEDIA_FILE="" TIME_UNITS="milliseconds">\n{_media(alignment.audio)}   '
+            " </HEADER>\n"
+        )
+        empty = (
+            f"{_NEW_FILE_HEAD}{header}    <TIME_ORDER>\n        </TIME_ORDER>\n   "
+            " </ANNOTATION_DOCUMENT>\n"
+        )
         ends = [empty.index(end) for end in ("</TIME_ORDER>", "</ANNOTATION_DOCUMENT>")]
-        file.write(_added(empty, ElanDocument(slots_end=ends[0], tiers_end=ends[1]), tiers, _parents(tiers)))
+        file.write(
+            _added(
+                empty, ElanDocument(slots_end=ends[0], tiers_end=ends[1]), tiers, _parents(tiers)
+            )
+        )
 
 
 def _parents(tiers: Sequence[SpokenTier]) -> list[int | None]:
-    """Return the index of the tier that each tier depends on; None for tokens that are not all within words."""
+    """Return the index of the tier that each tier depends on; None for tokens that are not all
+    within words."""
     of_words = {tier.speaker: index for index, tier in enumerate(tiers) if tier.kind == WORDS}
-    indices = [of_words.get(tier.speaker) if tier.kind in (SYLLABLES, TOKENS) else None for tier in tiers]
+    indices = [
+        of_words.get(tier.speaker) if tier.kind in (SYLLABLES, TOKENS) else None for tier in tiers
+    ]
     return [
         index if index is not None and _are_within(tiers[index].rows, tier.rows) else None
         for index, tier in zip(indices, tiers)
@@ -300,7 +347,9 @@ def _are_within(outer: Sequence[TimedLabel], rows: Sequence[TimedLabel]) -> bool
     """Return whether each row lies within one of `outer`; both ascend."""
     ends = [row.end for row in outer]
     indices = [bisect_left(ends, row.end) for row in rows]
-    return all(index < len(outer) and outer[index].start <= row.start for index, row in zip(indices, rows))
+    return all(
+        index < len(outer) and outer[index].start <= row.start for index, row in zip(indices, rows)
+    )
 
 
 def _media(audio: str) -> str:
@@ -314,31 +363,48 @@ def _media(audio: str) -> str:
     return f"        <MEDIA_DESCRIPTOR MEDIA_URL={quoteattr(url)} MIME_TYPE={quoteattr(kind)}/>\n"
 
 
-def _added(document: str, found: ElanDocument, tiers: Sequence[SpokenTier], parents: Sequence[int | None]) -> str:
-    """Return a document with further tiers at the end, their slots inserted by time, and their types.
+def _added(
+    document: str, found: ElanDocument, tiers: Sequence[SpokenTier], parents: Sequence[int | None]
+) -> str:
+    """Return a document with further tiers at the end, their slots inserted by time, and their
+    types.
 
-    `parents` has the index of the tier that each depends on; [] if none does, as in a document that has types.
+    `parents` has the index of the tier that each depends on; [] if none does, as in a document that
+    has types.
     """
     names = unused_names((" ".join(tier.name.split()) for tier in tiers), found.names)
     types = unused_names([_TYPE, _INNER_TYPE], found.types)
     slot_ids = _numbered("ts", [id for id, _, _ in found.slots])
-    used = [f"a{document.encode('utf-8', 'replace')[slice(*found.last_id)].decode()}"] if found.last_id else []
-    annotation_ids = _numbered("a", [*used, *(each.id for tier in found.tiers for each in tier.annotations)])
+    used = (
+        [f"a{document.encode('utf-8', 'replace')[slice(*found.last_id)].decode()}"]
+        if found.last_id
+        else []
+    )
+    annotation_ids = _numbered(
+        "a", [*used, *(each.id for tier in found.tiers for each in tier.annotations)]
+    )
     slots: list[tuple[int, str]] = []
     pieces = []
     last = ""
     for name, tier, parent in zip_longest(names, tiers, parents):
         pieces.append(
-            _tier_start(name, tier.speaker, types[parent is not None], None if parent is None else names[parent])
+            _tier_start(
+                name,
+                tier.speaker,
+                types[parent is not None],
+                None if parent is None else names[parent],
+            )
         )
         for row in tier.rows:
             last, start, end = next(annotation_ids), next(slot_ids), next(slot_ids)
             slots += [(row.start, start), (row.end, end)]
             pieces.append(
                 "        <ANNOTATION>\n"
-                f'            <ALIGNABLE_ANNOTATION ANNOTATION_ID="{last}" TIME_SLOT_REF1="{start}" '
+                f'            <ALIGNABLE_ANNOTATION ANNOTATION_ID="{last}"'
+                f' TIME_SLOT_REF1="{start}" '
                 f'TIME_SLOT_REF2="{end}">\n'
-                f"                <ANNOTATION_VALUE>{escape(_clean(' '.join(row.label.split())))}</ANNOTATION_VALUE>\n"
+                "               "
+                f" <ANNOTATION_VALUE>{escape(_clean(' '.join(row.label.split())))}</ANNOTATION_VALUE>\n"
                 "            </ALIGNABLE_ANNOTATION>\n        </ANNOTATION>\n"
             )
         pieces.append("    </TIER>\n    ")
@@ -366,31 +432,43 @@ def _tier_start(name: str, speaker: str, type_id: str, parent: str | None) -> st
         **({"PARTICIPANT": speaker} if speaker else {}),
         "TIER_ID": name,
     }
-    return f"<TIER {' '.join(f'{key}={quoteattr(_clean(value))}' for key, value in attributes.items())}>\n"
+    return (
+        "<TIER"
+        f" {' '.join(f'{key}={quoteattr(_clean(value))}' for key, value in attributes.items())}>\n"
+    )
 
 
 def _linguistic_type(id: str, constraint: str = "") -> str:
     constraints = f'CONSTRAINTS="{constraint}" ' if constraint else ""
     return (
-        f'<LINGUISTIC_TYPE {constraints}GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID={quoteattr(id)} '
-        'TIME_ALIGNABLE="true"/>\n    '
+        f'<LINGUISTIC_TYPE {constraints}GRAPHIC_REFERENCES="false"'
+        f' LINGUISTIC_TYPE_ID={quoteattr(id)} TIME_ALIGNABLE="true"/>\n    '
     )
 
 
-def _slots_among(found: ElanDocument, slots: Sequence[tuple[int, str]]) -> list[tuple[int, int, str]]:
-    """Return where new slots go, each before the first one of the document that is later: (offset, offset, text)."""
+def _slots_among(
+    found: ElanDocument, slots: Sequence[tuple[int, str]]
+) -> list[tuple[int, int, str]]:
+    """Return where new slots go, each before the first one of the document that is later: (offset,
+    offset, text)."""
     at, texts = 0, dict[int, list[str]]()
     for time_ms, id in slots:
-        while at < len(found.slots) and (found.slots[at][1] is None or (found.slots[at][1] or 0) <= time_ms):
+        while at < len(found.slots) and (
+            found.slots[at][1] is None or (found.slots[at][1] or 0) <= time_ms
+        ):
             at += 1
         offset = found.slots[at][2] if at < len(found.slots) else found.slots_end
-        texts.setdefault(offset, []).append(f'<TIME_SLOT TIME_SLOT_ID="{id}" TIME_VALUE="{time_ms}"/>\n        ')
+        texts.setdefault(offset, []).append(
+            f'<TIME_SLOT TIME_SLOT_ID="{id}" TIME_VALUE="{time_ms}"/>\n        '
+        )
     return [(offset, offset, "".join(pieces)) for offset, pieces in texts.items()]
 
 
 def _numbered(letters: str, taken: Sequence[str]) -> Iterator[str]:
     """Yield new ids: letters and a number above the existing ones."""
-    numbers = [int(id[len(letters) :]) for id in taken if re.fullmatch(rf"{letters}[0-9]{{1,15}}", id)]
+    numbers = [
+        int(id[len(letters) :]) for id in taken if re.fullmatch(rf"{letters}[0-9]{{1,15}}", id)
+    ]
     number = max(numbers, default=0)
     while True:
         number += 1

@@ -1,12 +1,15 @@
-"""EPUB books as transcripts: the text of the pages in the order of the spine, and the elements of its paragraphs.
+"""EPUB books as transcripts: the text of the pages in the order of the spine, and the elements of
+its paragraphs.
 
-EPUB 2 and 3 (https://www.w3.org/TR/epub-33/): a ZIP archive whose META-INF/container.xml names the package document,
-whose spine names the pages in order. The table of contents (`nav`) and pages outside the reading order (`linear="no"`)
-are left out. Nothing is fetched, no link is followed, and a book that is encrypted or unpacks to too much is refused.
+EPUB 2 and 3 (https://www.w3.org/TR/epub-33/): a ZIP archive whose META-INF/container.xml names the
+package document, whose spine names the pages in order. The table of contents (`nav`) and pages
+outside the reading order (`linear="no"`) are left out. Nothing is fetched, no link is followed, and
+a book that is encrypted or unpacks to too much is refused.
 
-In a page, block elements separate paragraphs; white space becomes one space. Text that is not read aloud is left out:
-scripts and styles, page numbers, note marks, the readings above Chinese characters. A page is read as XML, or as HTML
-if it is not well-formed XML; entities that a page declares are never expanded.
+In a page, block elements separate paragraphs; white space becomes one space. Text that is not read
+aloud is left out: scripts and styles, page numbers, note marks, the readings above Chinese
+characters. A page is read as XML, or as HTML if it is not well-formed XML; entities that a page
+declares are never expanded.
 """
 
 from __future__ import annotations
@@ -37,12 +40,13 @@ PARAGRAPH = "\n\n"
 MOST_DEPTH = 1000
 """The most nested elements; a page with more is refused."""
 _BLOCKS = word_set(
-    "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
-    "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol optgroup option p pre section "
-    "summary table tbody td tfoot th thead tr ul"
+    "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset"
+    " figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav"
+    " ol optgroup option p pre section summary table tbody td tfoot th thead tr ul"
 )
 _UNREAD = word_set(
-    "annotation annotation-xml audio canvas head iframe object rp rt script style svg template title video"
+    "annotation annotation-xml audio canvas head iframe object rp rt script style svg template"
+    " title video"
 )
 _UNREAD_TYPES = frozenset(("noteref", "pagebreak", "doc-noteref", "doc-pagebreak"))
 """Values of `epub:type` and `role` for a page number, and for the mark of a note."""
@@ -67,15 +71,24 @@ _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"
 """Encryption algorithms that are used only for fonts."""
 _PAGES = ("application/xhtml+xml", "text/html", "application/xml", "text/x-oeb1-document")
 _ENCRYPTED = (
-    "expected an EPUB book that can be read, got one that is encrypted (DRM); give its text as a plain text file, or a "
-    "copy without protection"
+    "expected an EPUB book that can be read, got one that is encrypted (DRM); give its text as a"
+    " plain text file, or a copy without protection"
 )
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+)
 logger = logging.getLogger(__name__)
 
 
 class Handlers:
-    """The events of a document, XML or HTML, with names in lower case and without their namespaces' prefixes."""
+    """The events of a document, XML or HTML, with names in lower case and without their namespaces'
+    prefixes."""
 
     def begin(self, parser: expat.XMLParserType) -> None:
         """Take the parser of an XML document, before its first event."""
@@ -126,7 +139,8 @@ def parse_xml(data: bytes, handlers: Handlers) -> None:
 
 
 def parse_html(data: bytes, handlers: Handlers) -> None:
-    """Read a page that is not XML as browsers do: the end of an element also closes the open elements inside it."""
+    """Read a page that is not XML as browsers do: the end of an element also closes the open
+    elements inside it."""
     reader = _HtmlReader(handlers)
     reader.feed(data.decode("utf-8-sig", "replace"))
     reader.close()
@@ -168,7 +182,8 @@ class _HtmlReader(HTMLParser):
 
 @dataclass
 class _Element:
-    """An open element: its steps in the page's CFI, its id, and where its text began (None: it has no text yet)."""
+    """An open element: its steps in the page's CFI, its id, and where its text began (None: it has
+    no text yet)."""
 
     name: str
     steps: str
@@ -239,7 +254,10 @@ class BookText(Handlers):
         element.block = element if element.is_block or parent is None else parent.block
         self._elements += 1
         if self._elements > MOST_ELEMENTS or self._held > MOST_HELD:
-            raise ValueError(f"more than {MOST_ELEMENTS:,} elements, or {MOST_HELD >> 20} MiB of places of paragraphs")
+            raise ValueError(
+                f"more than {MOST_ELEMENTS:,} elements, or {MOST_HELD >> 20} MiB of places of"
+                " paragraphs"
+            )
         if element.is_block:
             self._end_paragraph()
         elif name == "br" and not is_unread and self._paragraph is not None:
@@ -247,7 +265,8 @@ class BookText(Handlers):
         self._open.append(element)
 
     def end(self, name: str) -> None:
-        """End the innermost element; an element with an id and text of its own within a paragraph is kept."""
+        """End the innermost element; an element with an id and text of its own within a paragraph
+        is kept."""
         element = self._open.pop()
         if element.is_block:
             self._end_paragraph()
@@ -317,7 +336,8 @@ def is_epub(data: bytes) -> bool:
 
 
 def epub_version(path: str) -> str:
-    """Return the EPUB version that a book declares ("2.0", "3.0"); "" if unreadable (its reader reports that)."""
+    """Return the EPUB version that a book declares ("2.0", "3.0"); "" if unreadable (its reader
+    reports that)."""
     try:
         with open_epub(read_input(path, factor=1), path) as book:
             return book.version()
@@ -326,10 +346,12 @@ def epub_version(path: str) -> str:
 
 
 def read_epub(data: bytes, source: str) -> Transcript:
-    """Return the text of a book, with the elements of its paragraphs; `source` is its name in messages.
+    """Return the text of a book, with the elements of its paragraphs; `source` is its name in
+    messages.
 
     Raises:
-        TranscriptError: the archive is damaged, encrypted, too large when unpacked, or lacks a part that it names.
+        TranscriptError: the archive is damaged, encrypted, too large when unpacked, or lacks a part
+            that it names.
     """
     with open_epub(data, source) as book:
         return book.transcript()
@@ -347,13 +369,14 @@ def open_epub(data: bytes, source: str) -> Iterator[EpubArchive]:
             yield EpubArchive(archive, source)
     except _DAMAGE as error:
         raise TranscriptError(
-            f"{source}: expected a whole EPUB book, got a damaged archive ({error}); get it again, or save its text as "
-            "a plain text file in UTF-8"
+            f"{source}: expected a whole EPUB book, got a damaged archive ({error}); get it again,"
+            " or save its text as a plain text file in UTF-8"
         ) from None
 
 
 class SpinePage(NamedTuple):
-    """A page of the spine: its id in the manifest, its name in the archive, the steps of its CFI."""
+    """A page of the spine: its id in the manifest, its name in the archive, the steps of its
+    CFI."""
 
     id: str
     href: str
@@ -369,10 +392,14 @@ class EpubArchive:
         self.unpacked = 0
         self.names = set(archive.namelist())
         if len(self.names) > MOST_FILES:
-            raise self.fault(f"expected at most {MOST_FILES:,} files in a book, got {len(self.names):,}")
+            raise self.fault(
+                f"expected at most {MOST_FILES:,} files in a book, got {len(self.names):,}"
+            )
 
     def fault(self, message: str) -> TranscriptError:
-        message = " ".join(message.split())  # a name in a book may be of any length, and hold line ends
+        message = " ".join(
+            message.split()
+        )  # a name in a book may be of any length, and hold line ends
         shown = message if len(message) <= 800 else f"{message[:600]} … {message[-200:]}"
         return TranscriptError(f"{self.source}: {shown}")
 
@@ -380,7 +407,9 @@ class EpubArchive:
         """Return the name of the package document."""
         container = self.parsed(CONTAINER, _Container())
         if not container.package:
-            raise self.fault(f"{CONTAINER} names no package document (full-path); it is not a complete EPUB book")
+            raise self.fault(
+                f"{CONTAINER} names no package document (full-path); it is not a complete EPUB book"
+            )
         return posixpath.normpath(unquote(container.package))
 
     def version(self) -> str:
@@ -388,7 +417,8 @@ class EpubArchive:
         return self.parsed(self.package(), _Package()).version
 
     def spine(self) -> tuple[str, list[SpinePage]]:
-        """Return the package document's name, and the pages in order; raise TranscriptError if one is encrypted."""
+        """Return the package document's name, and the pages in order; raise TranscriptError if one
+        is encrypted."""
         path = self.package()
         pages = self.parsed(path, _Package()).pages(posixpath.dirname(path))
         if not pages:
@@ -401,7 +431,9 @@ class EpubArchive:
         book = BookText()
         for page in self.spine()[1]:
             self.add_page(book, page)
-        return Transcript(book.text, places=tuple(sorted(book.places, key=lambda place: place.char_start)))
+        return Transcript(
+            book.text, places=tuple(sorted(book.places, key=lambda place: place.char_start))
+        )
 
     def add_page(self, book: BookText, page: SpinePage) -> None:
         """Add the text of a page to that of a book."""
@@ -411,30 +443,42 @@ class EpubArchive:
             book.add(href, cfi, partial(parse_xml, data))
         except ValueError as error:
             if b"<!ENTITY" in data or len(data) > MOST_MALFORMED_BYTES:
-                raise self.fault(f"{href}: cannot be read: {error}; correct that page, or save the text") from None
-            logger.warning("%s: %s: not well-formed (%s); it is read as HTML", self.source, href, error)
+                raise self.fault(
+                    f"{href}: cannot be read: {error}; correct that page, or save the text"
+                ) from None
+            logger.warning(
+                "%s: %s: not well-formed (%s); it is read as HTML", self.source, href, error
+            )
             try:
                 book.add(href, cfi, partial(parse_html, data))
             except ValueError as worse:
-                raise self.fault(f"{href}: cannot be read: {worse}; correct that page, or save the text") from None
+                raise self.fault(
+                    f"{href}: cannot be read: {worse}; correct that page, or save the text"
+                ) from None
 
     def parsed(self, name: str, handlers: Events) -> Events:
         """Send the events of an XML file of the archive to `handlers`; return these."""
         try:
             parse_xml(self.read(name), handlers)
         except ValueError as error:
-            raise self.fault(f"{name}: expected XML, got a file that cannot be read: {error}") from None
+            raise self.fault(
+                f"{name}: expected XML, got a file that cannot be read: {error}"
+            ) from None
         return handlers
 
     def refuse_encrypted(self, needed: list[str]) -> None:
         """Raise TranscriptError if a page is encrypted; fonts may be."""
-        if ENCRYPTION in self.names and not self.parsed(ENCRYPTION, _Encryption()).files.isdisjoint(needed):
+        if ENCRYPTION in self.names and not self.parsed(ENCRYPTION, _Encryption()).files.isdisjoint(
+            needed
+        ):
             raise self.fault(_ENCRYPTED)
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file of the archive, never more than the limits."""
         if name not in self.names:
-            raise self.fault(f"expected {name} in the book, got no such file; it is not whole: get it again")
+            raise self.fault(
+                f"expected {name} in the book, got no such file; it is not whole: get it again"
+            )
         if self.archive.getinfo(name).flag_bits & 1:
             raise self.fault(_ENCRYPTED)
         with self.archive.open(name) as file:
@@ -442,7 +486,9 @@ class EpubArchive:
         self.unpacked += len(data)
         if len(data) > MOST_PAGE_BYTES or self.unpacked > MOST_BYTES:
             most = MOST_PAGE_BYTES if len(data) > MOST_PAGE_BYTES else MOST_BYTES
-            raise self.fault(f"{name}: expected a page of text, got more than {most >> 20} MiB when unpacked")
+            raise self.fault(
+                f"{name}: expected a page of text, got more than {most >> 20} MiB when unpacked"
+            )
         return data
 
 
@@ -462,8 +508,8 @@ class _Package(Handlers):
     def __init__(self) -> None:
         self.version = ""
         self._pages: dict[str, str | None] = {}
-        """The URL of each item of the manifest by its id; None for an item that is not a page of text, such as the
-        contents."""
+        """The URL of each item of the manifest by its id; None for an item that is not a page of
+        text, such as the contents."""
         self._spine: list[tuple[str, str]] = []
         """The id and the CFI of each page in the reading order."""
         self._depth = self._children = self._references = 0
@@ -480,7 +526,9 @@ class _Package(Handlers):
         elif name == "item":
             is_contents = "nav" in attributes.get("properties", "").split()
             is_page = attributes.get("media-type", "") in _PAGES and not is_contents
-            self._pages.setdefault(attributes.get("id", ""), attributes.get("href", "") if is_page else None)
+            self._pages.setdefault(
+                attributes.get("id", ""), attributes.get("href", "") if is_page else None
+            )
         elif name == "itemref":
             self._references += 1
             if attributes.get("linear", "yes").lower() != "no":
@@ -501,7 +549,8 @@ class _Package(Handlers):
 
 
 class _Encryption(Handlers):
-    """The `files` in META-INF/encryption.xml that are truly encrypted, not only obfuscated fonts."""
+    """The `files` in META-INF/encryption.xml that are truly encrypted, not only obfuscated
+    fonts."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()

@@ -23,15 +23,17 @@ class Format:
     """A format of alignments. Modules of formats are imported when they are used.
 
     Attributes:
-        files: the writer of each file, as "MODULE:CLASS" in this folder, by the extension of its name.
+        files: the writer of each file, as "MODULE:CLASS" in this folder, by the extension of its
+            name.
         leaves_out: what the format cannot hold, in the words of docs/formats.md.
-        reader: takes the bytes and the name of a file, and returns its content; raises CtcAlignError or ValueError if
-            the file is incomplete. None for formats that are only written.
+        reader: takes the bytes and the name of a file, and returns its content; raises
+            CtcAlignError or ValueError if the file is incomplete. None for formats that are only
+            written.
         media_type: media type of its files in responses of `ctc-align serve`.
-        is_served: whether `ctc-align serve` offers it, because it needs only the alignment and its recording.
-        needs_sound: whether it needs the recording.
-        labels: takes the bytes and the name of a file, and returns its tiers, for formats in which people correct
-            labels. Raises like `reader`.
+        is_served: whether `ctc-align serve` offers it, because it needs only the alignment and its
+        recording. needs_sound: whether it needs the recording.
+        labels: takes the bytes and the name of a file, and returns its tiers, for formats in which
+            people correct labels. Raises like `reader`.
     """
 
     files: Mapping[str, str]
@@ -55,7 +57,8 @@ def _imported(name: str) -> Any:
 
 
 def _reader(name: str, *arguments: str, of_text: bool = True) -> Callable[[bytes, str], object]:
-    """Return a reader that calls a function with a file's text, or its bytes, its name, and arguments."""
+    """Return a reader that calls a function with a file's text, or its bytes, its name, and
+    arguments."""
     return lambda data, file: _imported(name)(data.decode() if of_text else data, file, *arguments)
 
 
@@ -68,7 +71,10 @@ _UNTIMED, _SKIPPED = "words without times", "words that are not in the recording
 _JSON = "application/json"
 FORMATS: dict[str, Format] = {
     "json": Format(
-        {".json": "json_files:JsonWriter"}, "nothing", _reader("json_files:parse_object", of_text=False), _JSON
+        {".json": "json_files:JsonWriter"},
+        "nothing",
+        _reader("json_files:parse_object", of_text=False),
+        _JSON,
     ),
     "ctm": Format({".ctm": "labels:CtmWriter", ".tokens.ctm": "labels:TokenCtmWriter"}, _UNTIMED),
     "textgrid": Format(
@@ -77,7 +83,11 @@ FORMATS: dict[str, Format] = {
         _reader("textgrid:parse_textgrid", of_text=False),
         labels=_labels("textgrid:textgrid_tiers"),
     ),
-    "srt": Format({".srt": "subtitles:SrtWriter"}, f"{_SKIPPED}, speakers", _reader("subtitles:parse_subtitles", SRT)),
+    "srt": Format(
+        {".srt": "subtitles:SrtWriter"},
+        f"{_SKIPPED}, speakers",
+        _reader("subtitles:parse_subtitles", SRT),
+    ),
     "vtt": Format(
         {".vtt": "subtitles:VttWriter"},
         _SKIPPED,
@@ -85,9 +95,13 @@ FORMATS: dict[str, Format] = {
         "text/vtt; charset=utf-8",
     ),
     "ass": Format({".ass": "subtitles:AssWriter"}, _SKIPPED),
-    "lrc": Format({".lrc": "subtitles:LrcWriter"}, f"{_SKIPPED}, speakers", _reader("subtitles:parse_lyrics")),
+    "lrc": Format(
+        {".lrc": "subtitles:LrcWriter"}, f"{_SKIPPED}, speakers", _reader("subtitles:parse_lyrics")
+    ),
     "tsv": Format(
-        {".tsv": "labels:TsvWriter"}, f"{_UNTIMED}, tokens", media_type="text/tab-separated-values; charset=utf-8"
+        {".tsv": "labels:TsvWriter"},
+        f"{_UNTIMED}, tokens",
+        media_type="text/tab-separated-values; charset=utf-8",
     ),
     "csv": Format(
         {".csv": "labels:CsvWriter"},
@@ -107,9 +121,18 @@ FORMATS: dict[str, Format] = {
         "application/xml",
         labels=_labels("elan:elan_tiers"),
     ),
-    "smil": Format({".smil": "read_aloud:SmilWriter"}, f"paragraphs without an id, {_UNTIMED}", is_served=False),
-    "html": Format({".html": "pages:HtmlWriter"}, "nothing", media_type="text/html; charset=utf-8", needs_sound=True),
-    "labelstudio": Format({".labelstudio.json": "segments:LabelStudioWriter"}, _UNTIMED, media_type=_JSON),
+    "smil": Format(
+        {".smil": "read_aloud:SmilWriter"}, f"paragraphs without an id, {_UNTIMED}", is_served=False
+    ),
+    "html": Format(
+        {".html": "pages:HtmlWriter"},
+        "nothing",
+        media_type="text/html; charset=utf-8",
+        needs_sound=True,
+    ),
+    "labelstudio": Format(
+        {".labelstudio.json": "segments:LabelStudioWriter"}, _UNTIMED, media_type=_JSON
+    ),
     "whisper": Format(
         {".whisper.json": "segments:WhisperWriter"},
         f"{_SKIPPED}, tokens",
@@ -117,15 +140,28 @@ FORMATS: dict[str, Format] = {
         _JSON,
     ),
     "png": Format(
-        {".png": "pages:PngWriter"}, "confidences", media_type="image/png", is_served=False, needs_sound=True
+        {".png": "pages:PngWriter"},
+        "confidences",
+        media_type="image/png",
+        is_served=False,
+        needs_sound=True,
     ),
     "svg": Format(
-        {".svg": "pages:SvgWriter"}, "confidences", media_type="image/svg+xml", is_served=False, needs_sound=True
+        {".svg": "pages:SvgWriter"},
+        "confidences",
+        media_type="image/svg+xml",
+        is_served=False,
+        needs_sound=True,
     ),
 }
 EXTENSIONS = tuple(extension for format in FORMATS.values() for extension in format.files)
 """The extensions of all formats' files."""
-LABELS = {extension: format.labels for format in FORMATS.values() if format.labels for extension in format.files}
+LABELS = {
+    extension: format.labels
+    for format in FORMATS.values()
+    if format.labels
+    for extension in format.files
+}
 """The readers of files in which people correct labels, by their extensions."""
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
 """The formats that are written by default."""
@@ -137,7 +173,8 @@ def parse_formats(formats: str) -> tuple[str, ...]:
     """Return the formats of a comma-separated list, in order.
 
     Raises:
-        UsageError: the list is empty, or names a format that is unknown or needs a package that is not installed.
+        UsageError: the list is empty, or names a format that is unknown or needs a package that is
+            not installed.
 
     >>> parse_formats("TextGrid, json")
     ('textgrid', 'json')
@@ -148,7 +185,9 @@ def parse_formats(formats: str) -> tuple[str, ...]:
         got = ", ".join(unknown) or "an empty list"
         near = get_close_matches(unknown[0], FORMATS, n=1, cutoff=0.6) if unknown else []
         meant = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"--format: expected formats out of {', '.join(FORMATS)}; got {got}{meant}")
+        raise UsageError(
+            f"--format: expected formats out of {', '.join(FORMATS)}; got {got}{meant}"
+        )
     for name in names:
         for writer in FORMATS[name].writers:
             writer.require()
@@ -156,15 +195,25 @@ def parse_formats(formats: str) -> tuple[str, ...]:
 
 
 def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list[Path]:
-    """Return the files of an alignment called `name`: one or more for each of `formats`, in their order."""
-    return [Path(out_dir) / f"{name}{extension}" for format in formats for extension in FORMATS[format].files]
+    """Return the files of an alignment called `name`: one or more for each of `formats`, in their
+    order."""
+    return [
+        Path(out_dir) / f"{name}{extension}"
+        for format in formats
+        for extension in FORMATS[format].files
+    ]
 
 
 def writer_of(path: Path) -> type[Writer]:
-    """Return the writer for the extension of a file name; raise UsageError if no format has this extension."""
+    """Return the writer for the extension of a file name; raise UsageError if no format has this
+    extension."""
     name = path.name.casefold()
     fitting = [extension for extension in EXTENSIONS if name.endswith(extension.casefold())]
     if not fitting:
-        raise UsageError(f"{path}: expected a file name that ends in one of {', '.join(EXTENSIONS)}")
+        raise UsageError(
+            f"{path}: expected a file name that ends in one of {', '.join(EXTENSIONS)}"
+        )
     longest = max(fitting, key=len)
-    return next(_imported(format.files[longest]) for format in FORMATS.values() if longest in format.files)
+    return next(
+        _imported(format.files[longest]) for format in FORMATS.values() if longest in format.files
+    )

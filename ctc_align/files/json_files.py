@@ -19,7 +19,15 @@ from ctc_align.config import known_settings
 from ctc_align.errors import ConfigError, InputError, one_line
 from ctc_align.files.cues import fast_cues
 from ctc_align.files.tiers import SYLLABLES, syllabified, wanted_tiers
-from ctc_align.files.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
+from ctc_align.files.writer import (
+    RECORDING,
+    UNITS_PER_S,
+    Style,
+    Writer,
+    end_units,
+    finite,
+    time_units,
+)
 from ctc_align.files.written_labels import parse_written, written_object
 from ctc_align.reading import (
     as_number,
@@ -71,20 +79,25 @@ _CHECKED = frozenset(
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of format "ctc-align/1", which describes every field.
 
-    It is the file `ctc-align-1.schema.json` beside this one. It allows unknown fields, because later versions may write
-    them.
+    It is the file `ctc-align-1.schema.json` beside this one. It allows unknown fields, because
+    later versions may write them.
 
     >>> json_schema()["properties"]["duration_s"]["description"]
     'The length of the utterance in seconds.'
     """
-    return json.loads((Path(__file__).parent / "ctc-align-1.schema.json").read_text(encoding="utf-8"))
+    return json.loads(
+        (Path(__file__).parent / "ctc-align-1.schema.json").read_text(encoding="utf-8")
+    )
 
 
 def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, Any]:
-    """Return the JSON object of an alignment: plain dicts, lists, strings and finite numbers or None.
+    """Return the JSON object of an alignment: plain dicts, lists, strings and finite numbers or
+    None.
 
-    `offset_s` is always the start of the utterance in `audio` and `duration_s` its length. With times
-    "recording" in the style (by default that of the alignment's `config`), the offset is added to every start and
+    `offset_s` is always the start of the utterance in `audio` and `duration_s` its length. With
+    times
+    "recording" in the style (by default that of the alignment's `config`), the offset is added to
+    every start and
     end, and `config` says so.
     """
     data = _object(alignment, style if style is not None else Style.of(alignment.config))
@@ -92,8 +105,11 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
 
 
 def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
-    """Return the JSON object with an iterator over its words, so that long recordings need not fit into memory."""
-    config = alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
+    """Return the JSON object with an iterator over its words, so that long recordings need not fit
+    into memory."""
+    config = (
+        alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
+    )
     time_s = partial(_written_s, style.shift_s(alignment), end_units(alignment, style))
     doubt = float(alignment.config.get("min_confidence", 0.0))
     words = (_word_object(word, time_s, doubt) for word in alignment.words)
@@ -118,22 +134,39 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
         **({"checked": True} if alignment.checked else {}),
         "skipped": alignment.skipped,
         "unknown": alignment.unknown,
-        **({"unknown_letters": dict(alignment.unknown_letters)} if alignment.unknown_letters else {}),
+        **(
+            {"unknown_letters": dict(alignment.unknown_letters)}
+            if alignment.unknown_letters
+            else {}
+        ),
         "token_kind": alignment.token_kind,
         "text": alignment.text,
         **({} if alignment.text_offset is None else {"text_offset": alignment.text_offset}),
         "words": words,
         "unexplained": [
-            {"start_s": time_s(start_s), "end_s": time_s(end_s)} for start_s, end_s in alignment.unexplained
+            {"start_s": time_s(start_s), "end_s": time_s(end_s)}
+            for start_s, end_s in alignment.unexplained
         ],
         "regions": [
             {**vars(region), "start_s": time_s(region.start_s), "end_s": time_s(region.end_s)}
             for region in alignment.regions
         ],
-        **({"subtitles": _subtitles_object(alignment.subtitles)} if alignment.subtitles is not None else {}),
-        **({"fast_cues": [cue._asdict() for cue in fast]} if (fast := fast_cues(alignment, style)) else {}),
+        **(
+            {"subtitles": _subtitles_object(alignment.subtitles)}
+            if alignment.subtitles is not None
+            else {}
+        ),
+        **(
+            {"fast_cues": [cue._asdict() for cue in fast]}
+            if (fast := fast_cues(alignment, style))
+            else {}
+        ),
         **({} if alignment.written is None else {"written": written_object(alignment.written)}),
-        **({"places": [_book_place_object(place) for place in alignment.places]} if alignment.places else {}),
+        **(
+            {"places": [_book_place_object(place) for place in alignment.places]}
+            if alignment.places
+            else {}
+        ),
         "config": _plain(config),
     }
 
@@ -183,21 +216,34 @@ def _book_place_object(place: BookPlace) -> dict[str, Any]:
 def _subtitles_object(subtitles: Subtitles) -> dict[str, Any]:
     """Return the cues of the transcript, with their times in its file; omit empty fields."""
     cues = [
-        {field.name: value for field in fields(cue) if (value := getattr(cue, field.name)) not in ("", None)}
+        {
+            field.name: value
+            for field in fields(cue)
+            if (value := getattr(cue, field.name)) not in ("", None)
+        }
         for cue in subtitles.cues
     ]
     document = {"document": subtitles.document} if subtitles.document else {}
-    return {"format": subtitles.format, "header": subtitles.header, "after": subtitles.after, **document, "cues": cues}
+    return {
+        "format": subtitles.format,
+        "header": subtitles.header,
+        "after": subtitles.after,
+        **document,
+        "cues": cues,
+    }
 
 
 def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
     """Return the standard deviations of the edges, if they are known."""
     both = {"start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
-    return {key: round(sd, 2) for key, sd in both.items() if finite(sd) is not None and sd is not None}
+    return {
+        key: round(sd, 2) for key, sd in both.items() if finite(sd) is not None and sd is not None
+    }
 
 
 def _written_s(shift_s: float, last_unit: int, seconds: float | None) -> float | None:
-    """Return a time as written: moved by the utterance's offset, in whole units up to the end of its audio."""
+    """Return a time as written: moved by the utterance's offset, in whole units up to the end of
+    its audio."""
     if finite(seconds) is None or seconds is None:
         return None
     first_unit = math.ceil(shift_s * UNITS_PER_S - 1e-4)
@@ -223,8 +269,8 @@ def _plain(value: Any) -> Any:
 class JsonWriter(Writer):
     """The whole alignment, with one word per line, so that people and diffs can read it.
 
-    Nothing is lost: control characters and direction marks are written as JSON's escapes, bytes of file names that are
-    not UTF-8 as halves of surrogate pairs (`\\udcff`).
+    Nothing is lost: control characters and direction marks are written as JSON's escapes, bytes of
+    file names that are not UTF-8 as halves of surrogate pairs (`\\udcff`).
     """
 
     encoding_errors = "backslashreplace"  # which is JSON's own escape for half a surrogate pair
@@ -277,7 +323,8 @@ def read_object(path: str | Path) -> dict[str, Any]:
 
 
 def parse_object(data: bytes, name: str) -> dict[str, Any]:
-    """Return the JSON object of an alignment in the bytes of a file, called `name`. Raises as `read_object`."""
+    """Return the JSON object of an alignment in the bytes of a file, called `name`. Raises as
+    `read_object`."""
     try:
         found = parse_json(data.decode("utf-8-sig"), parse_constant=no_number)
     except ValueError as error:
@@ -302,11 +349,12 @@ def no_number(constant: str) -> float:
 def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object") -> dict[str, Any]:
     """Return the fields of an alignment from a JSON object that `to_dict` made.
 
-    Times count from the start of the utterance. `name` is what error messages call the object. Unknown fields are
-    ignored, because a later version may have written them.
+    Times count from the start of the utterance. `name` is what error messages call the object.
+    Unknown fields are ignored, because a later version may have written them.
 
     Raises:
-        InputError: a field is missing, has the wrong type or is out of range, or its words are impossible.
+        InputError: a field is missing, has the wrong type or is out of range, or its words are
+            impossible.
     """
     try:
         fields = _fields(Fields(data))
@@ -317,7 +365,8 @@ def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object")
 
 
 class Fields:
-    """The fields of a JSON object, each converted to its required type; `path` is the object's path in messages.
+    """The fields of a JSON object, each converted to its required type; `path` is the object's path
+    in messages.
 
     Raises:
         ValueError: this is not an object, or a field is missing or invalid.
@@ -336,8 +385,15 @@ class Fields:
             raise ValueError(f"{self.path_of(key)} is missing")
         return self.data[key]
 
-    def take(self, key: str, kind: str, convert: Callable[[Any], Item], types: tuple[type, ...] = (int, float)) -> Item:
-        """Return a field of some types converted by `convert`; `kind` describes the expected value in messages."""
+    def take(
+        self,
+        key: str,
+        kind: str,
+        convert: Callable[[Any], Item],
+        types: tuple[type, ...] = (int, float),
+    ) -> Item:
+        """Return a field of some types converted by `convert`; `kind` describes the expected value
+        in messages."""
         value = self.value(key)
         try:
             if not isinstance(value, types):
@@ -347,7 +403,11 @@ class Fields:
             raise ValueError(f"{self.path_of(key)}: expected {kind}, got {shown(value)}") from None
 
     def text(self, key: str, *default: str) -> str:
-        return default[0] if default and self.data.get(key) is None else self.take(key, "a text", str, (str,))
+        return (
+            default[0]
+            if default and self.data.get(key) is None
+            else self.take(key, "a text", str, (str,))
+        )
 
     def seconds(self, key: str) -> float:
         return self.take(key, "a number of seconds", as_seconds)
@@ -361,13 +421,17 @@ class Fields:
     def share_or_none(self, key: str) -> float | None:
         value = self.number_or_none(key) if key in self.data else self.value(key)
         if value is not None and not 0 <= value <= 1:
-            raise ValueError(f"{self.path_of(key)}: expected a number from 0 to 1, got {shown(value)}")
+            raise ValueError(
+                f"{self.path_of(key)}: expected a number from 0 to 1, got {shown(value)}"
+            )
         return value
 
     def choice(self, key: str, choices: Sequence[str]) -> str:
         value = self.text(key)
         if value not in choices:
-            raise ValueError(f"{self.path_of(key)}: expected one of {', '.join(choices)}, got {shown(value)}")
+            raise ValueError(
+                f"{self.path_of(key)}: expected one of {', '.join(choices)}, got {shown(value)}"
+            )
         return value
 
     def yes_or_no(self, key: str) -> bool:
@@ -382,14 +446,22 @@ class Fields:
         return value
 
     def whole(self, key: str, *default: int) -> int:
-        return default[0] if default and key not in self.data else self.take(key, "a whole number from 0", as_whole)
+        return (
+            default[0]
+            if default and key not in self.data
+            else self.take(key, "a whole number from 0", as_whole)
+        )
 
     def whole_or_none(self, key: str) -> int | None:
         return None if self.value(key) is None else self.whole(key)
 
     def objects(self, key: str, *default: list[Any]) -> list[Fields]:
         """Return the objects in a list."""
-        items = default[0] if default and self.data.get(key) is None else self.take(key, "a list", list, (list, tuple))
+        items = (
+            default[0]
+            if default and self.data.get(key) is None
+            else self.take(key, "a list", list, (list, tuple))
+        )
         return [Fields(item, f"{self.path_of(key)}[{number}]") for number, item in enumerate(items)]
 
 
@@ -437,7 +509,9 @@ def _config(data: Fields) -> dict[str, Any]:
     config = Fields(data.value("config"), "config")
     check_depth(config.data)
     try:
-        known_settings({key: value for key, value in config.data.items() if key in _CHECKED}, "config.")
+        known_settings(
+            {key: value for key, value in config.data.items() if key in _CHECKED}, "config."
+        )
     except ConfigError as error:
         raise ValueError(one_line(error)) from None
     return dict(config.data)
@@ -464,7 +538,9 @@ def _subtitles(data: Fields) -> Subtitles | None:
 def _cue(cue: Fields) -> SourceCue:
     start_s, end_s = cue.seconds("start_s"), cue.seconds("end_s")
     if not 0 <= start_s <= end_s:
-        raise ValueError(f"{cue.path}: expected times from 0 on, start_s up to end_s, got {start_s} and {end_s}")
+        raise ValueError(
+            f"{cue.path}: expected times from 0 on, start_s up to end_s, got {start_s} and {end_s}"
+        )
     return SourceCue(
         *_characters(cue),
         start_s,
@@ -480,7 +556,9 @@ def _cue(cue: Fields) -> SourceCue:
 def _book_place(place: Fields) -> BookPlace:
     href = place.text("href")
     if not href:
-        raise ValueError(f"{place.path_of('href')}: expected the name of a page of the book, got an empty text")
+        raise ValueError(
+            f"{place.path_of('href')}: expected the name of a page of the book, got an empty text"
+        )
     return BookPlace(*_characters(place), href, place.text("id", ""), place.text("cfi", ""))
 
 
@@ -495,7 +573,8 @@ def _region(part: Fields, shift_s: float) -> Region:
 
 
 def _moved(seconds: float | None, shift_s: float) -> Any:
-    """Return a time of the file as one from the start of the utterance; raise ValueError if it lies before that."""
+    """Return a time of the file as one from the start of the utterance; raise ValueError if it lies
+    before that."""
     if seconds is not None and seconds + shift_s < -SLACK_S:
         raise ValueError(f"expected times from the start of the utterance on, got {seconds} s")
     return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)
@@ -509,14 +588,20 @@ def _characters(item: Fields) -> tuple[int, int]:
 
 
 def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
-    status, timed, tokens = word.choice("status", STATUSES), _timed(word, shift_s), word.objects("tokens")
+    status, timed, tokens = (
+        word.choice("status", STATUSES),
+        _timed(word, shift_s),
+        word.objects("tokens"),
+    )
     by = _by(word)
     known = timed["start_s"], timed["end_s"], timed["confidence"] if not by else 0.0
     if status == ALIGNED and None in known:
         raise ValueError(f"{word.path}: expected times and confidence of an aligned word, got null")
     if status != ALIGNED:
         _check_bare(word.path, status, {**timed, "tokens": tokens or None, "by": by or None})
-    kind = word.choice("kind", UNSPOKEN_KINDS) if word.data.get("kind") and status != ALIGNED else ""
+    kind = (
+        word.choice("kind", UNSPOKEN_KINDS) if word.data.get("kind") and status != ALIGNED else ""
+    )
     start, end = _characters(word)
     return AlignedWord(
         text=word.text("text"),
@@ -533,12 +618,13 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
 
 
 def _check_bare(path: str, status: str, fields: dict[str, Any]) -> None:
-    """Raise ValueError if a word without times still has fields, which are not None, of an aligned one."""
+    """Raise ValueError if a word without times still has fields, which are not None, of an aligned
+    one."""
     left = [name for name, value in fields.items() if value is not None]
     if left:
         raise ValueError(
-            f"{path}: expected no times, confidence, tokens or `by` of a word that is {status}, got "
-            f"{', '.join(left)}: remove them, or make the word {ALIGNED}"
+            f"{path}: expected no times, confidence, tokens or `by` of a word that is {status}, got"
+            f" {', '.join(left)}: remove them, or make the word {ALIGNED}"
         )
 
 
@@ -555,7 +641,8 @@ def _by(item: Fields) -> str:
 
 
 def _timed(item: Fields, shift_s: float) -> dict[str, Any]:
-    """Return the times of a word or token, moved, with their standard deviations and `by`, if known."""
+    """Return the times of a word or token, moved, with their standard deviations and `by`, if
+    known."""
     start_s, end_s = item.seconds_or_none("start_s"), item.seconds_or_none("end_s")
     if start_s is not None and end_s is not None and start_s > end_s:
         raise ValueError(f"{item.path}: expected start_s up to end_s, got {start_s} and {end_s}")
@@ -574,9 +661,16 @@ def is_fixed(word: AlignedWord) -> bool:
 
 
 def fixes_of(words: Sequence[AlignedWord]) -> set[tuple[object, ...]]:
-    """Return what a person has fixed: the spans and times, in seconds, of words, and the tokens in them."""
+    """Return what a person has fixed: the spans and times, in seconds, of words, and the tokens in
+    them."""
     return {
-        (word.char_start, word.text, word.start_s, word.end_s, tuple(token for token in word.tokens if token.by))
+        (
+            word.char_start,
+            word.text,
+            word.start_s,
+            word.end_s,
+            tuple(token for token in word.tokens if token.by),
+        )
         for word in words
         if is_fixed(word)
     }
@@ -595,8 +689,11 @@ def fixed_name(word: AlignedWord) -> str:
     return f"{text!r} ({word.start_s:.3f}–{word.end_s:.3f} s{by})"
 
 
-def check_fixed_words(words: Sequence[AlignedWord], text: str, duration_s: float, name: str) -> None:
-    """Raise InputError, which begins with `name`, if words are impossible (overlaps, times outside …), by hand or not.
+def check_fixed_words(
+    words: Sequence[AlignedWord], text: str, duration_s: float, name: str
+) -> None:
+    """Raise InputError, which begins with `name`, if words are impossible (overlaps, times outside
+    …), by hand or not.
 
     Args:
         words: those of the transcript, in order; a word with times has both.
@@ -604,7 +701,11 @@ def check_fixed_words(words: Sequence[AlignedWord], text: str, duration_s: float
         duration_s: length of the utterance.
         name: the file.
     """
-    faults = (_fault_of_spans(words, text), *(_fault_of_word(word, duration_s) for word in words), _crossing(words))
+    faults = (
+        _fault_of_spans(words, text),
+        *(_fault_of_word(word, duration_s) for word in words),
+        _crossing(words),
+    )
     fault = next((fault for fault in faults if fault is not None), None)
     if fault is not None:
         raise InputError(f"{name}: {fault}")
@@ -615,12 +716,16 @@ def _fault_of_spans(words: Sequence[AlignedWord], text: str) -> str | None:
     for number, word in enumerate(words, 1):
         own = f"word {number} {fixed_name(word)}"
         if word.char_start < end:
-            return f"{own} begins at character {word.char_start}, before the word before it ends ({end}): move it"
+            return (
+                f"{own} begins at character {word.char_start}, before the word before it ends"
+                f" ({end}): move it"
+            )
         if text[word.char_start : word.char_end] != word.text or word.char_end > len(text):
             there = text[word.char_start : word.char_end][:_LONGEST_NAME]
             return (
-                f"{own}: `text` has {there!r} at characters {word.char_start}:{word.char_end}; a word that is changed "
-                "must be changed in `text`, too, and the spans after it moved"
+                f"{own}: `text` has {there!r} at characters {word.char_start}:{word.char_end}; a"
+                " word that is changed must be changed in `text`, too, and the spans after it"
+                " moved"
             )
         end = word.char_end
     return None
@@ -630,26 +735,46 @@ def _fault_of_word(word: AlignedWord, duration_s: float) -> str | None:
     if not is_fixed(word):
         fixed = next((token for token in word.tokens if token.by), None)
         if fixed is not None:
-            return f'token {fixed.token!r} of {fixed_name(word)} is hand-corrected, its word is not: give it "by", too'
+            return (
+                f"token {fixed.token!r} of {fixed_name(word)} is hand-corrected, its word is not:"
+                ' give it "by", too'
+            )
     if word.start_s is None or word.end_s is None:
         return None
     if word.start_s >= word.end_s and is_fixed(word):
         return f"{fixed_name(word)} is empty: give it an end after its start, or delete it"
     if word.end_s > duration_s + SLACK_S:
         return f"{fixed_name(word)} leaves the recording, which is {duration_s:.3f} s long: move it"
-    times = [word.start_s, *(time_s for token in word.tokens for time_s in (token.start_s, token.end_s)), word.end_s]
-    empty: AlignedToken | None = next((token for token in word.tokens if token.start_s >= token.end_s), None)
+    times = [
+        word.start_s,
+        *(time_s for token in word.tokens for time_s in (token.start_s, token.end_s)),
+        word.end_s,
+    ]
+    empty: AlignedToken | None = next(
+        (token for token in word.tokens if token.start_s >= token.end_s), None
+    )
     empty = empty if is_fixed(word) else None  # rounding may leave nothing of what a model placed
     if empty is None and all(before <= after + SLACK_S / 10 for before, after in pairwise(times)):
         return None
-    which = f"its token {empty.token!r} is empty" if empty else "its tokens cross each other or its edges"
+    which = (
+        f"its token {empty.token!r} is empty"
+        if empty
+        else "its tokens cross each other or its edges"
+    )
     return f'{fixed_name(word)}: {which}: move them, or give it "tokens": [] to have them placed'
 
 
 def _crossing(words: Sequence[AlignedWord]) -> str | None:
     """Return the fault of a word that overlaps another word."""
-    timed = [(word.start_s, word.end_s, word) for word in words if word.start_s is not None and word.end_s is not None]
+    timed = [
+        (word.start_s, word.end_s, word)
+        for word in words
+        if word.start_s is not None and word.end_s is not None
+    ]
     for (_, end_s, before), (start_s, _, after) in pairwise(sorted(timed, key=lambda row: row[:2])):
         if start_s < end_s - SLACK_S / 10:
-            return f"{fixed_name(before)} and {fixed_name(after)} overlap: move the edges of one of them"
+            return (
+                f"{fixed_name(before)} and {fixed_name(after)} overlap: move the edges of one of"
+                " them"
+            )
     return None

@@ -9,7 +9,16 @@ from typing import Any, TextIO
 
 from ctc_align.errors import InputError
 from ctc_align.files.sentences import sentences
-from ctc_align.files.tiers import SENTENCES, SPEAKERS, SYLLABLES, TOKENS, WORDS, speaker_rows, syllabified, wanted_tiers
+from ctc_align.files.tiers import (
+    SENTENCES,
+    SPEAKERS,
+    SYLLABLES,
+    TOKENS,
+    WORDS,
+    speaker_rows,
+    syllabified,
+    wanted_tiers,
+)
 from ctc_align.files.writer import (
     UNITS_PER_S,
     Style,
@@ -30,13 +39,24 @@ _MS_PER_S = 1000
 _COLUMNS = ("start_s", "end_s", "word", "confidence", "char_start", "char_end")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 COLUMNS = (
-    *("utterance", "tier", "speaker", "label", "start_s", "end_s", "duration_s", "confidence", "start_sd_ms"),
+    *(
+        "utterance",
+        "tier",
+        "speaker",
+        "label",
+        "start_s",
+        "end_s",
+        "duration_s",
+        "confidence",
+        "start_sd_ms",
+    ),
     *("end_sd_ms", "word", "word_label", "position", "char_start", "char_end", "status"),
 )
 
 
 class CtmWriter(Writer):
-    """`<utterance> <channel> <start> <duration> <word> <confidence>`; the loss in a `;;` comment line.
+    """`<utterance> <channel> <start> <duration> <word> <confidence>`; the loss in a `;;` comment
+    line.
 
     White space and control characters in a word or in the utterance's name are "_".
     """
@@ -44,8 +64,8 @@ class CtmWriter(Writer):
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         name = _utterance_field(alignment.utterance)
         file.write(
-            f";; {name} loss {_shown(alignment.loss)} loss_per_token {_shown(alignment.loss_per_token)} "
-            f"score {_shown(alignment.score)}\n"
+            f";; {name} loss {_shown(alignment.loss)} loss_per_token"
+            f" {_shown(alignment.loss_per_token)} score {_shown(alignment.score)}\n"
         )
         for row in self.rows(alignment, self.style(alignment)):
             start, duration = _seconds(row.start), _seconds(row.end - row.start)
@@ -64,11 +84,13 @@ class TokenCtmWriter(CtmWriter):
 
 
 class TsvWriter(Writer):
-    """A header and one aligned word per line: start_s, end_s (3 decimals), word, confidence, char_start, char_end.
+    """A header and one aligned word per line: start_s, end_s (3 decimals), word, confidence,
+    char_start, char_end.
 
-    Words are written as in CTM, without their outer punctuation unless labels are "written"; a tab, line end or
-    backslash becomes \\t, \\n, \\r or \\\\, another control character \\x1b. An apostrophe precedes a word that a
-    spreadsheet would compute (`'=1+1`), or that begins with such apostrophes: remove one to get the word; numbers
+    Words are written as in CTM, without their outer punctuation unless labels are "written"; a tab,
+    line end or backslash becomes \\t, \\n, \\r or \\\\, another control character \\x1b. An
+    apostrophe precedes a word that a spreadsheet would compute (`'=1+1`), or that begins with such
+    apostrophes: remove one to get the word; numbers
     stay. `char_start:char_end` is the word's span in the transcript, in code points.
     """
 
@@ -78,14 +100,16 @@ class TsvWriter(Writer):
         for row, word in zip(rows, words_by_time(alignment)):
             start, end = _seconds(row.start), _seconds(row.end)
             label = spreadsheet_cell(printable(row.label.translate(_ESCAPES)))
-            file.write(f"{start}\t{end}\t{label}\t{row.confidence:.4f}\t{word.char_start}\t{word.char_end}\n")
+            file.write(
+                f"{start}\t{end}\t{label}\t{row.confidence:.4f}\t{word.char_start}\t{word.char_end}\n"
+            )
 
 
 class AudacityWriter(Writer):
     """`start<TAB>end<TAB>label` for each aligned word; File > Import > Labels reads it.
 
-    The extension is not the plain `.txt` that Audacity uses, because transcripts have that. White space in a label
-    becomes one space, a control character U+FFFD.
+    The extension is not the plain `.txt` that Audacity uses, because transcripts have that. White
+    space in a label becomes one space, a control character U+FFFD.
     """
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
@@ -108,7 +132,8 @@ def _shown(number: float | None) -> str:
 
 
 def _utterance_field(utterance: str) -> str:
-    """Return the utterance as the first field; replace a leading ";", which would make the line a comment."""
+    """Return the utterance as the first field; replace a leading ";", which would make the line a
+    comment."""
     name = without_spaces(utterance)
     return "_" * (len(name) - len(name.lstrip(";"))) + name.lstrip(";")
 
@@ -123,16 +148,18 @@ def _tens_of_us(units: int) -> str:
 
 
 class CsvWriter(Writer):
-    """A header and a row for each word of the transcript and each of its tokens; cells without a value are empty.
+    """A header and a row for each word of the transcript and each of its tokens; cells without a
+    value are empty.
 
-    `tier` is "words", and "phones" or "tokens"; the style's `tiers` may name "sentences" and "speakers", too. `word` is
-    the word's number in the transcript, from 1; in rows of tokens, it is the number of the word that contains the
-    token, whose label is `word_label`; `position` is the token's number in it. Words without times have their `status`
-    and no times. Times are seconds with 3 decimals; `char_start:char_end` is the span in the transcript, in code
-    points.
+    `tier` is "words", and "phones" or "tokens"; the style's `tiers` may name "sentences" and
+    "speakers", too. `word` is the word's number in the transcript, from 1; in rows of tokens, it is
+    the number of the word that contains the token, whose label is `word_label`; `position` is the
+    token's number in it. Words without times have their `status` and no times. Times are seconds
+    with 3 decimals; `char_start:char_end` is the span in the transcript, in code points.
 
-    Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as in TSV; tokens of the
-    model are unchanged ("@" is a phone of SAMPA). Control characters are written as Python's escapes.
+    Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as
+    in TSV; tokens of the model are unchanged ("@" is a phone of SAMPA). Control characters are
+    written as Python's escapes.
     """
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
@@ -141,9 +168,16 @@ class CsvWriter(Writer):
         utterance = _cell(alignment.utterance)
         style = self.style(alignment)
         words = _Words(alignment, style)
-        rows = {WORDS: words.rows, TOKENS: words.tokens, SENTENCES: words.sentences, SPEAKERS: words.turns}
+        rows = {
+            WORDS: words.rows,
+            TOKENS: words.tokens,
+            SENTENCES: words.sentences,
+            SPEAKERS: words.turns,
+        }
         for kind in wanted_tiers(style):
-            of_kind = _Words(syllabified(alignment), style).tokens if kind == SYLLABLES else rows[kind]
+            of_kind = (
+                _Words(syllabified(alignment), style).tokens if kind == SYLLABLES else rows[kind]
+            )
             for row in of_kind():
                 table.writerow([utterance, *(row.get(name, "") for name in COLUMNS[1:])])
 
@@ -191,7 +225,9 @@ class _Words:
     def sentences(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each sentence, by time."""
         for sentence in sentences(self._alignment):
-            first, last = (self._row_of[id(word)] for word in (sentence.timed[0], sentence.timed[-1]))
+            first, last = (
+                self._row_of[id(word)] for word in (sentence.timed[0], sentence.timed[-1])
+            )
             yield {
                 **_times(TimedLabel(first.start, last.end, "")),
                 "tier": SENTENCES,
@@ -204,7 +240,12 @@ class _Words:
     def turns(self) -> Iterator[dict[str, Any]]:
         """Yield a row for each turn of a speaker, by time."""
         for row in speaker_rows(self._by_time, self._rows):
-            yield {**_times(row), "tier": SPEAKERS, "speaker": _cell(row.label), "label": _cell(row.label)}
+            yield {
+                **_times(row),
+                "tier": SPEAKERS,
+                "speaker": _cell(row.label),
+                "label": _cell(row.label),
+            }
 
 
 def _who_and_where(tier: str, word: AlignedWord) -> dict[str, Any]:
@@ -219,9 +260,15 @@ def _times(row: TimedLabel) -> dict[str, str]:
 
 def _sureness(edged: AlignedWord | AlignedToken) -> dict[str, str]:
     """Return the confidence and the standard deviations of the edges, if known."""
-    values = {"confidence": edged.confidence, "start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
+    values = {
+        "confidence": edged.confidence,
+        "start_sd_ms": edged.start_sd_ms,
+        "end_sd_ms": edged.end_sd_ms,
+    }
     decimals = {"confidence": 4, "start_sd_ms": 2, "end_sd_ms": 2}
-    known = {name: number for name, value in values.items() if (number := finite(value)) is not None}
+    known = {
+        name: number for name, value in values.items() if (number := finite(value)) is not None
+    }
     return {name: f"{number:.{decimals[name]}f}" for name, number in known.items()}
 
 
@@ -230,7 +277,8 @@ def _cell(text: str) -> str:
 
 
 def csv_tiers(data: bytes, name: str) -> list[Tier]:
-    """Return the tiers in a table that `CsvWriter` made, perhaps saved again by a spreadsheet: `SPEAKER - words`.
+    """Return the tiers in a table that `CsvWriter` made, perhaps saved again by a spreadsheet:
+    `SPEAKER - words`.
 
     Raises:
         InputError: a column is missing, or a time is not a number.
@@ -243,7 +291,9 @@ def csv_tiers(data: bytes, name: str) -> list[Tier]:
     for number, row in enumerate(table, 2):
         cells = [row.get(column) for column in ("tier", "speaker", "label", "start_s", "end_s")]
         if None in cells:
-            raise InputError(f"{name}:{number}: expected the columns of a table that ctc-align wrote, got others")
+            raise InputError(
+                f"{name}:{number}: expected the columns of a table that ctc-align wrote, got others"
+            )
         tier, speaker, label, start, end = (cell or "" for cell in cells)
         if not start or not end:
             continue
@@ -251,7 +301,10 @@ def csv_tiers(data: bytes, name: str) -> list[Tier]:
             start, end = start.replace(",", "."), end.replace(",", ".")
         tier_name = f"{speaker} - {tier}" if speaker else tier
         rows.setdefault(tier_name, []).append(_interval(start, end, label, f"{name}:{number}"))
-    return [Tier(tier, tuple(sorted(found, key=lambda each: each.start_s))) for tier, found in rows.items()]
+    return [
+        Tier(tier, tuple(sorted(found, key=lambda each: each.start_s)))
+        for tier, found in rows.items()
+    ]
 
 
 def audacity_tiers(data: bytes, name: str) -> list[Tier]:
@@ -266,7 +319,10 @@ def audacity_tiers(data: bytes, name: str) -> list[Tier]:
         if not line.strip() or line.startswith("\\"):  # the range of frequencies of the label above
             continue
         if len(fields) < 2:
-            raise InputError(f"{name}:{number}: expected start, end and label, separated by tabs, got {line[:100]!r}")
+            raise InputError(
+                f"{name}:{number}: expected start, end and label, separated by tabs, got"
+                f" {line[:100]!r}"
+            )
         rows.append(_interval(fields[0], fields[1], "".join(fields[2:]), f"{name}:{number}"))
     return [Tier(WORDS, tuple(sorted(rows, key=lambda each: each.start_s)))]
 

@@ -1,7 +1,8 @@
-"""Wrap the words or sentences of a book's page in `<span>` elements, without changing a character of the text.
+"""Wrap the words or sentences of a book's page in `<span>` elements, without changing a character
+of the text.
 
-If markup begins or ends within a sentence, so that a single element cannot contain it, each part gets an element.
-Offsets count the page's UTF-8 bytes.
+If markup begins or ends within a sentence, so that a single element cannot contain it, each part
+gets an element. Offsets count the page's UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _RUN = re.compile(r"[^ \t\n\r\f\v\xa0]+")
 _WHOLE = word_set("math ruby")
 """Elements that are never divided: no span may stand between their parts."""
 _WITHOUT_SPANS = word_set(
-    "colgroup datalist dir dl head hgroup html menu ol optgroup option picture select svg table tbody textarea tfoot "
-    "thead tr ul"
+    "colgroup datalist dir dl head hgroup html menu ol optgroup option picture select svg table"
+    " tbody textarea tfoot thead tr ul"
 )
 """Elements in which HTML allows no span."""
 _MOST_WORDS = 200
@@ -35,7 +36,8 @@ _MOST_WORDS = 200
 class SourceNode:
     """An element, from its start tag at byte `start` to `end`, the byte after its end tag.
 
-    `name` and `prefix` (with its colon) are as written, `spaces` the namespaces of the prefixes in force, and
+    `name` and `prefix` (with its colon) are as written, `spaces` the namespaces of the prefixes in
+    force, and
     `first`, `last` its characters of text, `last` exclusive, if they are counted.
     """
 
@@ -55,7 +57,8 @@ class SourceNode:
 
 
 class XmlSource(Handlers):
-    """Handles the events of a UTF-8 document, and keeps its elements in the order of their start tags."""
+    """Handles the events of a UTF-8 document, and keeps its elements in the order of their start
+    tags."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -112,12 +115,15 @@ class XmlSource(Handlers):
         }
         spaces = parent.spaces if parent is not None else {}
         spaces = {**spaces, **declared} if declared else spaces
-        self.open.append(SourceNode(parent, local, prefix + colon, self.offset, 0, attributes, spaces))
+        self.open.append(
+            SourceNode(parent, local, prefix + colon, self.offset, 0, attributes, spaces)
+        )
         self.nodes.append(self.open[-1])
 
 
 def edited(data: bytes, edits: Iterable[tuple[int, int, str]]) -> bytes:
-    """Return a document in which each edit's bytes [start, end) are replaced by its text; edits do not overlap.
+    """Return a document in which each edit's bytes [start, end) are replaced by its text; edits do
+    not overlap.
 
     >>> edited(b"<p>So be it.</p>", [(12, 12, "</b>"), (3, 3, "<b>")])
     b'<p><b>So be it.</b></p>'
@@ -137,7 +143,8 @@ def _declared(version: str, encoding: str | None, standalone: int) -> None:
 
 
 class SpanWord(NamedTuple):
-    """A word: its characters [first, last) in the book, its times (None without any), and its recording's number."""
+    """A word: its characters [first, last) in the book, its times (None without any), and its
+    recording's number."""
 
     first: int
     last: int
@@ -156,7 +163,8 @@ class PageSpan(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _TextRun:
-    """Characters of the book from `first` on, in the bytes from `offset` on; `whole`: what cannot be divided there."""
+    """Characters of the book from `first` on, in the bytes from `offset` on; `whole`: what cannot
+    be divided there."""
 
     first: int
     text: str
@@ -229,7 +237,9 @@ class PageSource(XmlSource):
             self._book.characters(data[at : match.end()])
             at = match.end()
             if self._book.length > before:
-                self._add(self._book.length - len(match[0]), match[0], len(data[: match.start()].encode()))
+                self._add(
+                    self._book.length - len(match[0]), match[0], len(data[: match.start()].encode())
+                )
         if at < len(data):
             self._book.characters(data[at:])
 
@@ -239,7 +249,9 @@ class PageSource(XmlSource):
         coded = text.encode("utf-8")
         whole = self._whole
         if whole is None and (coded[:1] == b"&" or not self.data.startswith(coded, offset)):
-            whole = SourceNode(node, "&", "", self.offset, self.data.index(b";", self.offset) + 1, last=last)
+            whole = SourceNode(
+                node, "&", "", self.offset, self.data.index(b";", self.offset) + 1, last=last
+            )
         for each in reversed(self.open):
             if each.first >= 0:
                 break
@@ -248,7 +260,9 @@ class PageSource(XmlSource):
             whole.first = first
         self._last = last
         self._firsts.append(first)
-        self._runs.append(_TextRun(first, text, offset, node if whole is None else whole.parent or node, whole))
+        self._runs.append(
+            _TextRun(first, text, offset, node if whole is None else whole.parent or node, whole)
+        )
 
     def _start_section(self) -> None:
         if self._whole is None:
@@ -259,8 +273,11 @@ class PageSource(XmlSource):
             self._whole.end, self._whole.last = self.offset + len("]]>"), self._last
             self._whole = None
 
-    def marked(self, units: Sequence[Sequence[SpanWord]], prefix: str, link: str) -> tuple[bytes, list[PageSpan]]:
-        """Return the page with an element for each unit of words, and these elements; the text is the same.
+    def marked(
+        self, units: Sequence[Sequence[SpanWord]], prefix: str, link: str
+    ) -> tuple[bytes, list[PageSpan]]:
+        """Return the page with an element for each unit of words, and these elements; the text is
+        the same.
 
         Args:
             units: sentences or words of this page, ascending, without overlaps.
@@ -276,19 +293,24 @@ class PageSource(XmlSource):
             if found is None or found[0] < at:
                 continue
             start, at, node = found
-            spans.append(PageSpan(f"{prefix}{len(spans) + 1}", part.start_s, part.end_s, part.recording))
+            spans.append(
+                PageSpan(f"{prefix}{len(spans) + 1}", part.start_s, part.end_s, part.recording)
+            )
             edits.append((start, start, f'<{node.prefix}span id="{spans[-1].id}">'))
             edits.append((at, at, f"</{node.prefix}span>"))
         return edited(self.data, edits), spans
 
     def _parts(self, units: Sequence[Sequence[SpanWord]]) -> Iterator[_Part]:
-        """Yield the stretches that become one element each: units, or parts of a unit that no element can hold."""
+        """Yield the stretches that become one element each: units, or parts of a unit that no
+        element can hold."""
         free = 0
         waiting: _Part | None = None
         for unit in units:
             for part in self._parts_of(self._lifted(unit)):
                 first = max(part.first, free)
-                if first >= part.last and waiting is not None:  # it is in an element that is taken whole
+                if (
+                    first >= part.last and waiting is not None
+                ):  # it is in an element that is taken whole
                     if part.recording == waiting.recording:
                         waiting = waiting._replace(end_s=max(waiting.end_s, part.end_s))
                     continue
@@ -309,23 +331,33 @@ class PageSource(XmlSource):
         return lifted
 
     def _parts_of(self, words: Sequence[SpanWord]) -> Iterator[_Part]:
-        """Yield the longest stretches of words that one element can hold; yield a word that none can hold in pieces."""
+        """Yield the longest stretches of words that one element can hold; yield a word that none
+        can hold in pieces."""
         at = 0
         while at < len(words):
             if not _holds_spans(self._run(words[at].first).node):
                 at += 1
                 continue
             ends = [len(words), *range(min(len(words), at + _MOST_WORDS), at, -1)]
-            end = next((end for end in ends if self._wrapped(words[at].first, words[end - 1].last)), at)
+            end = next(
+                (end for end in ends if self._wrapped(words[at].first, words[end - 1].last)), at
+            )
             times = [word.times for word in words[at : max(end, at + 1)] if word.times is not None]
             if times and end > at:
-                yield _Part(words[at].first, words[end - 1].last, times[0][0], times[-1][1], words[at].recording)
+                yield _Part(
+                    words[at].first,
+                    words[end - 1].last,
+                    times[0][0],
+                    times[-1][1],
+                    words[at].recording,
+                )
             elif times:
                 yield from self._pieces_of(words[at], times[0])
             at = max(end, at + 1)
 
     def _pieces_of(self, word: SpanWord, times: tuple[float, float]) -> Iterator[_Part]:
-        """Yield the pieces of a word that markup cuts, each with its share of the time, by letters."""
+        """Yield the pieces of a word that markup cuts, each with its share of the time, by
+        letters."""
         start_s, end_s = times
         step_s = (end_s - start_s) / (word.last - word.first)
         first = word.first
@@ -347,7 +379,8 @@ class PageSource(XmlSource):
         return self._runs[bisect_right(self._firsts, character) - 1]
 
     def _wrapped(self, first: int, last: int) -> tuple[int, int, SourceNode] | None:
-        """Return where tags around characters go, and the element around them; None if tags are impossible there."""
+        """Return where tags around characters go, and the element around them; None if tags are
+        impossible there."""
         begin, end = self._run(first), self._run(last - 1)
         home = _common(begin.node, end.node)
         start = begin.whole.start if begin.whole else begin.offset_of(first)

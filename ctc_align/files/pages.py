@@ -1,4 +1,5 @@
-"""Pages and pictures of alignments: HTML with the recording inside, beside the page, or linked; PNG, SVG; notebooks."""
+"""Pages and pictures of alignments: HTML with the recording inside, beside the page, or linked;
+PNG, SVG; notebooks."""
 
 from __future__ import annotations
 
@@ -21,7 +22,14 @@ from ctc_align.files.writer import NO_CONTEXT, Style, Writer, WritingContext
 from ctc_align.text.characters import printable
 from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions, SoundChoice
 from ctc_align.view import check_plotting
-from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, page, peaks_of, played_type, relative_href
+from ctc_align.view.page import (
+    MOST_EMBEDDED_BYTES,
+    PageSound,
+    page,
+    peaks_of,
+    played_type,
+    relative_href,
+)
 
 EMBED, LINK, NO_SOUND = SOUND_MODES = ("embed", "link", "none")
 """The sound of a page: inside it, a link to the recording as it lies, or none."""
@@ -39,16 +47,23 @@ _DRAWING = threading.Lock()
 
 
 def page_object(alignment: AlignmentData) -> dict[str, Any]:
-    """Return the JSON object that a page shows; its times count from the start of the utterance, as its config says."""
-    config = {**alignment.config, "times": "utterance"} if "times" in alignment.config else alignment.config
+    """Return the JSON object that a page shows; its times count from the start of the utterance, as
+    its config says."""
+    config = (
+        {**alignment.config, "times": "utterance"}
+        if "times" in alignment.config
+        else alignment.config
+    )
     return to_dict(replace(alignment, config=config), Style())
 
 
 class HtmlWriter(Writer):
-    """A page that shows the alignment, with the recording inside or, if it is too large, beside it (NAME.page.ogg).
+    """A page that shows the alignment, with the recording inside or, if it is too large, beside it
+    (NAME.page.ogg).
 
-    The sound is the one that was aligned, if the context has it; otherwise it is read from the recording that the
-    alignment names. If there is neither (log-probs), the page has no sound, and a warning is logged.
+    The sound is the one that was aligned, if the context has it; otherwise it is read from the
+    recording that the alignment names. If there is neither (log-probs), the page has no sound, and
+    a warning is logged.
     """
 
     beside_extension = SOUND_EXTENSION
@@ -56,7 +71,9 @@ class HtmlWriter(Writer):
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         file.write(self._page(alignment, NO_CONTEXT))
 
-    def write_bytes(self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT) -> None:
+    def write_bytes(
+        self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT
+    ) -> None:
         file.write(self._page(alignment, context).encode("utf-8"))
 
     def _page(self, alignment: AlignmentData, context: WritingContext) -> str:
@@ -65,7 +82,8 @@ class HtmlWriter(Writer):
 
 
 def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | None:
-    """Return the sound of an alignment that was just made or read; None, with a warning, if it cannot be read."""
+    """Return the sound of an alignment that was just made or read; None, with a warning, if it
+    cannot be read."""
     recording = context.sound if isinstance(context.sound, str) else alignment.audio
     if isinstance(context.sound, Audio):
         sound = PageSound.embedded(context.sound.samples, context.sound.sample_rate)
@@ -73,7 +91,9 @@ def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | Non
         try:
             sound = embedded_stretch(alignment, recording)
         except AudioError as error:
-            logger.warning("%s", printable(f"the page of {alignment.utterance} has no sound: {error}"))
+            logger.warning(
+                "%s", printable(f"the page of {alignment.utterance} has no sound: {error}")
+            )
             return None
     if sound.encoded is None or len(sound.encoded) <= MOST_EMBEDDED_BYTES:
         return sound
@@ -81,12 +101,17 @@ def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | Non
     if context.path is not None and context.beside is not None:
         beside = sound_place(context.path, recording)
         context.beside[beside] = sound.encoded
-        logger.warning("%.0f MB of sound are too much for inside %s: they are in %s", megabytes, context.path, beside)
+        logger.warning(
+            "%.0f MB of sound are too much for inside %s: they are in %s",
+            megabytes,
+            context.path,
+            beside,
+        )
         return sound.beside(beside.name)
     if context.path is None or isinstance(context.sound, Audio) or played_type(recording) is None:
         logger.warning(
-            "the page of %s has no sound: %.0f MB are too many to be inside it; ctc-align view, of its JSON, "
-            "writes them beside it",
+            "the page of %s has no sound: %.0f MB are too many to be inside it; ctc-align view, of"
+            " its JSON, writes them beside it",
             printable(alignment.utterance),
             megabytes,
         )
@@ -117,14 +142,21 @@ def embedded_stretch(alignment: AlignmentData, recording: str | os.PathLike[str]
     if not os.fspath(recording):
         raise MissingAudioError("samples in memory: no recording is named in the alignment")
     return PageSound.file(
-        recording, offset_s=alignment.offset_s, duration_s=alignment.duration_s, choice=choice_of(alignment)
+        recording,
+        offset_s=alignment.offset_s,
+        duration_s=alignment.duration_s,
+        choice=choice_of(alignment),
     )
 
 
 def linked_recording(
-    alignment: AlignmentData, recording: str | os.PathLike[str], folder: Path, peaks: np.ndarray | None = None
+    alignment: AlignmentData,
+    recording: str | os.PathLike[str],
+    folder: Path,
+    peaks: np.ndarray | None = None,
 ) -> PageSound:
-    """Return a link to the whole recording from a page in `folder`; `peaks` are those of the stretch, if known.
+    """Return a link to the whole recording from a page in `folder`; `peaks` are those of the
+    stretch, if known.
 
     Raises:
         AudioError: there is no such recording, or the stretch is not in it.
@@ -133,27 +165,37 @@ def linked_recording(
     mime = played_type(os.fspath(recording))
     if mime is None:
         raise UsageError(
-            f"{recording}: browsers play no files of this kind, so a page cannot link to it; omit --audio link, "
-            "and its sound is put into the page"
+            f"{recording}: browsers play no files of this kind, so a page cannot link to it; omit"
+            " --audio link, and its sound is put into the page"
         )
     if peaks is None:
         peaks = peaks_of(aligned_stretch(alignment, recording))
-    return PageSound.link(relative_href(recording, folder), mime=mime, start_s=alignment.offset_s, peaks=peaks)
+    return PageSound.link(
+        relative_href(recording, folder), mime=mime, start_s=alignment.offset_s, peaks=peaks
+    )
 
 
-def aligned_stretch(alignment: AlignmentData, recording: str | PathLike[str], sample_rate: int = _PEAKS_RATE) -> Audio:
-    """Return the aligned stretch of a recording, as float32 at a sample rate; by default enough for its outline.
+def aligned_stretch(
+    alignment: AlignmentData, recording: str | PathLike[str], sample_rate: int = _PEAKS_RATE
+) -> Audio:
+    """Return the aligned stretch of a recording, as float32 at a sample rate; by default enough for
+    its outline.
 
     Raises:
         AudioError: there is no such recording, or the stretch is not in it.
     """
     start_s, length_s, choice = alignment.offset_s, alignment.duration_s, choice_of(alignment)
-    return load_audio(recording, sample_rate, offset_s=start_s, duration_s=length_s, choice=choice, on_disk=True)
+    return load_audio(
+        recording, sample_rate, offset_s=start_s, duration_s=length_s, choice=choice, on_disk=True
+    )
 
 
 def choice_of(alignment: AlignmentData) -> SoundChoice:
     """Return the channel and the audio track that were aligned."""
-    channel, track = str(alignment.config.get("channel", "mix")), str(alignment.config.get("track", ""))
+    channel, track = (
+        str(alignment.config.get("channel", "mix")),
+        str(alignment.config.get("track", "")),
+    )
     number = {"left": 1, "right": 2}.get(channel) or (
         int(channel) if channel.isdecimal() and len(channel) < 10 else None
     )
@@ -171,17 +213,23 @@ class PngWriter(Writer):
         """Raise UsageError unless matplotlib is installed."""
         check_plotting()
 
-    def write_bytes(self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT) -> None:
+    def write_bytes(
+        self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT
+    ) -> None:
         """Write the picture; if the sound cannot be read, without it and with a warning."""
         from ctc_align.view.pictures import alignment_figure, rendered_figure
 
         try:
             sound = picture_sound(alignment, context.sound)
         except CtcAlignError as error:
-            logger.warning("%s", printable(f"{alignment.utterance}: its picture has no sound: {error}"))
+            logger.warning(
+                "%s", printable(f"{alignment.utterance}: its picture has no sound: {error}")
+            )
             sound = None
         with _DRAWING:
-            file.write(rendered_figure(alignment_figure(page_object(alignment), sound), self.format))
+            file.write(
+                rendered_figure(alignment_figure(page_object(alignment), sound), self.format)
+            )
 
 
 class SvgWriter(PngWriter):
@@ -195,30 +243,34 @@ def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> A
     """Return the samples of an alignment's utterance at 16 kHz, for a picture.
 
     Args:
-        audio: the recording as a path, or the utterance as samples with their rate or `Audio`; None: the path that the
-            alignment names, from the current directory.
+        audio: the recording as a path, or the utterance as samples with their rate or `Audio`;
+            None: the path that the alignment names, from the current directory.
 
     Raises:
         AudioError: the recording cannot be read or is too short, or the alignment names none.
         UsageError: `audio` is log-probs, which have no sound.
     """
     if isinstance(audio, Emissions):
-        raise UsageError("audio: expected a recording or samples, got log-probs, which have no sound")
+        raise UsageError(
+            "audio: expected a recording or samples, got log-probs, which have no sound"
+        )
     if isinstance(audio, (tuple, list, Audio)):
         return as_audio(audio, SAMPLE_RATE)
     path: str | PathLike[str] = alignment.audio if audio is None else audio
     if path in ("", "-"):
         raise AudioError(
-            f"{alignment.utterance}: it was aligned from samples or standard input, and names no recording"
+            f"{alignment.utterance}: it was aligned from samples or standard input, and names no"
+            " recording"
         )
     return aligned_stretch(alignment, path, SAMPLE_RATE)
 
 
 def notebook_html(alignment: AlignmentData) -> str:
-    """Return an alignment for a notebook: its page in a frame, with a recording of up to ten minutes inside.
+    """Return an alignment for a notebook: its page in a frame, with a recording of up to ten
+    minutes inside.
 
-    If the recording is missing, it is a table of the words. The frame may run the page's script and save files, but has
-    no access to the notebook.
+    If the recording is missing, it is a table of the words. The frame may run the page's script and
+    save files, but has no access to the notebook.
     """
     from ctc_align.view.page import page
 
@@ -231,18 +283,24 @@ def notebook_html(alignment: AlignmentData) -> str:
         return _words_table(alignment, f"without its recording: {error}")
     shown = page(page_object(alignment), name=alignment.utterance, sound=sound)
     return (
-        f'<iframe srcdoc="{html.escape(shown)}" sandbox="allow-scripts allow-downloads" '
-        f'title="{html.escape(alignment.utterance)}" style="width:100%;height:{_FRAME_PX}px;border:0"></iframe>'
+        f'<iframe srcdoc="{html.escape(shown)}" sandbox="allow-scripts allow-downloads"'
+        f' title="{html.escape(alignment.utterance)}"'
+        f' style="width:100%;height:{_FRAME_PX}px;border:0"></iframe>'
     )
 
 
 def _words_table(alignment: AlignmentData, note: str) -> str:
-    """Return the words with their times and confidences as a table of HTML, and why it is not a page."""
+    """Return the words with their times and confidences as a table of HTML, and why it is not a
+    page."""
     rows = []
     for word in alignment.words:
-        times = [None if time_s is None else f"{time_s:.3f}" for time_s in (word.start_s, word.end_s)]
+        times = [
+            None if time_s is None else f"{time_s:.3f}" for time_s in (word.start_s, word.end_s)
+        ]
         confidence = word.status if word.confidence is None else f"{word.confidence:.2f}"
-        cells = "".join(f"<td>{html.escape(cell or '')}</td>" for cell in (word.text, *times, confidence))
+        cells = "".join(
+            f"<td>{html.escape(cell or '')}</td>" for cell in (word.text, *times, confidence)
+        )
         rows.append(f"<tr>{cells}</tr>")
     head = "".join(f"<th>{name}</th>" for name in ("word", "start s", "end s", "confidence"))
     caption = f"<caption>{html.escape(alignment.utterance)}, {html.escape(note)}</caption>"

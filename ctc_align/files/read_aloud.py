@@ -1,12 +1,13 @@
 """Read-aloud books: SMIL for EPUB 3's media overlays, and a whole EPUB with the recordings inside.
 
-See https://www.w3.org/TR/epub-33/#sec-media-overlays. The text of the book keeps every character: sentences or words
-become elements with ids, each page that is read gets a media overlay (SMIL), and the package document lists them all.
-The format SMIL without a book refers to elements of the book that have an id: the finest ones that together contain all
-of their text, which are sentences or words if the book marks them, otherwise paragraphs.
+See https://www.w3.org/TR/epub-33/#sec-media-overlays. The text of the book keeps every character:
+sentences or words become elements with ids, each page that is read gets a media overlay (SMIL), and
+the package document lists them all. The format SMIL without a book refers to elements of the book
+that have an id: the finest ones that together contain all of their text, which are sentences or
+words if the book marks them, otherwise paragraphs.
 
-Recordings of EPUB 3's core media types (MP3, AAC in MP4, Opus in Ogg) are copied unchanged; all others are encoded as
-Opus.
+Recordings of EPUB 3's core media types (MP3, AAC in MP4, Opus in Ogg) are copied unchanged; all
+others are encoded as Opus.
 """
 
 from __future__ import annotations
@@ -34,7 +35,15 @@ from ctc_align.files.epub import MIMETYPE, BookText, EpubArchive, SpinePage, ope
 from ctc_align.files.page_spans import PageSource, PageSpan, SourceNode, SpanWord, XmlSource, edited
 from ctc_align.files.sentences import sentences
 from ctc_align.files.whole_files import placing
-from ctc_align.files.writer import RECORDING, Style, TimedLabel, Writer, is_timed, word_rows, words_by_time
+from ctc_align.files.writer import (
+    RECORDING,
+    Style,
+    TimedLabel,
+    Writer,
+    is_timed,
+    word_rows,
+    words_by_time,
+)
 from ctc_align.reading import read_input
 from ctc_align.text.characters import printable, without_controls
 from ctc_align.types import AlignmentData, BookPlace
@@ -58,12 +67,14 @@ _BOOK_BYTES = 8
 
 
 class SmilWriter(Writer):
-    """A SMIL document: a `seq` for each page, with a `par` for each element with an id whose words are read.
+    """A SMIL document: a `seq` for each page, with a `par` for each element with an id whose words
+    are read.
 
-    Pages and elements are in the order of the book; `text` refers to them by their names in the book's archive. `audio`
-    is the recording's file name, with the times of the element's first and last word in the recording, whatever the
-    style says about times. If another reading cuts an element in two, it has the longer part. Paragraphs without an id
-    cannot be named: their text is in no `par`. A warning says how many words are left out, and why.
+    Pages and elements are in the order of the book; `text` refers to them by their names in the
+    book's archive. `audio` is the recording's file name, with the times of the element's first and
+    last word in the recording, whatever the style says about times. If another reading cuts an
+    element in two, it has the longer part. Paragraphs without an id cannot be named: their text is
+    in no `par`. A warning says how many words are left out, and why.
 
     Raises:
         OutputError: the transcript is not a book, or no element that is read has an id.
@@ -72,18 +83,24 @@ class SmilWriter(Writer):
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         clips, nameless, apart = _smil_clips(alignment)
         if not clips:
-            what = "no element that is read has an id" if alignment.places else "the transcript is not a book"
-            other = "; ctc-align book, of the book and the JSON, needs none" if alignment.places else ""
+            what = (
+                "no element that is read has an id"
+                if alignment.places
+                else "the transcript is not a book"
+            )
+            other = (
+                "; ctc-align book, of the book and the JSON, needs none" if alignment.places else ""
+            )
             raise OutputError(
-                f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names, but {what}; leave "
-                f"smil out of --format{other}"
+                f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names,"
+                f" but {what}; leave smil out of --format{other}"
             )
         reasons = [f"{nameless:,} in elements without an id"] * bool(nameless)
         reasons += [f"{apart:,} read apart from the rest of their element"] * bool(apart)
         if reasons:
             logger.warning(
-                "%s: %s of the words with times are not in the SMIL document: %s; ctc-align book, of the book and the "
-                "JSON, gives every sentence an id",
+                "%s: %s of the words with times are not in the SMIL document: %s; ctc-align book,"
+                " of the book and the JSON, gives every sentence an id",
                 printable(alignment.utterance),
                 f"{nameless + apart:,}",
                 ", ".join(reasons),
@@ -103,7 +120,8 @@ class SmilWriter(Writer):
 
 
 class SmilClip(NamedTuple):
-    """An element of a page and the stretch of a recording in which it is read; `text` and `audio` are URLs."""
+    """An element of a page and the stretch of a recording in which it is read; `text` and `audio`
+    are URLs."""
 
     text: str
     audio: str
@@ -140,13 +158,17 @@ def write_smil(pages: Iterable[SmilPage], file: TextIO) -> None:
 
 
 def _smil_clips(alignment: AlignmentData) -> tuple[list[tuple[BookPlace, int, int]], int, int]:
-    """Return the elements that are read, in the order of the book, with their times in the recording, milliseconds.
+    """Return the elements that are read, in the order of the book, with their times in the
+    recording, milliseconds.
 
-    Also return the numbers of omitted words with times: those in no element with an id, and those that are read apart
-    from the rest of their element.
+    Also return the numbers of omitted words with times: those in no element with an id, and those
+    that are read apart from the rest of their element.
     """
     rows = word_rows(alignment, Style(times=RECORDING), MS_PER_S)
-    row_of = {id(word): (number, row) for number, (word, row) in enumerate(zip(words_by_time(alignment), rows))}
+    row_of = {
+        id(word): (number, row)
+        for number, (word, row) in enumerate(zip(words_by_time(alignment), rows))
+    }
     timed = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in timed]
     clips, held, apart = [], 0, 0
@@ -159,7 +181,8 @@ def _smil_clips(alignment: AlignmentData) -> tuple[list[tuple[BookPlace, int, in
 
 
 def _finest(places: Sequence[BookPlace], starts: Sequence[int]) -> list[BookPlace]:
-    """Return elements with words, none inside another; inner ones replace an element if they have all of its words."""
+    """Return elements with words, none inside another; inner ones replace an element if they have
+    all of its words."""
     found: list[BookPlace] = []
     at = 0
     ordered = sorted(places, key=lambda place: (place.char_start, -place.char_end))
@@ -167,7 +190,11 @@ def _finest(places: Sequence[BookPlace], starts: Sequence[int]) -> list[BookPlac
         outer = ordered[at]
         at += 1
         inner = []
-        while at < len(ordered) and ordered[at].char_start < outer.char_end and ordered[at].href == outer.href:
+        while (
+            at < len(ordered)
+            and ordered[at].char_start < outer.char_end
+            and ordered[at].href == outer.href
+        ):
             inner.append(ordered[at])
             at += 1
         finer = _finest(inner, starts) if inner else []
@@ -195,12 +222,14 @@ def _longest(rows: Sequence[tuple[int, TimedLabel]]) -> list[TimedLabel]:
 
 
 def quoted(name: str) -> str:
-    """Return a name as a URL, without what URLs cannot hold: halves of surrogate pairs and control characters."""
+    """Return a name as a URL, without what URLs cannot hold: halves of surrogate pairs and control
+    characters."""
     return quote(without_controls(name).encode("utf-8", "replace"), safe=_SAFE)
 
 
 class SpokenClip(NamedTuple):
-    """An element of a page, and the stretch of a recording (by its index in a list) in which it is read."""
+    """An element of a page, and the stretch of a recording (by its index in a list) in which it is
+    read."""
 
     id: str
     recording: int
@@ -236,7 +265,8 @@ class BookFolder:
         return posixpath.join(self.path, name)
 
     def overlay(self, number: int) -> str:
-        """Return the name of the overlay of a page, by its index among those that are read, from 0."""
+        """Return the name of the overlay of a page, by its index among those that are read, from
+        0."""
         return self.named(f"page{number + 1}.smil")
 
 
@@ -246,11 +276,14 @@ def href_from(name: str, folder: str) -> str:
 
 
 def sound_kind(recording: Path) -> tuple[str, str] | None:
-    """Return the extension and the media type of a recording that is copied into a book; None for all others."""
+    """Return the extension and the media type of a recording that is copied into a book; None for
+    all others."""
     try:
         with MediaFile(str(recording), str(recording)) as media:
             codec, streams = media.stream.codec_context, media.container.streams
-            is_film = any("ATTACHED_PIC" not in str(stream.disposition.name) for stream in streams.video)
+            is_film = any(
+                "ATTACHED_PIC" not in str(stream.disposition.name) for stream in streams.video
+            )
             if is_film or len(streams.audio) > 1:
                 return None
             if media.format == "mp3":
@@ -262,7 +295,9 @@ def sound_kind(recording: Path) -> tuple[str, str] | None:
         return None
 
 
-def write_book(book: EpubArchive, pages: Sequence[SpokenPage], recordings: Sequence[Path], part: Path) -> None:
+def write_book(
+    book: EpubArchive, pages: Sequence[SpokenPage], recordings: Sequence[Path], part: Path
+) -> None:
     """Write the book with its pages, their overlays and the recordings, to an unused path.
 
     Raises:
@@ -272,7 +307,9 @@ def write_book(book: EpubArchive, pages: Sequence[SpokenPage], recordings: Seque
     package = book.spine()[0]
     folder = BookFolder(package, book.names)
     kinds = [sound_kind(recording) or _OPUS for recording in recordings]
-    sounds = [folder.named(f"audio{number}{extension}") for number, (extension, _) in enumerate(kinds, 1)]
+    sounds = [
+        folder.named(f"audio{number}{extension}") for number, (extension, _) in enumerate(kinds, 1)
+    ]
     items = [(folder.style, "text/css"), *zip(sounds, (kind for _, kind in kinds))]
     changed: dict[str, bytes | str] = {page.page.href: page.data for page in pages}
     changed[package] = _package(book, package, pages, folder, items)
@@ -310,8 +347,13 @@ def _copy(book: EpubArchive, archive: zipfile.ZipFile, changed: Mapping[str, byt
             continue
         left -= info.file_size
         if left < 0:
-            raise book.fault(f"expected a book, got one that unpacks to more than {_MOST_COPIED_BYTES >> 30} GiB")
-        with book.archive.open(info) as source, archive.open(_info(info.filename, info.compress_type), "w") as file:
+            raise book.fault(
+                f"expected a book, got one that unpacks to more than {_MOST_COPIED_BYTES >> 30} GiB"
+            )
+        with (
+            book.archive.open(info) as source,
+            archive.open(_info(info.filename, info.compress_type), "w") as file,
+        ):
             shutil.copyfileobj(source, file)
 
 
@@ -319,20 +361,25 @@ def _overlay(page: SpokenPage, sounds: Sequence[str], folder: BookFolder) -> str
     """Return the media overlay of a page."""
     href = href_from(page.page.href, folder.path)
     urls = [href_from(name, folder.path) for name in sounds]
-    clips = [SmilClip(f"{href}#{clip.id}", urls[clip.recording], clip.start_ms, clip.end_ms) for clip in page.clips]
+    clips = [
+        SmilClip(f"{href}#{clip.id}", urls[clip.recording], clip.start_ms, clip.end_ms)
+        for clip in page.clips
+    ]
     file = io.StringIO()
     write_smil([SmilPage(href, clips)], file)
     return file.getvalue()
 
 
 def refuse_old(book: EpubArchive) -> None:
-    """Raise TranscriptError for a book that is not EPUB 3; the message names a converter that keeps its text."""
+    """Raise TranscriptError for a book that is not EPUB 3; the message names a converter that keeps
+    its text."""
     version = book.version()
     if not version.startswith("3"):
         raise book.fault(
-            f"expected an EPUB 3 book, got version {version or 'unknown'}, which cannot hold a recording; make it one: "
-            "ebook-polish --upgrade-book BOOK.epub NEW.epub (Calibre), and give the new book: if its text is the "
-            "same, which is checked, the alignments are good for it"
+            f"expected an EPUB 3 book, got version {version or 'unknown'}, which cannot hold a"
+            " recording; make it one: ebook-polish --upgrade-book BOOK.epub NEW.epub (Calibre),"
+            " and give the new book: if its text is the same, which is checked, the alignments are"
+            " good for it"
         )
 
 
@@ -343,16 +390,22 @@ def _package(
     folder: BookFolder,
     items: Sequence[tuple[str, str]],
 ) -> bytes:
-    """Return the package document with the overlays, their lengths, and the new files (name, media type)."""
+    """Return the package document with the overlays, their lengths, and the new files (name, media
+    type)."""
     data = book.read(name)
     source = XmlSource(data)
     try:
         parse_xml(data, source)
     except ValueError as error:
         raise book.fault(f"{name}: cannot be changed: {error}") from None
-    manifest, metadata = _only(book, name, source, "manifest"), _only(book, name, source, "metadata")
+    manifest, metadata = (
+        _only(book, name, source, "manifest"),
+        _only(book, name, source, "metadata"),
+    )
     entries = {node.attributes.get("id"): node for node in source.nodes if node.name == "item"}
-    has_media = any(node.attributes.get("property", "").startswith("media:") for node in source.nodes)
+    has_media = any(
+        node.attributes.get("property", "").startswith("media:") for node in source.nodes
+    )
     if has_media or any("media-overlay" in node.attributes for node in entries.values()):
         raise book.fault("it has media overlays already; give the book without them")
     prefix = "read-aloud"
@@ -383,7 +436,9 @@ def _modified_now(source: XmlSource) -> list[tuple[int, int, str]]:
     now, edits = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), []
     for node in source.nodes:
         end = source.data.rindex(b"<", 0, node.end)
-        if node.attributes.get("property") == "dcterms:modified" and source.data.startswith(b"</", end):
+        if node.attributes.get("property") == "dcterms:modified" and source.data.startswith(
+            b"</", end
+        ):
             edits.append((source.data.rindex(b">", node.start, end) + 1, end, now))
     return edits
 
@@ -395,13 +450,16 @@ def _length_ms(pages: Sequence[SpokenPage]) -> int:
 def _only(book: EpubArchive, file: str, source: XmlSource, name: str) -> SourceNode:
     found = [node for node in source.nodes if node.name == name]
     if len(found) != 1:
-        raise book.fault(f"{file}: expected one element {name}, got {len(found)}; it is not a complete EPUB book")
+        raise book.fault(
+            f"{file}: expected one element {name}, got {len(found)}; it is not a complete EPUB book"
+        )
     return found[0]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An alignment of the book or of a part of it, the recording, and the name of the alignment in messages."""
+    """An alignment of the book or of a part of it, the recording, and the name of the alignment in
+    messages."""
 
     alignment: AlignmentData
     recording: Path
@@ -409,7 +467,8 @@ class Reading:
 
 
 class ReadAloud(NamedTuple):
-    """A book that was written: the numbers of its pages with sound, of all its pages, and of highlighted elements."""
+    """A book that was written: the numbers of its pages with sound, of all its pages, and of
+    highlighted elements."""
 
     pages: int
     all_pages: int
@@ -422,8 +481,11 @@ class _BookPage(NamedTuple):
     source: PageSource
 
 
-def write_read_aloud(book: Path, readings: Sequence[Reading], target: Path, by: str = SENTENCES) -> ReadAloud:
-    """Write the book of several alignments to `target`, whole or not at all, and return what is in it.
+def write_read_aloud(
+    book: Path, readings: Sequence[Reading], target: Path, by: str = SENTENCES
+) -> ReadAloud:
+    """Write the book of several alignments to `target`, whole or not at all, and return what is in
+    it.
 
     Args:
         book: the EPUB 3 that was aligned.
@@ -449,7 +511,10 @@ def write_read_aloud(book: Path, readings: Sequence[Reading], target: Path, by: 
         units = [unit for unit, _ in found]
         spoken = list(_spoken(archive, pages, units))
         if not spoken:
-            raise UsageError(f"{book}: no word of it has a time in the alignments: there is nothing to read aloud")
+            raise UsageError(
+                f"{book}: no word of it has a time in the alignments: there is nothing to read"
+                " aloud"
+            )
         with placing([target]) as parts:
             for _, part in parts:
                 write_book(archive, spoken, recordings, part)
@@ -462,10 +527,17 @@ def _pages(archive: EpubArchive) -> tuple[str, list[_BookPage]]:
     for page in archive.spine()[1]:
         first = book.length
         try:
-            pages.append(_BookPage(page, first, PageSource.added(archive.read(page.href), book, page.href, page.cfi)))
+            pages.append(
+                _BookPage(
+                    page,
+                    first,
+                    PageSource.added(archive.read(page.href), book, page.href, page.cfi),
+                )
+            )
         except (ValueError, LookupError) as error:
             raise archive.fault(
-                f"{page.href}: cannot be changed: {error}; correct it (epubcheck names its faults), and align again"
+                f"{page.href}: cannot be changed: {error}; correct it (epubcheck names its faults),"
+                " and align again"
             ) from None
     names = [page.page.href for page in pages]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -480,8 +552,8 @@ def _units(reading: Reading, text: str, by: str, recording: int) -> Iterator[lis
     shift = alignment.text_offset or 0
     if text[shift : shift + len(alignment.text)] != alignment.text:
         raise TranscriptError(
-            f"{reading.name}: its text differs from the book's; give the book that was aligned, and correct words in "
-            "it, not in the alignment"
+            f"{reading.name}: its text differs from the book's; give the book that was aligned, and"
+            " correct words in it, not in the alignment"
         )
     ordered = sorted(alignment.words, key=lambda word: word.char_start)
     starts = [word.char_start for word in ordered]
@@ -500,18 +572,27 @@ def _units(reading: Reading, text: str, by: str, recording: int) -> Iterator[lis
 
 
 def _refuse_twice(units: Sequence[tuple[Sequence[SpanWord], str]], text: str) -> None:
-    """Raise UsageError if two alignments have times for the same words; the message says how many."""
+    """Raise UsageError if two alignments have times for the same words; the message says how
+    many."""
     for (unit, name), (following, other) in pairwise(units):
         word = following[0]
         if word.first >= unit[-1].last:
             continue
-        timed = [{one.first for unit, by in units if by == each for one in unit if one.times} for each in (name, other)]
+        timed = [
+            {one.first for unit, by in units if by == each for one in unit if one.times}
+            for each in (name, other)
+        ]
         more = len(timed[0] & timed[1]) - 1
-        and_more = f" and {more:,} more {'word' if more == 1 else 'words'}" if more > 0 and name != other else ""
+        and_more = (
+            f" and {more:,} more {'word' if more == 1 else 'words'}"
+            if more > 0 and name != other
+            else ""
+        )
         raise UsageError(
-            f"{name} and {other} both have times for {text[word.first : word.last]!r}{and_more} (from character "
-            f"{word.first} of the book); give one alignment for each part of it, and omit (or delete) the other: "
-            "an old one, a second take, or one of a different book"
+            f"{name} and {other} both have times for {text[word.first : word.last]!r}{and_more}"
+            f" (from character {word.first} of the book); give one alignment for each part of it,"
+            " and omit (or delete) the other: an old one, a second take, or one of a different"
+            " book"
         )
 
 
@@ -528,7 +609,9 @@ def _spoken(
     for page, start, end in zip(pages, edges, edges[1:]):
         if start == end:
             continue
-        data, found = _marked(archive, page, units[start:end], href_from(style, posixpath.dirname(page.page.href)))
+        data, found = _marked(
+            archive, page, units[start:end], href_from(style, posixpath.dirname(page.page.href))
+        )
         spans += [(len(made), span) for span in found]
         made.append((page.page, data))
     clips = _clips([span for _, span in spans])
@@ -545,19 +628,23 @@ def _marked(
     prefix = "spoken-"
     while prefix.encode() in source.data:
         prefix += "x-"
-    data, spans = source.marked(units, prefix, f'rel="stylesheet" type="text/css" href={quoteattr(style_href)}')
+    data, spans = source.marked(
+        units, prefix, f'rel="stylesheet" type="text/css" href={quoteattr(style_href)}'
+    )
     before, after = BookText(), BookText()
     before.add("", "", functools.partial(parse_xml, source.data))
     after.add("", "", functools.partial(parse_xml, data))
     if before.text != after.text:
         raise archive.fault(
-            f"{page.page.href}: its text would change with elements in it; leave that page as plain text"
+            f"{page.page.href}: its text would change with elements in it; leave that page as plain"
+            " text"
         )
     return data, spans
 
 
 def _clips(spans: Sequence[PageSpan]) -> list[SpokenClip]:
-    """Return the stretches of the recordings, in whole milliseconds; a short pause belongs to the stretch before it."""
+    """Return the stretches of the recordings, in whole milliseconds; a short pause belongs to the
+    stretch before it."""
     times = [(round(span.start_s * MS_PER_S), round(span.end_s * MS_PER_S)) for span in spans]
     clips = []
     for index, (span, (start_ms, end_ms)) in enumerate(zip(spans, times)):

@@ -1,7 +1,8 @@
-"""JSON of other programs: segments of Whisper, WhisperX and NeMo, read and written, and tasks of Label Studio.
+"""JSON of other programs: segments of Whisper, WhisperX and NeMo, read and written, and tasks of
+Label Studio.
 
-A segment is an object with a text, usually times, and sometimes a speaker. The files differ in the position of the list
-of segments and in the names of the keys.
+A segment is an object with a text, usually times, and sometimes a speaker. The files differ in the
+position of the list of segments and in the names of the keys.
 """
 
 from __future__ import annotations
@@ -37,17 +38,25 @@ _TEXTS = ("text", "segment", "sentence", "words")
 _SPEAKERS = ("speaker", "speaker_id", "speaker_label")
 _TIMES = (("start", "end"), ("start_s", "end_s"), ("start_time", "end_time"), ("begin", "end"))
 _PAIRS = (("timestamp", (0, 1), 1.0), ("offsets", ("from", "to"), 1000.0))
-"""Keys of values with both times: the indices of the times in the value, and its units per second."""
+"""Keys of values with both times: the indices of the times in the value, and its units per
+second."""
 _SOUNDS = ("audio_filepath", "audio")
 _MS_PER_S = 1000
 _UNITS_PER_MS = 100
-_LABELS = {WORDS: "Word", TOKENS: "Phone", SYLLABLES: "Syllable", SENTENCES: "Sentence", SPEAKERS: "Speaker"}
+_LABELS = {
+    WORDS: "Word",
+    TOKENS: "Phone",
+    SYLLABLES: "Syllable",
+    SENTENCES: "Sentence",
+    SPEAKERS: "Speaker",
+}
 
 
 def parse_json_transcript(text: str, source: str) -> Transcript | None:
     """Return the transcript in a JSON text, None if it is not JSON or of an unknown kind.
 
-    Segments become cues, each a line of text. For an alignment of this package, the transcript is its `text`.
+    Segments become cues, each a line of text. For an alignment of this package, the transcript is
+    its `text`.
 
     Args:
         text: of the file.
@@ -60,7 +69,11 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
     'Hello'
     """
     data = _parsed(text)
-    if isinstance(data, dict) and data.get("format") == FORMAT and isinstance(data.get("text"), str):
+    if (
+        isinstance(data, dict)
+        and data.get("format") == FORMAT
+        and isinstance(data.get("text"), str)
+    ):
         return Transcript(data["text"])
     segments = _segments(data)
     if not segments:
@@ -72,8 +85,8 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
         where = f"{source}, segment {number}"
         if not isinstance(segment, dict) or not isinstance(written := _first(segment, _TEXTS), str):
             raise TranscriptError(
-                f"{where}: expected a segment with its text, as in the others, got {shown(segment)}; correct it, or "
-                "give the words alone as a text file"
+                f"{where}: expected a segment with its text, as in the others, got"
+                f" {shown(segment)}; correct it, or give the words alone as a text file"
             )
         start_s, end_s = _times(segment, end_s, where)
         piece = "\n".join(filter(str.strip, written.strip().splitlines()))
@@ -101,7 +114,12 @@ def _parsed(text: str) -> Any:
 
 def _segments(data: Any) -> Sequence[Any]:
     """Return the list of the segments in a value, empty if there are none."""
-    if isinstance(data, list) and len(data) == 1 and isinstance(data[0], dict) and not _is_segment(data[0]):
+    if (
+        isinstance(data, list)
+        and len(data) == 1
+        and isinstance(data[0], dict)
+        and not _is_segment(data[0])
+    ):
         return _segments(data[0])  # NeMo's list of the one recording's hypotheses
     if isinstance(data, list):
         return data if data and _is_segment(data[0]) else []
@@ -122,13 +140,18 @@ def _is_segment(value: Any) -> bool:
 
 
 def _first(segment: dict[str, Any], keys: Sequence[str]) -> Any:
-    """Return the first existing value of some keys that is not a list (of words), None if there is none."""
+    """Return the first existing value of some keys that is not a list (of words), None if there is
+    none."""
     values = (segment.get(key) for key in keys)
-    return next((value for value in values if value is not None and not isinstance(value, (list, dict))), None)
+    return next(
+        (value for value in values if value is not None and not isinstance(value, (list, dict))),
+        None,
+    )
 
 
 def _times(segment: dict[str, Any], before_s: float, where: str) -> tuple[float, float]:
-    """Return the times of a segment in seconds; a missing time is taken from the previous segment."""
+    """Return the times of a segment in seconds; a missing time is taken from the previous
+    segment."""
     start, end, per_s = _written_times(segment)
     try:
         start_s = before_s if start is None else max(as_seconds(start) / per_s, 0.0)
@@ -141,7 +164,8 @@ def _times(segment: dict[str, Any], before_s: float, where: str) -> tuple[float,
 
 
 def _written_times(segment: dict[str, Any]) -> tuple[Any, Any, float]:
-    """Return the times of a segment as written, None for a missing one, and the units per second."""
+    """Return the times of a segment as written, None for a missing one, and the units per
+    second."""
     for first, last in _TIMES:
         if first in segment:
             return segment[first], segment.get(last), 1.0
@@ -155,11 +179,13 @@ def _written_times(segment: dict[str, Any]) -> tuple[Any, Any, float]:
 
 
 class WhisperWriter(Writer):
-    """`text`, `segments` (sentences) with their `words`, and `word_segments`, as Whisper and WhisperX write them.
+    """`text`, `segments` (sentences) with their `words`, and `word_segments`, as Whisper and
+    WhisperX write them.
 
-    As in Whisper, a word begins with the space before it, and text without a time (a dash, letters that the model does
-    not know) is added to the word before it, so that the words of a segment add up to its text. Words have
-    `probability` (Whisper) and `score` (WhisperX), which are both the confidence, and `speaker` if it is known.
+    As in Whisper, a word begins with the space before it, and text without a time (a dash, letters
+    that the model does not know) is added to the word before it, so that the words of a segment add
+    up to its text. Words have `probability` (Whisper) and `score` (WhisperX), which are both the
+    confidence, and `speaker` if it is known.
     Words that are not in the recording are left out. Times are seconds with 3 decimals.
     """
 
@@ -169,7 +195,9 @@ class WhisperWriter(Writer):
         row_of = rows_by_word(alignment, self.style(alignment), _MS_PER_S)
         found = sentences(alignment)
         space = " " if any(each.space for sentence in found for each in sentence.words) else ""
-        segments = [_segment(number, sentence, row_of, space) for number, sentence in enumerate(found)]
+        segments = [
+            _segment(number, sentence, row_of, space) for number, sentence in enumerate(found)
+        ]
         language = alignment.config.get("language")
         whole = {
             "text": "".join(segment["text"] for segment in segments),
@@ -180,7 +208,9 @@ class WhisperWriter(Writer):
         file.write(_dumps(whole))
 
 
-def _segment(number: int, sentence: Sentence, row_of: dict[int, TimedLabel], space: str) -> dict[str, Any]:
+def _segment(
+    number: int, sentence: Sentence, row_of: dict[int, TimedLabel], space: str
+) -> dict[str, Any]:
     words = list(_whisper_words(sentence, row_of, space))
     return {
         "id": number,
@@ -192,8 +222,11 @@ def _segment(number: int, sentence: Sentence, row_of: dict[int, TimedLabel], spa
     }
 
 
-def _whisper_words(sentence: Sentence, row_of: dict[int, TimedLabel], space: str) -> Iterator[dict[str, Any]]:
-    """Yield the words with times; add the text of others to the word before, or at the beginning to the word after."""
+def _whisper_words(
+    sentence: Sentence, row_of: dict[int, TimedLabel], space: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the words with times; add the text of others to the word before, or at the beginning to
+    the word after."""
     text, timed = "", None
     for index, each in enumerate(sentence.words):
         piece = (" " * bool(each.space) if index else space) + each.text
@@ -219,12 +252,14 @@ def _whisper_word(text: str, word: Any, row_of: dict[int, TimedLabel]) -> dict[s
 
 
 class LabelStudioWriter(Writer):
-    """A list of one task of Label Studio, whose prediction has a region of the recording for each row of the tiers.
+    """A list of one task of Label Studio, whose prediction has a region of the recording for each
+    row of the tiers.
 
-    The style's `tiers` select the rows, by default words. A region has a label ("Word", "Phone", "Syllable", "Sentence"
-    or "Speaker", from the control `tier`) and its text (`transcription`), the confidence as `score`, and the speaker in
-    `meta`. `data` has the recording as `audio`, to be replaced by the address at which Label Studio can reach it, and
-    the transcript as `text`. The controls that a project needs are in docs/formats.md.
+    The style's `tiers` select the rows, by default words. A region has a label ("Word", "Phone",
+    "Syllable", "Sentence" or "Speaker", from the control `tier`) and its text (`transcription`),
+    the confidence as `score`, and the speaker in `meta`. `data` has the recording as `audio`, to be
+    replaced by the address at which Label Studio can reach it, and the transcript as `text`. The
+    controls that a project needs are in docs/formats.md.
     """
 
     encoding_errors = "backslashreplace"
@@ -238,7 +273,9 @@ class LabelStudioWriter(Writer):
             for row in tier.rows:
                 id = f"{tier.kind}-{len(results) // 2 + 1}"
                 results += _region(id, row, _LABELS[tier.kind], (tier.speaker, length_s, is_sure))
-        confidences = [number for word in alignment.words if (number := finite(word.confidence)) is not None]
+        confidences = [
+            number for word in alignment.words if (number := finite(word.confidence)) is not None
+        ]
         prediction = {
             "model_version": f"ctc-align {__version__} {alignment.model}",
             "score": round(sum(confidences) / len(confidences), 4) if confidences else 0.0,
@@ -248,7 +285,9 @@ class LabelStudioWriter(Writer):
         file.write(_dumps([{"data": data, "predictions": [prediction]}]))
 
 
-def _region(id: str, row: TimedLabel, label: str, of_tier: tuple[str, float, bool]) -> Sequence[dict[str, Any]]:
+def _region(
+    id: str, row: TimedLabel, label: str, of_tier: tuple[str, float, bool]
+) -> Sequence[dict[str, Any]]:
     """Return the two results that make up a region: its label and its text, with the same id."""
     speaker, length_s, is_sure = of_tier
     span = {"start": row.start / _MS_PER_S, "end": row.end / _MS_PER_S, "channel": 0}
@@ -261,7 +300,12 @@ def _region(id: str, row: TimedLabel, label: str, of_tier: tuple[str, float, boo
     }
     return (
         {**common, "from_name": "tier", "type": "labels", "value": {**span, "labels": [label]}},
-        {**common, "from_name": "transcription", "type": "textarea", "value": {**span, "text": [row.label]}},
+        {
+            **common,
+            "from_name": "transcription",
+            "type": "textarea",
+            "value": {**span, "text": [row.label]},
+        },
     )
 
 

@@ -1,7 +1,9 @@
-"""Sentences of a transcript with their times, and running text: its width in columns and its possible line breaks.
+"""Sentences of a transcript with their times, and running text: its width in columns and its
+possible line breaks.
 
-A sentence ends at a full stop (except that of an abbreviation), a question or exclamation mark, a blank line, a change
-of speaker, and where the recording continues with a different part of the text.
+A sentence ends at a full stop (except that of an abbreviation), a question or exclamation mark, a
+blank line, a change of speaker, and where the recording continues with a different part of the
+text.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ SENTENCE, CLAUSE, WORD, CLINGING = 0.0, 4.0, 8.0, 12.0
 _STOPS = frozenset(".!?…。！？．؟۔।॥")
 _COMMAS = frozenset(",;:،؛、，；：—–")
 _CLOSING = "\"'”’»)]}›」』）】》〉"
-_ENGLISH_TITLES = "mr. mrs. ms. dr. prof. st. jr. sr. vs. etc. no. gen. col. capt. lt. sgt. rev. hon. e.g. i.e."
+_ENGLISH_TITLES = (
+    "mr. mrs. ms. dr. prof. st. jr. sr. vs. etc. no. gen. col. capt. lt. sgt. rev. hon. e.g. i.e."
+)
 _ENGLISH_LEANING = """a an the and or but nor of to in on at by for from with as if that than so because into onto upon
     my your his her its our their this these those very is are was were be been not no"""
 _TITLES = frozenset(_ENGLISH_TITLES.split())
@@ -37,10 +41,10 @@ _SPACES = re.compile(r"\s*")
 class TextPiece:
     """A word, or a part of one that is longer than a line; times are seconds.
 
-    `is_spaced`: white space precedes it; `starts_line`: this contains a line end. `break_cost` says how bad it is to
-    end a line or a subtitle after it. `char_start` is the word's index in the transcript, `speaker` who says it,
-    `is_spoken` is False for text that nobody says (labels, directions), and `is_alone` is True if a subtitle has
-    nothing else.
+    `is_spaced`: white space precedes it; `starts_line`: this contains a line end. `break_cost` says
+    how bad it is to end a line or a subtitle after it. `char_start` is the word's index in the
+    transcript, `speaker` who says it, `is_spoken` is False for text that nobody says (labels,
+    directions), and `is_alone` is True if a subtitle has nothing else.
     """
 
     text: str
@@ -56,7 +60,8 @@ class TextPiece:
 
 
 def columns(text: str) -> int:
-    """Return the width of a text: two columns for wide characters (CJK, emoji), none for combining marks.
+    """Return the width of a text: two columns for wide characters (CJK, emoji), none for combining
+    marks.
 
     >>> columns("né"), columns("日本"), columns("e\\u0301")
     (2, 4, 1)
@@ -71,7 +76,8 @@ def _columns_of(char: str) -> int:
 
 
 def break_cost(word: str, after: str, following: str) -> float:
-    """Return the cost of a break after `word`; `after` is the white space behind it, `following` the next word.
+    """Return the cost of a break after `word`; `after` is the white space behind it, `following`
+    the next word.
 
     >>> break_cost("Stop!", " ", "He"), break_cost("Dr.", " ", "No"), break_cost("well,", " ", "he")
     (0.0, 8.0, 4.0)
@@ -87,7 +93,8 @@ def break_cost(word: str, after: str, following: str) -> float:
 
 
 def _is_shortened(word: str, following: str) -> bool:
-    """Return True if a full stop marks an abbreviation: in titles, in initials, and before a lower-case letter."""
+    """Return True if a full stop marks an abbreviation: in titles, in initials, and before a
+    lower-case letter."""
     if not word.endswith(".") or word.endswith(".."):
         return False
     first = next((char for char in following if char.isalnum()), "")
@@ -96,7 +103,8 @@ def _is_shortened(word: str, following: str) -> bool:
 
 
 class TextRow:
-    """Consecutive pieces of text, with the width of any stretch of them; a line has `line_columns`."""
+    """Consecutive pieces of text, with the width of any stretch of them; a line has
+    `line_columns`."""
 
     def __init__(self, pieces: Sequence[TextPiece], line_columns: int = LINE_COLUMNS) -> None:
         self.pieces = pieces
@@ -118,10 +126,14 @@ class TextRow:
 
     def _full_line(self, start: int) -> int:
         """Return the last index at which the line that begins with `start` may end."""
-        return bisect_right(self._ends, self._ends[start] + self._spaces[start] + self._line_columns) - 1
+        return (
+            bisect_right(self._ends, self._ends[start] + self._spaces[start] + self._line_columns)
+            - 1
+        )
 
     def lines(self, start: int, end: int) -> list[tuple[TextPiece, ...]]:
-        """Return pieces [start, end) as one line, or as two of similar width, broken at a cheap gap."""
+        """Return pieces [start, end) as one line, or as two of similar width, broken at a cheap
+        gap."""
         gaps = [at for at in range(start + 1, end) if self._both_fit(start, at, end)]
         if self.columns(start, end) <= self._line_columns or not gaps:
             return [tuple(self.pieces[start:end])]
@@ -133,7 +145,11 @@ class TextRow:
 
     def _line_break_cost(self, start: int, at: int, end: int) -> float:
         upper, lower = self.columns(start, at), self.columns(at, end)
-        return self.pieces[at - 1].break_cost + 0.3 * abs(upper - lower) + (1.0 if upper > lower else 0.0)
+        return (
+            self.pieces[at - 1].break_cost
+            + 0.3 * abs(upper - lower)
+            + (1.0 if upper > lower else 0.0)
+        )
 
 
 def text_of(pieces: Sequence[TextPiece]) -> str:
@@ -159,7 +175,8 @@ def parts_of_word(word: str, line_columns: int = LINE_COLUMNS) -> list[str]:
 
 
 class WrittenWord(NamedTuple):
-    """A word with the white space that stands before it in its sentence, "" before the first, " " or "\\n"."""
+    """A word with the white space that stands before it in its sentence, "" before the first, " "
+    or "\\n"."""
 
     space: str
     word: AlignedWord
@@ -174,8 +191,8 @@ class WrittenWord(NamedTuple):
 class Sentence:
     """Words that follow each other, at least one of them with times.
 
-    `words` are in the order of the text, without tags and names of speakers; `start_s` and `end_s` are those of the
-    first and the last word that has times.
+    `words` are in the order of the text, without tags and names of speakers; `start_s` and `end_s`
+    are those of the first and the last word that has times.
     """
 
     words: tuple[WrittenWord, ...]
@@ -233,7 +250,8 @@ def _goes_on(text: str, word: AlignedWord, following: AlignedWord) -> bool:
 
 
 def text_shown_once(alignment: AlignmentData) -> str:
-    """Return the text with spaces for lines of captions that are shown again, and for the line ends after them."""
+    """Return the text with spaces for lines of captions that are shown again, and for the line ends
+    after them."""
     text, pieces, at = alignment.text, [], 0
     for word in alignment.words:
         if word.kind == REPEAT:
@@ -245,7 +263,8 @@ def text_shown_once(alignment: AlignmentData) -> str:
 
 
 def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
-    """Return words with the white space before each: one space, a line end between lines, or "" if there is none."""
+    """Return words with the white space before each: one space, a line end between lines, or "" if
+    there is none."""
     found = []
     for index, word in enumerate(words):
         space = space_between(text, words[index - 1], word) if index else ""
@@ -254,9 +273,11 @@ def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
 
 
 def space_between(text: str, word: AlignedWord, following: AlignedWord | None) -> str:
-    """Return the white space between two words; markup may stand between them, and a line break counts as a line end.
+    """Return the white space between two words; markup may stand between them, and a line break
+    counts as a line end.
 
-    It is a paragraph's end where the recording continues elsewhere in the text, and "" after the last word.
+    It is a paragraph's end where the recording continues elsewhere in the text, and "" after the
+    last word.
     """
     if following is None:
         return ""
@@ -264,4 +285,6 @@ def space_between(text: str, word: AlignedWord, following: AlignedWord | None) -
         return "\n\n"
     between = text[word.char_end : following.char_start]
     spaces = "".join(filter(str.isspace, between))
-    return spaces if spaces == between or "\n" in spaces or not breaks_line(between) else spaces + "\n"
+    return (
+        spaces if spaces == between or "\n" in spaces or not breaks_line(between) else spaces + "\n"
+    )

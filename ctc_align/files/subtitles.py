@@ -1,10 +1,13 @@
-"""Subtitles and lyrics: SRT, WebVTT and LRC, read and written; ASS (Advanced SubStation Alpha) for karaoke.
+"""Subtitles and lyrics: SRT, WebVTT and LRC, read and written; ASS (Advanced SubStation Alpha) for
+karaoke.
 
-Like players, the reader accepts many faults: missing or repeated numbers, missing or doubled blank lines, times without
-hours, points instead of commas, cues without text. Blank lines within a cue belong to the cue.
+Like players, the reader accepts many faults: missing or repeated numbers, missing or doubled blank
+lines, times without hours, points instead of commas, cues without text. Blank lines within a cue
+belong to the cue.
 
-If the transcript is a subtitle file, its cues are written with new times, unless new cues are requested (`new_cues`).
-Lyrics keep the lines of the transcript if they are short enough for a screen; ASS and LRC have times in hundredths of
+If the transcript is a subtitle file, its cues are written with new times, unless new cues are
+requested (`new_cues`). Lyrics keep the lines of the transcript if they are short enough for a
+screen; ASS and LRC have times in hundredths of
 a second.
 """
 
@@ -33,27 +36,51 @@ from ctc_align.files.cues import (
 )
 from ctc_align.files.writer import Style, Writer
 from ctc_align.text.characters import lazy_regex, without_controls
-from ctc_align.types import LRC, SRT, VTT, AlignedWord, AlignmentData, SourceCue, Subtitles, Transcript
+from ctc_align.types import (
+    LRC,
+    SRT,
+    VTT,
+    AlignedWord,
+    AlignmentData,
+    SourceCue,
+    Subtitles,
+    Transcript,
+)
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:\s?[,.]\s?(\d{1,9}))?"
 _TIMES = lazy_regex(rf"\s*{_TIME}\s*(?:-{{1,3}}>|→)\s*{_TIME}(?P<settings>[ \t].*)?\s*")
-_CUE_LINE = lazy_regex(r"^[ \t]*(?:\d+:)?\d+:\d+(?:(?<=:\d\d:\d\d)|\s?[,.]\s?\d+)[ \t]*-{1,3}>[ \t]*\d", re.MULTILINE)
+_CUE_LINE = lazy_regex(
+    r"^[ \t]*(?:\d+:)?\d+:\d+(?:(?<=:\d\d:\d\d)|\s?[,.]\s?\d+)[ \t]*-{1,3}>[ \t]*\d", re.MULTILINE
+)
 _FULL_TIME = r"(\d{1,4}):(\d\d):(\d\d)\s?[,.]\s?(\d{1,9})"
 _HALF_ARROW = r"\s*(?:[-–—=~]{1,3}\s?(?:>|&gt;)?|>)?\s*"
 _DAMAGED_TIMES = lazy_regex(rf"\s*{_FULL_TIME}{_HALF_ARROW}{_FULL_TIME}(?P<settings>[ \t].*)?\s*")
-"""Complete times on both sides of an imperfect arrow: these are a cue's times only where no text can be."""
+"""Complete times on both sides of an imperfect arrow: these are a cue's times only where no text
+can be."""
 _ARROW = "-->"
 _NUMBER = lazy_regex(r"\s*\d{1,7}\s*")
 _HEADER = lazy_regex(r"\s*WEBVTT(?![^\s])")
 _BLOCK = lazy_regex(r"(?:NOTE|STYLE|REGION)(?![^\s])")
-_ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&nbsp;": "\u00a0", "&lrm;": "\u200e", "&rlm;": "\u200f"}
+_ENTITIES = {
+    "&amp;": "&",
+    "&lt;": "<",
+    "&gt;": ">",
+    "&nbsp;": "\u00a0",
+    "&lrm;": "\u200e",
+    "&rlm;": "\u200f",
+}
 _ENTITY = lazy_regex("|".join(_ENTITIES))
 _UNDERLINED = ("<u>", "</u>")
 _TIMESTAMP = lazy_regex(r"<(?:\d+:)?\d+:\d+\.\d+>")
-_VTT_TAG = lazy_regex(r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE)
-_SRT_MARK = lazy_regex(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
+_VTT_TAG = lazy_regex(
+    r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE
+)
+_SRT_MARK = lazy_regex(
+    r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE
+)
 _LIKE_TAG = lazy_regex(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Za-z]|!--)[^<>]*)>")
-"""Markup as players, and pages that show subtitles, may know it; not the usual symbols of transcripts (`<unk>`)."""
+"""Markup as players, and pages that show subtitles, may know it; not the usual symbols of
+transcripts (`<unk>`)."""
 _LIKE_OVERRIDE = lazy_regex(r"\{(\\[^{}]*)\}")
 _SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _vtt_escaped = functools.partial(html.escape, quote=False)
@@ -69,7 +96,8 @@ _ASS_SIGNS = str.maketrans("{}", "()")
 _LRC_BRACKETS = str.maketrans("[]", "()")
 _LRC_STAMP = lazy_regex(r"<(\s*[\d:.,\s]+)>")
 _UNLIT, _LIT = r"{\1c&HFFFFFF&\k0}", r"{\1c}"
-"""The colour of words that are still to come, for zero time; and that of words that have been said."""
+"""The colour of words that are still to come, for zero time; and that of words that have been
+said."""
 _ASS_HEAD = """[Script Info]
 ; made by ctc-align
 Title: {title}
@@ -96,12 +124,15 @@ def has_cues(text: str) -> bool:
     (True, True, False)
     """
     text = text.removeprefix("\ufeff")
-    is_vtt = _HEADER.match(text) and (_ARROW in text or text.lstrip().partition("\n")[0].strip() == "WEBVTT")
+    is_vtt = _HEADER.match(text) and (
+        _ARROW in text or text.lstrip().partition("\n")[0].strip() == "WEBVTT"
+    )
     return bool(is_vtt) or _CUE_LINE.search(text) is not None
 
 
 def has_damaged_times(text: str) -> bool:
-    """Return whether a line is two complete times with something between them that may have been an arrow.
+    """Return whether a line is two complete times with something between them that may have been an
+    arrow.
 
     >>> has_damaged_times("1\\n00:00:01,000 -- 00:00:02,000\\nHello"), has_damaged_times("from 1:00 - 2:00")
     (True, False)
@@ -110,23 +141,26 @@ def has_damaged_times(text: str) -> bool:
 
 
 def without_times_lines(text: str) -> str:
-    """Return the text of a cue, in which no line may read as times: the arrow of such a line gets a space.
+    """Return the text of a cue, in which no line may read as times: the arrow of such a line gets a
+    space.
 
     >>> without_times_lines("Now:\\n00:00:01.000 --> 00:00:02.000\\na -> b")
     'Now:\\n00:00:01.000 -- > 00:00:02.000\\na -> b'
     """
     lines = text.split("\n")
     return "\n".join(
-        re.sub("(?<!-)(-+)>|→", lambda arrow: f"{arrow[1] or '-'} >", line)
-        if _TIMES.fullmatch(line) or (_ARROW in line and _is_meant_as_times(line))
-        else line
+        (
+            re.sub("(?<!-)(-+)>|→", lambda arrow: f"{arrow[1] or '-'} >", line)
+            if _TIMES.fullmatch(line) or (_ARROW in line and _is_meant_as_times(line))
+            else line
+        )
         for line in lines
     )
 
 
 _CueLines = tuple[int, int, SourceCue]
-"""The index of the line with a cue's number or name (if it has none, its times), that of its times, and the cue without
-text."""
+"""The index of the line with a cue's number or name (if it has none, its times), that of its times,
+and the cue without text."""
 
 
 def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
@@ -147,7 +181,9 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
     format = VTT if _HEADER.match(lines[0] if lines else "") else likely
     rows = _times_lines(lines, source, format)
     if not rows:
-        raise TranscriptError(f"{source}: expected subtitles with cues, got a header without any; is the file whole?")
+        raise TranscriptError(
+            f"{source}: expected subtitles with cues, got a header without any; is the file whole?"
+        )
     cues: list[SourceCue] = []
     pieces: list[str] = []
     offset = 0
@@ -155,7 +191,9 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
     ends = [*(id_index for id_index, _, _ in rows[1:]), len(lines)]
     for (_, index, timed), end in zip(rows, ends):
         payload, blocks = _payload(lines[index + 1 : end], format)
-        plain = _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload) if format == VTT else payload
+        plain = (
+            _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload) if format == VTT else payload
+        )
         cue = replace(timed, char_start=offset, char_end=offset + len(plain), before=pending)
         cues.append(cue if plain == payload else replace(cue, payload=payload))
         pieces.append(plain)
@@ -172,22 +210,33 @@ def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLin
     for index, line in enumerate(lines):
         if not line.strip():
             in_block = False
-        elif format == VTT and (_BLOCK.match(line) and (index == 0 or not lines[index - 1].strip())):
+        elif format == VTT and (
+            _BLOCK.match(line) and (index == 0 or not lines[index - 1].strip())
+        ):
             in_block = True
         match = None if in_block else _TIMES.fullmatch(line)
         id_index = _id_index(lines, index, free, format, rows)
-        if match is None and not in_block and (all_damaged or _opens_cue(lines, index, id_index, format)):
+        if (
+            match is None
+            and not in_block
+            and (all_damaged or _opens_cue(lines, index, id_index, format))
+        ):
             match = _DAMAGED_TIMES.fullmatch(line)
         if match is None:
             if _ARROW in line and not in_block and _is_meant_as_times(line):
                 raise TranscriptError(
-                    f"{source}, line {index + 1}: expected the times of a cue such as 00:00:01,000 --> 00:00:02,500, "
-                    f"got {line.strip()[:60]!r}; correct that line"
+                    f"{source}, line {index + 1}: expected the times of a cue such as 00:00:01,000"
+                    f" --> 00:00:02,500, got {line.strip()[:60]!r}; correct that line"
                 )
             continue
         start_s, end_s = _seconds(match.groups()[:4]), _seconds(match.groups()[4:8])
-        name, settings = lines[id_index].strip() if id_index < index else "", (match["settings"] or "").strip()
-        rows.append((id_index, index, SourceCue(0, 0, start_s, max(end_s, start_s), name, settings)))
+        name, settings = (
+            lines[id_index].strip() if id_index < index else "",
+            (match["settings"] or "").strip(),
+        )
+        rows.append(
+            (id_index, index, SourceCue(0, 0, start_s, max(end_s, start_s), name, settings))
+        )
         free = index + 1
     return rows
 
@@ -195,24 +244,39 @@ def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLin
 def _is_meant_as_times(line: str) -> bool:
     """Return whether a line with an arrow looks like malformed times, not like words."""
     before, _, after = line.partition(_ARROW)
-    return not any(character.isalpha() for character in before) or re.match(r"\s*\d+:\d", after) is not None
+    return (
+        not any(character.isalpha() for character in before)
+        or re.match(r"\s*\d+:\d", after) is not None
+    )
 
 
 def _opens_cue(lines: Sequence[str], index: int, id_index: int, format: str) -> bool:
-    """Return whether a cue begins here: its number or name follows a blank line; in VTT it may have none."""
-    return (id_index < index or format == VTT) and (id_index == 0 or not lines[id_index - 1].strip())
+    """Return whether a cue begins here: its number or name follows a blank line; in VTT it may have
+    none."""
+    return (id_index < index or format == VTT) and (
+        id_index == 0 or not lines[id_index - 1].strip()
+    )
 
 
-def _id_index(lines: Sequence[str], index: int, free: int, format: str, rows: Sequence[_CueLines]) -> int:
-    """Return the line with the number or name of the cue with times at `index`; lines before `free` are taken."""
+def _id_index(
+    lines: Sequence[str], index: int, free: int, format: str, rows: Sequence[_CueLines]
+) -> int:
+    """Return the line with the number or name of the cue with times at `index`; lines before `free`
+    are taken."""
     above = index - 1
     if above < free:
         return index
     if lines[above].strip():
         alone = above == free == 0 or (above > 0 and not lines[above - 1].strip())
-        named = format == VTT and alone and not _HEADER.match(lines[above]) and _ARROW not in lines[above]
+        named = (
+            format == VTT
+            and alone
+            and not _HEADER.match(lines[above])
+            and _ARROW not in lines[above]
+        )
         return above if named or _NUMBER.fullmatch(lines[above]) else index
-    # A number with a blank line below and above it, as every second line is; the right number, so that it is no text.
+    # A number with a blank line below and above it, as every second line is; the right number, so
+    # that it is no text.
     alone = above == 1 or (above > 1 and not lines[above - 2].strip())
     if alone and above - 1 >= free and _NUMBER.fullmatch(lines[above - 1]):
         before = lines[rows[-1][0]].strip() if rows else "0"
@@ -235,20 +299,26 @@ def _seconds(parts: Sequence[str | None]) -> float:
 
 
 def _header(lines: Sequence[str], format: str) -> tuple[str, str]:
-    """Return the header of the file, and the blocks (NOTE, STYLE …) between it and the first cue."""
+    """Return the header of the file, and the blocks (NOTE, STYLE …) between it and the first
+    cue."""
     if format != VTT:
         return "", ""
     headed = bool(lines) and _HEADER.match(lines[0]) is not None
-    end = next((index for index, line in enumerate(lines) if not line.strip() or not headed), len(lines))
+    end = next(
+        (index for index, line in enumerate(lines) if not line.strip() or not headed), len(lines)
+    )
     return "\n".join(lines[:end]).strip() or "WEBVTT", "\n".join(lines[end:]).strip("\n")
 
 
 def _payload(lines: Sequence[str], format: str) -> tuple[str, str]:
-    """Return the text of a cue, without blank lines around it, and in VTT the blocks that follow it."""
+    """Return the text of a cue, without blank lines around it, and in VTT the blocks that follow
+    it."""
     end = len(lines)
     if format == VTT:
         starts = (
-            index for index, line in enumerate(lines) if _BLOCK.match(line) and index and not lines[index - 1].strip()
+            index
+            for index, line in enumerate(lines)
+            if _BLOCK.match(line) and index and not lines[index - 1].strip()
         )
         end = next(starts, end)
     first = next((index for index in range(end) if lines[index].strip()), end)
@@ -259,36 +329,52 @@ def _payload(lines: Sequence[str], format: str) -> tuple[str, str]:
 class SrtWriter(Writer):
     """Numbered subtitles of at most two lines, in the words of the transcript.
 
-    SRT has no escape, and players take `<b>` and `{\\an8}` for markup: in new subtitles they are written `‹b›` and
-    `(\\an8)`, and an arrow that would read as times gets a space (`-- >`). Cues of a subtitle file keep their markup.
+    SRT has no escape, and players take `<b>` and `{\\an8}` for markup: in new subtitles they are
+    written `‹b›` and `(\\an8)`, and an arrow that would read as times gets a space (`-- >`). Cues
+    of a subtitle file keep their markup.
     A control character is U+FFFD.
 
-    With `highlight_words`, each subtitle is repeated for each of its words, which is underlined (`<u>`) while it is
-    spoken, as Whisper does, and once without underlining in each gap between words; markup of a subtitle file is then
-    dropped.
+    With `highlight_words`, each subtitle is repeated for each of its words, which is underlined
+    (`<u>`) while it is spoken, as Whisper does, and once without underlining in each gap between
+    words; markup of a subtitle file is then dropped.
     """
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if style.highlight_words:
-            lit = [each for cue in word_cues(alignment, style) for each in _lit_cues(cue, style.frame_rate)]
+            lit = [
+                each
+                for cue in word_cues(alignment, style)
+                for each in _lit_cues(cue, style.frame_rate)
+            ]
             spans = [(start, end) for start, end, _ in lit]
-            times = on_frames(spans, alignment.duration_s + style.shift_s(alignment), style.frame_rate)
+            times = on_frames(
+                spans, alignment.duration_s + style.shift_s(alignment), style.frame_rate
+            )
             _write_srt(file, [(*span, text) for span, (_, _, text) in zip(times, lit)])
         elif style.keeps_cues(alignment):
-            file.write(without_controls(source_srt(alignment, style.shift_s(alignment), style.frame_rate)))
+            file.write(
+                without_controls(source_srt(alignment, style.shift_s(alignment), style.frame_rate))
+            )
         else:
-            cues = [(cue.start_ms, cue.end_ms, srt_text("\n".join(cue.lines))) for cue in new_cues(alignment, style)]
+            cues = [
+                (cue.start_ms, cue.end_ms, srt_text("\n".join(cue.lines)))
+                for cue in new_cues(alignment, style)
+            ]
             _write_srt(file, cues)
 
 
 def _write_srt(file: TextIO, cues: Sequence[tuple[int, int, str]]) -> None:
     for number, (start_ms, end_ms, text) in enumerate(cues, 1):
-        file.write(f"{number}\n{clock(start_ms, ',')} --> {clock(end_ms, ',')}\n{without_controls(text)}\n\n")
+        file.write(
+            f"{number}\n{clock(start_ms, ',')} -->"
+            f" {clock(end_ms, ',')}\n{without_controls(text)}\n\n"
+        )
 
 
 def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]:
-    """Yield a copy of a cue for each stretch in which one word, or none, is highlighted: (start_ms, end_ms, text).
+    """Yield a copy of a cue for each stretch in which one word, or none, is highlighted: (start_ms,
+    end_ms, text).
 
     A word stays highlighted until the next one if the gap between them is shorter than a frame.
     """
@@ -322,21 +408,26 @@ def _lit_texts(cue: WordCue) -> list[str]:
     if len(shown) != len(text):  # an arrow was opened: offsets no longer match the words
         return [shown] * (len(spans) + 1)
     return [
-        f"{shown[:start]}{_UNDERLINED[0]}{shown[start:end]}{_UNDERLINED[1]}{shown[end:]}" for start, end in spans
+        f"{shown[:start]}{_UNDERLINED[0]}{shown[start:end]}{_UNDERLINED[1]}{shown[end:]}"
+        for start, end in spans
     ] + [shown]
 
 
 class VttWriter(Writer):
-    """The same subtitles as in SubRip; "&", "<" and ">" are escaped (so "-->" is text), and speakers are voices.
+    """The same subtitles as in SubRip; "&", "<" and ">" are escaped (so "-->" is text), and
+    speakers are voices.
 
-    A control character is written as U+FFFD, as in WebVTT for NUL. With `highlight_words`, each word's start time
-    precedes it (`<00:00:01.200>`), and browsers and players show past words in a different style (`::cue(:past)`).
+    A control character is written as U+FFFD, as in WebVTT for NUL. With `highlight_words`, each
+    word's start time precedes it (`<00:00:01.200>`), and browsers and players show past words in a
+    different style (`::cue(:past)`).
     """
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if style.keeps_cues(alignment) and not style.highlight_words:
-            file.write(without_controls(source_vtt(alignment, style.shift_s(alignment), style.frame_rate)))
+            file.write(
+                without_controls(source_vtt(alignment, style.shift_s(alignment), style.frame_rate))
+            )
             return
         file.write("WEBVTT\n")
         for start_ms, end_ms, text in _vtt_cues(alignment, style):
@@ -346,14 +437,22 @@ class VttWriter(Writer):
 def _vtt_cues(alignment: AlignmentData, style: Style) -> Iterator[tuple[int, int, str]]:
     if not style.highlight_words:
         for new in new_cues(alignment, style):
-            yield new.start_ms, new.end_ms, _voice(new.speaker) + "\n".join(map(_vtt_escaped, new.lines))
+            yield (
+                new.start_ms,
+                new.end_ms,
+                _voice(new.speaker) + "\n".join(map(_vtt_escaped, new.lines)),
+            )
         return
     for cue in word_cues(alignment, style):
         at, lines = cue.start, []
         for line in cue.lines:
             pieces = []
             for index, word in enumerate(line):
-                pieces += [" " * (word.is_spaced and index > 0), _stamp(word, at, cue.end), _vtt_escaped(word.text)]
+                pieces += [
+                    " " * (word.is_spaced and index > 0),
+                    _stamp(word, at, cue.end),
+                    _vtt_escaped(word.text),
+                ]
                 at = max(at, word.start) if word.is_spoken else at
             lines.append("".join(pieces))
         yield cue.start, cue.end, _voice(cue.speaker) + "\n".join(lines)
@@ -365,16 +464,18 @@ def _voice(speaker: str) -> str:
 
 
 def _stamp(word: CueWord, after: int, before: int) -> str:
-    """Return the time of a spoken word for WebVTT, between the last one and the cue's end; "" if there is none."""
+    """Return the time of a spoken word for WebVTT, between the last one and the cue's end; "" if
+    there is none."""
     return f"<{clock(word.start)}>" if word.is_spoken and after < word.start < before else ""
 
 
 def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
-    """Return the cues of the transcript as an SRT file; `shift_s` is added to every time, `frame_rate` as `on_frames`.
+    """Return the cues of the transcript as an SRT file; `shift_s` is added to every time,
+    `frame_rate` as `on_frames`.
 
-    The numbers are those of the file if they ascend, otherwise 1, 2, 3 …; settings after the times stay. From VTT cues,
-    whatever SRT lacks (voices, classes) is left out. Text of other files is written so that no player takes it for
-    markup.
+    The numbers are those of the file if they ascend, otherwise 1, 2, 3 …; settings after the times
+    stay. From VTT cues, whatever SRT lacks (voices, classes) is left out. Text of other files is
+    written so that no player takes it for markup.
     """
     subtitles = source_subtitles(alignment)
     is_same = subtitles.format == SRT
@@ -394,32 +495,42 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
 
 
 def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
-    """Return the cues of the transcript as a WebVTT file with its header, notes, styles, names and settings.
+    """Return the cues of the transcript as a WebVTT file with its header, notes, styles, names and
+    settings.
 
-    Times within a cue (`<00:00:01.500>`) become the starts of the words that follow them. The speaker of a segment from
-    another kind of file becomes its voice (`<v Ann>`).
+    Times within a cue (`<00:00:01.500>`) become the starts of the words that follow them. The
+    speaker of a segment from another kind of file becomes its voice (`<v Ann>`).
     """
     subtitles = source_subtitles(alignment)
     is_same = subtitles.format == VTT
     blocks = [subtitles.header if is_same else "WEBVTT"]
     spoken = spoken_words_by_cue(alignment)
-    for cue, words, (start_ms, end_ms) in zip(subtitles.cues, spoken, shown_times(alignment, shift_s, frame_rate)):
+    for cue, words, (start_ms, end_ms) in zip(
+        subtitles.cues, spoken, shown_times(alignment, shift_s, frame_rate)
+    ):
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms)} --> {clock(end_ms)}"
         if is_same:
             blocks += [cue.before] * bool(cue.before)
-            times = f"{cue.name}\n" * bool(cue.name) + times + f" {cue.settings}" * bool(cue.settings)
+            times = (
+                f"{cue.name}\n" * bool(cue.name) + times + f" {cue.settings}" * bool(cue.settings)
+            )
             text = _retimed(text, cue, words, (start_ms, end_ms), shift_s)
         elif subtitles.format == SRT:
             text = _SRT_MARK.sub(_vtt_mark, text)
         else:
-            text = f"<v {_vtt_escaped(cue.speaker)}>{_vtt_escaped(text)}" if cue.speaker else _vtt_escaped(text)
+            text = (
+                f"<v {_vtt_escaped(cue.speaker)}>{_vtt_escaped(text)}"
+                if cue.speaker
+                else _vtt_escaped(text)
+            )
         blocks.append(f"{times}\n{_plain_lines(text)}".rstrip("\n"))
     return "\n\n".join(blocks + [subtitles.after] * bool(is_same and subtitles.after)) + "\n"
 
 
 def cue_numbers(subtitles: Subtitles) -> list[int]:
-    """Return the numbers of an SRT file's cues if they ascend; otherwise, and for other files, 1, 2, 3 …"""
+    """Return the numbers of an SRT file's cues if they ascend; otherwise, and for other files, 1,
+    2, 3 …"""
     names = [cue.name for cue in subtitles.cues]
     if subtitles.format == SRT and all(name.isdecimal() and len(name) < 10 for name in names):
         numbers = list(map(int, names))
@@ -429,12 +540,14 @@ def cue_numbers(subtitles: Subtitles) -> list[int]:
 
 
 def _plain_lines(text: str) -> str:
-    """Return a text without blank lines, which would end the cue, and without lines that read as times."""
+    """Return a text without blank lines, which would end the cue, and without lines that read as
+    times."""
     return without_times_lines("\n".join(filter(str.strip, text.split("\n"))))
 
 
 def srt_text(text: str) -> str:
-    r"""Return the text of a cue, changed so that no player takes it for markup, and no reader for times.
+    r"""Return the text of a cue, changed so that no player takes it for markup, and no reader for
+    times.
 
     >>> srt_text("a <b>x</b> {\\an8} 1 < 2 > 0")
     'a ‹b›x‹/b› (\\an8) 1 < 2 > 0'
@@ -449,7 +562,8 @@ def _without_tags(text: str) -> str:
 
 
 def _srt_of_vtt(payload: str) -> str:
-    """Return the payload of a VTT cue for SRT: keep bold, italic and underlining; all other text is plain."""
+    """Return the payload of a VTT cue for SRT: keep bold, italic and underlining; all other text is
+    plain."""
     pieces, end = [], 0
     for match in _VTT_TAG.finditer(payload):
         pieces += [_without_tags(html.unescape(payload[end : match.start()])), _srt_tag(match)]
@@ -467,14 +581,22 @@ def _vtt_mark(match: re.Match[str]) -> str:
     return match["tag"] or _SIGNS.get(match["sign"] or "", "")
 
 
-def _retimed(text: str, cue: SourceCue, words: Sequence[AlignedWord], shown_ms: tuple[int, int], shift_s: float) -> str:
+def _retimed(
+    text: str,
+    cue: SourceCue,
+    words: Sequence[AlignedWord],
+    shown_ms: tuple[int, int],
+    shift_s: float,
+) -> str:
     """Return the payload of a cue, with its inner times set to the starts of its words."""
     start_ms, end_ms = shown_ms
     payload = text if cue.payload is None else cue.payload
     times = []
     for match in _TIMESTAMP.finditer(text):
         offset = cue.char_start + match.end()
-        starts = (word.start_s for word in words if word.char_end > offset and word.start_s is not None)
+        starts = (
+            word.start_s for word in words if word.char_end > offset and word.start_s is not None
+        )
         start_s = next(starts, None)
         said_ms = end_ms if start_s is None else round((start_s + shift_s) * MS_PER_S)
         times.append(min(max(said_ms, start_ms), end_ms))
@@ -483,11 +605,13 @@ def _retimed(text: str, cue: SourceCue, words: Sequence[AlignedWord], shown_ms: 
 
 
 class AssWriter(Writer):
-    r"""Karaoke: each word with `\k` and the hundredths of a second for which it is lit; the speaker is the line's name.
+    r"""Karaoke: each word with `\k` and the hundredths of a second for which it is lit; the speaker
+    is the line's name.
 
-    Unspoken text (labels, directions) has no time, and is never lit. A line's times add up from its start, pauses
-    included (`{\k25}` without text), so every word begins within 5 ms of its true start, even after ten hours. Braces
-    are written as parentheses, and a backslash that would be a command is followed by an invisible word joiner.
+    Unspoken text (labels, directions) has no time, and is never lit. A line's times add up from its
+    start, pauses included (`{\k25}` without text), so every word begins within 5 ms of its true
+    start, even after ten hours. Braces are written as parentheses, and a backslash that would be a
+    command is followed by an invisible word joiner.
     """
 
     most_s = _MOST_ASS_CS / _CS_PER_S
@@ -499,7 +623,8 @@ class AssWriter(Writer):
         for cue in cues:
             name = _one_line(cue.speaker).replace(",", ";")
             file.write(
-                f"Dialogue: 0,{_ass_clock(cue.start)},{_ass_clock(cue.end)},Default,{name},0,0,0,,{_karaoke(cue)}\n"
+                "Dialogue:"
+                f" 0,{_ass_clock(cue.start)},{_ass_clock(cue.end)},Default,{name},0,0,0,,{_karaoke(cue)}\n"
             )
 
 
@@ -539,18 +664,22 @@ _LAST_LINE_S = 5.0
 
 
 def has_lyrics(text: str) -> bool:
-    """Return whether a text is lyrics with times (LRC): lines with times, and a tag of LRC or several times at a line.
+    """Return whether a text is lyrics with times (LRC): lines with times, and a tag of LRC or
+    several times at a line.
 
     >>> has_lyrics("[ti:A Title]\\n[00:12.00]La"), has_lyrics("[00:12.00]So\\n[00:15.00]it was")
     (True, False)
     """
     lines = text.removeprefix("\ufeff").splitlines()
     times = [match for match in map(_LRC_LINE.fullmatch, lines) if match]
-    return bool(times) and (any(map(_LRC_KNOWN.match, lines)) or any(match[1].count("[") > 1 for match in times))
+    return bool(times) and (
+        any(map(_LRC_KNOWN.match, lines)) or any(match[1].count("[") > 1 for match in times)
+    )
 
 
 def parse_lyrics(text: str, source: str) -> Transcript:
-    """Return the lines of lyrics in order of time, each as often as it has times, and the tags as the header.
+    """Return the lines of lyrics in order of time, each as often as it has times, and the tags as
+    the header.
 
     Lines without a time belong to the line before them.
 
@@ -573,11 +702,15 @@ def parse_lyrics(text: str, source: str) -> Transcript:
         elif _LRC_TAG.fullmatch(line):
             tags.append(line.strip())
         elif line.strip() and latest:
-            lines[latest[0] :] = [(start_s, f"{words}\n{line.strip()}") for start_s, words in lines[latest[0] :]]
+            lines[latest[0] :] = [
+                (start_s, f"{words}\n{line.strip()}") for start_s, words in lines[latest[0] :]
+            ]
         elif line.strip():
             lines.append((0.0, line.strip()))
     if not lines:
-        raise TranscriptError(f"{source}: expected lyrics with times such as [00:12.30], got none; is the file whole?")
+        raise TranscriptError(
+            f"{source}: expected lyrics with times such as [00:12.30], got none; is the file whole?"
+        )
     lines.sort(key=lambda line: line[0])
     cues: list[SourceCue] = []
     pieces: list[str] = []
@@ -604,11 +737,12 @@ def _lrc_seconds(parts: tuple[str, ...]) -> float:
 
 
 class LrcWriter(Writer):
-    """Lyrics, `[mm:ss.xx]` before each line; with `highlight_words` enhanced LRC, `<mm:ss.xx>` before each word too.
+    """Lyrics, `[mm:ss.xx]` before each line; with `highlight_words` enhanced LRC, `<mm:ss.xx>`
+    before each word too.
 
-    The end of an enhanced line is the time after its last word. An empty line marks a pause of two seconds or more.
-    Square brackets in the text are written as parentheses: LRC has no escape for them. Tags of lyrics are kept;
-    `[offset:…]`, which would shift the new times, becomes 0.
+    The end of an enhanced line is the time after its last word. An empty line marks a pause of two
+    seconds or more. Square brackets in the text are written as parentheses: LRC has no escape for
+    them. Tags of lyrics are kept; `[offset:…]`, which would shift the new times, becomes 0.
     """
 
     most_s = _MOST_LRC_CS / _CS_PER_S
@@ -632,7 +766,10 @@ class LrcWriter(Writer):
 
 
 def _plain(words: Sequence[CueWord]) -> str:
-    return "".join(" " * (word.is_spaced and index > 0) + _lrc_text(word.text) for index, word in enumerate(words))
+    return "".join(
+        " " * (word.is_spaced and index > 0) + _lrc_text(word.text)
+        for index, word in enumerate(words)
+    )
 
 
 def _enhanced(cue: WordCue) -> str:
@@ -671,6 +808,6 @@ def _refuse_beyond(cues: Sequence[WordCue], most_cs: int, what: str) -> None:
     """Raise OutputError if a cue ends after the last time that a format can hold."""
     if cues and cues[-1].end >= most_cs:
         raise OutputError(
-            f"{what}, and the last words end at {_ass_clock(cues[-1].end)}; leave this format out of --format, or "
-            "align the recording in parts"
+            f"{what}, and the last words end at {_ass_clock(cues[-1].end)}; leave this format out"
+            " of --format, or align the recording in parts"
         )

@@ -1,4 +1,5 @@
-"""Praat's TextGrids in the long and the short text format, read (also as a transcript) and written."""
+"""Praat's TextGrids in the long and the short text format, read (also as a transcript) and
+written."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ from ctc_align.text.characters import without_controls
 from ctc_align.text.encodings import decode_text
 from ctc_align.types import TEXTGRID, AlignmentData, Interval, Tier, Transcript
 
-# Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text is decoration.
+# Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text
+# is decoration.
 _VALUE = re.compile(
     r"""(?<!\S)(?: "(?P<string>(?:[^"]|"")*)"
                  | <(?P<flag>[a-z]+)>
@@ -40,7 +42,8 @@ _HEAD = re.compile(r'\s*(?:File type\s*=\s*)?"ooTextFile')
 _HEAD_BYTES = 400
 _BINARY = b"ooBinaryFile"
 _WIDE = 0xFFFF
-"""In the binary format, in place of a text's length: the text is UTF-16, after the number of its characters."""
+"""In the binary format, in place of a text's length: the text is UTF-16, after the number of its
+characters."""
 _TEXT_BYTES = 8
 """Approximate bytes of memory for each byte of a TextGrid."""
 SHORT = "short"
@@ -61,7 +64,8 @@ _LONG_TIER = (
 """The head of an interval tier, and an interval, in Praat's long text format."""
 _SHORT_TIER = ('"IntervalTier"\n"{name}"\n{xmin}\n{xmax}\n{count}\n', '{xmin}\n{xmax}\n"{label}"\n')
 _MS_OVER = 1000
-"""A word may end 10 ms (in units) after the end of a TextGrid without making it longer, because of rounding."""
+"""A word may end 10 ms (in units) after the end of a TextGrid without making it longer, because of
+rounding."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +78,14 @@ class TextGrid:
 
 
 def read_textgrid(path: str | Path, encoding: str | None = None) -> TextGrid:
-    """Read a TextGrid: binary, or in long or short text format, UTF-8 or UTF-16, with or without a byte order mark.
+    """Read a TextGrid: binary, or in long or short text format, UTF-8 or UTF-16, with or without a
+    byte order mark.
 
     Any other is in `encoding`, as in `decode_text`.
 
     Raises:
-        InputError: there is no such file, its encoding is wrong, or it is not a TextGrid; with the line where reading
-            stopped.
+        InputError: there is no such file, its encoding is wrong, or it is not a TextGrid; with the
+            line where reading stopped.
     """
     try:
         raw = read_input(path, factor=_TEXT_BYTES)
@@ -90,7 +95,8 @@ def read_textgrid(path: str | Path, encoding: str | None = None) -> TextGrid:
 
 
 def parse_textgrid(data: bytes, name: str | Path, encoding: str | None = None) -> TextGrid:
-    """Return the tiers in the bytes of a TextGrid; `name` is what messages call it. Raises as `read_textgrid`."""
+    """Return the tiers in the bytes of a TextGrid; `name` is what messages call it. Raises as
+    `read_textgrid`."""
     if data.startswith(_BINARY):
         return _BinaryParser(data, name).textgrid()
     return _Parser(decoded_textgrid(data, name, encoding), str(name)).textgrid()
@@ -118,7 +124,8 @@ def _encoding(raw: bytes) -> str:
 
 
 def is_textgrid(data: bytes) -> bool:
-    """Return whether a file that begins with `data` is a TextGrid, or another object of Praat's, as text or binary.
+    """Return whether a file that begins with `data` is a TextGrid, or another object of Praat's, as
+    text or binary.
 
     >>> is_textgrid(b'File type = "ooTextFile"'), is_textgrid(b'"ooTextFile"'), is_textgrid(b"Hello")
     (True, True, False)
@@ -130,7 +137,8 @@ def is_textgrid(data: bytes) -> bool:
 
 
 def textgrid_transcript(data: bytes, source: str, encoding: str | None = None) -> Transcript:
-    """Return the text of the sentence tiers in a TextGrid, a cue for each interval, with the whole document.
+    """Return the text of the sentence tiers in a TextGrid, a cue for each interval, with the whole
+    document.
 
     Raises:
         TranscriptError: it cannot be read, with the line, or no interval has letters.
@@ -151,11 +159,14 @@ def textgrid_transcript(data: bytes, source: str, encoding: str | None = None) -
     return tiers_transcript(tiers, source, TEXTGRID, document)
 
 
-def textgrid_layout(document: str, name: str = "TextGrid") -> tuple[list[re.Match[str]], tuple[str, ...], bool]:
-    """Return the parts of a TextGrid that change when it gets more tiers. Raises InputError if it cannot be read.
+def textgrid_layout(
+    document: str, name: str = "TextGrid"
+) -> tuple[list[re.Match[str]], tuple[str, ...], bool]:
+    """Return the parts of a TextGrid that change when it gets more tiers. Raises InputError if it
+    cannot be read.
 
-    They are the grid's start, its end and the number of tiers, as matches in the text; the names of all tiers; and
-    whether it is in the long format.
+    They are the grid's start, its end and the number of tiers, as matches in the text; the names of
+    all tiers; and whether it is in the long format.
     """
     parser = _Parser(document, name)
     parser.textgrid()
@@ -284,7 +295,9 @@ class _BinaryParser:
             return self.bytes(size).decode("latin-1")
         start, count = self.at + 2, self.take(">H")
         for _ in range(count):
-            if 0xD800 <= self.take(">H") < 0xDC00:  # the first half of a surrogate pair, which counts as one
+            if (
+                0xD800 <= self.take(">H") < 0xDC00
+            ):  # the first half of a surrogate pair, which counts as one
                 self.take(">H")
         return self.data[start : self.at].decode("utf-16-be", "replace")
 
@@ -304,7 +317,9 @@ class _BinaryParser:
         return self.data[self.at - size : self.at]
 
     def fault(self, message: str) -> InputError:
-        return InputError(f"{self.name}: not a binary TextGrid that can be read, at byte {self.at}: {message}")
+        return InputError(
+            f"{self.name}: not a binary TextGrid that can be read, at byte {self.at}: {message}"
+        )
 
 
 def _cut(text: str) -> str:
@@ -313,15 +328,17 @@ def _cut(text: str) -> str:
 
 
 class TextGridWriter(Writer):
-    """Interval tiers `words` and `tokens` (or `phones`) that cover the recording without gaps; silence is "".
+    """Interval tiers `words` and `tokens` (or `phones`) that cover the recording without gaps;
+    silence is "".
 
-    The style's `tiers` may name others: `sentences`, and `speakers` (who speaks when). If the transcript names several
-    speakers, each has tiers, named as in MFA: `SPEAKER - words` and `SPEAKER - tokens`; words before the first name are
-    `unnamed`. A transcript that is a TextGrid is written unchanged, in the same text format, followed by `TIER - words`
-    and `TIER - tokens` for each tier of its text.
+    The style's `tiers` may name others: `sentences`, and `speakers` (who speaks when). If the
+    transcript names several speakers, each has tiers, named as in MFA: `SPEAKER - words` and
+    `SPEAKER - tokens`; words before the first name are `unnamed`. A transcript that is a TextGrid
+    is written unchanged, in the same text format, followed by `TIER - words` and `TIER - tokens`
+    for each tier of its text.
 
-    In a label or a tier's name, white space becomes a space, and a control character U+FFFD; a quotation mark is
-    doubled.
+    In a label or a tier's name, white space becomes a space, and a control character U+FFFD; a
+    quotation mark is doubled.
 
     Even with times "recording" the tiers begin at 0, so that they match the recording in Praat.
     """
@@ -333,7 +350,9 @@ class TextGridWriter(Writer):
             _write_with_document(file, alignment.subtitles.document, tiers)
             return
         tiers = _named(tiers_by_speaker(alignment, style, UNITS_PER_S))
-        end = max([end_units(alignment, style), 1, *(row.end for _, rows in tiers for row in rows[-1:])])
+        end = max(
+            [end_units(alignment, style), 1, *(row.end for _, rows in tiers for row in rows[-1:])]
+        )
         write_tiers(file, tiers, end, is_short=style.textgrid == SHORT)
 
 
@@ -342,23 +361,33 @@ def _named(tiers: Sequence[SpokenTier]) -> list[tuple[str, list[TimedLabel]]]:
 
 
 def write_tiers(
-    file: TextIO, tiers: Sequence[tuple[str, Sequence[TimedLabel]]], end: int, *, is_short: bool = False
+    file: TextIO,
+    tiers: Sequence[tuple[str, Sequence[TimedLabel]]],
+    end: int,
+    *,
+    is_short: bool = False,
 ) -> None:
-    """Write a TextGrid of interval tiers (name, rows in order), from 0 to `end` units of 10 µs; "" fills the gaps.
+    """Write a TextGrid of interval tiers (name, rows in order), from 0 to `end` units of 10 µs; ""
+    fills the gaps.
 
-    `is_short`: in Praat's short text format, which has the same numbers and texts without their names.
+    `is_short`: in Praat's short text format, which has the same numbers and texts without their
+    names.
     """
     bounds = _Bounds(0, end, "0", _seconds(end))
     file.write('File type = "ooTextFile"\nObject class = "TextGrid"\n\n')
     if is_short:
         file.write(f"0\n{_seconds(end)}\n<exists>\n{len(tiers)}\n")
     else:
-        file.write(f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n")
+        file.write(
+            f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n"
+        )
     for number, (name, rows) in enumerate(tiers, 1):
         _write_tier(file, _SHORT_TIER if is_short else _LONG_TIER, number, name, rows, bounds)
 
 
-def _write_with_document(file: TextIO, document: str, tiers: Sequence[tuple[str, list[TimedLabel]]]) -> None:
+def _write_with_document(
+    file: TextIO, document: str, tiers: Sequence[tuple[str, list[TimedLabel]]]
+) -> None:
     """Write a TextGrid unchanged, with further tiers at the end; it ends later if words do."""
     (start_match, end_match, count_match), old_names, is_long = textgrid_layout(document)
     start, end = (round(float(match.group()) * UNITS_PER_S) for match in (start_match, end_match))
@@ -394,7 +423,8 @@ class _Bounds:
     end_text: str
 
     def covering(self, rows: Sequence[TimedLabel]) -> Iterator[tuple[str, str, str]]:
-        """Yield the rows with silence before, between and after them, without gaps, as (start, end, label)."""
+        """Yield the rows with silence before, between and after them, without gaps, as (start, end,
+        label)."""
         at, at_text = self.start, self.start_text
         for row in rows:
             start, end = max(row.start, at), min(row.end, self.end)
@@ -411,9 +441,15 @@ class _Bounds:
 
 
 def _write_tier(
-    file: TextIO, form: tuple[str, str], number: int, name: str, rows: Sequence[TimedLabel], bounds: _Bounds
+    file: TextIO,
+    form: tuple[str, str],
+    number: int,
+    name: str,
+    rows: Sequence[TimedLabel],
+    bounds: _Bounds,
 ) -> None:
-    """Write the head of a tier and its intervals in a text format, `_LONG_TIER` or `_SHORT_TIER`."""
+    """Write the head of a tier and its intervals in a text format, `_LONG_TIER` or
+    `_SHORT_TIER`."""
     head, interval = form
     edges = {"xmin": bounds.start_text, "xmax": bounds.end_text}
     count = sum(1 for _ in bounds.covering(rows))

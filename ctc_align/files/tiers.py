@@ -1,8 +1,10 @@
-"""Tiers: the tiers of a document that are the transcript, and tiers of words, tokens, sentences and speakers to write.
+"""Tiers: the tiers of a document that are the transcript, and tiers of words, tokens, sentences and
+speakers to write.
 
-The text of a document (TextGrid, ELAN file) consists of its sentence tiers, one for each speaker, in order of time.
-Tiers of words and phones, which aligners add, are not text. A tier whose labels all have the times of another tier's
-labels (a translation) is not text, either. If a transcript names several speakers, each gets tiers, named as in MFA.
+The text of a document (TextGrid, ELAN file) consists of its sentence tiers, one for each speaker,
+in order of time. Tiers of words and phones, which aligners add, are not text. A tier whose labels
+all have the times of another tier's labels (a translation) is not text, either. If a transcript
+names several speakers, each gets tiers, named as in MFA.
 """
 
 from __future__ import annotations
@@ -21,11 +23,19 @@ from ctc_align.text.characters import lazy_regex
 from ctc_align.text.languages import base_code
 from ctc_align.text.phone_sets import broad_phones, label_in, phone_set_of, syllable_starts
 from ctc_align.text.transcript import has_spaceless
-from ctc_align.types import AlignedToken, AlignedWord, AlignmentData, SourceCue, Subtitles, Tier, Transcript
+from ctc_align.types import (
+    AlignedToken,
+    AlignedWord,
+    AlignmentData,
+    SourceCue,
+    Subtitles,
+    Tier,
+    Transcript,
+)
 
 _LEAST_WORDS = 2.0
-"""The least average number of words in labels of sentences; in scripts without spaces, two characters count as a
-word."""
+"""The least average number of words in labels of sentences; in scripts without spaces, two
+characters count as a word."""
 _FILLED = 0.5
 """Labels that fill more of the time of another tier's labels, and are more, are parts of those."""
 _ENDS = (".", "?", "!", "…", "。", "？", "！")
@@ -47,7 +57,8 @@ UNNAMED = "unnamed"
 """The speaker, in names of tiers, before the first name in a transcript with several speakers."""
 WORDS, TOKENS, PHONES, SYLLABLES = "words", "tokens", "phones", "syllables"
 SENTENCES, SPEAKERS = "sentences", "speakers"
-"""Kinds of tiers by their names in the setting `tiers`; "phones" means the tokens, even if they are not phones."""
+"""Kinds of tiers by their names in the setting `tiers`; "phones" means the tokens, even if they are
+not phones."""
 
 
 def speaker_of(name: str) -> str:
@@ -70,7 +81,8 @@ def is_silence(label: str) -> bool:
 
 
 def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: str) -> Transcript:
-    """Return the labels of the text tiers, in order of time, as a transcript with a cue for each label.
+    """Return the labels of the text tiers, in order of time, as a transcript with a cue for each
+    label.
 
     Args:
         tiers: of the document, without silence; a tier comes before those that depend on it.
@@ -85,16 +97,26 @@ def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: 
     if not chosen:
         names = ", ".join(tier.name for tier in tiers) or "none"
         raise TranscriptError(
-            f"{source}: expected a tier with text between two times, one for each speaker; got tiers without any "
-            f"({names}); write the sentences into one, or give their text as a text file"
+            f"{source}: expected a tier with text between two times, one for each speaker; got"
+            f" tiers without any ({names}); write the sentences into one, or give their text as a"
+            " text file"
         )
-    rows = sorted(((row, tier) for tier in chosen for row in tier.intervals), key=lambda pair: pair[0].start_s)
+    rows = sorted(
+        ((row, tier) for tier in chosen for row in tier.intervals), key=lambda pair: pair[0].start_s
+    )
     cues: list[SourceCue] = []
     labels: list[str] = []
     at = 0
     for row, tier in rows:
         label, start_s = " ".join(row.label.split()), max(row.start_s, 0.0)
-        cue = SourceCue(at, at + len(label), start_s, max(row.end_s, start_s), name=tier.name, speaker=tier.speaker)
+        cue = SourceCue(
+            at,
+            at + len(label),
+            start_s,
+            max(row.end_s, start_s),
+            name=tier.name,
+            speaker=tier.speaker,
+        )
         cues.append(cue)
         labels.append(label)
         at += len(label) + 1
@@ -102,7 +124,8 @@ def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: 
 
 
 def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:
-    """Return the tiers whose labels are sentences; if there are none, that with the most letters, or tiers of words.
+    """Return the tiers whose labels are sentences; if there are none, that with the most letters,
+    or tiers of words.
 
     >>> from ctc_align.types import Interval
     >>> tiers = [Tier(name, tuple(Interval(at, at + len(labels[0]), label) for at, label in enumerate(labels)))
@@ -127,11 +150,12 @@ def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:
 
 
 def utterance_tiers(tiers: Sequence[Tier]) -> tuple[list[Tier], list[str]]:
-    """Return the tiers whose labels are the utterances of speakers, and the names of others with text to mention.
+    """Return the tiers whose labels are the utterances of speakers, and the names of others with
+    text to mention.
 
-    They are the sentence tiers. Without any, labels of single words are utterances, too, unless the tier is one of
-    words or sounds by its name, by its labels, or because it divides another one. No tier: the words of a document
-    without utterances are the text of its recording.
+    They are the sentence tiers. Without any, labels of single words are utterances, too, unless the
+    tier is one of words or sounds by its name, by its labels, or because it divides another one. No
+    tier: the words of a document without utterances are the text of its recording.
 
     >>> from ctc_align.types import Interval
     >>> tiers = [Tier(name, (Interval(0, 1, "so"), Interval(1, 2, "be"))) for name in ("Ann - words", "Ann - phones")]
@@ -139,10 +163,18 @@ def utterance_tiers(tiers: Sequence[Tier]) -> tuple[list[Tier], list[str]]:
     ([], ['Ann - words', 'Ann - phones'])
     """
     labelled = [tier for tier in tiers if _letters(tier)]
-    chosen = [tier for tier in sentence_tiers(tiers) if _is_of_sentences(tier) and not _is_of_segments(tier)]
+    chosen = [
+        tier
+        for tier in sentence_tiers(tiers)
+        if _is_of_sentences(tier) and not _is_of_segments(tier)
+    ]
     if not chosen:
         others = [tier for tier in labelled if not _is_of_segments(tier)]
-        chosen = [tier for tier in others if not any(_divides(tier, other) for other in labelled if other is not tier)]
+        chosen = [
+            tier
+            for tier in others
+            if not any(_divides(tier, other) for other in labelled if other is not tier)
+        ]
     unread = [tier for tier in labelled if not any(tier is each for each in chosen)]
     return chosen, [tier.name for tier in unread if not chosen or not _is_of_segments(tier)]
 
@@ -154,12 +186,19 @@ def _is_of_segments(tier: Tier) -> bool:
 
 
 def _divides(tier: Tier, other: Tier) -> bool:
-    """Return whether labels of a tier are parts of those of another, which they mostly fill, several in one."""
+    """Return whether labels of a tier are parts of those of another, which they mostly fill,
+    several in one."""
     ends = [row.end_s for row in other.intervals if row.label.strip()]
     starts = [row.start_s for row in other.intervals if row.label.strip()]
     inner = [row for row in tier.intervals if row.label.strip()]
-    within = [row for row in inner if (at := bisect_right(starts, row.start_s) - 1) >= 0 and row.end_s <= ends[at]]
-    filled = sum(row.end_s - row.start_s for row in within) > _FILLED * sum(b - a for a, b in zip(starts, ends))
+    within = [
+        row
+        for row in inner
+        if (at := bisect_right(starts, row.start_s) - 1) >= 0 and row.end_s <= ends[at]
+    ]
+    filled = sum(row.end_s - row.start_s for row in within) > _FILLED * sum(
+        b - a for a, b in zip(starts, ends)
+    )
     return len(within) == len(inner) > len(starts) and filled
 
 
@@ -195,11 +234,16 @@ def wanted_tiers(style: Style, default: Sequence[str] = (WORDS, TOKENS)) -> tupl
     (('sentences', 'tokens'), ('words', 'tokens'))
     """
     names = [name.strip().casefold() for name in style.tiers.split(",") if name.strip()]
-    return tuple(dict.fromkeys(TOKENS if name == PHONES else name for name in names)) or tuple(default)
+    return tuple(dict.fromkeys(TOKENS if name == PHONES else name for name in names)) or tuple(
+        default
+    )
 
 
 def tiers_by_speaker(
-    alignment: AlignmentData, style: Style, units_per_s: int, default: Sequence[str] = (WORDS, TOKENS)
+    alignment: AlignmentData,
+    style: Style,
+    units_per_s: int,
+    default: Sequence[str] = (WORDS, TOKENS),
 ) -> list[SpokenTier]:
     """Return the tiers of the style, by default `words` and `tokens` (or `phones`), in whole units.
 
@@ -209,11 +253,19 @@ def tiers_by_speaker(
     names = speaker_names(words)
     kinds = wanted_tiers(style, default)
     several = len({*names} - {""}) > 1
-    return _tiers(alignment, style, units_per_s, kinds, names if several else [""] * len(words), dict.fromkeys(names))
+    return _tiers(
+        alignment,
+        style,
+        units_per_s,
+        kinds,
+        names if several else [""] * len(words),
+        dict.fromkeys(names),
+    )
 
 
 def speaker_names(words: Sequence[AlignedWord]) -> list[str]:
-    """Return the speaker of each word: `UNNAMED` before the first name if several are named, "" without names."""
+    """Return the speaker of each word: `UNNAMED` before the first name if several are named, ""
+    without names."""
     speakers = [word.speaker for word in words]
     return [speaker or UNNAMED for speaker in speakers] if len({*speakers} - {""}) > 1 else speakers
 
@@ -224,7 +276,8 @@ def is_document(subtitles: Subtitles | None, format: str) -> TypeGuard[Subtitles
 
 
 def tiers_by_source(alignment: AlignmentData, style: Style, units_per_s: int) -> list[SpokenTier]:
-    """Return tiers as `tiers_by_speaker` does, but for each text tier of the transcript: `TIER - words`."""
+    """Return tiers as `tiers_by_speaker` does, but for each text tier of the transcript: `TIER -
+    words`."""
     subtitles = alignment.subtitles
     assert subtitles is not None, "the transcript is a document of tiers"
     names = _cue_names(words_by_time(alignment), subtitles)
@@ -234,7 +287,9 @@ def tiers_by_source(alignment: AlignmentData, style: Style, units_per_s: int) ->
 
 def _cue_names(words: Sequence[AlignedWord], subtitles: Subtitles) -> list[str]:
     starts = [cue.char_start for cue in subtitles.cues]
-    return [subtitles.cues[max(bisect_right(starts, word.char_start) - 1, 0)].name for word in words]
+    return [
+        subtitles.cues[max(bisect_right(starts, word.char_start) - 1, 0)].name for word in words
+    ]
 
 
 def _tiers(
@@ -245,7 +300,8 @@ def _tiers(
     owners: Sequence[str],
     order: Iterable[str],
 ) -> list[SpokenTier]:
-    """Return the tiers of some kinds, for each owner; `owners` has the owner of each word by time ("" for none)."""
+    """Return the tiers of some kinds, for each owner; `owners` has the owner of each word by time
+    ("" for none)."""
     words = words_by_time(alignment)
     rows = word_rows(alignment, style, units_per_s)
 
@@ -273,18 +329,19 @@ def _tiers(
 
 
 def syllabified(alignment: AlignmentData) -> AlignmentData:
-    """Return the alignment with the syllables of each word, by maximal onsets, in place of its phones.
+    """Return the alignment with the syllables of each word, by maximal onsets, in place of its
+    phones.
 
-    A label has the phones of the syllable, parted by spaces; stress in IPA is before them. Its confidence is that of
-    its least certain phone.
+    A label has the phones of the syllable, parted by spaces; stress in IPA is before them. Its
+    confidence is that of its least certain phone.
 
     Raises:
         UsageError: the tokens are not phones.
     """
     if alignment.token_kind != PHONES:
         raise UsageError(
-            f"--tiers syllables: expected a model of phones, got {alignment.model}, whose tokens are letters; "
-            "use --model english or universal, or leave out syllables"
+            f"--tiers syllables: expected a model of phones, got {alignment.model}, whose tokens"
+            " are letters; use --model english or universal, or leave out syllables"
         )
     code = base_code(str(alignment.config.get("language") or ""))
     labels = {phone.token for word in alignment.words for phone in word.tokens}
@@ -298,12 +355,18 @@ def syllabified(alignment: AlignmentData) -> AlignmentData:
     return replace(alignment, words=tuple(words), token_kind=SYLLABLES)
 
 
-def in_alphabet(words: Sequence[AlignedWord], alphabet: str, *, stress: bool = False) -> tuple[AlignedWord, ...]:
-    """Return words whose labels of English phones are in "arpabet" or "ipa"; `stress` keeps their marks."""
+def in_alphabet(
+    words: Sequence[AlignedWord], alphabet: str, *, stress: bool = False
+) -> tuple[AlignedWord, ...]:
+    """Return words whose labels of English phones are in "arpabet" or "ipa"; `stress` keeps their
+    marks."""
     return tuple(
         replace(
             word,
-            tokens=tuple(replace(each, token=label_in(alphabet, each.token, stress=stress)) for each in word.tokens),
+            tokens=tuple(
+                replace(each, token=label_in(alphabet, each.token, stress=stress))
+                for each in word.tokens
+            ),
         )
         for word in words
     )
@@ -322,7 +385,10 @@ def with_phones(alignment: Data, alphabet: str) -> Data:
     is_ipa_of_all = alphabet == "arpabet" and any(not label.isascii() for label in labels)
     if alignment.token_kind != PHONES or is_ipa_of_all:
         got = "phones of IPA for all languages" if is_ipa_of_all else alignment.token_kind
-        raise UsageError(f"--phones {alphabet}: expected English phones, got {got} of the model {alignment.model}")
+        raise UsageError(
+            f"--phones {alphabet}: expected English phones, got {got} of the model"
+            f" {alignment.model}"
+        )
     return replace(alignment, words=words)
 
 
@@ -343,11 +409,16 @@ def _syllable(phones: Sequence[AlignedToken]) -> AlignedToken:
 def sentence_rows(
     alignment: AlignmentData, rows: Sequence[TimedLabel], owners: Sequence[str]
 ) -> list[tuple[TimedLabel, str]]:
-    """Return the sentences and their owners; a sentence begins and ends with the rows of its words."""
-    by_word = {id(word): (row, owner) for word, row, owner in zip(words_by_time(alignment), rows, owners)}
+    """Return the sentences and their owners; a sentence begins and ends with the rows of its
+    words."""
+    by_word = {
+        id(word): (row, owner) for word, row, owner in zip(words_by_time(alignment), rows, owners)
+    }
     found = []
     for sentence in sentences(alignment):
-        (first, owner), (last, _) = (by_word[id(word)] for word in (sentence.timed[0], sentence.timed[-1]))
+        (first, owner), (last, _) = (
+            by_word[id(word)] for word in (sentence.timed[0], sentence.timed[-1])
+        )
         found.append((TimedLabel(first.start, last.end, sentence.text), owner))
     return found
 

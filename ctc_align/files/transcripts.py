@@ -1,4 +1,5 @@
-"""Read a transcript file: a UTF-8 text, a file with cues, or a book; for any other file, report what it is."""
+"""Read a transcript file: a UTF-8 text, a file with cues, or a book; for any other file, report
+what it is."""
 
 from __future__ import annotations
 
@@ -8,7 +9,13 @@ from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
 from ctc_align.files.segments import parse_json_transcript
-from ctc_align.files.subtitles import has_cues, has_damaged_times, has_lyrics, parse_lyrics, parse_subtitles
+from ctc_align.files.subtitles import (
+    has_cues,
+    has_damaged_times,
+    has_lyrics,
+    parse_lyrics,
+    parse_subtitles,
+)
 from ctc_align.files.textgrid import is_textgrid, textgrid_transcript
 from ctc_align.reading import STANDARD_INPUT, read_input
 from ctc_align.reading.file_kinds import ZIP, FileKind, non_text_kind, structured_text_kind
@@ -24,28 +31,32 @@ _TEXT_BYTES = 8
 
 
 def read_transcript(path: str | Path, encoding: str | None = None) -> str:
-    """Read the text of a file: a plain text unchanged, or its cues (SRT, VTT, JSON with segments) one after the other.
+    """Read the text of a file: a plain text unchanged, or its cues (SRT, VTT, JSON with segments)
+    one after the other.
 
-    "-" is standard input; a byte order mark is removed. Line ends are kept; those of subtitles become "\\n".
-    `read_transcript_file` also keeps the cues. Raises the same errors.
+    "-" is standard input; a byte order mark is removed. Line ends are kept; those of subtitles
+    become "\\n". `read_transcript_file` also keeps the cues. Raises the same errors.
     """
     return read_transcript_file(path, encoding).text
 
 
 def read_transcript_file(path: str | Path, encoding: str | None = None) -> Transcript:
-    """Read a transcript (a text, a file with cues, or a book) from a file, or from standard input for "-".
+    """Read a transcript (a text, a file with cues, or a book) from a file, or from standard input
+    for "-".
 
     A text is UTF-8, or in the encoding that its byte order mark says, or else in `encoding`.
 
-    Each kind is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them,
-    lyrics (LRC) by their tags and times,
-    output of Whisper, WhisperX and NeMo by segments in JSON, a TextGrid or an ELAN file by its first lines, an EPUB
-    book by the type in its archive. For an alignment of this package (JSON), the transcript is its text.
+    Each kind is recognised by its content: subtitles (SRT, VTT) by a line of two times with an
+    arrow between them, lyrics (LRC) by their tags and times,
+    output of Whisper, WhisperX and NeMo by segments in JSON, a TextGrid or an ELAN file by its
+    first lines, an EPUB book by the type in its archive. For an alignment of this package (JSON),
+    the transcript is its text.
 
     Raises:
         UsageError: the file does not exist, is a folder, or cannot be read.
-        WrongFileError: the file is not text (a PDF, a recording), or not a transcript (other JSON, a CTM).
-        TranscriptError: the bytes are in another encoding, or the subtitles are broken; the message names the line.
+        WrongFileError: the file is not text (a PDF, a recording), or not a transcript (other JSON,
+        a CTM). TranscriptError: the bytes are in another encoding, or the subtitles are broken; the
+        message names the line.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -59,11 +70,17 @@ def read_transcript_file(path: str | Path, encoding: str | None = None) -> Trans
     try:
         data = read_input(path, pipes=True, factor=_TEXT_BYTES)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such transcript file; give a UTF-8 text file, - for stdin, or --text") from None
+        raise UsageError(
+            f"{path}: no such transcript file; give a UTF-8 text file, - for stdin, or --text"
+        ) from None
     except IsADirectoryError:
-        raise UsageError(f"{path}: expected a transcript file, got a folder; name a text file in it") from None
+        raise UsageError(
+            f"{path}: expected a transcript file, got a folder; name a text file in it"
+        ) from None
     except OSError as error:
-        raise UsageError(f"{path}: the transcript cannot be read: {error.strerror or error}") from None
+        raise UsageError(
+            f"{path}: the transcript cannot be read: {error.strerror or error}"
+        ) from None
     return parse_transcript(data, str(path), encoding)
 
 
@@ -74,17 +91,23 @@ def require_text(text: str, source: str) -> None:
     """
     if not text.strip():
         name = STANDARD_INPUT if source == "-" else source
-        raise TranscriptError(f"{name}: the transcript is empty; expected at least one word that is spoken")
+        raise TranscriptError(
+            f"{name}: the transcript is empty; expected at least one word that is spoken"
+        )
 
 
 def parse_transcript(data: bytes, source: str, encoding: str | None = None) -> Transcript:
-    """Return the transcript in the bytes of a file; `source` is its name in messages. Raises as `read_transcript_file`.
+    """Return the transcript in the bytes of a file; `source` is its name in messages. Raises as
+    `read_transcript_file`.
 
     >>> parse_transcript(b"\\xef\\xbb\\xbfSo be it.", "text.txt").text
     'So be it.'
     """
     if data.startswith(ZIP):
-        from ctc_align.files.epub import is_epub, read_epub  # a text needs none of what unpacks and parses books
+        from ctc_align.files.epub import (
+            is_epub,
+            read_epub,
+        )  # a text needs none of what unpacks and parses books
 
         if is_epub(data):
             return read_epub(data, source)
@@ -101,7 +124,10 @@ def parse_transcript(data: bytes, source: str, encoding: str | None = None) -> T
         return parse_subtitles(text, source, "vtt" if extension == ".vtt" else "srt")
     if extension == ".lrc" or (text.lstrip()[:1] == "[" and has_lyrics(text)):
         return parse_lyrics(text, source)
-    if text.lstrip()[:1] in ("{", "[") and (found := parse_json_transcript(text, source)) is not None:
+    if (
+        text.lstrip()[:1] in ("{", "[")
+        and (found := parse_json_transcript(text, source)) is not None
+    ):
         return found
     _refuse(structured_text_kind(text), source)
     if extension in _SUBTITLES and text.strip():
@@ -118,11 +144,14 @@ def is_elan(text: str) -> bool:
     >>> is_elan('<?xml version="1.0"?>\\n<ANNOTATION_DOCUMENT AUTHOR="">'), is_elan("<ANNOTATION_DOCUMENTS")
     (True, False)
     """
-    return _ELAN_HEAD.match(text) is not None and _ELAN_ROOT.search(text, 0, _ELAN_LETTERS) is not None
+    return (
+        _ELAN_HEAD.match(text) is not None and _ELAN_ROOT.search(text, 0, _ELAN_LETTERS) is not None
+    )
 
 
 def name_unless_object(head: bytes) -> str:
-    """Return the kind of a file that starts with `head`, with an article; "" if it may be a JSON object.
+    """Return the kind of a file that starts with `head`, with an article; "" if it may be a JSON
+    object.
 
     >>> name_unless_object(b'{"format": "ctc-align/1"'), name_unless_object(b"WEBVTT"), name_unless_object(b" ")
     ('', 'subtitles', 'an empty file')
@@ -139,16 +168,25 @@ def name_unless_object(head: bytes) -> str:
     if has_cues(text):
         return "subtitles"
     found = non_text_kind(head) or structured_text_kind(text)
-    return found.name if found is not None else "another kind of file" if text.strip() else "an empty file"
+    return (
+        found.name
+        if found is not None
+        else "another kind of file"
+        if text.strip()
+        else "an empty file"
+    )
 
 
 def _refuse(kind: FileKind | None, source: str) -> None:
     if kind is not None:
         raise WrongFileError(
-            f"{source}: expected a transcript (a UTF-8 text file), got {kind.name}; {kind.as_transcript}"
+            f"{source}: expected a transcript (a UTF-8 text file), got {kind.name};"
+            f" {kind.as_transcript}"
         )
 
 
 def _standard_input() -> bytes:
     buffer = getattr(sys.stdin, "buffer", None)
-    return buffer.read() if buffer is not None else sys.stdin.read().encode("utf-8", "surrogateescape")
+    return (
+        buffer.read() if buffer is not None else sys.stdin.read().encode("utf-8", "surrogateescape")
+    )

@@ -1,8 +1,8 @@
 """Write a group of files completely or not at all, and never through a link.
 
-Other users may be able to write in an output folder. The folder itself may be a link, because the user named it. Below
-it no link is followed: a linked folder is refused, and a linked file is replaced while the target of the link stays
-unchanged.
+Other users may be able to write in an output folder. The folder itself may be a link, because the
+user named it. Below it no link is followed: a linked folder is refused, and a linked file is
+replaced while the target of the link stays unchanged.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from pathlib import Path
 
 from ctc_align.errors import LostFolderError, OutputError
 
-GONE = "this output folder, or what was in it, was removed, renamed or replaced while the run worked in it"
+GONE = (
+    "this output folder, or what was in it, was removed, renamed or replaced while the run worked"
+    " in it"
+)
 
 
 class Parts:
@@ -27,11 +30,15 @@ class Parts:
     def __init__(self, targets: Sequence[Path], folder: Path | None) -> None:
         self.target = targets[0]
         names = [f".ctc-align.{secrets.token_hex(8)}.part" for _ in targets]
-        parts = [target.with_name(name) if folder is None else folder / name for target, name in zip(targets, names)]
+        parts = [
+            target.with_name(name) if folder is None else folder / name
+            for target, name in zip(targets, names)
+        ]
         self.pairs = list(zip(targets, parts))
 
     def add(self, target: Path) -> Path:
-        """Return the part of another target, in the folder of the first: it takes its place with the others."""
+        """Return the part of another target, in the folder of the first: it takes its place with
+        the others."""
         part = self.pairs[0][1].with_name(f".ctc-align.{secrets.token_hex(8)}.part")
         self.pairs.append((target, part))
         return part
@@ -43,22 +50,26 @@ class Parts:
 
 
 @contextmanager
-def placing(targets: Sequence[Path], folder: Path | None = None, *, sync: bool = False) -> Iterator[Parts]:
-    """Yield the parts for the block to write; at the end of the block each part replaces its target.
+def placing(
+    targets: Sequence[Path], folder: Path | None = None, *, sync: bool = False
+) -> Iterator[Parts]:
+    """Yield the parts for the block to write; at the end of the block each part replaces its
+    target.
 
-    After a power failure, a target that existed before is either the old or the new file, complete in both cases. A new
-    one may be missing or empty until the disk is flushed (`write_to_disk`); `sync` does this here.
+    After a power failure, a target that existed before is either the old or the new file, complete
+    in both cases. A new one may be missing or empty until the disk is flushed (`write_to_disk`);
+    `sync` does this here.
 
     Args:
         targets: the files; their folders are made.
-        folder: for the parts while they are written, on the same file system; None: beside the targets. It is in the
-            output folder of a run, which created it; neither is created again, because a new one would not be the
-            run's.
+        folder: for the parts while they are written, on the same file system; None: beside the
+            targets. It is in the output folder of a run, which created it; neither is created
+            again, because a new one would not be the run's.
 
     Raises:
         LostFolderError: `folder` no longer exists.
-        OutputError: the system refused, or there is a link between the output folder and a target; all parts and new
-            files are removed.
+        OutputError: the system refused, or there is a link between the output folder and a target;
+            all parts and new files are removed.
     """
     parts = Parts(targets, folder)
     placed: list[Path] = []
@@ -91,11 +102,15 @@ def placing(targets: Sequence[Path], folder: Path | None = None, *, sync: bool =
             if folder is not None and not folder.is_dir():
                 raise LostFolderError(f"{folder.parent}: {GONE}") from error
             reason = error.strerror or str(error)
-            raise OutputError(f"{parts.target}: writing failed ({reason}); nothing was written") from error
+            raise OutputError(
+                f"{parts.target}: writing failed ({reason}); nothing was written"
+            ) from error
         raise
 
 
-def write_whole(contents: Mapping[Path, bytes], folder: Path | None = None, *, sync: bool = False) -> None:
+def write_whole(
+    contents: Mapping[Path, bytes], folder: Path | None = None, *, sync: bool = False
+) -> None:
     """Write files of these contents, all of them or none. Arguments and errors as for `placing`."""
     with placing(list(contents), folder, sync=sync) as parts:
         for target, part in parts:
@@ -103,7 +118,8 @@ def write_whole(contents: Mapping[Path, bytes], folder: Path | None = None, *, s
 
 
 def _make_below(root: Path, folder: Path) -> None:
-    """Create `folder` and missing folders between it and `root`, but never `root`, and nothing through a link."""
+    """Create `folder` and missing folders between it and `root`, but never `root`, and nothing
+    through a link."""
     for path in _between(root, folder):
         refuse_link(path)
         path.mkdir(exist_ok=True)
@@ -118,7 +134,10 @@ def refuse_links(root: Path, folder: Path) -> None:
 def refuse_link(path: Path) -> None:
     """Raise OSError (ELOOP) if there is a link at a path."""
     if is_link(path):
-        reason = f"{path} is a link, and in an output folder none is followed: remove it, or choose another folder"
+        reason = (
+            f"{path} is a link, and in an output folder none is followed: remove it, or choose"
+            " another folder"
+        )
         raise OSError(errno.ELOOP, reason)
 
 
@@ -160,8 +179,8 @@ def remove_tree(path: Path) -> None:
 def write_to_disk(root: Path, names: Sequence[str]) -> None:
     """Flush files below `root`, and their folders, to disk, so that they survive a power failure.
 
-    If the system can, flush the whole file system in one call: a call for each of many small files would take longer
-    than creating them.
+    If the system can, flush the whole file system in one call: a call for each of many small files
+    would take longer than creating them.
 
     Raises:
         OSError: the disk cannot be written.
@@ -178,7 +197,8 @@ def write_to_disk(root: Path, names: Sequence[str]) -> None:
 
 
 def sync_file_system(path: Path) -> bool:
-    """Flush the whole file system of a path to disk (`syncfs` on Linux); return False if there is no such call.
+    """Flush the whole file system of a path to disk (`syncfs` on Linux); return False if there is
+    no such call.
 
     Raises:
         OSError: the disk cannot be written.

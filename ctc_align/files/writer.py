@@ -1,8 +1,8 @@
 """The base class of all writers, the style of times and labels, and times in whole units.
 
-Formats in order of time (CTM, TextGrid, labels, new subtitles) have the words in order of time, which differs from the
-order of the text if passages were read in a different order. JSON and the kept cues of a subtitle file keep the order
-of the text.
+Formats in order of time (CTM, TextGrid, labels, new subtitles) have the words in order of time,
+which differs from the order of the text if passages were read in a different order. JSON and the
+kept cues of a subtitle file keep the order of the text.
 """
 
 from __future__ import annotations
@@ -46,13 +46,26 @@ StyleSource = Settings | Mapping[str, Any] | None
 
 
 class Style(Settings):
-    """The settings with which an alignment is written: writers use those of times, labels, subtitles and tiers."""
+    """The settings with which an alignment is written: writers use those of times, labels,
+    subtitles and tiers."""
 
     @classmethod
     def of(cls, settings: StyleSource) -> Style:
-        """Return the style in `settings` or in an alignment's `config`; defaults replace values of the wrong type."""
-        values = {} if settings is None else settings if isinstance(settings, Mapping) else vars(settings)
-        return cls(**{field.name: _as_its_default(values.get(field.name), field.default) for field in fields(cls)})
+        """Return the style in `settings` or in an alignment's `config`; defaults replace values of
+        the wrong type."""
+        values = (
+            {}
+            if settings is None
+            else settings
+            if isinstance(settings, Mapping)
+            else vars(settings)
+        )
+        return cls(
+            **{
+                field.name: _as_its_default(values.get(field.name), field.default)
+                for field in fields(cls)
+            }
+        )
 
     def shift_s(self, alignment: AlignmentData) -> float:
         """Return the seconds that are added to every time."""
@@ -74,7 +87,8 @@ class Style(Settings):
 
 
 def _as_its_default(value: Any, default: Any) -> Any:
-    """Return a value of an alignment's `config`; the default if it has the wrong type or is too large."""
+    """Return a value of an alignment's `config`; the default if it has the wrong type or is too
+    large."""
     if isinstance(default, float) and type(value) is int:
         return float(value) if abs(value) <= MOST_NUMBER else default
     return value if type(value) is type(default) else default
@@ -86,9 +100,10 @@ class WritingContext:
 
     Args:
         path: the file that is written; None: standard output, or bytes in memory.
-        sound: the sound that was aligned, if it is in memory, or the path of its recording; None: the recording that
-            the alignment names.
-        beside: receives further files that belong to the one that is written, and their bytes; None: there can be none.
+        sound: the sound that was aligned, if it is in memory, or the path of its recording; None:
+            the recording that the alignment names.
+        beside: receives further files that belong to the one that is written, and their bytes;
+            None: there can be none.
     """
 
     path: Path | None = None
@@ -106,9 +121,11 @@ class Writer:
     """
 
     encoding_errors: ClassVar[str] = "replace"
-    """Treatment of characters that UTF-8 cannot encode (halves of surrogate pairs from file names)."""
+    """Treatment of characters that UTF-8 cannot encode (halves of surrogate pairs from file
+    names)."""
     beside_extension: ClassVar[str] = ""
-    """The end of the name of a further file that may belong to the one that is written; "" for none."""
+    """The end of the name of a further file that may belong to the one that is written; "" for
+    none."""
     most_s: ClassVar[float | None] = None
     """The greatest time that the format can hold, in seconds; None if there is no limit."""
     is_binary: ClassVar[bool] = False
@@ -128,8 +145,11 @@ class Writer:
         """Write the text of the file."""
         raise NotImplementedError
 
-    def write_bytes(self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT) -> None:
-        """Write the bytes of the file: here the text as UTF-8, in pieces, so that it is never in memory as a whole."""
+    def write_bytes(
+        self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT
+    ) -> None:
+        """Write the bytes of the file: here the text as UTF-8, in pieces, so that it is never in
+        memory as a whole."""
         text = _TextPieces(file.write, self.encoding_errors)
         self.write(alignment, text)
         text.flush()
@@ -164,8 +184,8 @@ def words_by_time(alignment: AlignmentData) -> list[AlignedWord]:
 def runs_in_time(words: Sequence[AlignedWord]) -> list[list[AlignedWord]]:
     """Return the words as runs, in order of time; within a run, text and time ascend together.
 
-    A run ends where the next word of the text is not the next one in time. Words without times stay with the word
-    before them, names of speakers with the word after them.
+    A run ends where the next word of the text is not the next one in time. Words without times stay
+    with the word before them, names of speakers with the word after them.
 
     >>> a, b, c = (AlignedWord(text, text, at, at + 1, ALIGNED, start_s, start_s + 1.0, 0.9)
     ...            for text, at, start_s in (("a", 0, 5.0), ("b", 1, 6.0), ("c", 2, 1.0)))
@@ -187,13 +207,17 @@ def runs_in_time(words: Sequence[AlignedWord]) -> list[list[AlignedWord]]:
         if rank >= 0:
             expected = rank + 1
         runs[-1].append(word)
-    return sorted(runs, key=lambda run: next((_start_s(word) for word in run if is_timed(word)), 0.0))
+    return sorted(
+        runs, key=lambda run: next((_start_s(word) for word in run if is_timed(word)), 0.0)
+    )
 
 
 def words_that_are_shown(words: Sequence[AlignedWord]) -> list[AlignedWord]:
-    """Return the words without those that are missing from the recording, and without unspoken words between these.
+    """Return the words without those that are missing from the recording, and without unspoken
+    words between these.
 
-    An unspoken word is kept if a word beside it is kept, the name of a speaker only if the word after it is kept.
+    An unspoken word is kept if a word beside it is kept, the name of a speaker only if the word
+    after it is kept.
     """
     if all(word.status != SKIPPED for word in words):
         return list(words)
@@ -233,39 +257,58 @@ class TimedLabel:
     confidence: float = 1.0
 
 
-def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
+def word_rows(
+    alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S
+) -> list[TimedLabel]:
     """Return the aligned words by time, in whole units of 1 / units_per_s seconds."""
     shift_s = style.shift_s(alignment)
     spans = (
-        (word.start_s + shift_s, word.end_s + shift_s, style.label(word), 1.0 if _unjudged(word) else word.confidence)
+        (
+            word.start_s + shift_s,
+            word.end_s + shift_s,
+            style.label(word),
+            1.0 if _unjudged(word) else word.confidence,
+        )
         for word in words_by_time(alignment)
         if word.start_s is not None and word.end_s is not None
     )
     return _rows(spans, units_per_s, end_units(alignment, style))
 
 
-def rows_by_word(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> dict[int, TimedLabel]:
+def rows_by_word(
+    alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S
+) -> dict[int, TimedLabel]:
     """Return the rows of `word_rows` by the `id` of their words."""
-    return {id(word): row for word, row in zip(words_by_time(alignment), word_rows(alignment, style, units_per_s))}
+    return {
+        id(word): row
+        for word, row in zip(words_by_time(alignment), word_rows(alignment, style, units_per_s))
+    }
 
 
 def _unjudged(word: AlignedWord) -> bool:
-    """Return whether a word is known only from a person's correction, which makes its presence certain."""
+    """Return whether a word is known only from a person's correction, which makes its presence
+    certain."""
     return bool(word.by) and word.confidence is None
 
 
-def token_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> list[TimedLabel]:
+def token_rows(
+    alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S
+) -> list[TimedLabel]:
     """Return the tokens of the aligned words, in the same units."""
     shift_s = style.shift_s(alignment)
     tokens = (token for word in words_by_time(alignment) for token in word.tokens)
-    spans = ((token.start_s + shift_s, token.end_s + shift_s, token.token, token.confidence) for token in tokens)
+    spans = (
+        (token.start_s + shift_s, token.end_s + shift_s, token.token, token.confidence)
+        for token in tokens
+    )
     return _rows(spans, units_per_s, end_units(alignment, style))
 
 
 def _rows(
     spans: Iterable[tuple[float, float, str, float | None]], units_per_s: int, last_unit: int
 ) -> list[TimedLabel]:
-    """Return labels with rounded edges (not durations: neighbours still touch), never empty, never overlapping."""
+    """Return labels with rounded edges (not durations: neighbours still touch), never empty, never
+    overlapping."""
     coarser = UNITS_PER_S // units_per_s
     rows: list[TimedLabel] = []
     free = 0
@@ -295,7 +338,8 @@ def time_units(seconds: float, last_unit: int) -> int:
 
 
 def end_units(alignment: AlignmentData, style: Style) -> int:
-    """Return the end of the audio in units, rounded down so that no time exceeds it (with slack for float errors)."""
+    """Return the end of the audio in units, rounded down so that no time exceeds it (with slack for
+    float errors)."""
     return math.floor((alignment.duration_s + style.shift_s(alignment)) * UNITS_PER_S + 1e-4)
 
 
@@ -309,7 +353,8 @@ def finite(number: float | None) -> float | None:
 
 
 def without_spaces(label: str) -> str:
-    """Return a label as one field of a line: white space and control characters become "_"; an empty one "-".
+    """Return a label as one field of a line: white space and control characters become "_"; an
+    empty one "-".
 
     >>> without_spaces("my file")
     'my_file'

@@ -1,7 +1,9 @@
-"""The labels that were written with the JSON of an alignment: a record in the JSON, which shows later corrections.
+"""The labels that were written with the JSON of an alignment: a record in the JSON, which shows
+later corrections.
 
-A program such as Praat saves a file in a different encoding, format and precision without a person having changed
-anything in it. So the record has the labels and their times, not a checksum: they are compared within a tolerance.
+A program such as Praat saves a file in a different encoding, format and precision without a person
+having changed anything in it. So the record has the labels and their times, not a checksum: they
+are compared within a tolerance.
 """
 
 from __future__ import annotations
@@ -23,15 +25,20 @@ _MOST_UNITS = round(MOST_S * UNITS_PER_S)
 _FILE = re.compile(rf"(?:\.aligned)*(?:{'|'.join(map(re.escape, LABELS))})")
 
 
-def with_written(alignment: AlignmentData, json_path: Path, paths: Iterable[Path], style: Style) -> AlignmentData:
-    """Return the alignment with a record of the labels that are written with its JSON; without one if there are none.
+def with_written(
+    alignment: AlignmentData, json_path: Path, paths: Iterable[Path], style: Style
+) -> AlignmentData:
+    """Return the alignment with a record of the labels that are written with its JSON; without one
+    if there are none.
 
     `paths` are all files that are written.
     """
     stem = json_path.with_suffix("").name
     ends = [path.name.removeprefix(stem) for path in paths if path.name.startswith(stem)]
     files = tuple(end for end in ends if _FILE.fullmatch(end))
-    return replace(alignment, written=Written(files, labels_of_words(alignment, style)) if files else None)
+    return replace(
+        alignment, written=Written(files, labels_of_words(alignment, style)) if files else None
+    )
 
 
 def labels_of_words(alignment: AlignmentData, style: Style) -> tuple[WrittenWord, ...]:
@@ -78,23 +85,34 @@ def parse_written(data: Any) -> Written | None:
         ValueError: it is not one.
 
     >>> parse_written({"files": [".csv"], "words": [["We", 10000, 40000, "", 15000, "W", 40000]]}).words
-    ((Interval(start_s=0.1, end_s=0.4, label='We'), (Interval(start_s=0.15, end_s=0.4, label='W'),)),)
+    ((Interval(start_s=0.1, end_s=0.4, label='We'), (Interval(start_s=0.15, end_s=0.4,
+    label='W'),)),)
     """
     if data is None:
         return None
-    if not isinstance(data, dict) or not all(isinstance(data.get(key), list) for key in ("files", "words")):
-        raise ValueError(f"written: expected an object with the lists `files` and `words`, got {shown(data)}")
+    if not isinstance(data, dict) or not all(
+        isinstance(data.get(key), list) for key in ("files", "words")
+    ):
+        raise ValueError(
+            f"written: expected an object with the lists `files` and `words`, got {shown(data)}"
+        )
     for end in data["files"]:
         if not isinstance(end, str) or not _FILE.fullmatch(end):
-            raise ValueError(f"written.files: expected ends of names such as .TextGrid, got {shown(end)}")
+            raise ValueError(
+                f"written.files: expected ends of names such as .TextGrid, got {shown(end)}"
+            )
     return Written(tuple(data["files"]), tuple(map(_parsed_row, data["words"])))
 
 
 def _parsed_row(row: Any) -> WrittenWord:
     is_row = isinstance(row, list) and len(row) % 2 == 1 and len(row) >= 3
     if not is_row or not all(isinstance(label, str) for label in (row[0], *row[3::2])):
-        raise ValueError(f"written.words: expected [word, start, end, token, its end, …], got {shown(row)}")
-    start, end, *ends = (as_whole(time, most=_MOST_UNITS) / UNITS_PER_S for time in (*row[1:3], *row[4::2]))
+        raise ValueError(
+            f"written.words: expected [word, start, end, token, its end, …], got {shown(row)}"
+        )
+    start, end, *ends = (
+        as_whole(time, most=_MOST_UNITS) / UNITS_PER_S for time in (*row[1:3], *row[4::2])
+    )
     starts = [start, *ends]
     tokens = tuple(Interval(a, b, label) for a, b, label in zip(starts, ends, row[3::2]) if label)
     return Interval(start, end, row[0]), tokens

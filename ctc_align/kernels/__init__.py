@@ -6,16 +6,17 @@
     tangent(log_probs, topology, lengths, direction)        derivatives (B, T, C) of the posteriors along a direction,
         -> ((B, T, C), Occupancy)                           and the posteriors
 
-`log_probs` is (B, T, C), natural log, normalised or not; `lengths` (B,) is the number of frames that count of each
-utterance. Frames beyond it are never read. If a topology has a wildcard, `wildcard` (B, T) is its score at each frame.
-Scores are float64. An utterance without any path has score -inf, states -1 and occupancy 0; one whose paths meet NaN or
-+inf, which are no log-probs, has score NaN, states -1 and occupancy NaN. Every backend decides ties alike: stay, then
-step, then skip, then the detours in their order (so always the highest previous state); at the end the highest state.
-`backend` is "auto", "reference", "cpu" or "gpu"; a `Path` and an `Occupancy` name the one that ran, and `backend_of`
-the one that "auto" takes.
+`log_probs` is (B, T, C), natural log, normalised or not; `lengths` (B,) is the number of frames
+that count of each utterance. Frames beyond it are never read. If a topology has a wildcard,
+`wildcard` (B, T) is its score at each frame. Scores are float64. An utterance without any path has
+score -inf, states -1 and occupancy 0; one whose paths meet NaN or +inf, which are no log-probs, has
+score NaN, states -1 and occupancy NaN. Every backend decides ties alike: stay, then step, then
+skip, then the detours in their order (so always the highest previous state); at the end the highest
+state. `backend` is "auto", "reference", "cpu" or "gpu"; a `Path` and an `Occupancy` name the one
+that ran, and `backend_of` the one that "auto" takes.
 
-Arguments are NumPy arrays or tensors, and results are of the kind of `log_probs`. Results of `gpu` are on the device of
-`log_probs`, those of the others on the CPU.
+Arguments are NumPy arrays or tensors, and results are of the kind of `log_probs`. Results of `gpu`
+are on the device of `log_probs`, those of the others on the CPU.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class Path(Generic[ArrayT]):
 
 @dataclass(frozen=True)
 class Occupancy(Generic[ArrayT]):
-    """Posteriors: `posteriors` (B, T, C) of the classes and, if the topology has one, `wildcard` (B, T), float32, or
-    float64 for float64 log-probs; `scores` (B,) float64."""
+    """Posteriors: `posteriors` (B, T, C) of the classes and, if the topology has one, `wildcard`
+    (B, T), float32, or float64 for float64 log-probs; `scores` (B,) float64."""
 
     posteriors: ArrayT
     scores: ArrayT
@@ -85,9 +86,11 @@ def best_path(
         log_probs: (B, T, C) floating point.
         topology: of the same B.
         lengths: (B,) frames of each utterance; None means T for all.
-        wildcard: (B, T) floating point, the score of the wildcard at each frame; needed where the topology has one.
+        wildcard: (B, T) floating point, the score of the wildcard at each frame; needed where the
+            topology has one.
             It is taken in the precision of `log_probs`, but not below float32.
-        bands: None, or (B, T, 2) int: first and last (exclusive) state that a path may be in at each frame;
+        bands: None, or (B, T, 2) int: first and last (exclusive) state that a path may be in at
+            each frame;
             both must not decrease with the frame.
         backend: as described in the module.
 
@@ -99,7 +102,9 @@ def best_path(
     extra = _check_wildcard(wildcard, topology, log_probs)
     name, module = _open(backend, log_probs)
     limits = None if bands is None else _check_bands(bands, log_probs, frames)
-    states, scores = _call(name, module.best_path, log_probs, topology, frames, extra, unchanged=(limits,))
+    states, scores = _call(
+        name, module.best_path, log_probs, topology, frames, extra, unchanged=(limits,)
+    )
     return Path(states, scores, name)
 
 
@@ -116,11 +121,12 @@ def best_labels(
     Args:
         log_probs: (B, T, C) floating point, a tensor.
         topology, lengths, backend: as for `best_path`.
-        blank: the class written where there is no state: beyond the lengths, and for utterances without a path.
+        blank: the class written where there is no state: beyond the lengths, and for utterances
+            without a path.
 
     Returns:
-        (B, T) classes, int64; (B, T) their log-probs in the dtype of log_probs, 0 where there is no state; and the
-        paths' scores (B,) float64.
+        (B, T) classes, int64; (B, T) their log-probs in the dtype of log_probs, 0 where there is no
+        state; and the paths' scores (B,) float64.
     """
     import torch
 
@@ -145,7 +151,8 @@ def forward(
     wildcard: Array | None = None,
     backend: str = "auto",
 ) -> ArrayT:
-    """Return the log-likelihood (B,) float64 of each utterance over all its paths (Graves et al. 2006, eq. 8).
+    """Return the log-likelihood (B,) float64 of each utterance over all its paths (Graves et al.
+    2006, eq. 8).
 
     Arguments as `best_path`.
     """
@@ -163,7 +170,8 @@ def occupancy(
     wildcard: Array | None = None,
     backend: str = "auto",
 ) -> Occupancy[ArrayT]:
-    """Return the posterior of each class at each frame given the transcript; with the wildcard's, a frame sums to 1.
+    """Return the posterior of each class at each frame given the transcript; with the wildcard's, a
+    frame sums to 1.
 
     Arguments as `best_path`.
     """
@@ -171,7 +179,9 @@ def occupancy(
     extra = _check_wildcard(wildcard, topology, log_probs)
     name, module = _open(backend, log_probs)
     posteriors, scores, own = _call(name, module.occupancy, log_probs, topology, frames, extra)
-    return Occupancy(_real(posteriors, log_probs), scores, name, None if own is None else _real(own, log_probs))
+    return Occupancy(
+        _real(posteriors, log_probs), scores, name, None if own is None else _real(own, log_probs)
+    )
 
 
 def tangent(
@@ -184,19 +194,22 @@ def tangent(
     posteriors: Array | None = None,
     backend: str = "auto",
 ) -> tuple[ArrayT, Occupancy[ArrayT]]:
-    """Return the derivatives of the posteriors along a direction of the log-probs: the product of the score's Hessian,
-    which is the posteriors' covariance, with the direction; and the `Occupancy`, without the wildcard's posteriors.
+    """Return the derivatives of the posteriors along a direction of the log-probs: the product of
+    the score's Hessian, which is the posteriors' covariance, with the direction; and the
+    `Occupancy`, without the wildcard's posteriors.
 
         tangents[t, c] = sum over u, d of  d posteriors[t, c] / d log_probs[u, d] * direction[u, d]
 
-    The wildcard's scores do not move. The direction does not matter where the posterior is 0; infinities or NaN
-    elsewhere make the utterance's tangents NaN. An utterance without any path has tangents of 0. For backends without
-    tangents, `auto` takes the CPU's.
+    The wildcard's scores do not move. The direction does not matter where the posterior is 0;
+    infinities or NaN elsewhere make the utterance's tangents NaN. An utterance without any path has
+    tangents of 0. For backends without tangents, `auto` takes the CPU's.
 
     Args:
         log_probs, topology, lengths, wildcard, backend: as `best_path`.
-        direction: (B, T, C) floating point, taken in the precision of `log_probs`, but not below float32.
-        posteriors: (B, T, C), if known: those of `occupancy` for the same arguments. They save a third of the time.
+        direction: (B, T, C) floating point, taken in the precision of `log_probs`, but not below
+            float32.
+        posteriors: (B, T, C), if known: those of `occupancy` for the same arguments. They save a
+            third of the time.
 
     Raises:
         KernelError: shapes, dtypes or lengths that do not fit together.
@@ -209,9 +222,14 @@ def tangent(
     name, module = _open(backend, log_probs)
     if not hasattr(module, "tangent"):
         if backend != "auto":
-            raise BackendError(f"backend {name!r} has no tangents, which second derivatives need; use 'cpu', or 'auto'")
+            raise BackendError(
+                f"backend {name!r} has no tangents, which second derivatives need; use 'cpu', or"
+                " 'auto'"
+            )
         name, module = _open("cpu", log_probs)
-    made, tangents, scores = _call(name, module.tangent, log_probs, topology, frames, extra, along, known)
+    made, tangents, scores = _call(
+        name, module.tangent, log_probs, topology, frames, extra, along, known
+    )
     return _real(tangents, log_probs), Occupancy(_real(made, log_probs), scores, name)
 
 
@@ -243,7 +261,11 @@ def _call(
 
         # torch takes neither arrays that cannot be written to nor negative strides
         tensors = [
-            torch.from_numpy(np.require(each, requirements=("C", "W"))) if isinstance(each, np.ndarray) else each
+            (
+                torch.from_numpy(np.require(each, requirements=("C", "W")))
+                if isinstance(each, np.ndarray)
+                else each
+            )
             for each in given
         ]
         results = function(tensors[0], topology, torch.from_numpy(frames), *tensors[1:], *unchanged)
@@ -260,7 +282,8 @@ def _in_numpy(values: Array) -> np.ndarray:
 
 
 def _bits_in_numpy(values: Array) -> np.ndarray:
-    """Return values as the CPU's kernels take them: float32, float64, or the bits of half precision, without a copy."""
+    """Return values as the CPU's kernels take them: float32, float64, or the bits of half
+    precision, without a copy."""
     if not isinstance(values, np.ndarray):
         import torch
 
@@ -293,9 +316,12 @@ def _real(values: Any, log_probs: Array) -> Any:
 
 
 def _companion(values: Any, log_probs: Array) -> Any:
-    """Return values that are given beside the log-probs: of their kind, on their device, not below float32."""
+    """Return values that are given beside the log-probs: of their kind, on their device, not below
+    float32."""
     if isinstance(log_probs, np.ndarray):
-        values = values if isinstance(values, np.ndarray) else values.detach().double().numpy(force=True)
+        values = (
+            values if isinstance(values, np.ndarray) else values.detach().double().numpy(force=True)
+        )
     else:
         import torch
 
@@ -307,7 +333,10 @@ def _check_like(values: Array, name: str, log_probs: Array) -> Array:
     """Return values of the shape of the log-probs on their device, or raise KernelError."""
     _check_floating(values, name, "(B, T, C)")
     if values.shape != log_probs.shape:
-        raise KernelError(f"{name}: expected shape {tuple(log_probs.shape)} as log_probs, got {tuple(values.shape)}")
+        raise KernelError(
+            f"{name}: expected shape {tuple(log_probs.shape)} as log_probs, got"
+            f" {tuple(values.shape)}"
+        )
     return _companion(values, log_probs)
 
 
@@ -323,19 +352,28 @@ def _check_floating(values: object, name: str, shape: str) -> None:
     if is_floating(values):
         return
     got = getattr(values, "dtype", type(values).__name__)
-    raise KernelError(f"{name}: expected floating-point numbers {shape}, an array or a tensor, got {got}")
+    raise KernelError(
+        f"{name}: expected floating-point numbers {shape}, an array or a tensor, got {got}"
+    )
 
 
-def _check(log_probs: Array, topology: Topology, lengths: Array | Sequence[int] | None) -> np.ndarray:
+def _check(
+    log_probs: Array, topology: Topology, lengths: Array | Sequence[int] | None
+) -> np.ndarray:
     """Check the arguments of all functions; return the lengths as int64."""
     _check_floating(log_probs, "log_probs", "(B, T, C)")
     if log_probs.ndim != 3:
         raise KernelError(f"log_probs: expected shape (B, T, C), got {tuple(log_probs.shape)}")
     batch, frames, classes = log_probs.shape
     if topology.batch != batch:
-        raise KernelError(f"topology: expected {batch} utterances as in log_probs, got {topology.batch}")
+        raise KernelError(
+            f"topology: expected {batch} utterances as in log_probs, got {topology.batch}"
+        )
     if topology.max_class >= classes:
-        raise KernelError(f"topology: a state emits class {topology.max_class}, log_probs has only {classes} classes")
+        raise KernelError(
+            f"topology: a state emits class {topology.max_class}, log_probs has only {classes}"
+            " classes"
+        )
     if lengths is None:
         return np.full(batch, frames, np.int64)
     numbers = np.asarray(lengths.detach().cpu() if hasattr(lengths, "detach") else lengths)
@@ -346,23 +384,27 @@ def _check(log_probs: Array, topology: Topology, lengths: Array | Sequence[int] 
         raise KernelError(f"lengths: expected shape ({batch},), got {result.shape}")
     counts = result.tolist() or [0]
     if min(counts) < 0 or max(counts) > frames:
-        raise KernelError(f"lengths: expected 0 to {frames} (frames of log_probs), got {counts[:8]}")
+        raise KernelError(
+            f"lengths: expected 0 to {frames} (frames of log_probs), got {counts[:8]}"
+        )
     return result
 
 
 def _check_wildcard(wildcard: Array | None, topology: Topology, log_probs: Array) -> Array | None:
-    """Return the wildcard's scores in the dtype of the computation; None if the topology has no wildcard."""
+    """Return the wildcard's scores in the dtype of the computation; None if the topology has no
+    wildcard."""
     if not topology.has_wildcard:
         return None
     if wildcard is None:
         raise KernelError(
-            "topology: a state emits the wildcard: expected its scores (B, T) as `wildcard`, got None; "
-            "ctc_align.alignment.wildcard makes them"
+            "topology: a state emits the wildcard: expected its scores (B, T) as `wildcard`, got"
+            " None; ctc_align.alignment.wildcard makes them"
         )
     _check_floating(wildcard, "wildcard", "(B, T)")
     if wildcard.shape != log_probs.shape[:2]:
         raise KernelError(
-            f"wildcard: expected shape {tuple(log_probs.shape[:2])} as log_probs, got {tuple(wildcard.shape)}"
+            f"wildcard: expected shape {tuple(log_probs.shape[:2])} as log_probs, got"
+            f" {tuple(wildcard.shape)}"
         )
     return _companion(wildcard, log_probs)
 
@@ -372,21 +414,25 @@ def _check_bands(bands: np.ndarray, log_probs: Array, lengths: np.ndarray) -> np
     array = np.asarray(bands)
     expected = (*log_probs.shape[:2], 2)
     if array.shape != expected or array.dtype.kind not in "iu":
-        raise KernelError(f"bands: expected whole numbers {expected}, got {array.dtype} of shape {array.shape}")
+        raise KernelError(
+            f"bands: expected whole numbers {expected}, got {array.dtype} of shape {array.shape}"
+        )
     limits = np.ascontiguousarray(array, np.int64)
     inside = np.arange(1, expected[1])[None, :] < lengths[:, None]
     back = (np.diff(limits, axis=1) < 0).any(2) & inside
     if back.any():
         b, t = np.argwhere(back)[0].tolist()
         raise KernelError(
-            f"bands of utterance {b}: from frame {t} to {t + 1} they go back from {limits[b, t].tolist()} "
-            f"to {limits[b, t + 1].tolist()}; first and last state must not decrease"
+            f"bands of utterance {b}: from frame {t} to {t + 1} they go back from"
+            f" {limits[b, t].tolist()} to {limits[b, t + 1].tolist()}; first and last state must"
+            " not decrease"
         )
     return limits
 
 
 def check_backend(backend: str) -> None:
-    """Raise UsageError for a name that is no backend, or lacks PyTorch; BackendError for one that cannot run here."""
+    """Raise UsageError for a name that is no backend, or lacks PyTorch; BackendError for one that
+    cannot run here."""
     if backend not in BACKENDS:
         raise UsageError(f"backend: expected one of {', '.join(BACKENDS)}; got {backend!r}")
     if backend == "gpu":
@@ -398,8 +444,8 @@ def check_backend(backend: str) -> None:
 def backend_of(log_probs: Array) -> str:
     """Return the backend that "auto" takes for log-probs on this device: "gpu" or "cpu".
 
-    It is "gpu" for CUDA tensors where the kernels can run there. Where they cannot, the work is done on the CPU, and a
-    `BackendWarning` says so, once for each reason.
+    It is "gpu" for CUDA tensors where the kernels can run there. Where they cannot, the work is
+    done on the CPU, and a `BackendWarning` says so, once for each reason.
     """
     if isinstance(log_probs, np.ndarray) or not log_probs.is_cuda:
         return "cpu"
@@ -411,10 +457,11 @@ def backend_of(log_probs: Array) -> str:
 
 @lru_cache
 def say_that_cuda_is_idle(device: str, reason: str) -> None:
-    """Warn that kernels for tensors on a CUDA device run on the CPU; once, for what is cached is not called again."""
+    """Warn that kernels for tensors on a CUDA device run on the CPU; once, for what is cached is
+    not called again."""
     warnings.warn(
-        f"log-probs are on {device}, but CTC's kernels run on the CPU: {reason}; install a Triton that works with this "
-        "PyTorch, or ask for backend 'cpu' if that is meant",
+        f"log-probs are on {device}, but CTC's kernels run on the CPU: {reason}; install a Triton"
+        " that works with this PyTorch, or ask for backend 'cpu' if that is meant",
         BackendWarning,
         stacklevel=3,
     )
@@ -439,7 +486,8 @@ def _open(backend: str, log_probs: Array) -> tuple[str, Any]:
 def _module(backend: str) -> Any:
     """Return the module of a backend, without import_module where it is there.
 
-    Python 3.10 locks all imports even then, and Ctrl-C at that moment leaves them locked for other threads for ever.
+    Python 3.10 locks all imports even then, and Ctrl-C at that moment leaves them locked for other
+    threads for ever.
     """
     module = sys.modules.get(_MODULES[backend])
     if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):

@@ -1,11 +1,13 @@
 """The scheduler: runs the stages of many utterances and batches the kernel work that they request.
 
-Each utterance is a generator (`KernelSteps`) that reads straight down, without a batch dimension: it yields requests
-and gets their answers. The scheduler lets each run until it requests something, puts the requests of one `key` into a
-padded batch, runs them by one call of a kernel, hands out the answers, and goes on. Kernels never read padding, so an
-answer is the same, to the bit, alone and in any batch.
+Each utterance is a generator (`KernelSteps`) that reads straight down, without a batch dimension:
+it yields requests and gets their answers. The scheduler lets each run until it requests something,
+puts the requests of one `key` into a padded batch, runs them by one call of a kernel, hands out the
+answers, and goes on. Kernels never read padding, so an answer is the same, to the bit, alone and in
+any batch.
 
-A `CtcAlignError` belongs to the utterance that raised it: no other is concerned. Any other exception ends the run.
+A `CtcAlignError` belongs to the utterance that raised it: no other is concerned. Any other
+exception ends the run.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ class Request(Protocol):
 
     Attributes:
         stage: the name under which its time is counted: "model", "kernels" or "words".
-        key: requests with equal keys may be run together; it holds the device, the dtype, and what else must agree.
-        shape: frames, and numbers a frame, of the request in a padded batch; (0, 0) where batches are not limited.
+        key: requests with equal keys may be run together; it holds the device, the dtype, and what
+        else must agree. shape: frames, and numbers a frame, of the request in a padded batch; (0,
+        0) where batches are not limited.
     """
 
     stage: ClassVar[str]
@@ -51,12 +54,14 @@ class Request(Protocol):
 
 
 KernelSteps: TypeAlias = Generator["Request | Sequence[Request]", Any, Result]
-"""A stage of one utterance: yields a request and gets its answer, or several and gets a list; returns its result."""
+"""A stage of one utterance: yields a request and gets its answer, or several and gets a list;
+returns its result."""
 
 
 @dataclass(frozen=True)
 class CtcTargets:
-    """The CTC paths through token ids (L,), `lattice.WILDCARD` among them where a wildcard stands for letters."""
+    """The CTC paths through token ids (L,), `lattice.WILDCARD` among them where a wildcard stands
+    for letters."""
 
     ids: Sequence[int] | np.ndarray
     blank: int
@@ -67,8 +72,8 @@ class _OnEmissions:
     """The common part of requests on the emissions of one utterance.
 
     Attributes:
-        scores: (T, C) floating point, log-probs or scores of segmentation states; what lies on disk is read when the
-            request is run.
+        scores: (T, C) floating point, log-probs or scores of segmentation states; what lies on disk
+            is read when the request is run.
         paths: CTC targets, or a topology of one utterance.
         wildcard: (T,) its score at each frame, where `paths` have a wildcard.
         backend: see `ctc_align.kernels`.
@@ -84,9 +89,18 @@ class _OnEmissions:
     @property
     def key(self) -> Hashable:
         x, paths = self.scores, self.paths
-        # Topologies with optional tokens go through other kernels, whose rounding others must not get.
+        # Topologies with optional tokens go through other kernels, whose rounding others must not
+        # get.
         kind = paths.blank if isinstance(paths, CtcTargets) else paths.detours is not None
-        return type(self), x.dtype, x.shape[1], type(paths), kind, self.wildcard is None, self.backend
+        return (
+            type(self),
+            x.dtype,
+            x.shape[1],
+            type(paths),
+            kind,
+            self.wildcard is None,
+            self.backend,
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -98,8 +112,9 @@ class _OnEmissions:
 class BestPath(_OnEmissions):
     """Ask for the most likely path.
 
-    The answer is its states (T,) int32 on the CPU, -1 throughout where there is no path; its score; and the backend
-    that ran. `bands` are None, or (T, 2) first and last (exclusive) state allowed at each frame.
+    The answer is its states (T,) int32 on the CPU, -1 throughout where there is no path; its score;
+    and the backend that ran. `bands` are None, or (T, 2) first and last (exclusive) state allowed
+    at each frame.
     """
 
     bands: np.ndarray | None = None
@@ -116,29 +131,40 @@ class BestPath(_OnEmissions):
             if bands is not None and request.bands is not None:
                 bands[b, : lengths[b]] = request.bands
         path = kernels.best_path(
-            log_probs, topology, lengths, wildcard=wildcard, bands=bands, backend=requests[0].backend
+            log_probs,
+            topology,
+            lengths,
+            wildcard=wildcard,
+            bands=bands,
+            backend=requests[0].backend,
         )
         rows = zip(path.states, lengths, path.scores.tolist())
         return [(row[:length], score, path.backend) for row, length, score in rows]
 
 
 class Forward(_OnEmissions):
-    """Ask for the log-likelihood over all paths; the answer is a float, -inf where there is no path."""
+    """Ask for the log-likelihood over all paths; the answer is a float, -inf where there is no
+    path."""
 
     @staticmethod
     def run(requests: Sequence[Forward]) -> list[float]:
         log_probs, topology, lengths, wildcard = _side_by_side(requests)
-        scores = kernels.forward(log_probs, topology, lengths, wildcard=wildcard, backend=requests[0].backend)
+        scores = kernels.forward(
+            log_probs, topology, lengths, wildcard=wildcard, backend=requests[0].backend
+        )
         return scores.tolist()
 
 
 class Posteriors(_OnEmissions):
-    """Ask for the posterior of each class at each frame; the answer is an array (T, C), None where there is no path."""
+    """Ask for the posterior of each class at each frame; the answer is an array (T, C), None where
+    there is no path."""
 
     @staticmethod
     def run(requests: Sequence[Posteriors]) -> list[np.ndarray | None]:
         log_probs, topology, lengths, wildcard = _side_by_side(requests)
-        result = kernels.occupancy(log_probs, topology, lengths, wildcard=wildcard, backend=requests[0].backend)
+        result = kernels.occupancy(
+            log_probs, topology, lengths, wildcard=wildcard, backend=requests[0].backend
+        )
         rows = zip(result.posteriors, lengths, result.scores.tolist())
         return [row[:length] if score > float("-inf") else None for row, length, score in rows]
 
@@ -146,20 +172,26 @@ class Posteriors(_OnEmissions):
 def _side_by_side(
     requests: Sequence[_OnEmissions],
 ) -> tuple[np.ndarray, Topology, list[int], np.ndarray | None]:
-    """Return scores (B, T, C), the topology of all, lengths (B,), and the wildcards' scores (B, T) if there are any."""
+    """Return scores (B, T, C), the topology of all, lengths (B,), and the wildcards' scores (B, T)
+    if there are any."""
     given = [request.scores for request in requests]
     scores, lengths = pad([each[:] if isinstance(each, ArrayOnDisk) else each for each in given])
     targets = [request.paths for request in requests if isinstance(request.paths, CtcTargets)]
     if targets:
-        topology = lattice.ctc([np.asarray(target.ids, np.int64) for target in targets], targets[0].blank)
+        topology = lattice.ctc(
+            [np.asarray(target.ids, np.int64) for target in targets], targets[0].blank
+        )
     else:
-        topology = lattice.stack([request.paths for request in requests if isinstance(request.paths, Topology)])
+        topology = lattice.stack(
+            [request.paths for request in requests if isinstance(request.paths, Topology)]
+        )
     wildcards = [request.wildcard for request in requests if request.wildcard is not None]
     return scores, topology, lengths, pad(wildcards)[0] if wildcards else None
 
 
 def pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, list[int]]:
-    """Stack rows (T, …) of different lengths as one batch (B, the longest T, …), and return it with their lengths.
+    """Stack rows (T, …) of different lengths as one batch (B, the longest T, …), and return it with
+    their lengths.
 
     One row is not copied, and neither are rows that are the same array.
 
@@ -169,7 +201,10 @@ def pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, list[int]]:
     """
     first, lengths = rows[0], [len(row) for row in rows]
     if all(row is first for row in rows):
-        return np.lib.stride_tricks.as_strided(first, (len(rows), *first.shape), (0, *first.strides)), lengths
+        return (
+            np.lib.stride_tricks.as_strided(first, (len(rows), *first.shape), (0, *first.strides)),
+            lengths,
+        )
     batch = np.zeros((len(rows), max(lengths), *first.shape[1:]), first.dtype)
     for padded, row in zip(batch, rows):
         padded[: len(row)] = row
@@ -208,8 +243,8 @@ def run(
 
     Args:
         utterances: generators that yield requests.
-        on_error: "return": an utterance that failed has its error, without a traceback, in the place of its result;
-            "raise": the first such error is raised when all others are done.
+        on_error: "return": an utterance that failed has its error, without a traceback, in the
+            place of its result; "raise": the first such error is raised when all others are done.
         timings: gets the seconds that the requests took, added up by their `stage`.
         after_batch: called when a batch of requests has been answered.
 
@@ -228,7 +263,8 @@ def run(
 
 
 class _Scheduler(Generic[Result]):
-    """Utterances under way: what each asks for now, and the results and errors of those that have ended."""
+    """Utterances under way: what each asks for now, and the results and errors of those that have
+    ended."""
 
     def __init__(
         self,
@@ -251,7 +287,9 @@ class _Scheduler(Generic[Result]):
         requests = [request for wanted in asked.values() for request in _listed(wanted)]
         answers: list[object] = [None] * len(requests)
         for places in batches(requests):
-            for place, answer in zip(places, self._run([requests[place] for place in places]), strict=True):
+            for place, answer in zip(
+                places, self._run([requests[place] for place in places]), strict=True
+            ):
                 answers[place] = answer
             if self.after_batch is not None:
                 self.after_batch()
@@ -262,7 +300,8 @@ class _Scheduler(Generic[Result]):
             self._advance(i, own if isinstance(wanted, Sequence) else own[0], error)
 
     def _advance(self, i: int, answer: object, error: CtcAlignError | None = None) -> None:
-        """Let an utterance go on with its answer, or raise in it the first error among the answers."""
+        """Let an utterance go on with its answer, or raise in it the first error among the
+        answers."""
         try:
             steps = self.utterances[i]
             self.requests[i] = steps.send(answer) if error is None else steps.throw(error)
@@ -272,7 +311,8 @@ class _Scheduler(Generic[Result]):
             self.errors[i] = raised
 
     def _run(self, requests: Sequence[Request]) -> Sequence[object]:
-        """Return the answers to requests of one kind; where some fail, halves are tried, until each is found."""
+        """Return the answers to requests of one kind; where some fail, halves are tried, until each
+        is found."""
         started = time.perf_counter()
         try:
             return type(requests[0]).run(requests)
@@ -290,7 +330,8 @@ class _Scheduler(Generic[Result]):
 def batches(requests: Sequence[Request]) -> Iterator[list[int]]:
     """Yield the places of requests that go together: of one key and of similar size.
 
-    With its padding no batch has more than `VALUES_AT_ONCE` numbers; a request that has more is a batch of its own.
+    With its padding no batch has more than `VALUES_AT_ONCE` numbers; a request that has more is a
+    batch of its own.
     """
     kinds: dict[Hashable, list[int]] = {}
     for place, request in enumerate(requests):
@@ -313,7 +354,8 @@ def _listed(wanted: Request | Sequence[Request]) -> Sequence[Request]:
 
 
 def _drop_traceback(error: BaseException) -> None:
-    """Forget where an error came from: its frames hold the emissions of all utterances that ran beside it."""
+    """Forget where an error came from: its frames hold the emissions of all utterances that ran
+    beside it."""
     chain: BaseException | None = error
     while chain is not None:
         chain.__traceback__ = None

@@ -1,7 +1,9 @@
-"""Speed and error of the kernels on this machine, beside PyTorch's and torchaudio's where they are installed.
+"""Speed and error of the kernels on this machine, beside PyTorch's and torchaudio's where they are
+installed.
 
-All contenders of a case are measured in turns, so that other load on the machine affects all alike. The log-probs are
-noise with a planted path (see `planted`), so that, like a network's, they contain one transcript.
+All contenders of a case are measured in turns, so that other load on the machine affects all alike.
+The log-probs are noise with a planted path (see `planted`), so that, like a network's, they contain
+one transcript.
 """
 
 from __future__ import annotations
@@ -36,12 +38,14 @@ TASKS = (BEST_PATH, LOSS, GRADIENT)
 _PAUSE_S = 0.008
 _LEAST_S = 0.01
 TOLERANCES = {BEST_PATH: 1e-6, LOSS: 1e-5, GRADIENT: 1e-4}
-"""Largest error of our own kernels that counts as right: relative for scores and losses, absolute for occupancies."""
+"""Largest error of our own kernels that counts as right: relative for scores and losses, absolute
+for occupancies."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One problem size: `batch` utterances of `frames` frames with `tokens` tokens of `classes` - 1."""
+    """One problem size: `batch` utterances of `frames` frames with `tokens` tokens of `classes` -
+    1."""
 
     batch: int
     frames: int
@@ -78,8 +82,8 @@ class Measurement:
         who: a backend of ours, or "torch", "torchaudio".
         seconds: the median of one call.
         speedup: the rival's time over ours on the same device; None for rivals, and without one.
-        error: distance from float64: of the score, its path and the loss relative, of occupancies absolute; infinite
-            where a path does not read the target.
+        error: distance from float64: of the score, its path and the loss relative, of occupancies
+            absolute; infinite where a path does not read the target.
         right: whether that is within `TOLERANCES`; None for rivals.
     """
 
@@ -121,8 +125,8 @@ class Contender:
     Attributes:
         who: a backend of ours, or "torch", "torchaudio".
         call: what is timed.
-        read: makes its result comparable: labels (B, T) and scores (B,) of best paths as arrays; losses (B,) and, with
-            the gradient, occupancies (B, T, C) as float64 arrays.
+        read: makes its result comparable: labels (B, T) and scores (B,) of best paths as arrays;
+            losses (B,) and, with the gradient, occupancies (B, T, C) as float64 arrays.
         ours: whether it is a kernel of this package, whose error must be within `TOLERANCES`.
     """
 
@@ -133,7 +137,8 @@ class Contender:
 
 
 def torchs_loss(log_probs: Array, targets: np.ndarray, *, gradient: bool) -> Contender:
-    """Return `torch.nn.functional.ctc_loss` of log-probs (B, T, C), in its own layout, and targets (B, L); blank 0."""
+    """Return `torch.nn.functional.ctc_loss` of log-probs (B, T, C), in its own layout, and targets
+    (B, L); blank 0."""
     import torch
 
     leaf = torch.as_tensor(log_probs).transpose(0, 1).contiguous().requires_grad_(gradient)
@@ -151,7 +156,8 @@ def torchs_loss(log_probs: Array, targets: np.ndarray, *, gradient: bool) -> Con
     def read(losses: torch.Tensor) -> tuple[Any, ...]:
         if leaf.grad is None:
             return (in_float64(losses),)
-        # PyTorch's gradient takes for granted that log_softmax stands before it: exp(log_probs) - occupancy.
+        # PyTorch's gradient takes for granted that log_softmax stands before it: exp(log_probs) -
+        # occupancy.
         posteriors = leaf.detach().double().exp() - leaf.grad.double()
         return in_float64(losses), in_float64(posteriors.transpose(0, 1))
 
@@ -160,7 +166,9 @@ def torchs_loss(log_probs: Array, targets: np.ndarray, *, gradient: bool) -> Con
 
 def in_float64(values: Array) -> np.ndarray:
     """Return values in main memory as float64."""
-    return (values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()).astype(np.float64)
+    return (values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()).astype(
+        np.float64
+    )
 
 
 def import_forced_align() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tensor]] | None, str]:
@@ -175,7 +183,8 @@ def import_forced_align() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tenso
 
 
 def torchaudios_path(log_probs: Array, targets: np.ndarray) -> Contender:
-    """Return `torchaudio.functional.forced_align`, of one utterance, in a loop over (B, T, C) and (B, L); blank 0."""
+    """Return `torchaudio.functional.forced_align`, of one utterance, in a loop over (B, T, C) and
+    (B, L); blank 0."""
     align, reason = import_forced_align()
     if align is None:
         raise ImportError(f"torchaudio {reason}")
@@ -197,10 +206,11 @@ def torchaudios_path(log_probs: Array, targets: np.ndarray) -> Contender:
 
 
 def planted(case: Case, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return log-probs (B, T, C) float32 that contain random transcripts, and the transcripts (B, L) int64.
+    """Return log-probs (B, T, C) float32 that contain random transcripts, and the transcripts (B,
+    L) int64.
 
-    Tokens begin at random frames, at least two apart, and last for a random part of the time to the next; blanks are
-    between. Logits are normal with variance 1, and 5 more for the planted label.
+    Tokens begin at random frames, at least two apart, and last for a random part of the time to the
+    next; blanks are between. Logits are normal with variance 1, and 5 more for the planted label.
 
     >>> log_probs, targets = planted(Case(2, 30, 5, 8))
     >>> log_probs.shape, targets.shape
@@ -216,15 +226,20 @@ def planted(case: Case, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
         lengths = 1 + (rng.random(case.tokens) * spare).astype(np.int64)
         labels = np.zeros(case.frames, np.int64)
         inside = (
-            np.repeat(starts, lengths) + np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            np.repeat(starts, lengths)
+            + np.arange(lengths.sum())
+            - np.repeat(np.cumsum(lengths) - lengths, lengths)
         )
         labels[inside] = np.repeat(targets[b], lengths)
         x[b, np.arange(case.frames), labels] += 5
     return log_softmax(x), targets
 
 
-def run(cases: Sequence[Case], devices: Sequence[str], rounds: int = 5) -> Iterator[list[Measurement]]:
-    """Yield the rows of each case: every task on every device, `rounds` times after one call that does not count."""
+def run(
+    cases: Sequence[Case], devices: Sequence[str], rounds: int = 5
+) -> Iterator[list[Measurement]]:
+    """Yield the rows of each case: every task on every device, `rounds` times after one call that
+    does not count."""
     import_module("ctc_align.kernels.cpu.cpu_backend").compile_at_once()
     for case in cases:
         log_probs, targets = planted(case)
@@ -233,7 +248,9 @@ def run(cases: Sequence[Case], devices: Sequence[str], rounds: int = 5) -> Itera
             row
             for device in devices
             for task in case.tasks
-            for row in _compare(task, case, on_device(log_probs, device), targets, truths[task], rounds)
+            for row in _compare(
+                task, case, on_device(log_probs, device), targets, truths[task], rounds
+            )
         ]
 
 
@@ -252,7 +269,8 @@ def device_of(log_probs: Array) -> str:
 
 
 def devices(wanted: str | None = None) -> list[str]:
-    """Return the devices to measure: the CPU, and the GPU where there is one; or only the `wanted` one.
+    """Return the devices to measure: the CPU, and the GPU where there is one; or only the `wanted`
+    one.
 
     Raises:
         BackendError: there are no kernels for the wanted device, or they cannot run.
@@ -285,7 +303,9 @@ def _compare(
     contenders = list(_contenders(task, case, log_probs, targets))
     errors = [_error(task, truth, contender.read(contender.call())) for contender in contenders]
     times_s = in_turns([contender.call for contender in contenders], rounds, device_of(log_probs))
-    rival_s = next((time_s for contender, time_s in zip(contenders, times_s) if not contender.ours), None)
+    rival_s = next(
+        (time_s for contender, time_s in zip(contenders, times_s) if not contender.ours), None
+    )
     for contender, time_s, error in zip(contenders, times_s, errors):
         yield Measurement(
             case,
@@ -299,9 +319,11 @@ def _compare(
         )
 
 
-def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: str = "cpu") -> list[float]:
-    """Return the median seconds of each call. A round runs each: once to fill the caches, which does not count, and
-    then as often as takes `_LEAST_S`, as `timeit` does."""
+def in_turns(
+    calls: Sequence[Callable[[], object]], rounds: int, device: str = "cpu"
+) -> list[float]:
+    """Return the median seconds of each call. A round runs each: once to fill the caches, which
+    does not count, and then as often as takes `_LEAST_S`, as `timeit` does."""
     wait: Callable[[], object] = lambda: None  # noqa: E731
     if device != "cpu":
         import torch
@@ -327,15 +349,29 @@ def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: str = "
     return [statistics.median(mine) for mine in times_s]
 
 
-def _contenders(task: str, case: Case, log_probs: Array, targets: np.ndarray) -> Iterator[Contender]:
+def _contenders(
+    task: str, case: Case, log_probs: Array, targets: np.ndarray
+) -> Iterator[Contender]:
     tokens = np.full(case.batch, case.tokens)
-    kernel: Any = {BEST_PATH: kernels.best_path, LOSS: kernels.forward, GRADIENT: kernels.occupancy}[task]
-    backends = ["gpu"] if device_of(log_probs) != "cpu" else ["cpu", "reference"] if case.reference else ["cpu"]
+    kernel: Any = {
+        BEST_PATH: kernels.best_path,
+        LOSS: kernels.forward,
+        GRADIENT: kernels.occupancy,
+    }[task]
+    backends = (
+        ["gpu"]
+        if device_of(log_probs) != "cpu"
+        else ["cpu", "reference"]
+        if case.reference
+        else ["cpu"]
+    )
     emit = lattice.ctc_padded(targets, tokens).emit
 
     def read(result: Any) -> tuple[Any, ...]:
         if task == BEST_PATH:
-            return np.take_along_axis(emit, in_float64(result.states).astype(np.int64), 1), in_float64(result.scores)
+            return np.take_along_axis(
+                emit, in_float64(result.states).astype(np.int64), 1
+            ), in_float64(result.scores)
         if task == GRADIENT:
             return -in_float64(result.scores), in_float64(result.posteriors)
         return (-in_float64(result),)
@@ -355,8 +391,8 @@ def _contenders(task: str, case: Case, log_probs: Array, targets: np.ndarray) ->
 
 
 def _truth(task: str, log_probs: np.ndarray, targets: np.ndarray) -> tuple[Any, ...]:
-    """Return what is right, in float64: log-probs, targets and best scores; or losses and occupancies, by PyTorch where
-    it is installed, otherwise by the reference."""
+    """Return what is right, in float64: log-probs, targets and best scores; or losses and
+    occupancies, by PyTorch where it is installed, otherwise by the reference."""
     exact = log_probs.astype(np.float64)
     topology = lattice.ctc_padded(targets, np.full(len(targets), targets.shape[1]))
     if task == BEST_PATH:
@@ -376,9 +412,16 @@ def _error(task: str, truth: tuple[Any, ...], result: tuple[Any, ...]) -> float:
         scores = np.take_along_axis(exact, labels[:, :, None].astype(np.int64), 2)[:, :, 0].sum(1)
         if not all(np.array_equal(_collapse(row), target) for row, target in zip(labels, targets)):
             return np.inf
-        return float(np.max(np.maximum(np.abs(scores - best), np.abs(reported - best)) / np.maximum(np.abs(best), 1)))
+        return float(
+            np.max(
+                np.maximum(np.abs(scores - best), np.abs(reported - best))
+                / np.maximum(np.abs(best), 1)
+            )
+        )
     error = float((np.abs(result[0] - truth[0]) / np.abs(truth[0]).clip(min=1)).max())
-    return float(np.maximum(error, np.abs(result[1] - truth[1]).max())) if task == GRADIENT else error
+    return (
+        float(np.maximum(error, np.abs(result[1] - truth[1]).max())) if task == GRADIENT else error
+    )
 
 
 def _collapse(labels: np.ndarray) -> np.ndarray:

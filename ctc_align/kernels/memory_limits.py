@@ -14,7 +14,9 @@ UNCHECKED_BYTES = 256 * 2**20
 """Smaller requests are not checked: reading the limits takes longer than small kernels do."""
 
 
-def require(bytes_needed: int, what: str, utterance: int | None = None, device: torch.device | None = None) -> None:
+def require(
+    bytes_needed: int, what: str, utterance: int | None = None, device: torch.device | None = None
+) -> None:
     """Refuse an allocation that cannot succeed.
 
     Args:
@@ -33,13 +35,15 @@ def require(bytes_needed: int, what: str, utterance: int | None = None, device: 
         return
     whose = "" if utterance is None else f" of utterance {utterance}"
     raise KernelError(
-        f"{what}{whose}: {bytes_needed} bytes ({bytes_needed / 2**30:.1f} GiB) are needed, {free} ({free / 2**30:.1f} "
-        f"GiB) are available ({limit}); take fewer utterances at a time, or cut long ones"
+        f"{what}{whose}: {bytes_needed} bytes ({bytes_needed / 2**30:.1f} GiB) are needed, {free}"
+        f" ({free / 2**30:.1f} GiB) are available ({limit}); take fewer utterances at a time, or"
+        " cut long ones"
     )
 
 
 def available(device: torch.device | None = None) -> tuple[int | None, str]:
-    """Return the bytes that can still be allocated, and the limit that says so; (None, "") where none is known."""
+    """Return the bytes that can still be allocated, and the limit that says so; (None, "") where
+    none is known."""
     if device is not None and device.type == "cuda":
         import torch
 

@@ -1,13 +1,15 @@
-"""The definition of the kernels: one scan in NumPy, float64, over a semiring. Slow and obviously right.
+"""The definition of the kernels: one scan in NumPy, float64, over a semiring. Slow and obviously
+right.
 
     row[0, s]     = x[0, emit[s]]                                  where a path may begin, else zero of the semiring
     row[t, s]     = x[t, emit[s]] + sum(row[t-1, p] for the states p from which s may be entered)
     score         = sum(row[T-1, s] for the states s in which a path may end)
 
-State s may be entered from s (if stay[s]), s - 1, s - 2 (if skip[s]) and its detours, in this order, which decides
-ties. x has one more column, the wildcard's. Max-plus gives the best path (choices traced back), log-plus the total. The
-occupancy is the derivative of the total by x, by the chain rule through the scan from its end to its beginning, and the
-tangent is the derivative of that along a direction; they share no recursion with the fast kernels.
+State s may be entered from s (if stay[s]), s - 1, s - 2 (if skip[s]) and its detours, in this
+order, which decides ties. x has one more column, the wildcard's. Max-plus gives the best path
+(choices traced back), log-plus the total. The occupancy is the derivative of the total by x, by the
+chain rule through the scan from its end to its beginning, and the tangent is the derivative of that
+along a direction; they share no recursion with the fast kernels.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ class Semiring(Protocol):
     """A sum of alternatives, as the scan needs it (Goodman 1999)."""
 
     def combine(self, *alternatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sum of alternatives of one shape, and what each has in it: the winner's index, or the shares."""
+        """Return the sum of alternatives of one shape, and what each has in it: the winner's index,
+        or the shares."""
         ...
 
 
 class MaxPlus:
-    """Maximum, for the best path. Of ties the first alternative wins, by contract; NaN always wins, as in sums."""
+    """Maximum, for the best path. Of ties the first alternative wins, by contract; NaN always wins,
+    as in sums."""
 
     def combine(self, *alternatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         best, choice = alternatives[0], np.zeros(alternatives[0].shape, np.int64)
@@ -45,19 +49,24 @@ class MaxPlus:
 
 
 class LogPlus:
-    """Log of a sum of exponentials, for all paths; the shares are its derivatives by the alternatives."""
+    """Log of a sum of exponentials, for all paths; the shares are its derivatives by the
+    alternatives."""
 
     def combine(self, *alternatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         together = np.stack(alternatives, -1)
         total = log_sum_exp(together)
-        with np.errstate(invalid="ignore"):  # +inf is no log-prob: its shares are NaN, as its score will be
+        with np.errstate(
+            invalid="ignore"
+        ):  # +inf is no log-prob: its shares are NaN, as its score will be
             return total, np.exp(together - np.where(total == NEVER, 0.0, total)[..., None])
 
 
 @dataclass(frozen=True)
 class _Transitions:
-    """A topology as arrays: columns of x that states emit (B, S), the states from which each may be entered (B, S, P),
-    which of those are allowed (B, S, P), where paths begin and end (B, S), and which states are no padding (B, S)."""
+    """A topology as arrays: columns of x that states emit (B, S), the states from which each may be
+    entered (B, S, P), which of those are allowed (B, S, P), where paths begin and end (B, S), and
+    which states are no padding (B, S).
+    """
 
     emit: np.ndarray
     entered: np.ndarray
@@ -85,7 +94,9 @@ def _transitions(topology: Topology, wildcard_column: int) -> _Transitions:
     allowed = np.concatenate((steps, np.ones(sources.shape, np.bool_)), 2)
     real = state < size
     column = np.where(emit < 0, wildcard_column, emit)
-    return _Transitions(column, entered.clip(min=0), allowed & (entered >= 0), begin & real, end & real, real)
+    return _Transitions(
+        column, entered.clip(min=0), allowed & (entered >= 0), begin & real, end & real, real
+    )
 
 
 def _scan(
@@ -95,14 +106,17 @@ def _scan(
     semiring: Semiring,
     bands: np.ndarray | None = None,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the last row of every utterance (B, S) and, per frame after the first, what was combined."""
+    """Return the last row of every utterance (B, S) and, per frame after the first, what was
+    combined."""
     banned = _banned(bands, x, transitions)
     emitted = _emitted(x, transitions)
     row = np.where(transitions.begin & ~banned[:, 0], emitted[:, 0], NEVER)
     parts = []
     for t in range(1, x.shape[1]):
         before = _entered(row, transitions)
-        total, part = semiring.combine(*np.moveaxis(np.where(transitions.allowed, before, NEVER), 2, 0))
+        total, part = semiring.combine(
+            *np.moveaxis(np.where(transitions.allowed, before, NEVER), 2, 0)
+        )
         inside = _real_at(t, transitions, lengths)
         # Where no path arrives the emission is not added, even if it is NaN.
         with np.errstate(invalid="ignore"):
@@ -122,7 +136,9 @@ def _emitted(x: np.ndarray, transitions: _Transitions) -> np.ndarray:
 def _entered(row: np.ndarray, transitions: _Transitions) -> np.ndarray:
     """Return the values (B, S, P) of a row (B, S) at the states from which each may be entered."""
     batch, size, most = transitions.entered.shape
-    return np.take_along_axis(row, transitions.entered.reshape(batch, size * most), 1).reshape(batch, size, most)
+    return np.take_along_axis(row, transitions.entered.reshape(batch, size * most), 1).reshape(
+        batch, size, most
+    )
 
 
 def _banned(bands: np.ndarray | None, x: np.ndarray, transitions: _Transitions) -> np.ndarray:
@@ -140,10 +156,13 @@ def best_path(
     wildcard: np.ndarray | None = None,
     bands: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return states (B, T) int32, -1 beyond the length and without a path, and scores (B,) float64."""
+    """Return states (B, T) int32, -1 beyond the length and without a path, and scores (B,)
+    float64."""
     x = _clean(log_probs, wildcard, lengths)
     transitions = _transitions(topology, log_probs.shape[2])
-    row, choices = _scan(x, transitions, lengths, MaxPlus(), bands) if x.shape[1] else (np.empty(0), [])
+    row, choices = (
+        _scan(x, transitions, lengths, MaxPlus(), bands) if x.shape[1] else (np.empty(0), [])
+    )
     states = np.full(log_probs.shape[:2], -1, np.int32)
     scores = np.full(topology.batch, NEVER)
     for b in range(topology.batch):
@@ -169,7 +188,10 @@ def best_path(
 
 
 def forward(
-    log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None = None
+    log_probs: np.ndarray,
+    topology: Topology,
+    lengths: np.ndarray,
+    wildcard: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the total log-likelihood (B,) float64 over all paths."""
     x = _clean(log_probs, wildcard, lengths)
@@ -178,7 +200,9 @@ def forward(
     return _scores(row, transitions, topology, lengths)
 
 
-def _scores(row: np.ndarray | None, transitions: _Transitions, topology: Topology, lengths: np.ndarray) -> np.ndarray:
+def _scores(
+    row: np.ndarray | None, transitions: _Transitions, topology: Topology, lengths: np.ndarray
+) -> np.ndarray:
     """Return the totals (B,) of the last row, NaN where paths meet NaN or +inf."""
     total = np.where(topology.min_frames == 0, 0.0, NEVER)
     if row is not None:
@@ -187,10 +211,13 @@ def _scores(row: np.ndarray | None, transitions: _Transitions, topology: Topolog
 
 
 def occupancy(
-    log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None = None
+    log_probs: np.ndarray,
+    topology: Topology,
+    lengths: np.ndarray,
+    wildcard: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the posterior of each class (B, T, C) float64, zero beyond the length and without a path; scores (B,); and
-    the posterior of the wildcard (B, T), if there is one."""
+    """Return the posterior of each class (B, T, C) float64, zero beyond the length and without a
+    path; scores (B,); and the posterior of the wildcard (B, T), if there is one."""
     posterior, _, scores = _derivatives(log_probs, topology, lengths, wildcard, None)
     classes = log_probs.shape[2]
     return posterior[..., :classes], scores, None if wildcard is None else posterior[..., classes]
@@ -204,7 +231,8 @@ def tangent(
     direction: np.ndarray,
     posteriors: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the posteriors (B, T, C) float64, their derivatives along `direction` (B, T, C), and scores (B,).
+    """Return the posteriors (B, T, C) float64, their derivatives along `direction` (B, T, C), and
+    scores (B,).
 
     `posteriors` are not needed.
     """
@@ -227,19 +255,23 @@ class _Moving:
 
     @classmethod
     def shares(cls, value: np.ndarray, slope: np.ndarray) -> _Moving:
-        """Return shares in a sum of exponentials, along the last axis, whose logarithms move by `slope`."""
+        """Return shares in a sum of exponentials, along the last axis, whose logarithms move by
+        `slope`."""
         return cls(value, value * (slope - (value * slope).sum(-1, keepdims=True)))
 
     def times(self, other: _Moving) -> _Moving:
         """Return the products."""
-        return _Moving(self.value * other.value, self.value * other.slope + self.slope * other.value)
+        return _Moving(
+            self.value * other.value, self.value * other.slope + self.slope * other.value
+        )
 
     def where(self, condition: np.ndarray) -> _Moving:
         """Return the numbers where the condition holds, and 0 elsewhere."""
         return _Moving(np.where(condition, self.value, 0.0), np.where(condition, self.slope, 0.0))
 
     def add_to(self, other: _Moving, *places: Any) -> None:
-        """Add the numbers to those of another at these indices, one of which may occur several times."""
+        """Add the numbers to those of another at these indices, one of which may occur several
+        times."""
         np.add.at(other.value, places, self.value)
         np.add.at(other.slope, places, self.slope)
 
@@ -251,7 +283,8 @@ def _derivatives(
     wildcard: np.ndarray | None,
     direction: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return posteriors (B, T, C), with the wildcard as last column; their slopes along a direction; and scores."""
+    """Return posteriors (B, T, C), with the wildcard as last column; their slopes along a
+    direction; and scores."""
     scores = forward(log_probs, topology, lengths, wildcard)
     x = _unmet_is_impossible(_clean(log_probs, wildcard, lengths))
     inside = _inside(x, lengths)
@@ -275,9 +308,14 @@ def _derivatives(
 
 
 def _posteriors(
-    row: np.ndarray, shares: list[np.ndarray], transitions: _Transitions, lengths: np.ndarray, along: np.ndarray
+    row: np.ndarray,
+    shares: list[np.ndarray],
+    transitions: _Transitions,
+    lengths: np.ndarray,
+    along: np.ndarray,
 ) -> _Moving:
-    """Return the derivatives of the scores by x (B, T, C), and how these move if x moves by `along` (B, T, C).
+    """Return the derivatives of the scores by x (B, T, C), and how these move if x moves by `along`
+    (B, T, C).
 
     Args:
         row, shares: what `_scan` returns.
@@ -287,7 +325,9 @@ def _posteriors(
     for t, share in enumerate(shares, start=1):
         before = _entered(slope, transitions)
         moving.append(_Moving.shares(share, before))
-        slope = np.where(_real_at(t, transitions, lengths), (share * before).sum(2) + emitted[:, t], slope)
+        slope = np.where(
+            _real_at(t, transitions, lengths), (share * before).sum(2) + emitted[:, t], slope
+        )
     # The derivative of a score by the rows, from the last to the first.
     by_row = _Moving.shares(LogPlus().combine(*np.where(transitions.end, row, NEVER).T)[1], slope)
     result = _Moving.nothing(along.shape)
@@ -308,7 +348,8 @@ def _real_at(t: int, transitions: _Transitions, lengths: np.ndarray) -> np.ndarr
 
 
 def _clean(log_probs: np.ndarray, wildcard: np.ndarray | None, lengths: np.ndarray) -> np.ndarray:
-    """Return float64 scores with the wildcard as last column and zeros for the padding, which is never read."""
+    """Return float64 scores with the wildcard as last column and zeros for the padding, which is
+    never read."""
     x = log_probs.astype(np.float64)
     if wildcard is not None:
         x = np.concatenate((x, wildcard.astype(np.float64)[:, :, None]), 2)
@@ -316,7 +357,8 @@ def _clean(log_probs: np.ndarray, wildcard: np.ndarray | None, lengths: np.ndarr
 
 
 def _unmet_is_impossible(x: np.ndarray) -> np.ndarray:
-    """Replace NaN and +inf by -inf: in an utterance with a score no path meets them, nor may its derivatives."""
+    """Replace NaN and +inf by -inf: in an utterance with a score no path meets them, nor may its
+    derivatives."""
     return np.where(x < math.inf, x, NEVER)
 
 

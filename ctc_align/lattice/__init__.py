@@ -1,7 +1,7 @@
 """From tokens to topologies, the sets of possible paths. Integers only, no floats, no device.
 
-`ctc`, `simple_ctc` and `segmentation` make a `Topology` from token ids; `stack` pads several to one batch; the kernels
-sum and maximise over its paths.
+`ctc`, `simple_ctc` and `segmentation` make a `Topology` from token ids; `stack` pads several to one
+batch; the kernels sum and maximise over its paths.
 """
 
 from ctc_align.lattice.topology import (

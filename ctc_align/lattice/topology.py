@@ -1,10 +1,11 @@
 """Topologies: rows of states and the transitions between them. Integers only, no floats, no device.
 
-From frame to frame, a path remains in its state (if `stay` allows it), steps to the next state, or skips one (if `skip`
-allows it). That is enough for CTC (a blank between tokens, which may be skipped unless the tokens are equal), simple
-CTC (one frame for each token) and segmentation without blanks (a few states for each token, optional silence between
-words). A token may be `WILDCARD`, for speech that is not in the transcript. Tokens may be optional, for words that may
-not have been spoken; then `detours` lists further states from which a state may be entered.
+From frame to frame, a path remains in its state (if `stay` allows it), steps to the next state, or
+skips one (if `skip` allows it). That is enough for CTC (a blank between tokens, which may be
+skipped unless the tokens are equal), simple CTC (one frame for each token) and segmentation without
+blanks (a few states for each token, optional silence between words). A token may be `WILDCARD`, for
+speech that is not in the transcript. Tokens may be optional, for words that may not have been
+spoken; then `detours` lists further states from which a state may be entered.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ MAX_CLASS = 2**31 - 1
 WILDCARD = -1
 """The class of states whose score at each frame is passed separately from the log-probs."""
 MOST_SOURCES_BYTES = 2**30
-"""Larger tables of detours are refused: n optional tokens in a row are up to n detours into each state after them."""
+"""Larger tables of detours are refused: n optional tokens in a row are up to n detours into each
+state after them."""
 
 _KINDS = {
     **dict.fromkeys(("emit", "token"), np.int32),
@@ -35,7 +37,8 @@ class Detours:
     """Further transitions of a topology, around tokens that may be left out.
 
     Attributes:
-        sources: (B, S, P) int32, further states from which a state may be entered: each below s - 2, descending,
+        sources: (B, S, P) int32, further states from which a state may be entered: each below s -
+            2, descending,
             padded with -1.
         begin: (B, S) bool, states in which a path may begin; `starts` is then ignored.
         end: (B, S) bool, states in which a path may end; `finals` is then ignored.
@@ -48,17 +51,21 @@ class Detours:
 
 @dataclass(frozen=True)
 class Topology:
-    """States of B utterances, padded to S = the longest. The arrays lie dense in memory, of the types below.
+    """States of B utterances, padded to S = the longest. The arrays lie dense in memory, of the
+    types below.
 
     Attributes:
-        emit: (B, S) int32, the class (column of the log-probs) that each state emits, or `WILDCARD`; 0 in the padding.
-        skip: (B, S) bool, whether the state may be entered from two states before.
-        token: (B, S) int32, index of the token that the state belongs to, -1 for blank, silence and padding.
+        emit: (B, S) int32, the class (column of the log-probs) that each state emits, or
+        `WILDCARD`; 0 in the padding. skip: (B, S) bool, whether the state may be entered from two
+        states before.
+        token: (B, S) int32, index of the token that the state belongs to, -1 for blank, silence and
+            padding.
         states: (B,) int64, number of states of each utterance.
         starts: (B,) int64, 1 or 2: how many of the first states a path may begin in.
         finals: (B,) int64, 1 or 2: how many of the last states a path may end in.
         min_frames: (B,) int64, length of the shortest path.
-        stay: (B, S) bool, whether a path may remain in the state from frame to frame; None means everywhere.
+        stay: (B, S) bool, whether a path may remain in the state from frame to frame; None means
+            everywhere.
         detours: further transitions, if tokens may be left out.
 
     Raises:
@@ -97,8 +104,8 @@ class Topology:
 
     @classmethod
     def trusted(cls, **fields: object) -> Topology:
-        """Make a topology of fields that are right by construction, without a check; further keywords preset the cached
-        properties."""
+        """Make a topology of fields that are right by construction, without a check; further
+        keywords preset the cached properties."""
         topology = object.__new__(cls)
         vars(topology).update(fields)
         return topology
@@ -120,8 +127,8 @@ class Topology:
 
     @cached_property
     def interleaved(self) -> np.ndarray:
-        """(B,) bool: true if, as in CTC, all even states emit one class and are not skipped into, and every state may
-        be stayed in. Kernels need half the work for such utterances."""
+        """(B,) bool: true if, as in CTC, all even states emit one class and are not skipped into,
+        and every state may be stayed in. Kernels need half the work for such utterances."""
         real = np.arange(0, self.emit.shape[1], 2) < self.states[:, None]
         even = self.emit[:, ::2]
         return ((even == even[:, :1]) & ~self.skip[:, ::2] | ~real).all(1) & self.stay.all(1)
@@ -133,10 +140,12 @@ class Topology:
 
 
 def stack(topologies: Sequence[Topology]) -> Topology:
-    """Return one topology with the utterances of all, in order, padded to the largest number of states.
+    """Return one topology with the utterances of all, in order, padded to the largest number of
+    states.
 
-    If only some have detours, the others get empty tables. Kernels walk a batch with detours by another algorithm,
-    which rounds differently: to get the bits that an utterance gets alone, stack those with detours apart.
+    If only some have detours, the others get empty tables. Kernels walk a batch with detours by
+    another algorithm, which rounds differently: to get the bits that an utterance gets alone, stack
+    those with detours apart.
 
     Raises:
         KernelError: the detours need more than `MOST_SOURCES_BYTES`.
@@ -148,14 +157,19 @@ def stack(topologies: Sequence[Topology]) -> Topology:
     """
     if len(topologies) == 1:
         return topologies[0]
-    shape = (sum(part.batch for part in topologies), max((part.emit.shape[1] for part in topologies), default=0))
+    shape = (
+        sum(part.batch for part in topologies),
+        max((part.emit.shape[1] for part in topologies), default=0),
+    )
     rows = {
         "emit": np.zeros(shape, np.int32),
         "skip": np.zeros(shape, np.bool_),
         "token": np.full(shape, -1, np.int32),
         "stay": np.ones(shape, np.bool_),
     }
-    columns = {name: np.empty(shape[0], np.int64) for name in ("states", "starts", "finals", "min_frames")}
+    columns = {
+        name: np.empty(shape[0], np.int64) for name in ("states", "starts", "finals", "min_frames")
+    }
     first = 0
     for part in topologies:
         last = first + part.batch
@@ -168,7 +182,10 @@ def stack(topologies: Sequence[Topology]) -> Topology:
 
 
 def _stack_detours(topologies: Sequence[Topology], shape: tuple[int, int]) -> Detours | None:
-    most = max((part.detours.sources.shape[2] for part in topologies if part.detours is not None), default=None)
+    most = max(
+        (part.detours.sources.shape[2] for part in topologies if part.detours is not None),
+        default=None,
+    )
     if most is None:
         return None
     check_detours_size(*shape, most)
@@ -181,7 +198,9 @@ def _stack_detours(topologies: Sequence[Topology], shape: tuple[int, int]) -> De
         if (detours := part.detours) is None:
             state = np.arange(size)
             begin[here] = state < part.starts[:, None]
-            end[here] = (state < part.states[:, None]) & (state >= (part.states - part.finals)[:, None])
+            end[here] = (state < part.states[:, None]) & (
+                state >= (part.states - part.finals)[:, None]
+            )
         else:
             begin[here], end[here] = detours.begin, detours.end
             place = (*here, slice(detours.sources.shape[2]))
@@ -191,25 +210,38 @@ def _stack_detours(topologies: Sequence[Topology], shape: tuple[int, int]) -> De
 
 
 def check_detours_size(batch: int, states: int, most: int) -> None:
-    """Raise KernelError if tables of up to `most` detours into each state need more than `MOST_SOURCES_BYTES`."""
+    """Raise KernelError if tables of up to `most` detours into each state need more than
+    `MOST_SOURCES_BYTES`."""
     needed = 4 * batch * states * most
     if needed > MOST_SOURCES_BYTES:
         raise KernelError(
-            f"optional: {batch} x {states} states with up to {most} detours each need {needed} bytes, at most "
-            f"{MOST_SOURCES_BYTES} are taken; leave fewer tokens in a row optional"
+            f"optional: {batch} x {states} states with up to {most} detours each need {needed}"
+            f" bytes, at most {MOST_SOURCES_BYTES} are taken; leave fewer tokens in a row optional"
         )
 
 
 def _check_shapes(topology: Topology) -> None:
     shape, ways = topology.emit.shape, topology.detours
-    rows = topology.skip.shape == topology.token.shape == topology.stay.shape == shape and len(shape) == 2
-    column = topology.states.shape == topology.starts.shape == topology.finals.shape == topology.min_frames.shape
+    rows = (
+        topology.skip.shape == topology.token.shape == topology.stay.shape == shape
+        and len(shape) == 2
+    )
+    column = (
+        topology.states.shape
+        == topology.starts.shape
+        == topology.finals.shape
+        == topology.min_frames.shape
+    )
     if not rows or not column or topology.states.shape != shape[:1]:
-        raise KernelError(f"topology: expected emit, skip, token and stay {shape}, the others {shape[:1]}")
-    if ways is not None and not (ways.begin.shape == ways.end.shape == shape == ways.sources.shape[:-1]):
         raise KernelError(
-            f"topology: expected begin and end {shape}, sources {(*shape, 'P')}; got {ways.begin.shape}, "
-            f"{ways.end.shape}, {ways.sources.shape}"
+            f"topology: expected emit, skip, token and stay {shape}, the others {shape[:1]}"
+        )
+    if ways is not None and not (
+        ways.begin.shape == ways.end.shape == shape == ways.sources.shape[:-1]
+    ):
+        raise KernelError(
+            f"topology: expected begin and end {shape}, sources {(*shape, 'P')}; got"
+            f" {ways.begin.shape}, {ways.end.shape}, {ways.sources.shape}"
         )
 
 
@@ -225,16 +257,22 @@ def _raise_out_of_range(topology: Topology) -> None:
         bad = (values < low) | (values > high)
         if bad.any():
             b = int(np.argmax(bad))
-            raise KernelError(f"topology: {name} of utterance {b} is out of range: {int(values[b])}")
+            raise KernelError(
+                f"topology: {name} of utterance {b} is out of range: {int(values[b])}"
+            )
     raise AssertionError("something was out of range")
 
 
 def _check_detours(detours: Detours) -> None:
     sources = detours.sources
-    if sources.dtype.kind != "i" or detours.begin.dtype != np.bool_ or detours.end.dtype != np.bool_:
+    if (
+        sources.dtype.kind != "i"
+        or detours.begin.dtype != np.bool_
+        or detours.end.dtype != np.bool_
+    ):
         raise KernelError(
-            f"topology: expected sources of whole numbers, begin and end of bool; got {sources.dtype}, "
-            f"{detours.begin.dtype}, {detours.end.dtype}"
+            "topology: expected sources of whole numbers, begin and end of bool; got"
+            f" {sources.dtype}, {detours.begin.dtype}, {detours.end.dtype}"
         )
     if not sources.size:
         return
@@ -244,21 +282,23 @@ def _check_detours(detours: Detours) -> None:
     if bad.any():
         b, s, _ = np.argwhere(bad)[0].tolist()
         raise KernelError(
-            f"topology: sources of state {s} of utterance {b}: expected states below {s - 2}, descending, "
-            f"then -1; got {sources[b, s].tolist()[:8]}"
+            f"topology: sources of state {s} of utterance {b}: expected states below {s - 2},"
+            f" descending, then -1; got {sources[b, s].tolist()[:8]}"
         )
 
 
 # The states of one utterance with optional tokens, or with silence between words.
 #
-# Both kinds of rows are tokens with *gaps* before them and after the last: in CTC a blank before every token, in
-# segmentations a silence before every word. A gap belongs to what follows it, so that every path belongs to one subset
-# of kept tokens: it is left only for tokens of its group, and entered from any token that may come last before them.
+# Both kinds of rows are tokens with *gaps* before them and after the last: in CTC a blank before
+# every token, in segmentations a silence before every word. A gap belongs to what follows it, so
+# that every path belongs to one subset of kept tokens: it is left only for tokens of its group, and
+# entered from any token that may come last before them.
 
 
 @dataclass
 class StateRow:
-    """The states of one utterance; fields as in `Topology` and `Detours`, but `sources` by state."""
+    """The states of one utterance; fields as in `Topology` and `Detours`, but `sources` by
+    state."""
 
     emit: np.ndarray
     token: np.ndarray
@@ -278,8 +318,9 @@ class StateRow:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The states of tokens and gaps: of each token `first` to `last`; group g's gap is state `gap[g]`, its tokens begin
-    with `group_start[g]`; `group` (L,) of each token. The last state is the gap at the end."""
+    """The states of tokens and gaps: of each token `first` to `last`; group g's gap is state
+    `gap[g]`, its tokens begin with `group_start[g]`; `group` (L,) of each token. The last state is
+    the gap at the end."""
 
     first: np.ndarray
     last: np.ndarray
@@ -297,14 +338,18 @@ def ctc_row(target: np.ndarray, optional: np.ndarray, blank: int) -> StateRow:
     emit[1::2], token[1::2] = target, np.arange(tokens)
     places = np.arange(tokens)
     plan = _Plan(2 * places + 1, 2 * places + 1, 2 * places, places, places, optional)
-    # The shortest path leaves out every optional token; a blank parts the equal tokens that then meet.
+    # The shortest path leaves out every optional token; a blank parts the equal tokens that then
+    # meet.
     kept = target[~optional]
     shortest = len(kept) + int(np.count_nonzero(kept[1:] == kept[:-1]))
     return _connected(emit, token, plan, target, shortest)
 
 
-def ctc_passages_row(target: np.ndarray, passages: Sequence[tuple[int, int]], blank: int) -> StateRow:
-    """Return the states of CTC whose `passages` may each be left out as a whole; see `lattice.ctc_passages`.
+def ctc_passages_row(
+    target: np.ndarray, passages: Sequence[tuple[int, int]], blank: int
+) -> StateRow:
+    """Return the states of CTC whose `passages` may each be left out as a whole; see
+    `lattice.ctc_passages`.
 
     If a passage is left out, the blank before it stands between its neighbours.
     """
@@ -329,7 +374,12 @@ def ctc_passages_row(target: np.ndarray, passages: Sequence[tuple[int, int]], bl
             row.end[sources] = True
         else:
             state = 2 * last + 1
-            row.enter(state, sorted({2 * last, *sources, *([2 * last - 1] if row.skip[state] else [])}, reverse=True))
+            row.enter(
+                state,
+                sorted(
+                    {2 * last, *sources, *([2 * last - 1] if row.skip[state] else [])}, reverse=True
+                ),
+            )
     kept = target[~left_out]
     row.min_frames = len(kept) + int(np.count_nonzero(kept[1:] == kept[:-1]))
     return row
@@ -338,7 +388,8 @@ def ctc_passages_row(target: np.ndarray, passages: Sequence[tuple[int, int]], bl
 def segmentation_row(
     target: np.ndarray, words: np.ndarray, optional: np.ndarray, states_per_token: int, silence: int
 ) -> StateRow:
-    """Return the states of a segmentation: silence before words and at the end; see `lattice.segmentation`."""
+    """Return the states of a segmentation: silence before words and at the end; see
+    `lattice.segmentation`."""
     tokens = len(target)
     new_word = np.ones(tokens, np.bool_)
     new_word[1:] = words[1:] != words[:-1]
@@ -359,15 +410,19 @@ def segmentation_row(
     return _connected(emit, token, plan, None, int(parts[~optional].sum()))
 
 
-def _connected(emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarray | None, shortest: int) -> StateRow:
-    """Return the row with all transitions; equal neighbours in `apart` (L,) must be kept apart by their gap."""
+def _connected(
+    emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarray | None, shortest: int
+) -> StateRow:
+    """Return the row with all transitions; equal neighbours in `apart` (L,) must be kept apart by
+    their gap."""
     size, tokens = len(emit), len(plan.first)
     skip, begin, end = np.zeros((3, size), np.bool_)
     row = StateRow(emit, token, skip, begin, end, shortest, bool(plan.optional.any()))
     if not row.optional:
         _follow(row, plan, apart)
         return row
-    # Token k may be the first one kept after j, or the first of all (j = -1), for earliest[k] - 1 <= j < k.
+    # Token k may be the first one kept after j, or the first of all (j = -1), for earliest[k] - 1
+    # <= j < k.
     required = np.flatnonzero(~plan.optional)
     earliest = np.zeros(tokens + 1, np.int64)
     earliest[required + 1] = required + 1
@@ -392,7 +447,8 @@ def _connected(emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarr
 
 
 def _follow(row: StateRow, plan: _Plan, apart: np.ndarray | None) -> None:
-    """Set the transitions of a row without optional tokens: each follows the one before it, or the gap between them."""
+    """Set the transitions of a row without optional tokens: each follows the one before it, or the
+    gap between them."""
     row.end[-1] = True
     row.begin[0] = True  # the first gap, which is the last one where there are no tokens
     if not len(plan.first):
@@ -408,21 +464,24 @@ Rows = Sequence[Sequence[int] | np.ndarray]
 
 
 def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology:
-    """Make CTC topologies (Graves et al. 2006): blank, token, blank, …, token, blank; S = 2L + 1 states.
+    """Make CTC topologies (Graves et al. 2006): blank, token, blank, …, token, blank; S = 2L + 1
+    states.
 
-    With `optional`, the paths are those of every subset of the tokens that keeps all which are not optional: the blank
-    before a kept token k is state 2k, the one after the last is state 2L. Two subsets that read the same ([a?, a]: one
-    `a` or the other) are two sets of paths, and both count.
+    With `optional`, the paths are those of every subset of the tokens that keeps all which are not
+    optional: the blank before a kept token k is state 2k, the one after the last is state 2L. Two
+    subsets that read the same ([a?, a]: one `a` or the other) are two sets of paths, and both
+    count.
 
     Args:
-        targets: B sequences of token ids, none of them `blank`. `WILDCARD` stands for any class, or none, by a score
+        targets: B sequences of token ids, none of them `blank`. `WILDCARD` stands for any class, or
+            none, by a score
             of its own; two in a row are two equal tokens.
         blank: the class of the blank.
         optional: for each token, whether it may be left out.
 
     Raises:
-        KernelError: a target contains the blank, a negative id or a number that is not whole; the blank is negative; or
-            rows differ in length.
+        KernelError: a target contains the blank, a negative id or a number that is not whole; the
+            blank is negative; or rows differ in length.
 
     >>> ctc([[3, 3, 5]]).emit.tolist(), ctc([[3, 3, 5]]).min_frames.tolist()
     ([[0, 3, 0, 3, 0, 5, 0]], [4])
@@ -440,8 +499,11 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
     return _blanks_between(*_padded(rows), blank, repeats=True)
 
 
-def ctc_passages(target: Sequence[int] | np.ndarray, passages: Sequence[tuple[int, int]], blank: int = 0) -> Topology:
-    """Make the CTC topology of one target in which each of `passages` is kept as a whole or left out as a whole.
+def ctc_passages(
+    target: Sequence[int] | np.ndarray, passages: Sequence[tuple[int, int]], blank: int = 0
+) -> Topology:
+    """Make the CTC topology of one target in which each of `passages` is kept as a whole or left
+    out as a whole.
 
     Args:
         target: token ids, as for `ctc`; the states are those of `ctc`.
@@ -463,13 +525,18 @@ def ctc_passages(target: Sequence[int] | np.ndarray, passages: Sequence[tuple[in
         or any(a >= b for a, b in passages)
         or (edges and not 0 <= edges[0] < edges[-1] <= len(row))
     ):
-        raise KernelError(f"passages: expected ascending (first, last) of {len(row)} tokens, got {list(passages)[:8]}")
+        raise KernelError(
+            f"passages: expected ascending (first, last) of {len(row)} tokens, got"
+            f" {list(passages)[:8]}"
+        )
     return stack([_one(ctc_passages_row(row, passages, blank))])
 
 
-def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0, *, repeats: bool = True) -> Topology:
-    """Make CTC topologies of targets (B, L), of which the first `lengths` (B,) count; the rest is never read. Without
-    `repeats` they are those of `simple_ctc`.
+def ctc_padded(
+    targets: np.ndarray, lengths: np.ndarray, blank: int = 0, *, repeats: bool = True
+) -> Topology:
+    """Make CTC topologies of targets (B, L), of which the first `lengths` (B,) count; the rest is
+    never read. Without `repeats` they are those of `simple_ctc`.
 
     Raises:
         KernelError: as `ctc`; or shapes and lengths do not match.
@@ -480,11 +547,13 @@ def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0, *, repe
     _check_blank(blank)
     targets, lengths = np.asarray(targets), np.asarray(lengths)
     if targets.ndim != 2 or targets.dtype.kind not in "iu":
-        raise KernelError(f"targets: expected token ids (B, L), got {targets.dtype} of shape {targets.shape}")
+        raise KernelError(
+            f"targets: expected token ids (B, L), got {targets.dtype} of shape {targets.shape}"
+        )
     if lengths.shape != targets.shape[:1] or lengths.dtype.kind not in "iu":
         raise KernelError(
-            f"target lengths: expected whole numbers of shape {targets.shape[:1]}, got {lengths.dtype} of shape "
-            f"{lengths.shape}"
+            f"target lengths: expected whole numbers of shape {targets.shape[:1]}, got"
+            f" {lengths.dtype} of shape {lengths.shape}"
         )
     counts = lengths.tolist() or [0]
     shortest, longest = min(counts), max(counts)
@@ -496,7 +565,8 @@ def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0, *, repe
 
 
 def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
-    """Make simple CTC topologies: as `ctc`, but each token is exactly one frame, and equal ones need no blank between.
+    """Make simple CTC topologies: as `ctc`, but each token is exactly one frame, and equal ones
+    need no blank between.
 
     Args and raises as `ctc`.
 
@@ -508,7 +578,8 @@ def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
 
 
 def states_per_sound(states: int, classes: int) -> int:
-    """Return the segmentation states of each sound: of `states` the last is silence, and the blank has none.
+    """Return the segmentation states of each sound: of `states` the last is silence, and the blank
+    has none.
 
     >>> states_per_sound(7, 4)
     2
@@ -519,16 +590,18 @@ def states_per_sound(states: int, classes: int) -> int:
 def segmentation(
     targets: Rows, words: Rows, states_per_token: int, silence: int, optional: Rows | None = None
 ) -> Topology:
-    """Make topologies without blanks: `states_per_token` states a token, silence at the ends and between words.
+    """Make topologies without blanks: `states_per_token` states a token, silence at the ends and
+    between words.
 
-    Token k emits the classes k * states_per_token … + states_per_token - 1, one or more frames each; a wildcard is one
-    state. An optional token may be left out with all its states; silence may stand where the word changes among the
-    tokens that are kept. Every subset of them has its own paths, as in `ctc`.
+    Token k emits the classes k * states_per_token … + states_per_token - 1, one or more frames
+    each; a wildcard is one state. An optional token may be left out with all its states; silence
+    may stand where the word changes among the tokens that are kept. Every subset of them has its
+    own paths, as in `ctc`.
 
     Args:
         targets: B sequences of token indices, or `WILDCARD`.
-        words: for each target, the word that each token belongs to (a run of equal numbers); silence may stand where
-            the word changes.
+        words: for each target, the word that each token belongs to (a run of equal numbers);
+            silence may stand where the word changes.
         states_per_token: states of one token.
         silence: the class of the silence.
         optional: for each token, whether it may be left out.
@@ -541,7 +614,7 @@ def segmentation(
     """
     if states_per_token < 1 or not 0 <= silence <= MAX_CLASS:
         raise KernelError(
-            f"expected at least one state per token and the index of a class as silence, "
+            "expected at least one state per token and the index of a class as silence, "
             f"got states_per_token {states_per_token}, silence {silence}"
         )
     if len(targets) != len(words):
@@ -549,10 +622,16 @@ def segmentation(
     rows = _ids(targets)
     for b, (row, word) in enumerate(zip(rows, words)):
         if len(row) != len(word):
-            raise KernelError(f"words of target {b}: expected {len(row)}, one for each token, got {len(word)}")
+            raise KernelError(
+                f"words of target {b}: expected {len(row)}, one for each token, got {len(word)}"
+            )
         if row.size and (int(row.max()) + 1) * states_per_token - 1 > MAX_CLASS:
             raise KernelError(f"target {b}: token {int(row.max())} has no classes")
-    free = [np.zeros(len(row), np.bool_) for row in rows] if optional is None else _optional(optional, rows)
+    free = (
+        [np.zeros(len(row), np.bool_) for row in rows]
+        if optional is None
+        else _optional(optional, rows)
+    )
     return stack(
         [
             _one(segmentation_row(row, np.asarray(word), may, states_per_token, silence))
@@ -578,7 +657,10 @@ def _rows(targets: Rows) -> list[np.ndarray]:
     for b, row in enumerate(rows):
         if row.ndim != 1 or row.dtype.kind not in "iu":
             if row.shape != (0,):
-                raise KernelError(f"target {b}: expected a row of token ids (L,), got {row.dtype} of shape {row.shape}")
+                raise KernelError(
+                    f"target {b}: expected a row of token ids (L,), got {row.dtype} of shape"
+                    f" {row.shape}"
+                )
             rows[b] = row.astype(np.int64)
     return rows
 
@@ -589,7 +671,9 @@ def _refuse_no_class(rows: Iterable[np.ndarray]) -> None:
         if bad.any():
             place = int(np.argmax(bad))
             what = "is negative" if row[place] < 0 else "is not a class"
-            raise KernelError(f"target {b}: token {place} ({int(row[place])}) {what}; targets hold token ids")
+            raise KernelError(
+                f"target {b}: token {place} ({int(row[place])}) {what}; targets hold token ids"
+            )
 
 
 def _optional(optional: Rows, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -599,8 +683,8 @@ def _optional(optional: Rows, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
     for b, (row, free) in enumerate(zip(rows, chosen)):
         if free.shape != row.shape or (free.size and free.dtype != np.bool_):
             raise KernelError(
-                f"optional of target {b}: expected {len(row)} of bool, one for each token; got {free.dtype} of shape "
-                f"{free.shape}"
+                f"optional of target {b}: expected {len(row)} of bool, one for each token; got"
+                f" {free.dtype} of shape {free.shape}"
             )
     return [free.astype(np.bool_) for free in chosen]
 
@@ -617,14 +701,17 @@ def _padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndar
     return targets, lengths, inside
 
 
-def _refuse_blank(targets: np.ndarray, inside: np.ndarray | None, blank: int, first: int = 0) -> None:
+def _refuse_blank(
+    targets: np.ndarray, inside: np.ndarray | None, blank: int, first: int = 0
+) -> None:
     bad = targets == blank
     if inside is not None:
         bad &= inside
     if bad.any():
         b, place = np.argwhere(bad)[0].tolist()
         raise KernelError(
-            f"target {first + b}: token {place} ({blank}) is the blank; targets hold token ids without blanks"
+            f"target {first + b}: token {place} ({blank}) is the blank; targets hold token ids"
+            " without blanks"
         )
 
 
@@ -638,10 +725,15 @@ def _tokens_between(count: int) -> np.ndarray:
 
 
 def _blanks_between(
-    targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool
+    targets: np.ndarray,
+    lengths: np.ndarray,
+    inside: np.ndarray | None,
+    blank: int,
+    *,
+    repeats: bool,
 ) -> Topology:
-    """Make CTC topologies of targets (B, L), of which the elements `inside` count (None: all); without `repeats` simple
-    CTC."""
+    """Make CTC topologies of targets (B, L), of which the elements `inside` count (None: all);
+    without `repeats` simple CTC."""
     counted = targets if inside is None else targets[inside]
     low, high = (int(counted.min()), int(counted.max())) if counted.size else (0, -1)
     if low < WILDCARD or high > MAX_CLASS:
@@ -650,7 +742,11 @@ def _blanks_between(
         _refuse_blank(targets, inside, blank)
     batch, longest = targets.shape
     shape = (batch, 2 * longest + 1)
-    emit, skip, stay = np.empty(shape, np.int32), np.zeros(shape, np.bool_), np.empty(shape, np.bool_)
+    emit, skip, stay = (
+        np.empty(shape, np.int32),
+        np.zeros(shape, np.bool_),
+        np.empty(shape, np.bool_),
+    )
     token, states = _tokens_between(longest)[None], np.empty(batch, np.int64)
     emit[:, ::2], emit[:, 1::2] = blank, targets
     stay.fill(True)

@@ -1,7 +1,7 @@
 """Acoustic models: audio in, `Emissions` out.
 
-`load_model("english")` loads the model inside the package; a folder that `ctc-align train` wrote is loaded by its path.
-A family of models has a row in `FAMILIES` (`acoustic_model.py`).
+`load_model("english")` loads the model inside the package; a folder that `ctc-align train` wrote is
+loaded by its path. A family of models has a row in `FAMILIES` (`acoustic_model.py`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.extras import require_torch
-from ctc_align.models.acoustic_model import FAMILIES, ONNX, AcousticModel, Device, family_of, resolve_device
+from ctc_align.models.acoustic_model import (
+    FAMILIES,
+    ONNX,
+    AcousticModel,
+    Device,
+    family_of,
+    resolve_device,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -34,14 +41,15 @@ FOLDER_FILES = ("model.toml", "model.safetensors")
 def load_model(
     name: str, *, device: str | Device | torch.device = "auto", settings: Settings | None = None
 ) -> AcousticModel:
-    """Load a model by name: one inside the package, one of a family (`hf:ORG/NAME`), or a model's folder.
+    """Load a model by name: one inside the package, one of a family (`hf:ORG/NAME`), or a model's
+    folder.
 
-    A folder holds a model that `ctc-align train` wrote, or one of transformers. A name comes before a folder of the
-    same name: write `./english` for a folder `english`.
+    A folder holds a model that `ctc-align train` wrote, or one of transformers. A name comes before
+    a folder of the same name: write `./english` for a folder `english`.
 
     Raises:
-        UsageError: there is no such model, the folder has no model, or the family's extra is not installed.
-        BackendError: a requested device is not available.
+        UsageError: there is no such model, the folder has no model, or the family's extra is not
+        installed. BackendError: a requested device is not available.
     """
     settings = settings or Settings()
     check_model(name)
@@ -75,7 +83,8 @@ def embedded_folder(name: str) -> Path:
 
 
 def check_model(name: str) -> None:
-    """Raise UsageError if no model can have this name, before anything is loaded; families check their names."""
+    """Raise UsageError if no model can have this name, before anything is loaded; families check
+    their names."""
     folder, family = Path(name), family_of(name)
     if family is not None and family.needs_torch:
         require_torch(f"model {name}", name.partition(":")[0])
@@ -89,7 +98,8 @@ def check_model(name: str) -> None:
     missing = [file for file in FOLDER_FILES if not (folder / file).is_file()]
     if missing:
         raise UsageError(
-            f"model {name}: expected a folder with {' and '.join(FOLDER_FILES)}, lacks {', '.join(missing)}"
+            f"model {name}: expected a folder with {' and '.join(FOLDER_FILES)}, lacks"
+            f" {', '.join(missing)}"
         )
 
 

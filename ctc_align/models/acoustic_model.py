@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FEW_FRAMES = 3
-"""Networks round the number of their frames in different ways; a larger difference has a different cause."""
+"""Networks round the number of their frames in different ways; a larger difference has a different
+cause."""
 HF, TORCHAUDIO, ONNX = "hf:", "torchaudio:", "onnx:"
 """The prefixes of the names of models, one for each family."""
 
@@ -39,8 +40,8 @@ class ModelFamily:
 
     Attributes:
         module: its `load(name, device, settings)` loads one of them.
-        is_file: what follows the prefix is the path of the user's file, which other files in its folder describe.
-        reads_language: loading a model uses the setting `language`.
+        is_file: what follows the prefix is the path of the user's file, which other files in its
+        folder describe. reads_language: loading a model uses the setting `language`.
         needs_torch: its networks run in PyTorch.
     """
 
@@ -55,7 +56,8 @@ FAMILIES = {
     TORCHAUDIO: ModelFamily("ctc_align.models.torchaudio_bundles", needs_torch=True),
     ONNX: ModelFamily("ctc_align.models.onnx_model", is_file=True),
 }
-"""The families by the prefix of their models' names; a family is imported when one of its models is loaded."""
+"""The families by the prefix of their models' names; a family is imported when one of its models is
+loaded."""
 
 
 def family_of(name: str) -> ModelFamily | None:
@@ -70,7 +72,8 @@ def family_of(name: str) -> ModelFamily | None:
 class AcousticModel(ABC):
     """A model that turns audio at `sample_rate` into log-probs (T, C) over `vocab`.
 
-    A model slices the samples and never takes them as a whole: those of a long recording lie on disk.
+    A model slices the samples and never takes them as a whole: those of a long recording lie on
+    disk.
 
     Attributes:
         name: as `--model` takes it.
@@ -109,28 +112,32 @@ class AcousticModel(ABC):
 
     @abstractmethod
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio, with the same bits as from `emissions` if the device allows it.
+        """Return the emissions of each audio, with the same bits as from `emissions` if the device
+        allows it.
 
         An error of one audio is raised for all.
         """
 
 
 def check_coverage(emissions: Emissions, name: str, beyond_s: float) -> None:
-    """Raise EmissionsError unless the frames reach the end of the sound, up to a few frames and `beyond_s` seconds."""
+    """Raise EmissionsError unless the frames reach the end of the sound, up to a few frames and
+    `beyond_s` seconds."""
     if emissions.duration_s is None:
         return
     frames, shift_s, duration_s = len(emissions), emissions.frame_shift_s, emissions.duration_s
     covered_s = emissions.first_frame_s + units.frames_to_seconds(frames, shift_s)
     if duration_s - covered_s > units.frames_to_seconds(FEW_FRAMES, shift_s) + beyond_s:
         raise EmissionsError(
-            f"{name}: {frames} frames of {shift_s:g} s end at {covered_s:.4g} s of {duration_s:.4g} s of sound: "
-            f"either frame_shift_s is {duration_s / frames:.3g}, or the model takes only short sound: give it pieces"
+            f"{name}: {frames} frames of {shift_s:g} s end at {covered_s:.4g} s of {duration_s:.4g}"
+            f" s of sound: either frame_shift_s is {duration_s / frames:.3g}, or the model takes"
+            " only short sound: give it pieces"
         )
 
 
 @dataclass(frozen=True)
 class Device:
-    """The device of a model: "cpu", "cuda" or "mps", and its number on CUDA; `str` is its name in torch."""
+    """The device of a model: "cpu", "cuda" or "mps", and its number on CUDA; `str` is its name in
+    torch."""
 
     type: str
     index: int | None = None
@@ -142,14 +149,15 @@ class Device:
 def resolve_device(device: str | Device | torch.device = "auto") -> Device:
     """Return the device that `auto`, `cpu`, `cuda`, `cuda:N` or `mps` means on this machine.
 
-    `auto` is the first CUDA device if there is one, else the CPU; a GPU that only lacks PyTorch is noted once. A device
-    is checked like its name. torch is imported only where it may find one.
+    `auto` is the first CUDA device if there is one, else the CPU; a GPU that only lacks PyTorch is
+    noted once. A device is checked like its name. torch is imported only where it may find one.
 
     >>> str(resolve_device("cpu"))
     'cpu'
 
     Raises:
-        UsageError: this is not the name of a device, or the device needs PyTorch, which is not installed.
+        UsageError: this is not the name of a device, or the device needs PyTorch, which is not
+            installed.
         BackendError: a requested device is not available.
     """
     name = str(device)
@@ -165,7 +173,9 @@ def resolve_device(device: str | Device | torch.device = "auto") -> Device:
         import torch
 
         if not torch.backends.mps.is_available():
-            raise BackendError("device mps: torch finds no Metal device here: use --device auto or cpu")
+            raise BackendError(
+                "device mps: torch finds no Metal device here: use --device auto or cpu"
+            )
     return named
 
 
@@ -187,14 +197,16 @@ def named_device(name: str) -> Device:
 
 
 def torch_device(device: str | Device | torch.device) -> torch.device:
-    """Return the device of `resolve_device` as torch's, for what runs in torch in any case; raise as it does."""
+    """Return the device of `resolve_device` as torch's, for what runs in torch in any case; raise
+    as it does."""
     import torch
 
     return torch.device(str(resolve_device(device)))
 
 
 def gpu_count() -> int:
-    """Return the number of CUDA devices that torch can use; import torch only if there is a driver."""
+    """Return the number of CUDA devices that torch can use; import torch only if there is a
+    driver."""
     if imported_torch() is None and not has_driver():
         return 0
     if not has_torch():
@@ -209,17 +221,20 @@ def gpu_count() -> int:
 
 @lru_cache
 def _note_idle_gpu() -> None:
-    """Say that a GPU is not used because PyTorch is missing; once, for what is cached is not called again."""
+    """Say that a GPU is not used because PyTorch is missing; once, for what is cached is not called
+    again."""
     logger.log(
         NOTE,
-        "this machine has a GPU, which needs PyTorch; the CPU is used: %s, or --device cpu to leave it at that",
+        "this machine has a GPU, which needs PyTorch; the CPU is used: %s, or --device cpu to leave"
+        " it at that",
         install_line("torch"),
     )
 
 
 @lru_cache
 def has_driver() -> bool:
-    """Return whether there is a driver for GPUs of NVIDIA, or of AMD, which torch calls CUDA, too."""
+    """Return whether there is a driver for GPUs of NVIDIA, or of AMD, which torch calls CUDA,
+    too."""
     try:
         ctypes.CDLL("libcuda.so.1" if os.name == "posix" else "nvcuda.dll")
     except OSError:

@@ -1,4 +1,5 @@
-"""Calibration of a model: constants for its edges and its confidence, from a few hand-labelled files.
+"""Calibration of a model: constants for its edges and its confidence, from a few hand-labelled
+files.
 
 `ctc-align calibrate` estimates them; `calibration.toml` beside the model's weights holds them.
 """
@@ -17,7 +18,14 @@ import numpy as np
 from ctc_align.config import checked_values, read_toml, setting
 from ctc_align.errors import ConfigError
 from ctc_align.reading import MOST_NUMBER, shown
-from ctc_align.text.phone_sets import ARPABET_CLASSES, arpabet_class, broad_phones, ipa_class, is_ipa, reads_ipa
+from ctc_align.text.phone_sets import (
+    ARPABET_CLASSES,
+    arpabet_class,
+    broad_phones,
+    ipa_class,
+    is_ipa,
+    reads_ipa,
+)
 
 FILE = "calibration.toml"
 FORMAT = "ctc-align-calibration/1"
@@ -28,21 +36,27 @@ USUAL_SCALE = 0.4
 MOST_MS = 500
 MOST_SPREAD, MOST_COST, MOST_GAP_S = 1000.0, 100.0, 10.0
 WEIGHTS = 5
-"""Number of weights of a logistic regression: one for each of `ctc_align.alignment.confidence.FEATURES`."""
+"""Number of weights of a logistic regression: one for each of
+`ctc_align.alignment.confidence.FEATURES`."""
 SHRINKAGE = 5
-"""To estimate an offset, this many edges with the usual error of their position are added to the measured ones …"""
+"""To estimate an offset, this many edges with the usual error of their position are added to the
+measured ones …"""
 WIDER_SHRINKAGE = 20.0
-"""… and this many with the error of edges of the same kinds inside words, if all sounds are labelled."""
+"""… and this many with the error of edges of the same kinds inside words, if all sounds are
+labelled."""
 DOUBT = 0.05
-"""A convention moves edges by the least shift that labels prove, up to this doubt on either side."""
+"""A convention moves edges by the least shift that labels prove, up to this doubt on either
+side."""
 
 
 def kind_of(label: str, *, ipa: bool = False) -> str:
-    """Return the broad class of a phone; "sound" for any other label (letters, phones of other sets).
+    """Return the broad class of a phone; "sound" for any other label (letters, phones of other
+    sets).
 
     Args:
         label: one of the 39 phones of English, or any other token.
-        ipa: the vocabulary is that of `ctc_align.text.phone_sets`, in which "b" is a phone and not a letter.
+        ipa: the vocabulary is that of `ctc_align.text.phone_sets`, in which "b" is a phone and not
+            a letter.
 
     >>> kind_of("AH0"), kind_of("b"), kind_of("b", ipa=True)
     ('vowel', 'sound', 'stop')
@@ -52,7 +66,8 @@ def kind_of(label: str, *, ipa: bool = False) -> str:
 
 @lru_cache(maxsize=2**12)
 def kind_of_symbol(label: str) -> str:
-    """Return the broad class of an IPA token: the class of its vowel if it has one, otherwise of its first sound.
+    """Return the broad class of an IPA token: the class of its vowel if it has one, otherwise of
+    its first sound.
 
     >>> kind_of_symbol("tʰ"), kind_of_symbol("aʊ"), kind_of_symbol("ɫ"), kind_of_symbol("<wb>")
     ('stop', 'vowel', 'liquid', 'sound')
@@ -68,28 +83,31 @@ def _has_symbols(vocab: tuple[str, ...]) -> bool:
 
 _TABLES = ("offsets_ms", "convention_ms")
 _SET_APART = {"is_setting": False}
-"""Fields that are not lines of `calibration.toml`: its tables of offsets, and properties of the present model."""
+"""Fields that are not lines of `calibration.toml`: its tables of offsets, and properties of the
+present model."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The constants of `calibration.toml`, which correct a model's systematic errors, for its frames and tokens.
+    """The constants of `calibration.toml`, which correct a model's systematic errors, for its
+    frames and tokens.
 
     Attributes:
         model: the name of the model that was measured; "" for a model without a name.
         source: a description of the labels, for people.
         scale: factor of the states' scores before edges are summed over all segmentations.
         spread: factor of the edges' standard deviations.
-        blank_cost: cost in nats of a blank frame, if edges come from CTC's output: the prior of blank is far above that
-            of any sound (Huang et al. 2024, arXiv 2406.02560).
-        spike_gap_s: the shortest pause between two of CTC's spikes; the edge of both sounds is in the middle of a
-            shorter gap.
-        word_confidence, token_confidence: weights of logistic regressions for "both edges are right"; see
-            `ctc_align.alignment.confidence`.
+        blank_cost: cost in nats of a blank frame, if edges come from CTC's output: the prior of
+            blank is far above that of any sound (Huang et al. 2024, arXiv 2406.02560).
+        spike_gap_s: the shortest pause between two of CTC's spikes; the edge of both sounds is in
+            the middle of a shorter gap.
+        word_confidence, token_confidence: weights of logistic regressions for "both edges are
+            right"; see `ctc_align.alignment.confidence`.
         word_presence: likewise for "this word, and no other, is spoken here".
-        offsets_ms: milliseconds that are added to an edge between two kinds of sounds, by (before, after).
-        convention_ms: the same for edges that a network has refined: where labels differ from the model's own habit.
-        frame_shift_s: that of the frames in which `offset_frames` counts.
+        offsets_ms: milliseconds that are added to an edge between two kinds of sounds, by (before,
+        after). convention_ms: the same for edges that a network has refined: where labels differ
+        from the model's own habit. frame_shift_s: that of the frames in which `offset_frames`
+        counts.
         ipa: the model's tokens are symbols of IPA.
     """
 
@@ -103,7 +121,9 @@ class Calibration:
     token_confidence: tuple[float, ...] = ()
     word_presence: tuple[float, ...] = ()
     offsets_ms: Mapping[tuple[str, str], float] = field(default_factory=dict, metadata=_SET_APART)
-    convention_ms: Mapping[tuple[str, str], float] = field(default_factory=dict, metadata=_SET_APART)
+    convention_ms: Mapping[tuple[str, str], float] = field(
+        default_factory=dict, metadata=_SET_APART
+    )
     frame_shift_s: float = field(default=0.01, metadata=_SET_APART)
     ipa: bool = field(default=False, metadata=_SET_APART)
 
@@ -113,7 +133,8 @@ class Calibration:
         return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
 
     def at(self, frame_shift_s: float, vocab: Sequence[str] = ()) -> Calibration:
-        """Return the same calibration for frames of `frame_shift_s` seconds and the tokens of `vocab`."""
+        """Return the same calibration for frames of `frame_shift_s` seconds and the tokens of
+        `vocab`."""
         return replace(self, frame_shift_s=frame_shift_s, ipa=_has_symbols(tuple(vocab)))
 
     def kinds(self, labels: Sequence[str]) -> list[str]:
@@ -123,14 +144,16 @@ class Calibration:
     def offset_frames(self, before: str, after: str) -> float:
         """Return the offset of an edge in frames; 0 for a pair without an offset.
 
-        Files of version 0.4.0 distinguish only sounds and silence if a vocabulary has IPA symbols that the package's
-        lacks.
+        Files of version 0.4.0 distinguish only sounds and silence if a vocabulary has IPA symbols
+        that the package's lacks.
 
         >>> Calibration(offsets_ms={("stop", "vowel"): -5.0}).offset_frames("stop", "vowel")
         -0.5
         """
         pair = before, after
-        offset_ms = offset_between(self.offsets_ms, pair) if self.ipa else self.offsets_ms.get(pair, 0.0)
+        offset_ms = (
+            offset_between(self.offsets_ms, pair) if self.ipa else self.offsets_ms.get(pair, 0.0)
+        )
         return offset_ms / (1000 * self.frame_shift_s)
 
     def convention_frames(self, before: str, after: str) -> float:
@@ -142,12 +165,16 @@ class Calibration:
         both = self.convention_ms, more_ms
         pairs = sorted({pair for table in both for pair in table})
         return replace(
-            self, convention_ms={pair: round(sum(offset_between(t, pair) for t in both), 2) for pair in pairs}
+            self,
+            convention_ms={
+                pair: round(sum(offset_between(t, pair) for t in both), 2) for pair in pairs
+            },
         )
 
 
 def offset_between(offsets_ms: Mapping[tuple[str, str], float], pair: tuple[str, str]) -> float:
-    """Return the offset in ms between two kinds; if there is none, that between sounds or a sound and silence, or 0.
+    """Return the offset in ms between two kinds; if there is none, that between sounds or a sound
+    and silence, or 0.
 
     >>> offset_between({("sound", "silence"): 9.0}, ("stop", "silence"))
     9.0
@@ -157,16 +184,18 @@ def offset_between(offsets_ms: Mapping[tuple[str, str], float], pair: tuple[str,
 
 
 def fit_offsets(
-    errors_ms: Iterable[tuple[tuple[str, str], float]], wider: Mapping[tuple[str, str], float] | None = None
+    errors_ms: Iterable[tuple[tuple[str, str], float]],
+    wider: Mapping[tuple[str, str], float] | None = None,
 ) -> dict[tuple[str, str], float]:
     """Return minus the median error of the edges between each pair of kinds of sounds.
 
-    A median of few edges is shrunk towards the median of all edges in the same position (after a pause, before one,
-    between sounds), which is shrunk towards 0.
+    A median of few edges is shrunk towards the median of all edges in the same position (after a
+    pause, before one, between sounds), which is shrunk towards 0.
 
     Args:
-        errors_ms: for each edge the kinds before and after it, and its error (our time minus that of the hand label).
-        wider: offsets from more edges, such as those of all sounds if `errors_ms` are of words: medians are shrunk
+        errors_ms: for each edge the kinds before and after it, and its error (our time minus that
+        of the hand label). wider: offsets from more edges, such as those of all sounds if
+        `errors_ms` are of words: medians are shrunk
             towards these instead, and pairs that only `wider` has are copied.
 
     >>> fit_offsets([(("stop", "vowel"), 8.0)] * 5)
@@ -179,7 +208,9 @@ def fit_offsets(
     for pair, error_ms in errors_ms:
         by_pair.setdefault(pair, []).append(error_ms)
         by_position.setdefault(_position(pair), []).append(error_ms)
-    usual_ms = {position: _shrunk(errors, 0.0, SHRINKAGE) for position, errors in by_position.items()}
+    usual_ms = {
+        position: _shrunk(errors, 0.0, SHRINKAGE) for position, errors in by_position.items()
+    }
     wider = wider or {}
     offsets = dict(wider)
     for pair, errors in by_pair.items():
@@ -196,8 +227,11 @@ def _position(pair: tuple[str, str]) -> tuple[str, str]:
     return before, after
 
 
-def fit_convention(errors_ms: Iterable[tuple[tuple[str, str], float]]) -> dict[tuple[str, str], float]:
-    """Return what labels prove to be added to edges: to all; before and after pauses, and between sounds; by pair.
+def fit_convention(
+    errors_ms: Iterable[tuple[tuple[str, str], float]],
+) -> dict[tuple[str, str], float]:
+    """Return what labels prove to be added to edges: to all; before and after pauses, and between
+    sounds; by pair.
 
     Args:
         errors_ms: as for `fit_offsets`.
@@ -208,18 +242,26 @@ def fit_convention(errors_ms: Iterable[tuple[tuple[str, str], float]]) -> dict[t
     rows = list(errors_ms)
     everywhere_ms = proven_shift([error for _, error in rows])
     shifts_ms = dict.fromkeys(((SOUND, SOUND), (SOUND, SILENCE), (SILENCE, SOUND)), everywhere_ms)
-    for pair in dict.fromkeys([*(_position(pair) for pair, _ in rows), *(pair for pair, _ in rows)]):
+    for pair in dict.fromkeys(
+        [*(_position(pair) for pair, _ in rows), *(pair for pair, _ in rows)]
+    ):
         usual_ms = shifts_ms[_position(pair)]
-        if own_ms := proven_shift([error - usual_ms for other, error in rows if pair in (other, _position(other))]):
+        if own_ms := proven_shift(
+            [error - usual_ms for other, error in rows if pair in (other, _position(other))]
+        ):
             shifts_ms[pair] = usual_ms + own_ms
-    return {pair: round(-ms, 2) for pair, ms in sorted(shifts_ms.items()) if ms or pair != _position(pair)}
+    return {
+        pair: round(-ms, 2)
+        for pair, ms in sorted(shifts_ms.items())
+        if ms or pair != _position(pair)
+    }
 
 
 def proven_shift(errors_ms: Sequence[float]) -> float:
     """Return the end that is nearer to 0 of an interval of the median of errors; 0 if it spans 0.
 
-    The k-th smallest of n errors exceeds the median with the probability that fewer than k of n tosses are heads; k is
-    the largest for which that is at most `DOUBT` (the sign test's interval).
+    The k-th smallest of n errors exceeds the median with the probability that fewer than k of n
+    tosses are heads; k is the largest for which that is at most `DOUBT` (the sign test's interval).
 
     >>> proven_shift([3.0, 5.0, 9.0, 7.0, 8.0]), proven_shift([3.0, 5.0, 9.0, 7.0]), proven_shift([-1.0, 5.0, 9.0, 7.0])
     (3.0, 0.0, 0.0)
@@ -235,24 +277,30 @@ def proven_shift(errors_ms: Sequence[float]) -> float:
 
 
 def _shrunk(errors_ms: list[float], usual_ms: float, shrinkage: float) -> float:
-    """Return the mean of the median error and the usual error, with the latter counted `shrinkage` times.
+    """Return the mean of the median error and the usual error, with the latter counted `shrinkage`
+    times.
 
-    It is (n · median + s · usual) / (n + s): few errors hardly move an edge, many move it by their median.
+    It is (n · median + s · usual) / (n + s): few errors hardly move an edge, many move it by their
+    median.
     """
     count = len(errors_ms)
     return (float(np.median(errors_ms)) * count + usual_ms * shrinkage) / (count + shrinkage)
 
 
-def fit_logistic(features: np.ndarray, right: np.ndarray, penalty: float = 1.0) -> tuple[float, ...]:
+def fit_logistic(
+    features: np.ndarray, right: np.ndarray, penalty: float = 1.0
+) -> tuple[float, ...]:
     """Return the weights (F,) of P(right) = 1 / (1 + exp(-features @ weights)), by Newton's method.
 
-    The weights w maximise Σ log P − ½ wᵀ R w with the ridge R: the gradient is Xᵀ(y − p) − R w, the negative Hessian
+    The weights w maximise Σ log P − ½ wᵀ R w with the ridge R: the gradient is Xᵀ(y − p) − R w, the
+    negative Hessian
     Xᵀ diag(p(1 − p)) X + R.
 
     Args:
         features: (N, F), the first column 1.
         right: (N,) bool.
-        penalty: on the squares of all weights but the first, so that they stay finite with few examples.
+        penalty: on the squares of all weights but the first, so that they stay finite with few
+            examples.
     """
     weights = np.zeros(features.shape[1])
     ridge = penalty * np.eye(len(weights))
@@ -274,7 +322,8 @@ def probability(features: np.ndarray, weights: Sequence[float]) -> np.ndarray:
 
 
 def folder_of(model: str) -> Path | None:
-    """Return the folder on disk that `--model` names, with or without a prefix; None if it names no folder.
+    """Return the folder on disk that `--model` names, with or without a prefix; None if it names no
+    folder.
 
     Models inside the package return None, because their folders are loaded with them.
 
@@ -314,12 +363,19 @@ def read_calibration(path: Path) -> Calibration:
     table = read_toml(path)
     faults: list[str] = []
     if table.pop("format", None) != FORMAT:
-        faults.append(f"{path}: expected format = {FORMAT!r}, the first line of what `ctc-align calibrate` writes")
-    offsets, convention = (_offsets(table.pop(name, {}), f"{path}: {name}", faults) for name in _TABLES)
+        faults.append(
+            f"{path}: expected format = {FORMAT!r}, the first line of what `ctc-align calibrate`"
+            " writes"
+        )
+    offsets, convention = (
+        _offsets(table.pop(name, {}), f"{path}: {name}", faults) for name in _TABLES
+    )
     values = checked_values(Calibration, table, f"{path}: ", faults)
     for name, weights in values.items():
         if isinstance(weights, tuple) and weights and not _are_weights(weights):
-            faults.append(f"{path}: {name}: expected {WEIGHTS} finite numbers, got {shown(list(weights))}")
+            faults.append(
+                f"{path}: {name}: expected {WEIGHTS} finite numbers, got {shown(list(weights))}"
+            )
     if faults:
         raise ConfigError("\n".join(faults))
     return Calibration(offsets_ms=offsets, convention_ms=convention, **values)
@@ -341,7 +397,9 @@ def _offsets(table: Any, where: str, faults: list[str]) -> dict[tuple[str, str],
         if before not in KINDS or after not in KINDS:
             faults.append(f"{where}: expected two kinds of {', '.join(KINDS)}; got {shown(name)}")
         elif type(offset_ms) not in (int, float) or not abs(offset_ms) <= MOST_MS:
-            faults.append(f"{where}.{name}: expected at most {MOST_MS} milliseconds, got {shown(offset_ms)}")
+            faults.append(
+                f"{where}.{name}: expected at most {MOST_MS} milliseconds, got {shown(offset_ms)}"
+            )
         else:
             offsets[before, after] = float(offset_ms)
     return offsets
@@ -351,7 +409,10 @@ def as_toml(calibration: Calibration) -> str:
     """Return the contents of `calibration.toml`; `read_calibration` reads them back."""
     return "\n".join(
         [
-            "# Constants that hand-labelled speech gave for this model; `ctc-align calibrate` writes this file.",
+            (
+                "# Constants that hand-labelled speech gave for this model; `ctc-align calibrate`"
+                " writes this file."
+            ),
             f'format = "{FORMAT}"',
             *([f"model = {json.dumps(calibration.model)}"] if calibration.model else []),
             f"source = {json.dumps(calibration.source)}",
@@ -365,12 +426,22 @@ def as_toml(calibration: Calibration) -> str:
             "",
             "# What is added to an edge between two kinds of sounds.",
             *_table("offsets_ms", calibration.offsets_ms),
-            *(["# What is added to it after the network of edges."] if calibration.convention_ms else []),
-            *(_table("convention_ms", calibration.convention_ms) if calibration.convention_ms else []),
+            *(
+                ["# What is added to it after the network of edges."]
+                if calibration.convention_ms
+                else []
+            ),
+            *(
+                _table("convention_ms", calibration.convention_ms)
+                if calibration.convention_ms
+                else []
+            ),
         ]
     )
 
 
 def _table(name: str, offsets_ms: Mapping[tuple[str, str], float]) -> list[str]:
-    rows = (f'"{before} {after}" = {offset}' for (before, after), offset in sorted(offsets_ms.items()))
+    rows = (
+        f'"{before} {after}" = {offset}' for (before, after), offset in sorted(offsets_ms.items())
+    )
     return [f"[{name}]", *rows, ""]

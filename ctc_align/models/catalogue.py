@@ -1,4 +1,5 @@
-"""Models by name: the available ones, the settings in a trained model's folder, and the languages of `universal`."""
+"""Models by name: the available ones, the settings in a trained model's folder, and the languages
+of `universal`."""
 
 from __future__ import annotations
 
@@ -17,18 +18,22 @@ LEXICON = "lexicon.txt"
 """The file in a model's folder with the pronunciations that a model of phones was trained with."""
 INSIDE = "inside the package"
 LANGUAGES = "languages.tsv"
-"""The file in the folder of `universal` with its languages, their training data and their figures."""
+"""The file in the folder of `universal` with its languages, their training data and their
+figures."""
 LANGUAGE_COLUMNS = ("language", "script", "hours")
-"""A code, a script, and hours of speech in the training. All other columns are figures, named by the header."""
+"""A code, a script, and hours of speech in the training. All other columns are figures, named by
+the header."""
 _BASE_MB, _LARGE_MB, _XLARGE_MB = 378, 1262, 3850
 _MIT, _NC = "MIT", "CC-BY-NC 4.0"
 
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One available model: `name` is what --model takes, with "…" or PATH for a name or path of the user's choice.
+    """One available model: `name` is what --model takes, with "…" or PATH for a name or path of the
+    user's choice.
 
-    `megabytes` is the size of the download (10**6 bytes), None if unknown; `licence` is "" if unknown.
+    `megabytes` is the size of the download (10**6 bytes), None if unknown; `licence` is "" if
+    unknown.
     """
 
     name: str
@@ -52,15 +57,28 @@ def catalogue_entries() -> list[CatalogueEntry]:
     """Return all available models, the embedded ones first."""
     return [
         *(
-            CatalogueEntry(name, _ABOUT[name], megabytes=round(_weights(name).stat().st_size / 1e6), licence="MIT")
+            CatalogueEntry(
+                name,
+                _ABOUT[name],
+                megabytes=round(_weights(name).stat().st_size / 1e6),
+                licence="MIT",
+            )
             for name in EMBEDDED
         ),
         CatalogueEntry("PATH", "folder of a model that ctc-align train wrote"),
         *(_bundle(*line) for line in _BUNDLES),
-        CatalogueEntry(f"{HF}facebook/wav2vec2-base-960h", "English, letters", "hf", _BASE_MB, "Apache-2.0"),
-        CatalogueEntry(f"{HF}facebook/mms-1b-all", "1,162 languages, choose with --language", "hf", 3859, _NC),
-        CatalogueEntry(f"{HF}…", "ORG/NAME or ./FOLDER: any network of transformers with a CTC head", "hf"),
-        CatalogueEntry(f"{ONNX}…", "FILE: a CTC network of NeMo, icefall, WeNet … in an ONNX file", "onnx"),
+        CatalogueEntry(
+            f"{HF}facebook/wav2vec2-base-960h", "English, letters", "hf", _BASE_MB, "Apache-2.0"
+        ),
+        CatalogueEntry(
+            f"{HF}facebook/mms-1b-all", "1,162 languages, choose with --language", "hf", 3859, _NC
+        ),
+        CatalogueEntry(
+            f"{HF}…", "ORG/NAME or ./FOLDER: any network of transformers with a CTC head", "hf"
+        ),
+        CatalogueEntry(
+            f"{ONNX}…", "FILE: a CTC network of NeMo, icefall, WeNet … in an ONNX file", "onnx"
+        ),
     ]
 
 
@@ -93,14 +111,17 @@ _BUNDLES = (
     ("VOXPOPULI_ASR_BASE_10K_IT", "Italian, letters", _BASE_MB, _NC),
     ("MMS_FA", "1,130 languages, romanised, with a star for any speech", _LARGE_MB, _NC),
 )
-"""torchaudio's bundles, with the licence that its documentation states and the size of the weights in float32."""
+"""torchaudio's bundles, with the licence that its documentation states and the size of the weights
+in float32."""
 
 
 @dataclass(frozen=True)
 class FolderSettings:
-    """The language of a trained model's transcripts ("" if unknown), and the path of its lexicon (None if it has none).
+    """The language of a trained model's transcripts ("" if unknown), and the path of its lexicon
+    (None if it has none).
 
-    `ipa`: its tokens are `IPA_PHONES`, for words of any language; the language is unknown ("und") then.
+    `ipa`: its tokens are `IPA_PHONES`, for words of any language; the language is unknown ("und")
+    then.
     """
 
     language: str = ""
@@ -123,11 +144,17 @@ def folder_settings(model: str | None) -> FolderSettings:
         description = read_toml(folder / FOLDER_FILES[0])
     except (ConfigError, ValueError):  # ValueError: not a path at all
         return FolderSettings()
-    language, vocab, lexicon = description.get("language", ""), description.get("vocab"), folder / LEXICON
+    language, vocab, lexicon = (
+        description.get("language", ""),
+        description.get("vocab"),
+        folder / LEXICON,
+    )
     has_lexicon = description.get("token_kind") == "phones" and lexicon.is_file()
     ipa = isinstance(vocab, list) and is_ipa(token for token in vocab if isinstance(token, str))
     known = language if isinstance(language, str) else ""
-    return FolderSettings(known or UNKNOWN_LANGUAGE * ipa, str(lexicon) if has_lexicon else None, ipa)
+    return FolderSettings(
+        known or UNKNOWN_LANGUAGE * ipa, str(lexicon) if has_lexicon else None, ipa
+    )
 
 
 def speaks_any(model: str | None) -> bool:
@@ -141,7 +168,8 @@ def speaks_any(model: str | None) -> bool:
 
 
 def language_of(model: str | None) -> str:
-    """Return the code of the only language of a model; "" if it has several, or if its language is unknown.
+    """Return the code of the only language of a model; "" if it has several, or if its language is
+    unknown.
 
     >>> language_of("english"), language_of("torchaudio:VOXPOPULI_ASR_BASE_10K_DE"), language_of("hf:org/name")
     ('en', 'de', '')
@@ -150,7 +178,11 @@ def language_of(model: str | None) -> str:
 
     if model is None:
         return ""
-    abouts = {entry.name: entry.about for entry in catalogue_entries()} if family_of(model) is not None else {}
+    abouts = (
+        {entry.name: entry.about for entry in catalogue_entries()}
+        if family_of(model) is not None
+        else {}
+    )
     about = abouts.get(model, "English" if model == ENGLISH else "").partition(",")[0]
     by_name = {name: code for code, name in NAMES.items()}
     settings = folder_settings(model)
@@ -162,23 +194,35 @@ def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEnt
 
 
 def model_languages() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the names of the figures, and a row of strings for each language of `universal`, sorted by name.
+    """Return the names of the figures, and a row of strings for each language of `universal`,
+    sorted by name.
 
-    A row is the language's name, code and script, whether numbers are read, the hours in the training, and the figures.
+    A row is the language's name, code and script, whether numbers are read, the hours in the
+    training, and the figures.
 
     Raises:
         UsageError: the model has no such table, or the table lacks a column.
     """
     path = embedded_folder(UNIVERSAL) / LANGUAGES
     try:
-        header, *lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line]
+        header, *lines = [
+            line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line
+        ]
     except (OSError, ValueError):
-        raise UsageError(f"{path}: expected a table of the model's languages, got none that can be read") from None
+        raise UsageError(
+            f"{path}: expected a table of the model's languages, got none that can be read"
+        ) from None
     lacking = [name for name in LANGUAGE_COLUMNS if name not in header]
     uneven = [number for number, line in enumerate(lines, 2) if len(line) != len(header)]
     if lacking or uneven:
-        what = f"it lacks {', '.join(lacking)}" if lacking else f"line {uneven[0]} has the wrong number of columns"
-        raise UsageError(f"{path}: expected a table with the columns {', '.join(LANGUAGE_COLUMNS)}; {what}")
+        what = (
+            f"it lacks {', '.join(lacking)}"
+            if lacking
+            else f"line {uneven[0]} has the wrong number of columns"
+        )
+        raise UsageError(
+            f"{path}: expected a table with the columns {', '.join(LANGUAGE_COLUMNS)}; {what}"
+        )
     figures = tuple(name for name in header if name not in LANGUAGE_COLUMNS)
     languages = [_language_row(dict(zip(header, line)), figures) for line in lines]
     return figures, sorted(languages, key=lambda row: (row[0].casefold(), row[1]))
@@ -190,4 +234,11 @@ def _language_row(row: dict[str, str], figures: Sequence[str]) -> tuple[str, ...
 
     code = row["language"]
     digits = "read" if reads_digits(code) else "not read"
-    return name_of_language(code), code, row["script"], digits, row["hours"], *(row[name] for name in figures)
+    return (
+        name_of_language(code),
+        code,
+        row["script"],
+        digits,
+        row["hours"],
+        *(row[name] for name in figures),
+    )

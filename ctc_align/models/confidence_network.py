@@ -1,8 +1,10 @@
-"""A model's confidence network: from the features of consecutive words to the chance that each is at its position.
+"""A model's confidence network: from the features of consecutive words to the chance that each is
+at its position.
 
-Dilated one-dimensional convolutions over words include some thirty words on either side in the decision about a word:
-in unspoken text, "the" may fit somewhere by chance, but its neighbours do not. The network is in the folder of the
-model for which it was trained, on recordings and texts that disagree (`tools/confidence_training.py`).
+Dilated one-dimensional convolutions over words include some thirty words on either side in the
+decision about a word: in unspoken text, "the" may fit somewhere by chance, but its neighbours do
+not. The network is in the folder of the model for which it was trained, on recordings and texts
+that disagree (`tools/confidence_training.py`).
 """
 
 from __future__ import annotations
@@ -27,13 +29,16 @@ LARGEST = 8.0
 
 @dataclass(frozen=True)
 class FitLimits:
-    """The losses and shares of words from which a transcript fits well: see `ctc_align.alignment.fit`.
+    """The losses and shares of words from which a transcript fits well: see
+    `ctc_align.alignment.fit`.
 
     Attributes:
-        good_loss, doubtful_loss: the highest loss per token of a transcript whose fit is good, or doubtful; None for
-            the network of any model, because losses of different models have no common scale.
-        good_share, doubtful_share: the least share of words that are probably at their positions, for either fit.
-        none_share: with a smaller share, and a loss beyond `good_loss` if there is one, the transcript does not fit.
+        good_loss, doubtful_loss: the highest loss per token of a transcript whose fit is good, or
+            doubtful; None for the network of any model, because losses of different models have no
+            common scale.
+        good_share, doubtful_share: the least share of words that are probably at their positions,
+        for either fit. none_share: with a smaller share, and a loss beyond `good_loss` if there is
+        one, the transcript does not fit.
     """
 
     good_loss: float | None
@@ -44,7 +49,8 @@ class FitLimits:
 
 
 class ConfidenceNetwork:
-    """The network, its features' names, means and deviations, and the limits of `fit` that were found with it.
+    """The network, its features' names, means and deviations, and the limits of `fit` that were
+    found with it.
 
     Args:
         features: the names of its F features.
@@ -54,39 +60,57 @@ class ConfidenceNetwork:
     """
 
     def __init__(
-        self, features: tuple[str, ...], width: int, limits: FitLimits | None, weights: Mapping[str, np.ndarray]
+        self,
+        features: tuple[str, ...],
+        width: int,
+        limits: FitLimits | None,
+        weights: Mapping[str, np.ndarray],
     ) -> None:
         self.features, self.width, self.limits, self.weights = features, width, limits, weights
 
     def chances(self, features: np.ndarray) -> np.ndarray:
-        """Return the chance (W,) float64 that each word is at its position, from features (W, F) float32, W > 0."""
+        """Return the chance (W,) float64 that each word is at its position, from features (W, F)
+        float32, W > 0."""
         return np.asarray(1.0 / (1.0 + np.exp(-self.logits(features).astype(np.float64))))
 
     def logits(self, features: np.ndarray) -> np.ndarray:
         """Return the logits (W,) of features (W, F)."""
-        hidden = self._convolved("input", inputs_of(features, self.weights["mean"], self.weights["deviation"]))
+        hidden = self._convolved(
+            "input", inputs_of(features, self.weights["mean"], self.weights["deviation"])
+        )
         for number, step in enumerate(DILATIONS):
-            hidden = hidden + _rectified(self._convolved(f"around.{number}", _rectified(hidden), step))
+            hidden = hidden + _rectified(
+                self._convolved(f"around.{number}", _rectified(hidden), step)
+            )
         hidden = _rectified(self._convolved("hidden", _rectified(hidden)))
         return self._convolved("output", hidden)[:, 0]
 
     def _convolved(self, name: str, x: np.ndarray, step: int = 0) -> np.ndarray:
-        """Return a convolution (W, out) of x (W, in), between zeros, whose taps are `step` words apart."""
+        """Return a convolution (W, out) of x (W, in), between zeros, whose taps are `step` words
+        apart."""
         weight = self.weights[f"{name}.weight"]
         padded = np.pad(x, ((step, step), (0, 0)))
-        taps = (padded[tap * step : tap * step + len(x)] @ weight[:, :, tap].T for tap in range(weight.shape[2]))
+        taps = (
+            padded[tap * step : tap * step + len(x)] @ weight[:, :, tap].T
+            for tap in range(weight.shape[2])
+        )
         return np.asarray(sum(taps) + self.weights[f"{name}.bias"])
 
 
 def inputs_of(features: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """Return (W, 2 F): the features (W, F), normalised, and their means over all words, repeated for each word."""
+    """Return (W, 2 F): the features (W, F), normalised, and their means over all words, repeated
+    for each word."""
     normal = np.clip((features - mean) / deviation, -LARGEST, LARGEST)
     return np.concatenate((normal, np.broadcast_to(normal.mean(0, keepdims=True), normal.shape)), 1)
 
 
 def weight_shapes(features: int, width: int) -> dict[str, tuple[int, ...]]:
     """Return the shape of each weight by its name; convolutions are (out, in, taps)."""
-    layers = {"input": (width, 2 * features, 1), "hidden": (width, width, 1), "output": (1, width, 1)}
+    layers = {
+        "input": (width, 2 * features, 1),
+        "hidden": (width, width, 1),
+        "output": (1, width, 1),
+    }
     layers |= {f"around.{number}": (width, width, 3) for number in range(len(DILATIONS))}
     return {
         "mean": (features,),
@@ -119,7 +143,8 @@ def network_of_any_model() -> ConfidenceNetwork:
 
 def _built(about: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> ConfidenceNetwork:
     given: dict[str, Any] = {
-        name: value if value is None else as_number(value) for name, value in about["limits"].items()
+        name: value if value is None else as_number(value)
+        for name, value in about["limits"].items()
     }
     limits = FitLimits(**given)
     features, width = tuple(about["features"]), as_whole(about["width"], 1)

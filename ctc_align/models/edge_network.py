@@ -1,9 +1,10 @@
 """The edge network: the position of the edge between two sounds within a window around it.
 
-One-dimensional convolutions over fine log-mels and the acoustic model's scores, modulated by the sounds on either side,
-and a softmax over the positions that the edge may have. The modulation is h ← (1 + γ) h + β for each channel, γ and β
-being linear in the embeddings of the sounds (Perez et al. 2018, arXiv 1709.07871: FiLM). The network is in the folder
-of a model that was trained with one, and in that of a calibration that learnt one from labels.
+One-dimensional convolutions over fine log-mels and the acoustic model's scores, modulated by the
+sounds on either side, and a softmax over the positions that the edge may have. The modulation is h
+← (1 + γ) h + β for each channel, γ and β being linear in the embeddings of the sounds (Perez et al.
+2018, arXiv 1709.07871: FiLM). The network is in the folder of a model that was trained with one,
+and in that of a calibration that learnt one from labels.
 """
 
 from __future__ import annotations
@@ -24,10 +25,12 @@ from ctc_align.reading import as_number, as_whole
 from ctc_align.text.phone_sets import is_ipa
 from ctc_align.types import Audio
 
-# Fine log-mel features of a recording, for networks that look at edges: a frame every 5 ms, levelled nearby.
+# Fine log-mel features of a recording, for networks that look at edges: a frame every 5 ms,
+# levelled nearby.
 #
-# An acoustic model's features are too coarse for an edge: 20 ms around every 10 ms. These are 16 ms around every 5 ms,
-# and what is loud in the ten seconds around them is 0: neither gain nor a speaker farther away makes a difference.
+# An acoustic model's features are too coarse for an edge: 20 ms around every 10 ms. These are 16 ms
+# around every 5 ms, and what is loud in the ten seconds around them is 0: neither gain nor a
+# speaker farther away makes a difference.
 
 FINE_SHIFT_S = 0.005
 """Frame f is centred on `f * SHIFT_S`, counted from the audio's first sample."""
@@ -55,7 +58,8 @@ def fine_frame_count(audio: Audio) -> int:
 def fine_features(audio: Audio, first: int, last: int) -> np.ndarray:
     """Return the features of frames [first, last) of a recording: (last - first, MELS) float32.
 
-    Frames before its beginning and after its end are silent. A frame does not depend on which others are requested.
+    Frames before its beginning and after its end are silent. A frame does not depend on which
+    others are requested.
 
     Args:
         audio: mono; its samples may lie on disk.
@@ -75,11 +79,13 @@ def fine_features(audio: Audio, first: int, last: int) -> np.ndarray:
     for second in range(first_second, last_second + 1):
         low = max(0, second * LEVEL_FRAMES - LEVEL_REACH_FRAMES) - near
         high = (second + 1) * LEVEL_FRAMES + LEVEL_REACH_FRAMES - near
-        within = slice(max(begin, second * LEVEL_FRAMES) - begin, (second + 1) * LEVEL_FRAMES - begin)
+        within = slice(
+            max(begin, second * LEVEL_FRAMES) - begin, (second + 1) * LEVEL_FRAMES - begin
+        )
         found[within] -= _loud(loudness[low:high])
-    features[begin - first : end - first] = (np.maximum(found, np.float32(FLOOR)) - np.float32(CENTRE)) * np.float32(
-        SCALE
-    )
+    features[begin - first : end - first] = (
+        np.maximum(found, np.float32(FLOOR)) - np.float32(CENTRE)
+    ) * np.float32(SCALE)
     return features
 
 
@@ -104,7 +110,8 @@ def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _log_mel(audio: Audio, first: int, last: int) -> np.ndarray:
-    """Return frames [first, last) within the recording: (last - first, MELS) float32, natural log of power."""
+    """Return frames [first, last) within the recording: (last - first, MELS) float32, natural log
+    of power."""
     window, filters = _filters(audio.sample_rate)
     shift, reach = _shift_samples(audio.sample_rate), len(window) // 2
     begin, end = first * shift - reach, (last - 1) * shift + len(window) - reach
@@ -126,10 +133,11 @@ WINDOW = 2 * REACH + 1
 MODEL_CHANNELS = 7
 CHANNELS = FINE_MELS + MODEL_CHANNELS
 INSIDE, WORD_END, WORD_START = ROLES = range(3)
-"""An edge that two sounds share; the end of a word and the start of the next one, which need not be the same."""
+"""An edge that two sounds share; the end of a word and the start of the next one, which need not be
+the same."""
 BLOCK = 16
-"""Windows that are computed together, each by products of its own: in larger ones, a window's bits would depend on its
-place."""
+"""Windows that are computed together, each by products of its own: in larger ones, a window's bits
+would depend on its place."""
 MOST_LABELS = 2**16
 MOST_MEMBERS = 16
 
@@ -157,10 +165,12 @@ class EdgeNetworkShape:
 
     @cached_property
     def kinds(self) -> np.ndarray:
-        """The index in `KINDS` of each sound: the labels, silence, and sounds of which only the kind is known."""
+        """The index in `KINDS` of each sound: the labels, silence, and sounds of which only the
+        kind is known."""
         ipa = is_ipa(self.labels)
         return np.array(
-            [KINDS.index(kind_of(label, ipa=ipa)) for label in self.labels] + [KINDS.index(SILENCE), *range(len(KINDS))]
+            [KINDS.index(kind_of(label, ipa=ipa)) for label in self.labels]
+            + [KINDS.index(SILENCE), *range(len(KINDS))]
         )
 
     @cached_property
@@ -168,7 +178,8 @@ class EdgeNetworkShape:
         return {label: index for index, label in enumerate(self.labels)}
 
     def index_of(self, label: str) -> int:
-        """Return the index of a sound's token; if the network does not know the token, the index of its kind."""
+        """Return the index of a sound's token; if the network does not know the token, the index of
+        its kind."""
         known = self._index.get(label)
         return self.index_of_kind(kind_of(label)) if known is None else known
 
@@ -183,7 +194,8 @@ class EdgeNetworkShape:
 
     @property
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each weight of one member by its name in a file; convolutions are (out, in, taps)."""
+        """The shape of each weight of one member by its name in a file; convolutions are (out, in,
+        taps)."""
         width, size = self.width, self.embedding
         shapes: dict[str, tuple[int, ...]] = {
             "sound.weight": (len(self.labels) + 1, size),
@@ -209,9 +221,10 @@ class EdgeWindows:
     """Windows around edges, and the sounds on either side.
 
     Attributes:
-        values: (E, W, CHANNELS) float32, W fine frames per window: `WINDOW`, or more if training will shift the
-            windows.
-        left, right: (E,) int64, the sounds before and after, as `EdgeNetworkShape.index_of` counts them.
+        values: (E, W, CHANNELS) float32, W fine frames per window: `WINDOW`, or more if training
+            will shift the windows.
+        left, right: (E,) int64, the sounds before and after, as `EdgeNetworkShape.index_of` counts
+            them.
         role: (E,) int64, one of `ROLES`.
     """
 
@@ -234,7 +247,9 @@ class EdgeWindows:
     @staticmethod
     def joined(parts: Sequence[EdgeWindows]) -> EdgeWindows:
         """Return the concatenation of several batches of windows."""
-        return EdgeWindows(*(np.concatenate(columns) for columns in zip(*(part._columns for part in parts))))
+        return EdgeWindows(
+            *(np.concatenate(columns) for columns in zip(*(part._columns for part in parts)))
+        )
 
 
 class EdgeNetwork:
@@ -245,12 +260,14 @@ class EdgeNetwork:
 
     Args:
         shape: the sizes.
-        weights: those of the first member by the names in `EdgeNetworkShape.weight_shapes`; those of the others have
-            the prefixes `companions.0.`, `companions.1.` …
+        weights: those of the first member by the names in `EdgeNetworkShape.weight_shapes`; those
+            of the others have the prefixes `companions.0.`, `companions.1.` …
         spread: factor of standard deviations, so that 68 of 100 edges lie within one of them.
     """
 
-    def __init__(self, shape: EdgeNetworkShape, weights: Mapping[str, np.ndarray], spread: float = 1.0) -> None:
+    def __init__(
+        self, shape: EdgeNetworkShape, weights: Mapping[str, np.ndarray], spread: float = 1.0
+    ) -> None:
         self.shape, self.weights, self.spread = shape, weights, spread
 
         def of_all(name: str) -> np.ndarray:
@@ -262,43 +279,65 @@ class EdgeNetwork:
         self._roles = of_all("role.weight")
         layers = range(len(DILATIONS))
         kernels = [of_all(f"layers.{k}.weight").transpose(0, 3, 2, 1) for k in layers]
-        self._kernels = [np.ascontiguousarray(kernel.reshape(shape.members, -1, shape.width)) for kernel in kernels]
+        self._kernels = [
+            np.ascontiguousarray(kernel.reshape(shape.members, -1, shape.width))
+            for kernel in kernels
+        ]
         self._biases = [of_all(f"layers.{k}.bias")[:, None] for k in layers]
         # What depends on the sounds alone is one product: gains, shifts, and the habit.
         names = [*(f"modulation.{k}" for k in layers), "habit"]
-        self._modulation = np.concatenate([of_all(f"{name}.weight").transpose(0, 2, 1) for name in names], 2)
+        self._modulation = np.concatenate(
+            [of_all(f"{name}.weight").transpose(0, 2, 1) for name in names], 2
+        )
         self._constant = np.concatenate([of_all(f"{name}.bias") for name in names], 1)[:, None]
-        self._output, self._level = of_all("output.weight").transpose(0, 1, 3, 2), of_all("output.bias")[:, None]
+        self._output, self._level = (
+            of_all("output.weight").transpose(0, 1, 3, 2),
+            of_all("output.bias")[:, None],
+        )
 
     @staticmethod
     def together(networks: Sequence[EdgeNetwork]) -> EdgeNetwork:
-        """Return networks of one shape and one member each as one, whose chances are the means of theirs."""
+        """Return networks of one shape and one member each as one, whose chances are the means of
+        theirs."""
         named = zip(_prefixes(len(networks)), networks)
-        weights = {prefix + name: weight for prefix, network in named for name, weight in network.weights.items()}
+        weights = {
+            prefix + name: weight
+            for prefix, network in named
+            for name, weight in network.weights.items()
+        }
         return EdgeNetwork(replace(networks[0].shape, members=len(networks)), weights)
 
     def apart(self) -> list[EdgeNetwork]:
         """Return the members as networks of their own."""
         one = replace(self.shape, members=1)
         return [
-            EdgeNetwork(one, {name: self.weights[prefix + name] for name in one.weight_shapes}, self.spread)
+            EdgeNetwork(
+                one, {name: self.weights[prefix + name] for name in one.weight_shapes}, self.spread
+            )
             for prefix in _prefixes(self.shape.members)
         ]
 
     def towards(self, other: EdgeNetwork, share: float) -> EdgeNetwork:
-        """Return a network whose weights lie a share of the way to those of another of the same shape."""
+        """Return a network whose weights lie a share of the way to those of another of the same
+        shape."""
         weights = {
-            name: weight + np.float32(share) * (other.weights[name] - weight) for name, weight in self.weights.items()
+            name: weight + np.float32(share) * (other.weights[name] - weight)
+            for name, weight in self.weights.items()
         }
         return EdgeNetwork(self.shape, weights, self.spread)
 
     def with_sounds(self, labels: tuple[str, ...], rows: list[int]) -> EdgeNetwork:
-        """Return the same network for other tokens; `rows` are their embeddings and that of silence."""
-        weights = {name: w[rows] if name.endswith("sound.weight") else w for name, w in self.weights.items()}
+        """Return the same network for other tokens; `rows` are their embeddings and that of
+        silence."""
+        weights = {
+            name: w[rows] if name.endswith("sound.weight") else w
+            for name, w in self.weights.items()
+        }
         return EdgeNetwork(replace(self.shape, labels=labels), weights, self.spread)
 
     def chances(self, windows: EdgeWindows) -> np.ndarray:
-        """Return the chance (E, POSITIONS) float64 of each position; a window's bits do not depend on other windows."""
+        """Return the chance (E, POSITIONS) float64 of each position; a window's bits do not depend
+        on other windows."""
         found = []
         for first in range(0, len(windows), BLOCK):
             logits = self.logits(windows.part(slice(first, first + BLOCK)))
@@ -316,7 +355,9 @@ class EdgeNetwork:
             time, lost = hidden.shape[2] - dilation * (KERNEL - 1), dilation * (KERNEL // 2)
             taps = [hidden[:, :, tap * dilation : tap * dilation + time] for tap in range(KERNEL)]
             found = np.concatenate(taps, 3) @ kernel[:, None]
-            gain, shift = np.split(around[:, :, 2 * width * number : 2 * width * (number + 1)], 2, 2)
+            gain, shift = np.split(
+                around[:, :, 2 * width * number : 2 * width * (number + 1)], 2, 2
+            )
             gain = gain + np.float32(1.0)
             shift = shift + self._biases[number] * gain
             found *= gain[:, :, None]
@@ -329,10 +370,13 @@ class EdgeNetwork:
         return np.asarray(levels + self._level + around[:, :, -POSITIONS:])
 
     def _around(self, windows: EdgeWindows) -> np.ndarray:
-        """Return the features of the edges that do not depend on their windows (members, E, around)."""
+        """Return the features of the edges that do not depend on their windows (members, E,
+        around)."""
         left, right = self._sounds[:, windows.left], self._sounds[:, windows.right]
         sounds, kinds = zip(*(np.split(side, 2, 2) for side in (left, right)))
-        same = np.broadcast_to((windows.left == windows.right).astype(np.float32)[:, None], (*left.shape[:2], 1))
+        same = np.broadcast_to(
+            (windows.left == windows.right).astype(np.float32)[:, None], (*left.shape[:2], 1)
+        )
         return np.concatenate((*sounds, *kinds, self._roles[:, windows.role], same), 2)
 
 
@@ -350,7 +394,8 @@ def load_edge_network(folder: Path) -> EdgeNetwork | None:
 
 
 def edge_network_of(model: str) -> EdgeNetwork | None:
-    """Return the network beside the model that `--model` names, None if it has none; raise as `load_edge_network`."""
+    """Return the network beside the model that `--model` names, None if it has none; raise as
+    `load_edge_network`."""
     folder = folder_of(model)
     return None if folder is None else load_edge_network(folder)
 
@@ -364,26 +409,36 @@ def _built(about: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> EdgeN
     return EdgeNetwork(shape, weights, spread)
 
 
-def _checked_shape(about: Mapping[str, object], weights: Mapping[str, np.ndarray]) -> EdgeNetworkShape:
+def _checked_shape(
+    about: Mapping[str, object], weights: Mapping[str, np.ndarray]
+) -> EdgeNetworkShape:
     """Return the shape, checked against the weights.
 
     Raises:
         KeyError, TypeError, ValueError: the shape is missing, or does not fit the weights.
     """
     labels = about["labels"]
-    if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
+    if not isinstance(labels, list) or not all(
+        isinstance(label, str) and label for label in labels
+    ):
         raise ValueError("labels are not strings")
     if len(labels) > MOST_LABELS or len(set(labels)) != len(labels):
         raise ValueError("a label is there twice, or there are too many")
-    width, embedding, members = (as_whole(about[name], 1) for name in ("width", "embedding", "members"))
+    width, embedding, members = (
+        as_whole(about[name], 1) for name in ("width", "embedding", "members")
+    )
     if members > MOST_MEMBERS:
         raise ValueError("too many members")
     shape = EdgeNetworkShape(tuple(labels), width, embedding, members)
     sizes = shape.weight_shapes.items()
-    check_weights(weights, {prefix + name: size for prefix in _prefixes(members) for name, size in sizes})
+    check_weights(
+        weights, {prefix + name: size for prefix in _prefixes(members) for name, size in sizes}
+    )
     return shape
 
 
 def edge_network_bytes(network: EdgeNetwork) -> bytes:
     """Return the contents of the network's file: weights in half precision."""
-    return network_bytes(network.weights, FORMAT, {"spread": network.spread, **asdict(network.shape)})
+    return network_bytes(
+        network.weights, FORMAT, {"spread": network.spread, **asdict(network.shape)}
+    )

@@ -1,16 +1,18 @@
 """Networks of other toolkits that take whole utterances: chunks, batches, precision, frame times.
 
-`FrameModel` is the base of their families. A family says how audio becomes the network's inputs (`_signal`; samples by
-default) and calls the network (`_log_probs`). `FrameGrid` says where the network's frames lie. Arrays are NumPy's; what
-networks in PyTorch do otherwise is in `ctc_align.models.torch_networks`.
+`FrameModel` is the base of their families. A family says how audio becomes the network's inputs
+(`_signal`; samples by default) and calls the network (`_log_probs`). `FrameGrid` says where the
+network's frames lie. Arrays are NumPy's; what networks in PyTorch do otherwise is in
+`ctc_align.models.torch_networks`.
 
-A long recording goes through in chunks with `context` more frames on both sides, whose outputs are dropped; the rest is
-joined on the frame grid. The result equals that of one pass if the network sees no further than its context; attention
-over the whole utterance sees less than in one pass, an effect that fades as the context grows.
+A long recording goes through in chunks with `context` more frames on both sides, whose outputs are
+dropped; the rest is joined on the frame grid. The result equals that of one pass if the network
+sees no further than its context; attention over the whole utterance sees less than in one pass, an
+effect that fades as the context grows.
 
-Some networks take only short input, such as 30 s: for longer input they return only the frames of 30 s, or fail. The
-number of frames of each pass is checked. After the first pass with too few frames, trials find the limit, and chunks
-keep within it.
+Some networks take only short input, such as 30 s: for longer input they return only the frames of
+30 s, or fail. The number of frames of each pass is checked. After the first pass with too few
+frames, trials find the limit, and chunks keep within it.
 """
 
 from __future__ import annotations
@@ -36,16 +38,19 @@ from ctc_align.types import Audio, Emissions
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
-# Frame times. A network with one frame for every 320 samples does not begin at 0 and does not end with the recording:
-# its first frame sees samples 0 to 399, and the last samples may be too few for one more. The duration divided by the
-# number of frames is therefore not the stride, and edges computed with it drift.
+# Frame times. A network with one frame for every 320 samples does not begin at 0 and does not end
+# with the recording: its first frame sees samples 0 to 399, and the last samples may be too few for
+# one more. The duration divided by the number of frames is therefore not the stride, and edges
+# computed with it drift.
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """One layer: an output for `kernel` inputs, every `stride` inputs, with `padding` zeros on either side.
+    """One layer: an output for `kernel` inputs, every `stride` inputs, with `padding` zeros on
+    either side.
 
-    `end_padding` is the number of zeros after the inputs if it differs; below 0, the last inputs are left out.
+    `end_padding` is the number of zeros after the inputs if it differs; below 0, the last inputs
+    are left out.
     """
 
     kernel: int
@@ -54,7 +59,8 @@ class Convolution:
     end_padding: int | None = None
 
     def outputs(self, inputs: int) -> int:
-        """Return the number of outputs for `inputs` inputs; the last inputs may be too few for one more."""
+        """Return the number of outputs for `inputs` inputs; the last inputs may be too few for one
+        more."""
         behind = self.padding if self.end_padding is None else self.end_padding
         return max(0, (inputs + self.padding + behind - self.kernel) // self.stride + 1)
 
@@ -63,7 +69,8 @@ class Convolution:
 class FrameGrid:
     """The frames that a stack of convolutions makes of a row of inputs (samples, or features).
 
-    `together` is the number of frames that later layers take as one: a chunk begins at a multiple of it.
+    `together` is the number of frames that later layers take as one: a chunk begins at a multiple
+    of it.
 
     >>> grid = FrameGrid.of([(10, 5), (3, 2), (3, 2), (3, 2), (3, 2), (2, 2), (2, 2)])
     >>> grid.stride, grid.field, grid.first_centre, grid.frames(16000)
@@ -77,7 +84,8 @@ class FrameGrid:
 
     @classmethod
     def of(cls, layers: Iterable[tuple[int, ...]], together: int = 1) -> FrameGrid:
-        """Return the grid of layers (kernel, stride, padding, end_padding), the last two optional."""
+        """Return the grid of layers (kernel, stride, padding, end_padding), the last two
+        optional."""
         return cls(tuple(Convolution(*layer) for layer in layers), together)
 
     @property
@@ -120,7 +128,8 @@ class FrameGrid:
         return lengths
 
     def inputs(self, first: int, last: int) -> tuple[int, int]:
-        """Return first and last (exclusive) input of frames [first, last); the last may be beyond the row.
+        """Return first and last (exclusive) input of frames [first, last); the last may be beyond
+        the row.
 
         If a row is cut at `first` times the stride, its frame 0 is frame `first` of the whole row.
         """
@@ -141,13 +150,14 @@ class FrameGrid:
 
 
 def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) -> list[list[int]]:
-    """Group utterances that go through a network in one pass; return their indices, the longest first.
+    """Group utterances that go through a network in one pass; return their indices, the longest
+    first.
 
     Args:
         lengths: of the utterances.
         pads: utterances of different lengths may share a pass; otherwise only those of one length.
-        most: the most that a pass may hold, padding included; a longer utterance gets a pass of its own. None for no
-            limit.
+        most: the most that a pass may hold, padding included; a longer utterance gets a pass of its
+            own. None for no limit.
 
     >>> by_length([5, 7, 5], pads=True), by_length([5, 7, 5], pads=False), by_length([5, 7, 5], pads=True, most=14)
     ([[1, 0, 2]], [[1], [0, 2]], [[1, 0], [2]])
@@ -166,7 +176,8 @@ def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) ->
 BLOCK = 2**17
 """Statistics are gathered from this many samples at once."""
 LEAST_LIMIT_S, USUAL_LIMIT_S = 1.0, 30.0
-"""A network that fails on a second of sound fails for a different reason; 30 s is the limit of Whisper."""
+"""A network that fails on a second of sound fails for a different reason; 30 s is the limit of
+Whisper."""
 
 
 class OverflowedError(EmissionsError):
@@ -183,9 +194,11 @@ class PassError(EmissionsError):
 
 @dataclass(frozen=True)
 class Signal:
-    """A network's inputs of one utterance: `rows` (N,) or (N, D) float32, normalised when they are taken.
+    """A network's inputs of one utterance: `rows` (N,) or (N, D) float32, normalised when they are
+    taken.
 
-    `mean` and `deviation` are those of the whole utterance, so a chunk is normalised like the utterance.
+    `mean` and `deviation` are those of the whole utterance, so a chunk is normalised like the
+    utterance.
     """
 
     rows: np.ndarray
@@ -204,10 +217,16 @@ class Signal:
 
 
 def standardised(samples: np.ndarray, epsilon: float) -> Signal:
-    """Return samples with mean 0 and variance 1 over the whole utterance; sums are float64, block by block."""
+    """Return samples with mean 0 and variance 1 over the whole utterance; sums are float64, block
+    by block."""
     starts, count = range(0, len(samples), BLOCK), max(1, len(samples))
-    mean = sum(float(samples[first : first + BLOCK].sum(dtype=np.float64)) for first in starts) / count
-    squares = (np.square(samples[first : first + BLOCK].astype(np.float64) - mean).sum() for first in starts)
+    mean = (
+        sum(float(samples[first : first + BLOCK].sum(dtype=np.float64)) for first in starts) / count
+    )
+    squares = (
+        np.square(samples[first : first + BLOCK].astype(np.float64) - mean).sum()
+        for first in starts
+    )
     variance = sum(map(float, squares)) / count
     return Signal(samples, mean, math.sqrt(variance + epsilon))
 
@@ -217,7 +236,8 @@ def plan_chunks(
 ) -> list[tuple[int, int, int, int]]:
     """Return chunks of about equal length that cover `frames` frames in order.
 
-    Each is (begin, first, last, end): its frames [first, last) are computed from the frames [begin, end).
+    Each is (begin, first, last, end): its frames [first, last) are computed from the frames [begin,
+    end).
 
     Args:
         frames: of the recording.
@@ -238,7 +258,12 @@ def plan_chunks(
     count = max(1, -(-frames // most))
     each = min(most, rounded_up(max(1, -(-frames // count))))
     return [
-        (max(0, first - context), first, min(frames, first + each), min(frames, first + each + context))
+        (
+            max(0, first - context),
+            first,
+            min(frames, first + each),
+            min(frames, first + each + context),
+        )
         for first in range(0, max(1, frames), each)
     ]
 
@@ -247,11 +272,13 @@ def plan_chunks(
 class NetworkFacts:
     """Properties of a network, found by its family.
 
-    `grid` leads from samples to frames; its first `front` layers make the inputs (features), the rest is the network.
-    With `pads`, utterances of different lengths may share a pass; otherwise only those with the same number of frames.
-    `stem` is the convolution before the `norms` over time, if there are any. If there is a `norm_epsilon`, samples are
-    standardised over the utterance, and it is added to their variance. With `overlong`, the network pads its input (to
-    30 s, say), and its output is cut to the length of the sound. A `stateless` network may run in several threads.
+    `grid` leads from samples to frames; its first `front` layers make the inputs (features), the
+    rest is the network. With `pads`, utterances of different lengths may share a pass; otherwise
+    only those with the same number of frames. `stem` is the convolution before the `norms` over
+    time, if there are any. If there is a `norm_epsilon`, samples are standardised over the
+    utterance, and it is added to their variance. With `overlong`, the network pads its input (to 30
+    s, say), and its output is cut to the length of the sound. A `stateless` network may run in
+    several threads.
     """
 
     name: str
@@ -284,7 +311,8 @@ class FrameModel(AcousticModel):
         self.frame_shift_s = facts.grid.frame_shift_s(facts.sample_rate)
         self.first_frame_s = facts.grid.first_frame_s(facts.sample_rate)
         self.receptive_field_s = units.samples_to_seconds(facts.grid.field, facts.sample_rate)
-        """Seconds of sound that the convolutions compute a frame from; attention may see the whole utterance."""
+        """Seconds of sound that the convolutions compute a frame from; attention may see the whole
+        utterance."""
         self.chunk_frames = units.seconds_to_frames(settings.chunk_s, self.frame_shift_s)
         context_frames = units.seconds_to_frames(settings.context_s, self.frame_shift_s)
         self.context_frames = max(facts.grid.together, context_frames)
@@ -301,7 +329,8 @@ class FrameModel(AcousticModel):
 
     @abstractmethod
     def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> Any:
-        """Return log-probs (B, T, C) float32 of `inputs` (B, N) or (B, N, D), with the frames that the network returns.
+        """Return log-probs (B, T, C) float32 of `inputs` (B, N) or (B, N, D), with the frames that
+        the network returns.
 
         `lengths` (B,) int64 say where rows end; None if none is padded.
 
@@ -315,8 +344,8 @@ class FrameModel(AcousticModel):
 
         Raises:
             AudioError: the audio has a different rate, or is too short for one frame.
-            EmissionsError: the network's arithmetic overflowed, the network fails, or its frames do not cover the
-                sound.
+            EmissionsError: the network's arithmetic overflowed, the network fails, or its frames do
+                not cover the sound.
         """
         signal = on_one_thread(lambda: self._checked_signal(audio))
         log_probs = self._within_limit([signal], lambda: self._in_chunks(signal, progress))
@@ -325,7 +354,8 @@ class FrameModel(AcousticModel):
         return self._emissions(audio, log_probs)
 
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio, as `emissions` does to within 1e-4; one longer than a chunk goes alone.
+        """Return the emissions of each audio, as `emissions` does to within 1e-4; one longer than a
+        chunk goes alone.
 
         Raises as `emissions`.
         """
@@ -334,7 +364,8 @@ class FrameModel(AcousticModel):
         return [self._emissions(audio, log_probs[index]) for index, audio in enumerate(audios)]
 
     def _in_batches(self, signals: Sequence[Signal]) -> dict[int, Any]:
-        """Return log-probs (T, C) by the index of the utterance; utterances that fit into a chunk share passes."""
+        """Return log-probs (T, C) by the index of the utterance; utterances that fit into a chunk
+        share passes."""
         frames = [self._inner.frames(len(signal)) for signal in signals]
         log_probs: dict[int, Any] = {}
         most = min(self.chunk_frames, self._limit or self.chunk_frames)
@@ -342,7 +373,10 @@ class FrameModel(AcousticModel):
         counts = [frames[index] for index in short]
         groups = by_length(counts, pads=self.facts.pads, most=self._pass_frames)
         together = [[short[k] for k in group] for group in groups]
-        passes = [partial(self._in_one_pass, [signals[index] for index in indices]) for indices in together]
+        passes = [
+            partial(self._in_one_pass, [signals[index] for index in indices])
+            for indices in together
+        ]
         for indices, rows in zip(together, self._run_passes(passes)):
             log_probs |= zip(indices, rows)
         for index in set(range(len(signals))) - set(short):
@@ -350,11 +384,13 @@ class FrameModel(AcousticModel):
         return log_probs
 
     def _run_passes(self, passes: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-        """Yield the results of passes, each with one thread of torch; several at once if the network is stateless."""
+        """Yield the results of passes, each with one thread of torch; several at once if the
+        network is stateless."""
         return side_by_side(passes) if self.facts.stateless else map(on_one_thread, passes)
 
     def _within_limit(self, signals: Sequence[Signal], run: Callable[[], Result]) -> Result:
-        """Return the result of `run`; if a pass has too few frames, find the network's limit and run again."""
+        """Return the result of `run`; if a pass has too few frames, find the network's limit and
+        run again."""
         try:
             return run()
         except PassError as error:
@@ -368,38 +404,55 @@ class FrameModel(AcousticModel):
         )
         with_context = f" --set context_s={context_s:g}" if context < self.context_frames else ""
         logger.warning(
-            "model %s: its network takes at most %g s at once (%d frames): longer sound goes through it in overlapping "
-            "pieces; --set chunk_s=%g%s saves the trials that found this",
+            "model %s: its network takes at most %g s at once (%d frames): longer sound goes"
+            " through it in overlapping pieces; --set chunk_s=%g%s saves the trials that found"
+            " this",
             *(self.name, limit_s, self._limit, chunk_s, with_context),
         )
         return run()
 
     def _found_limit(self, signal: Signal, error: PassError) -> int:
-        """Return the most frames that the network takes, found by bisection between a second and the frames of `error`.
+        """Return the most frames that the network takes, found by bisection between a second and
+        the frames of `error`.
 
         It is exact, so chunks do not depend on which recording exceeded the limit first.
         """
-        together = self.grid.together  # all counts are of groups of frames that the network takes as one
+        together = (
+            self.grid.together
+        )  # all counts are of groups of frames that the network takes as one
         below = max(1, units.seconds_to_frames(LEAST_LIMIT_S, self.frame_shift_s) // together)
         above = -(-error.frames // together)
         # a network that always returns a frame less than its grid is not short
         usual = self._missing(signal, below * together) if below < above else None
         if usual is None or usual > FEW_FRAMES or self._missing(signal, error.frames) == usual:
             raise error
-        most = units.seconds_to_frames(USUAL_LIMIT_S, self.frame_shift_s) if error.got is None else error.got + usual
+        most = (
+            units.seconds_to_frames(USUAL_LIMIT_S, self.frame_shift_s)
+            if error.got is None
+            else error.got + usual
+        )
         guesses = [most // together, most // together + 1]
         while above - below > 1:
             middle = guesses.pop(0) if guesses else (below + above) // 2
             if below < middle < above:
                 missing = self._missing(signal, middle * together)
-                below, above = (middle, above) if missing is not None and missing <= usual else (below, middle)
+                below, above = (
+                    (middle, above) if missing is not None and missing <= usual else (below, middle)
+                )
         return below * together
 
     def _missing(self, signal: Signal, frames: int) -> int | None:
-        """Return how many of a signal's first `frames` frames a pass leaves out; None if the network fails."""
+        """Return how many of a signal's first `frames` frames a pass leaves out; None if the
+        network fails."""
         inputs = self._inner.inputs(0, frames)[1] - self._overhang * self._inner.stride
         try:
-            return max(0, frames - on_one_thread(lambda: self._log_probs(signal.take(0, inputs)[None], None)).shape[1])
+            return max(
+                0,
+                frames
+                - on_one_thread(lambda: self._log_probs(signal.take(0, inputs)[None], None)).shape[
+                    1
+                ],
+            )
         except PassError:
             return None
 
@@ -409,16 +462,20 @@ class FrameModel(AcousticModel):
         return self._inner.frames(self._inner.inputs(0, self.chunk_frames)[1]) - self.chunk_frames
 
     def _chunk_within(self, limit: int) -> tuple[int, int]:
-        """Return the frames of a chunk, and of its context on either side, that keep a pass within `limit` frames."""
+        """Return the frames of a chunk, and of its context on either side, that keep a pass within
+        `limit` frames."""
         together = self.grid.together
         most = (limit - self._overhang) // together
         context = min(-(-self.context_frames // together), most // 4)
         return max(1, most - 2 * context) * together, context * together
 
     def _plan(self, frames: int) -> list[tuple[int, int, int, int]]:
-        """Return the chunks of an utterance (`plan_chunks`), by the settings unless a chunk would exceed the limit."""
+        """Return the chunks of an utterance (`plan_chunks`), by the settings unless a chunk would
+        exceed the limit."""
         chunks = plan_chunks(frames, self.chunk_frames, self.context_frames, self.grid.together)
-        widest = max(end - begin for begin, _, _, end in chunks) + (self._overhang if len(chunks) > 1 else 0)
+        widest = max(end - begin for begin, _, _, end in chunks) + (
+            self._overhang if len(chunks) > 1 else 0
+        )
         if self._limit is None or widest <= self._limit:
             return chunks
         return plan_chunks(frames, *self._chunk_within(self._limit), self.grid.together)
@@ -430,8 +487,9 @@ class FrameModel(AcousticModel):
         lengths = range(1, self.grid.field + least * self.grid.stride)
         shortest = next(count for count in lengths if self.grid.frames(count) >= least)
         raise AudioError(
-            f"{audio.name or 'audio'}: expected samples at {self.sample_rate} Hz, at least {shortest} of them "
-            f"for the model {self.name}; got {len(audio.samples)} samples at {audio.sample_rate} Hz"
+            f"{audio.name or 'audio'}: expected samples at {self.sample_rate} Hz, at least"
+            f" {shortest} of them for the model {self.name}; got {len(audio.samples)} samples at"
+            f" {audio.sample_rate} Hz"
         )
 
     def _in_chunks(self, signal: Signal, progress: Callable[[float], None] | None) -> Any:
@@ -478,12 +536,15 @@ class FrameModel(AcousticModel):
         if missing > FEW_FRAMES or (missing < -FEW_FRAMES and not self.facts.overlong):
             seconds = units.frames_to_seconds(frames, self.frame_shift_s)
             said = (
-                f"model {self.name}: its network returns {outputs.shape[1]} frames of {seconds:.4g} s of sound, which "
-                f"are {frames} at {self.frame_shift_s:g} s: "
+                f"model {self.name}: its network returns {outputs.shape[1]} frames of {seconds:.4g}"
+                f" s of sound, which are {frames} at {self.frame_shift_s:g} s: "
             )
             if missing < 0:
                 shift_s = seconds / outputs.shape[1]
-                raise EmissionsError(f"{said}its frame shift is {shift_s:.3g} s, or it pads its input: export it again")
+                raise EmissionsError(
+                    f"{said}its frame shift is {shift_s:.3g} s, or it pads its input: export it"
+                    " again"
+                )
             cure = "does it take only short sound? Then set chunk_s to what it takes (20, say)"
             raise PassError(f"{said}{cure}", frames, outputs.shape[1])
         if missing > 0:  # the last one is the best guess of what the few would be
@@ -507,9 +568,14 @@ class FrameModel(AcousticModel):
                 units.frames_to_seconds(frames, self.frame_shift_s),
                 one_line(error).removeprefix(f"model {self.name}: "),
             )
-            said = f"model {self.name}: its network fails on {seconds:.4g} s of sound ({frames} frames)"
+            said = (
+                f"model {self.name}: its network fails on {seconds:.4g} s of sound ({frames}"
+                " frames)"
+            )
             if isinstance(error, MemoryError) or "memory" in reason.lower():
-                raise EmissionsError(f"{said}: not enough memory: set chunk_s to less (20, say): {reason}") from error
+                raise EmissionsError(
+                    f"{said}: not enough memory: set chunk_s to less (20, say): {reason}"
+                ) from error
             cure = "if it takes only short sound, set chunk_s to what it takes (20, say)"
             raise PassError(f"{said}: {reason}; {cure}", frames) from error
 

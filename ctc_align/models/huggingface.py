@@ -1,8 +1,9 @@
 """`hf:ORG/NAME`, `hf:./FOLDER`: networks of `transformers` with a CTC head.
 
-wav2vec 2.0 (and MMS with its parts for each language), HuBERT, WavLM, SEW, SEW-D, data2vec-audio, UniSpeech,
-UniSpeech-SAT and wav2vec 2.0 Conformer take samples, Wav2Vec2-BERT takes mel features. The model's feature extractor
-and tokenizer give the rate, the normalisation, the blank and the word separator.
+wav2vec 2.0 (and MMS with its parts for each language), HuBERT, WavLM, SEW, SEW-D, data2vec-audio,
+UniSpeech, UniSpeech-SAT and wav2vec 2.0 Conformer take samples, Wav2Vec2-BERT takes mel features.
+The model's feature extractor and tokenizer give the rate, the normalisation, the blank and the word
+separator.
 """
 
 from __future__ import annotations
@@ -53,11 +54,14 @@ _BLOCK_FRAMES = 6000
 logger = logging.getLogger(__name__)
 
 
-def load(name: str, device: str | Device | torch.device, settings: Settings, *, folder: bool = False) -> TorchModel:
+def load(
+    name: str, device: str | Device | torch.device, settings: Settings, *, folder: bool = False
+) -> TorchModel:
     """Load the model `name`: hf:ORG/NAME, hf:./FOLDER, or with `folder` the path of a folder.
 
     Raises:
-        UsageError: `transformers` is missing, there is no such model, it has no CTC head, or its files are damaged.
+        UsageError: `transformers` is missing, there is no such model, it has no CTC head, or its
+            files are damaged.
     """
     device = torch_device(device)
     try:
@@ -100,12 +104,17 @@ class TransformersModel(TorchModel):
     """A network of transformers.
 
     Args:
-        extractor: of a network that takes a filter bank, each channel standardised over the utterance; None for one
-            that takes samples.
+        extractor: of a network that takes a filter bank, each channel standardised over the
+            utterance; None for one that takes samples.
     """
 
     def __init__(
-        self, facts: NetworkFacts, network: nn.Module, extractor: Any | None, device: torch.device, settings: Settings
+        self,
+        facts: NetworkFacts,
+        network: nn.Module,
+        extractor: Any | None,
+        device: torch.device,
+        settings: Settings,
     ) -> None:
         super().__init__(facts, network, device, settings)
         self._extractor = extractor
@@ -118,14 +127,18 @@ class TransformersModel(TorchModel):
         features = np.empty((self._extractor.num_mel_bins, count), np.float32).T
         for first in range(0, count, _BLOCK_FRAMES):
             last = min(count, first + _BLOCK_FRAMES)
-            samples = audio.samples[first * _FBANK.stride : (last - 1) * _FBANK.stride + _FBANK.kernel]
+            samples = audio.samples[
+                first * _FBANK.stride : (last - 1) * _FBANK.stride + _FBANK.kernel
+            ]
             features[first:last] = self._extractor._extract_fbank_features(samples)
         mean, variance = features.mean(0), features.var(0, ddof=1)
         # the extractor pads the last odd frame and masks it: it is not used
         together = self._extractor.stride
         rows = features[: count // together * together].reshape(-1, together * features.shape[1])
         deviation = np.sqrt(variance + _NORM_EPSILON)
-        return Signal(rows, *(np.tile(each, together).astype(np.float32) for each in (mean, deviation)))
+        return Signal(
+            rows, *(np.tile(each, together).astype(np.float32) for each in (mean, deviation))
+        )
 
     def _logits(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
         mask = None
@@ -138,17 +151,23 @@ class TransformersModel(TorchModel):
 
 def _body(network: Any) -> Any:
     """Return the network without its head."""
-    return getattr(network, network.base_model_prefix.replace("-", "_"))  # versions before 5 say "sew-d"
+    return getattr(
+        network, network.base_model_prefix.replace("-", "_")
+    )  # versions before 5 say "sew-d"
 
 
 def _waveform_grid(network: Any, config: Any) -> FrameGrid:
     body = _body(network)
     layers = (_convolution(layer.conv) for layer in body.feature_extractor.conv_layers)
-    return FrameGrid((*layers, *_adapters(body)), config.squeeze_factor if config.model_type in SQUEEZED else 1)
+    return FrameGrid(
+        (*layers, *_adapters(body)), config.squeeze_factor if config.model_type in SQUEEZED else 1
+    )
 
 
 def _mel_grid(network: Any, extractor: Any) -> FrameGrid:
-    return FrameGrid((_FBANK, Convolution(extractor.stride, extractor.stride), *_adapters(_body(network))))
+    return FrameGrid(
+        (_FBANK, Convolution(extractor.stride, extractor.stride), *_adapters(_body(network)))
+    )
 
 
 def _convolution(module: nn.Conv1d) -> Convolution:
@@ -168,13 +187,21 @@ _READ_ERRORS = (OSError, ValueError, KeyError, TypeError)
 
 
 def _read(
-    kind: str, folder: Path, name: str, fault: str, errors: tuple[type[Exception], ...] = _READ_ERRORS, **options: Any
+    kind: str,
+    folder: Path,
+    name: str,
+    fault: str,
+    errors: tuple[type[Exception], ...] = _READ_ERRORS,
+    **options: Any,
 ) -> Any:
-    """Load an object of transformers from a folder; turn `errors` into a UsageError that names the `fault`."""
+    """Load an object of transformers from a folder; turn `errors` into a UsageError that names the
+    `fault`."""
     import transformers
 
     try:
-        return getattr(transformers, kind).from_pretrained(str(folder), trust_remote_code=False, **options)
+        return getattr(transformers, kind).from_pretrained(
+            str(folder), trust_remote_code=False, **options
+        )
     except errors as error:
         raise UsageError(f"model {name}: {fault}: {one_line(error)}") from error
 
@@ -195,12 +222,17 @@ def _extractor(folder: Path, name: str) -> Any:
     extractor = _read("AutoFeatureExtractor", folder, name, fault)
     kind = type(extractor).__name__
     if kind not in ("Wav2Vec2FeatureExtractor", "SeamlessM4TFeatureExtractor"):
-        raise UsageError(f"model {name}: expected the feature extractor of wav2vec 2.0 or Wav2Vec2-BERT, got {kind}")
+        raise UsageError(
+            f"model {name}: expected the feature extractor of wav2vec 2.0 or Wav2Vec2-BERT, got"
+            f" {kind}"
+        )
     return extractor
 
 
 def _network(folder: Path, config: Any, name: str) -> Any:
-    fault = f"its weights cannot be read (was a download cut? then delete {folder} and load it again)"
+    fault = (
+        f"its weights cannot be read (was a download cut? then delete {folder} and load it again)"
+    )
     # safetensors, torch and transformers raise various kinds, and all mean the same here
     options = {"config": config, "output_loading_info": True}
     network, report = _read("AutoModelForCTC", folder, name, fault, (Exception,), **options)
@@ -208,8 +240,8 @@ def _network(folder: Path, config: Any, name: str) -> Any:
     if missing:
         made = ", ".join(getattr(config, "architectures", None) or []) or "unknown"
         raise UsageError(
-            f"model {name}: the weights lack {', '.join(missing[:3])}{' …' if missing[3:] else ''}: expected a model "
-            f"fine-tuned with CTC (…ForCTC), got architecture {made}"
+            f"model {name}: the weights lack {', '.join(missing[:3])}{' …' if missing[3:] else ''}:"
+            f" expected a model fine-tuned with CTC (…ForCTC), got architecture {made}"
         )
     return network
 
@@ -219,8 +251,8 @@ def _load_adapter(network: Any, language: str, name: str) -> None:
         network.load_adapter(language, local_files_only=True)
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(
-            f"model {name}: its part for {language} (adapter.{language}.safetensors) is missing or damaged: "
-            f"{one_line(error)}"
+            f"model {name}: its part for {language} (adapter.{language}.safetensors) is missing or"
+            f" damaged: {one_line(error)}"
         ) from error
 
 
@@ -240,8 +272,8 @@ def _quiet() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-# Models on the Hugging Face hub: a repository's files in a local folder. `HF_HUB_OFFLINE`, `HF_HOME` and `HF_ENDPOINT`
-# work as in every program that uses huggingface_hub.
+# Models on the Hugging Face hub: a repository's files in a local folder. `HF_HUB_OFFLINE`,
+# `HF_HOME` and `HF_ENDPOINT` work as in every program that uses huggingface_hub.
 
 DESCRIPTIONS = ("*.json", "*.txt", "*.model")
 """Small files: configuration, tokenizer, feature extractor."""
@@ -252,7 +284,8 @@ _PATH_PREFIXES = (".", "/", "~")
 
 
 def is_folder(target: str) -> bool:
-    """Return whether `target` names a folder (also a Windows path) rather than a repository ORG/NAME.
+    """Return whether `target` names a folder (also a Windows path) rather than a repository
+    ORG/NAME.
 
     >>> is_folder("./model"), is_folder("facebook/wav2vec2-base-960h")
     (True, False)
@@ -273,21 +306,26 @@ class HubSource:
     folder: bool = False
 
     def description(self) -> Path:
-        """Return the folder with `config.json` and the other small files; those of a repository are downloaded.
+        """Return the folder with `config.json` and the other small files; those of a repository are
+        downloaded.
 
         Raises:
-            UsageError: the folder, repository or revision does not exist or cannot be accessed, or there is no network
-                or no disk space.
+            UsageError: the folder, repository or revision does not exist or cannot be accessed, or
+                there is no network or no disk space.
         """
         if self.folder:
             return self._local()
         folder = self._snapshot(DESCRIPTIONS)
         if not (folder / "config.json").is_file():
-            raise UsageError(f"model {self.name}: the repository has no config.json: it is not a model of transformers")
+            raise UsageError(
+                f"model {self.name}: the repository has no config.json: it is not a model of"
+                " transformers"
+            )
         return folder
 
     def weights(self, *further: str) -> Path:
-        """Return the folder with the weights too, safetensors if there are any, and with `further` files (patterns).
+        """Return the folder with the weights too, safetensors if there are any, and with `further`
+        files (patterns).
 
         Raises:
             UsageError: as for `description`, or there are no weights.
@@ -296,7 +334,8 @@ class HubSource:
             folder = self._local()
             if not any(_has(folder, weights) for weights in (SAFE_WEIGHTS, PICKLED_WEIGHTS)):
                 raise UsageError(
-                    f"model {self.name}: {folder} lacks the weights, {SAFE_WEIGHTS[0]}: copy them there too"
+                    f"model {self.name}: {folder} lacks the weights, {SAFE_WEIGHTS[0]}: copy them"
+                    " there too"
                 )
             return folder
         for weights in (SAFE_WEIGHTS, PICKLED_WEIGHTS):
@@ -304,36 +343,55 @@ class HubSource:
             if _has(folder, weights):
                 return folder
         raise UsageError(
-            f"model {self.name}: {self.target} has neither {SAFE_WEIGHTS[0]} nor {PICKLED_WEIGHTS[0]}, or they are not "
-            "in the cache: load it once with a network and without HF_HUB_OFFLINE"
+            f"model {self.name}: {self.target} has neither {SAFE_WEIGHTS[0]} nor"
+            f" {PICKLED_WEIGHTS[0]}, or they are not in the cache: load it once with a network and"
+            " without HF_HUB_OFFLINE"
         )
 
     def _local(self) -> Path:
         folder = Path(self.target).expanduser()
         if not folder.is_dir():
             got = "got a file" if folder.exists() else "no such folder"
-            raise UsageError(f"model {self.name}: expected the folder of a model of transformers, {got}: {self.target}")
+            raise UsageError(
+                f"model {self.name}: expected the folder of a model of transformers, {got}:"
+                f" {self.target}"
+            )
         if not (folder / "config.json").is_file():
             raise UsageError(
-                f"model {self.name}: {self.target} has no config.json, which save_pretrained of transformers writes"
+                f"model {self.name}: {self.target} has no config.json, which save_pretrained of"
+                " transformers writes"
             )
         return folder
 
     def _snapshot(self, patterns: tuple[str, ...]) -> Path:
-        """Return the folder of a repository with the files of `patterns`; download files that are not in the cache."""
+        """Return the folder of a repository with the files of `patterns`; download files that are
+        not in the cache."""
         from huggingface_hub import errors, snapshot_download
 
-        revision, cache_dir, repository = self.settings.revision or None, self.settings.cache_dir, self.target
-        reasons: dict[type[Exception], str] = {  # the first that fits: later ones are bases of earlier ones
-            errors.GatedRepoError: f"{repository} asks for its licence to be accepted: do so on its page, then "
-            "`hf auth login`",
-            errors.RepositoryNotFoundError: f"the hub has no repository {repository}, or it is private "
-            "(`hf auth login`); a folder is written hf:./FOLDER",
-            errors.RevisionNotFoundError: f"{repository} has no revision {revision!r}: expected a branch, tag or "
-            "commit",
-            errors.HFValidationError: f"expected hf:ORG/NAME or hf:./FOLDER, got {repository!r}",
-            errors.LocalEntryNotFoundError: "not in the cache, or not whole, and the hub cannot be reached: connect "
-            "once (unset HF_HUB_OFFLINE), or give the model as a folder: hf:./FOLDER",
+        revision, cache_dir, repository = (
+            self.settings.revision or None,
+            self.settings.cache_dir,
+            self.target,
+        )
+        reasons: dict[
+            type[Exception], str
+        ] = {  # the first that fits: later ones are bases of earlier ones
+            errors.GatedRepoError: (
+                f"{repository} asks for its licence to be accepted: do so on its page, then "
+                "`hf auth login`"
+            ),
+            errors.RepositoryNotFoundError: (
+                f"the hub has no repository {repository}, or it is private "
+                "(`hf auth login`); a folder is written hf:./FOLDER"
+            ),
+            errors.RevisionNotFoundError: (
+                f"{repository} has no revision {revision!r}: expected a branch, tag or commit"
+            ),
+            errors.HFValidationError: (f"expected hf:ORG/NAME or hf:./FOLDER, got {repository!r}"),
+            errors.LocalEntryNotFoundError: (
+                "not in the cache, or not whole, and the hub cannot be reached: connect "
+                "once (unset HF_HUB_OFFLINE), or give the model as a folder: hf:./FOLDER"
+            ),
             errors.HfHubHTTPError: "the hub refused: {error}: try again later",
             OSError: "cannot be downloaded: {error}",
         }
@@ -350,37 +408,43 @@ class HubSource:
             reason = next(text for kind, text in reasons.items() if isinstance(error, kind))
             if Path(repository).is_dir():
                 reason += f"; there is a folder {repository}: did you mean hf:./{repository}?"
-            raise UsageError(f"model {self.name}: {reason.replace('{error}', one_line(error))}") from error
+            raise UsageError(
+                f"model {self.name}: {reason.replace('{error}', one_line(error))}"
+            ) from error
 
 
 def _has(folder: Path, patterns: tuple[str, ...]) -> bool:
     return any(any(folder.glob(pattern)) for pattern in patterns)
 
 
-# Tokenizers of transformers: the tokens of a network's classes, the blank, the word separator, the language.
+# Tokenizers of transformers: the tokens of a network's classes, the blank, the word separator, the
+# language.
 
 SEPARATOR = SEPARATORS[0]
 """The token between words in our vocabularies, whatever the tokenizer calls it."""
 
 # "zh" and others are families of languages; the one that models mean comes first.
 _THREE = (
-    "aa aar,ab abk,ae ave,af afr,ak aka,am amh,an arg,ar ara arb,as asm,av ava,ay aym ayr,az aze azj,ba bak,"
-    "be bel,bg bul,bi bis,bm bam,bn ben,bo bod,br bre,bs bos,ca cat,ce che,ch cha,co cos,cr cre,cs ces,cu chu,"
-    "cv chv,cy cym,da dan,de deu,dv div,dz dzo,ee ewe,el ell,en eng,eo epo,es spa,et est ekk,eu eus,fa fas pes,"
-    "ff ful,fi fin,fj fij,fo fao,fr fra,fy fry,ga gle,gd gla,gl glg,gn grn gug,gu guj,gv glv,ha hau,he heb,"
-    "hi hin,ho hmo,hr hrv,ht hat,hu hun,hy hye,hz her,ia ina,id ind,ie ile,ig ibo,ii iii,ik ipk,io ido,is isl,"
-    "it ita,iu iku,ja jpn,jv jav,ka kat,kg kon,ki kik,kj kua,kk kaz,kl kal,km khm,kn kan,ko kor,kr kau,ks kas,"
-    "ku kur kmr,kv kom,kw cor,ky kir,la lat,lb ltz,lg lug,li lim,ln lin,lo lao,lt lit,lu lub,lv lav lvs,"
-    "mg mlg plt,mh mah,mi mri,mk mkd,ml mal,mn mon khk,mr mar,ms msa zlm zsm,mt mlt,my mya,na nau,nb nob,nd nde,"
-    "ne nep npi,ng ndo,nl nld,nn nno,no nor nob,nr nbl,nv nav,ny nya,oc oci,oj oji,om orm,or ori ory,os oss,"
-    "pa pan,pi pli,pl pol,ps pus pbt,pt por,qu que,rm roh,rn run,ro ron,ru rus,rw kin,sa san,sc srd,sd snd,"
-    "se sme,sg sag,si sin,sk slk,sl slv,sm smo,sn sna,so som,sq sqi als,sr srp,ss ssw,st sot,su sun,sv swe,"
-    "sw swa swh,ta tam,te tel,tg tgk,th tha,ti tir,tk tuk,tl tgl,tn tsn,to ton,tr tur,ts tso,tt tat,tw twi,"
-    "ty tah,ug uig,uk ukr,ur urd,uz uzb uzn,ve ven,vi vie,vo vol,wa wln,wo wol,xh xho,yi yid ydd,yo yor,yue yue,"
-    "za zha,zh cmn zho,zu zul"
+    "aa aar,ab abk,ae ave,af afr,ak aka,am amh,an arg,ar ara arb,as asm,av ava,ay aym ayr,az aze"
+    " azj,ba bak,be bel,bg bul,bi bis,bm bam,bn ben,bo bod,br bre,bs bos,ca cat,ce che,ch cha,co"
+    " cos,cr cre,cs ces,cu chu,cv chv,cy cym,da dan,de deu,dv div,dz dzo,ee ewe,el ell,en eng,eo"
+    " epo,es spa,et est ekk,eu eus,fa fas pes,ff ful,fi fin,fj fij,fo fao,fr fra,fy fry,ga gle,gd"
+    " gla,gl glg,gn grn gug,gu guj,gv glv,ha hau,he heb,hi hin,ho hmo,hr hrv,ht hat,hu hun,hy"
+    " hye,hz her,ia ina,id ind,ie ile,ig ibo,ii iii,ik ipk,io ido,is isl,it ita,iu iku,ja jpn,jv"
+    " jav,ka kat,kg kon,ki kik,kj kua,kk kaz,kl kal,km khm,kn kan,ko kor,kr kau,ks kas,ku kur"
+    " kmr,kv kom,kw cor,ky kir,la lat,lb ltz,lg lug,li lim,ln lin,lo lao,lt lit,lu lub,lv lav"
+    " lvs,mg mlg plt,mh mah,mi mri,mk mkd,ml mal,mn mon khk,mr mar,ms msa zlm zsm,mt mlt,my mya,na"
+    " nau,nb nob,nd nde,ne nep npi,ng ndo,nl nld,nn nno,no nor nob,nr nbl,nv nav,ny nya,oc oci,oj"
+    " oji,om orm,or ori ory,os oss,pa pan,pi pli,pl pol,ps pus pbt,pt por,qu que,rm roh,rn run,ro"
+    " ron,ru rus,rw kin,sa san,sc srd,sd snd,se sme,sg sag,si sin,sk slk,sl slv,sm smo,sn sna,so"
+    " som,sq sqi als,sr srp,ss ssw,st sot,su sun,sv swe,sw swa swh,ta tam,te tel,tg tgk,th tha,ti"
+    " tir,tk tuk,tl tgl,tn tsn,to ton,tr tur,ts tso,tt tat,tw twi,ty tah,ug uig,uk ukr,ur urd,uz"
+    " uzb uzn,ve ven,vi vie,vo vol,wa wln,wo wol,xh xho,yi yid ydd,yo yor,yue yue,za zha,zh cmn"
+    " zho,zu zul"
 )
 THREE_LETTERS = {codes.split()[0]: tuple(codes.split()[1:]) for codes in _THREE.split(",")}
-"""Two-letter codes of languages (ISO 639-1), with the three-letter codes (ISO 639-3) that multilingual models use."""
+"""Two-letter codes of languages (ISO 639-1), with the three-letter codes (ISO 639-3) that
+multilingual models use."""
 
 
 def load_tokenizer(folder: Path, name: str) -> Any:
@@ -398,13 +462,18 @@ def load_tokenizer(folder: Path, name: str) -> Any:
 
 
 def set_language(tokenizer: Any, language: str, name: str) -> str | None:
-    """Choose a language in a tokenizer with a vocabulary for each; return the language as the model writes it, or None.
+    """Choose a language in a tokenizer with a vocabulary for each; return the language as the model
+    writes it, or None.
 
     Raises:
         UsageError: the tokenizer does not know the language.
     """
     nested = getattr(tokenizer, "vocab", None)
-    if not isinstance(nested, dict) or not nested or not all(isinstance(part, dict) for part in nested.values()):
+    if (
+        not isinstance(nested, dict)
+        or not nested
+        or not all(isinstance(part, dict) for part in nested.values())
+    ):
         return None
     chosen = choose_language(language, nested, name)
     tokenizer.set_target_lang(chosen)
@@ -412,7 +481,8 @@ def set_language(tokenizer: Any, language: str, name: str) -> str | None:
 
 
 def choose_language(language: str, there: Collection[str], name: str) -> str:
-    """Return the model's language for `language`: the same code, its three-letter code, or that with its only script.
+    """Return the model's language for `language`: the same code, its three-letter code, or that
+    with its only script.
 
     >>> choose_language("de", ["deu", "eng"], "mms"), choose_language("zh-CN", ["cmn-script_simplified", "eng"], "mms")
     ('deu', 'cmn-script_simplified')
@@ -430,30 +500,41 @@ def choose_language(language: str, there: Collection[str], name: str) -> str:
         if len(scripts) == 1:
             return scripts[0]
         if scripts:
-            raise UsageError(f"model {name}: language {language!r} may be {' or '.join(scripts)}: name one of them")
+            raise UsageError(
+                f"model {name}: language {language!r} may be {' or '.join(scripts)}: name one of"
+                " them"
+            )
     few = ", ".join(sorted(there)[:8]) + (f" … ({len(there)} in all)" if len(there) > 8 else "")
     raise UsageError(
-        f"model {name}: it has no part for the language {language!r}; there is {few}: choose with --language"
+        f"model {name}: it has no part for the language {language!r}; there is {few}: choose with"
+        " --language"
     )
 
 
 def vocabulary(tokenizer: Any, folder: Path, classes: int, name: str) -> tuple[str, ...]:
     """Return the token of each class; `folder` is that of the tokenizer.
 
-    Special tokens are put in brackets, so that they are never taken for letters; the token between words is `|`.
+    Special tokens are put in brackets, so that they are never taken for letters; the token between
+    words is `|`.
 
     Raises:
-        UsageError: the tokenizer has more tokens than the network has classes, so it belongs to a different model.
+        UsageError: the tokenizer has more tokens than the network has classes, so it belongs to a
+            different model.
     """
     ids = _ids(tokenizer)
     special = set(tokenizer.all_special_tokens)
     # transformers 5 forgets a delimiter other than its default when it loads a tokenizer
-    delimiter = _config_text(folder, "word_delimiter_token") or getattr(tokenizer, "word_delimiter_token", None)
-    beyond = sorted(token for token, index in ids.items() if index >= classes and token not in special)
+    delimiter = _config_text(folder, "word_delimiter_token") or getattr(
+        tokenizer, "word_delimiter_token", None
+    )
+    beyond = sorted(
+        token for token, index in ids.items() if index >= classes and token not in special
+    )
     if beyond:
         raise UsageError(
-            f"model {name}: the tokenizer has tokens beyond the network's {classes} classes ({', '.join(beyond[:5])}): "
-            "it belongs to a different model: copy vocab.json and tokenizer_config.json of this one"
+            f"model {name}: the tokenizer has tokens beyond the network's {classes} classes"
+            f" ({', '.join(beyond[:5])}): it belongs to a different model: copy vocab.json and"
+            " tokenizer_config.json of this one"
         )
     tokens = [f"<no-token-{index}>" for index in range(classes)]
     for token, index in ids.items():
@@ -461,7 +542,9 @@ def vocabulary(tokenizer: Any, folder: Path, classes: int, name: str) -> tuple[s
             tokens[index] = _written(token, special, delimiter, ids)
     without = sum(token.startswith("<no-token-") for token in tokens)
     if without:
-        logger.warning("model %s: %d of the network's %d classes have no token", name, without, classes)
+        logger.warning(
+            "model %s: %d of the network's %d classes have no token", name, without, classes
+        )
     return tuple(tokens)
 
 
@@ -475,8 +558,8 @@ def blank_of(tokenizer: Any, config: Any, classes: int, name: str) -> int:
         if index is not None and 0 <= index < classes:
             return int(index)
     raise UsageError(
-        f"model {name}: expected the blank as pad_token of the tokenizer or pad_token_id of config.json, "
-        f"below {classes}: neither says so"
+        f"model {name}: expected the blank as pad_token of the tokenizer or pad_token_id of"
+        f" config.json, below {classes}: neither says so"
     )
 
 
@@ -486,7 +569,11 @@ def _ids(tokenizer: Any) -> dict[str, int]:
     if not isinstance(ids, dict):
         return {str(token): int(index) for token, index in tokenizer.get_vocab().items()}
     taken = set(ids.values())
-    added = {token: index for token, index in tokenizer.get_vocab().items() if token not in ids and index not in taken}
+    added = {
+        token: index
+        for token, index in tokenizer.get_vocab().items()
+        if token not in ids and index not in taken
+    }
     return ids | added
 
 
@@ -498,7 +585,8 @@ def _written(token: str, special: set[str], delimiter: str | None, ids: dict[str
 
 
 def _config_text(folder: Path, key: str) -> Any:
-    """Return the text of `key` in `tokenizer_config.json`, or of the table of a token; None if it is missing."""
+    """Return the text of `key` in `tokenizer_config.json`, or of the table of a token; None if it
+    is missing."""
     try:
         value = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get(key)
         return value["content"] if isinstance(value, dict) else value

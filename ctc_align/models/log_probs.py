@@ -1,5 +1,5 @@
-"""Log-probs of other programs, as if a model had returned them: read from files of arrays, checked, with a
-vocabulary."""
+"""Log-probs of other programs, as if a model had returned them: read from files of arrays, checked,
+with a vocabulary."""
 
 from __future__ import annotations
 
@@ -20,10 +20,22 @@ import msgspec
 import numpy as np
 
 from ctc_align import units
-from ctc_align.errors import CtcAlignError, EmissionsError, MissingExtraError, UsageError, WrongArrayError
+from ctc_align.errors import (
+    CtcAlignError,
+    EmissionsError,
+    MissingExtraError,
+    UsageError,
+    WrongArrayError,
+)
 from ctc_align.extras import has_torch, install_line, version_of
 from ctc_align.models.array_checks import blank_of_array, check_values
-from ctc_align.models.vocabulary import default_blank, load_vocab, resolve_blank, surplus, without_disambiguation
+from ctc_align.models.vocabulary import (
+    default_blank,
+    load_vocab,
+    resolve_blank,
+    surplus,
+    without_disambiguation,
+)
 from ctc_align.reading import open_input, require_memory, require_regular
 from ctc_align.threads import imported_torch
 from ctc_align.types import Emissions
@@ -32,7 +44,8 @@ if TYPE_CHECKING:
     import torch
 
 _FIRST = 3
-"""If this many arrays of a corpus do not fit, its vocabulary or blank is wrong; a single one may be an exception."""
+"""If this many arrays of a corpus do not fit, its vocabulary or blank is wrong; a single one may be
+an exception."""
 _LONGEST_SHIFT_S = 1.0
 _SHORTEST_SHIFT_S = 1e-4
 _LIKELY_SHIFT_S, _LIKELY_FRAME_BYTES = 0.02, 128
@@ -42,8 +55,8 @@ _LIKELY_SHIFT_S, _LIKELY_FRAME_BYTES = 0.02, 128
 class LogProbsReader:
     """A reader of log-probs with one vocabulary, frame shift (seconds) and blank (token or index).
 
-    The default blank is index 0. If another token has the name of a blank, or behaves like one in the array, the reader
-    raises an error that asks for the blank.
+    The default blank is index 0. If another token has the name of a blank, or behaves like one in
+    the array, the reader raises an error that asks for the blank.
     """
 
     vocab_path: str
@@ -54,42 +67,56 @@ class LogProbsReader:
     def _vocab(self) -> tuple[tuple[str, ...], int]:
         check_frame_shift(self.frame_shift_s)
         vocab = load_vocab(self.vocab_path)
-        return vocab, default_blank(vocab) if self.blank is None else resolve_blank(self.blank, vocab)
+        return vocab, (
+            default_blank(vocab) if self.blank is None else resolve_blank(self.blank, vocab)
+        )
 
     def check(self) -> None:
         """Raise UsageError or EmissionsError if vocabulary, frame shift or blank are wrong."""
         self._vocab  # noqa: B018
 
     def read(
-        self, path: str | os.PathLike[str], *, offset_s: float = 0.0, duration_s: float | None = None
+        self,
+        path: str | os.PathLike[str],
+        *,
+        offset_s: float = 0.0,
+        duration_s: float | None = None,
     ) -> Emissions:
-        """Read log-probs (T, C), natural log, on the CPU: a whole file, or `duration_s` seconds from `offset_s` on.
+        """Read log-probs (T, C), natural log, on the CPU: a whole file, or `duration_s` seconds
+        from `offset_s` on.
 
-        float16 and bfloat16 become float32, a leading axis of length one is dropped, `.npy` is mapped, not read. `-inf`
-        is an impossible class. Rows that do not sum to one are used unchanged, with a warning.
+        float16 and bfloat16 become float32, a leading axis of length one is dropped, `.npy` is
+        mapped, not read. `-inf` is an impossible class. Rows that do not sum to one are used
+        unchanged, with a warning.
 
         Raises:
-            UsageError: there is no such file, the frame shift is invalid, or the vocabulary lacks the blank.
-            EmissionsError: the file cannot be read; it has a wrong shape or type, no frames, NaN or +inf; or the
+            UsageError: there is no such file, the frame shift is invalid, or the vocabulary lacks
+            the blank. EmissionsError: the file cannot be read; it has a wrong shape or type, no
+            frames, NaN or +inf; or the
                 vocabulary has a different size.
-            WrongArrayError: the file has probabilities instead of their logarithms, or the like; or no blank is given,
-                and index 0 is not the blank.
+            WrongArrayError: the file has probabilities instead of their logarithms, or the like; or
+                no blank is given, and index 0 is not the blank.
         """
         vocab, blank = self._vocab
         array = read_array(path, lambda shape: _check_classes(vocab, shape, os.fspath(path)))
         if offset_s or duration_s is not None:
-            array = self._part(_floats(array, os.fspath(path)), offset_s, duration_s, os.fspath(path))
-        emissions = Emissions(array, vocab, float(self.frame_shift_s), blank, offset_s=offset_s, name=os.fspath(path))
+            array = self._part(
+                _floats(array, os.fspath(path)), offset_s, duration_s, os.fspath(path)
+            )
+        emissions = Emissions(
+            array, vocab, float(self.frame_shift_s), blank, offset_s=offset_s, name=os.fspath(path)
+        )
         checked = check_emissions(emissions, trim_vocab=True)
         if self.blank is not None:
             return checked
         return checked.altered(blank=blank_of_array(checked.array, checked.vocab, checked.name))
 
     def check_first(self, parts: Iterable[tuple[str, float, float | None]]) -> None:
-        """Raise WrongArrayError if the first arrays of a corpus do not fit this reader, because then the call is wrong.
+        """Raise WrongArrayError if the first arrays of a corpus do not fit this reader, because
+        then the call is wrong.
 
-        `parts` are paths, offsets and durations, as for `read`. Other errors concern a single array, and are left to
-        `read`.
+        `parts` are paths, offsets and durations, as for `read`. Other errors concern a single
+        array, and are left to `read`.
         """
         errors: list[WrongArrayError] = []
         for path, offset_s, duration_s in islice(parts, _FIRST):
@@ -105,15 +132,22 @@ class LogProbsReader:
 
     def _part(self, array: Any, offset_s: float, duration_s: float | None, name: str) -> Any:
         first = units.seconds_to_frames(offset_s, self.frame_shift_s)
-        last = None if duration_s is None else units.seconds_to_frames(offset_s + duration_s, self.frame_shift_s)
+        last = (
+            None
+            if duration_s is None
+            else units.seconds_to_frames(offset_s + duration_s, self.frame_shift_s)
+        )
         part = array[first:last]
         if 0 in part.shape:
-            raise EmissionsError(f"{name}: expected frames from {offset_s} s on, got {array.shape[-2]} frames in all")
+            raise EmissionsError(
+                f"{name}: expected frames from {offset_s} s on, got {array.shape[-2]} frames in all"
+            )
         return part
 
 
 def estimated_seconds(path: str | os.PathLike[str]) -> float:
-    """Return a rough duration from the file's header or size, for planning: frames of 20 ms, 32 classes.
+    """Return a rough duration from the file's header or size, for planning: frames of 20 ms, 32
+    classes.
 
     0 if it is unknown; reading the file reports what is wrong.
     """
@@ -130,8 +164,9 @@ def estimated_seconds(path: str | os.PathLike[str]) -> float:
 def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissions:
     """Check emissions; return them with contiguous log-probs (T, C), float32 or float64.
 
-    `log_probs` may be a NumPy array or a tensor, which stays on its device. With `trim_vocab`, Kaldi's disambiguation
-    symbols (`#0`, `#1` …) at the end of a vocabulary that is too long are dropped.
+    `log_probs` may be a NumPy array or a tensor, which stays on its device. With `trim_vocab`,
+    Kaldi's disambiguation symbols (`#0`, `#1` …) at the end of a vocabulary that is too long are
+    dropped.
 
     Raises:
         EmissionsError: see `LogProbsReader.read`.
@@ -140,22 +175,30 @@ def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissi
     name = emissions.name or "log-probs"
     check_frame_shift(emissions.frame_shift_s)
     if not math.isfinite(emissions.offset_s):
-        raise UsageError(f"{name}: expected offset_s as a number of seconds, got {emissions.offset_s}")
+        raise UsageError(
+            f"{name}: expected offset_s as a number of seconds, got {emissions.offset_s}"
+        )
     if emissions.duration_s is not None and not 0 < emissions.duration_s < math.inf:
-        raise UsageError(f"{name}: expected duration_s as a positive number of seconds, got {emissions.duration_s}")
+        raise UsageError(
+            f"{name}: expected duration_s as a positive number of seconds, got"
+            f" {emissions.duration_s}"
+        )
     vocab = tuple(emissions.vocab)
     array = _floats(emissions.given, name)
     if trim_vocab:
         vocab = without_disambiguation(vocab, array.shape[1])
     _check_classes(vocab, tuple(array.shape), name)
     log_probs = _contiguous(array, name)
-    checked = emissions.altered(log_probs=log_probs, vocab=vocab, blank=resolve_blank(emissions.blank, vocab))
+    checked = emissions.altered(
+        log_probs=log_probs, vocab=vocab, blank=resolve_blank(emissions.blank, vocab)
+    )
     check_values(checked.array, name)
     return checked
 
 
 def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) -> None:
-    """Raise EmissionsError if log-probs of this shape do not fit the vocabulary; invalid shapes are refused later."""
+    """Raise EmissionsError if log-probs of this shape do not fit the vocabulary; invalid shapes are
+    refused later."""
     if len(shape) == 3 and shape[0] == 1:
         shape = shape[1:]
     if len(shape) != 2 or not all(shape):
@@ -163,13 +206,15 @@ def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) ->
     frames, classes = shape
     vocab = without_disambiguation(vocab, classes)
     if len(vocab) != classes:
-        hint = ": the blank needs its own line in the vocabulary" if len(vocab) + 1 == classes else ""
+        hint = (
+            ": the blank needs its own line in the vocabulary" if len(vocab) + 1 == classes else ""
+        )
         if len(vocab) == frames:
             hint = f": are the axes swapped? expected (frames, classes), got {shape}"
         elif len(vocab) > classes:
             hint = (
-                f": no class for the tokens {surplus(vocab, classes)}; remove them from the vocabulary if the network "
-                "does not have them"
+                f": no class for the tokens {surplus(vocab, classes)}; remove them from the"
+                " vocabulary if the network does not have them"
             )
         raise EmissionsError(
             f"{name}: expected as many classes as the vocabulary has tokens, got {classes} classes"
@@ -184,25 +229,35 @@ def check_frame_shift(frame_shift_s: float) -> None:
     except (TypeError, ValueError):
         seconds = math.nan
     if not (math.isfinite(seconds) and seconds > 0):
-        raise UsageError(f"frame shift: expected a positive number of seconds (0.02 say), got {frame_shift_s!r}")
+        raise UsageError(
+            f"frame shift: expected a positive number of seconds (0.02 say), got {frame_shift_s!r}"
+        )
     if seconds < _SHORTEST_SHIFT_S:
-        raise UsageError(f"frame shift: expected seconds, at least {_SHORTEST_SHIFT_S:g}, got {frame_shift_s}")
+        raise UsageError(
+            f"frame shift: expected seconds, at least {_SHORTEST_SHIFT_S:g}, got {frame_shift_s}"
+        )
     if seconds > _LONGEST_SHIFT_S:
         raise UsageError(
-            f"frame shift: expected seconds, got {frame_shift_s}: if these are milliseconds, give {seconds / 1000:g}"
+            f"frame shift: expected seconds, got {frame_shift_s}: if these are milliseconds, give"
+            f" {seconds / 1000:g}"
         )
 
 
 def _floats(array: Any, name: str) -> np.ndarray | torch.Tensor:
-    """Return floats (T, C), given as an array or as a tensor on any device, without reading their values."""
+    """Return floats (T, C), given as an array or as a tensor on any device, without reading their
+    values."""
     if isinstance(array, np.ndarray):
         if array.dtype.kind != "f":
             raise EmissionsError(f"{name}: expected floating-point log-probs, got {array.dtype}")
     elif (torch := imported_torch()) is None or not isinstance(array, torch.Tensor):
-        raise EmissionsError(f"{name}: expected an array of shape (T, C), got {type(array).__name__}")
+        raise EmissionsError(
+            f"{name}: expected an array of shape (T, C), got {type(array).__name__}"
+        )
     elif array.layout != torch.strided or not array.dtype.is_floating_point or array.is_meta:
         where = ", without values" if array.is_meta else f", {array.layout}"
-        raise EmissionsError(f"{name}: expected dense floating-point log-probs, got {array.dtype}{where}")
+        raise EmissionsError(
+            f"{name}: expected dense floating-point log-probs, got {array.dtype}{where}"
+        )
     else:
         array = array.detach()
     shape = tuple(array.shape)
@@ -210,14 +265,19 @@ def _floats(array: Any, name: str) -> np.ndarray | torch.Tensor:
         array = array[0]
     if array.ndim != 2:
         hint = ": give one utterance" if array.ndim == 3 else ""
-        raise EmissionsError(f"{name}: expected log-probs of shape (T, C), frames by classes, got {shape}{hint}")
+        raise EmissionsError(
+            f"{name}: expected log-probs of shape (T, C), frames by classes, got {shape}{hint}"
+        )
     if not array.shape[0] or not array.shape[1]:
-        raise EmissionsError(f"{name}: expected at least one frame and one class, got shape {shape}")
+        raise EmissionsError(
+            f"{name}: expected at least one frame and one class, got shape {shape}"
+        )
     return array
 
 
 def _contiguous(array: np.ndarray | torch.Tensor, name: str) -> np.ndarray | torch.Tensor:
-    """Return floats as float32 or float64, contiguous, after checking that there is memory for a copy."""
+    """Return floats as float32 or float64, contiguous, after checking that there is memory for a
+    copy."""
     if not isinstance(array, np.ndarray):
         import torch
 
@@ -226,7 +286,11 @@ def _contiguous(array: np.ndarray | torch.Tensor, name: str) -> np.ndarray | tor
             _require(array.numel() * dtype.itemsize, tuple(array.shape), name)
         return array.to(dtype).contiguous()
     kind = np.float64 if array.dtype.itemsize > 4 else np.float32
-    if array.dtype != kind or not array.dtype.isnative or not (array.flags.c_contiguous and array.flags.writeable):
+    if (
+        array.dtype != kind
+        or not array.dtype.isnative
+        or not (array.flags.c_contiguous and array.flags.writeable)
+    ):
         _require(array.size * np.dtype(kind).itemsize, array.shape, name)
         return np.array(array, kind, order="C")
     return array
@@ -239,26 +303,29 @@ def _require(needed: int, shape: tuple[int, ...], name: str) -> None:
         raise EmissionsError(f"{name}: log-probs of shape {shape}: {error.strerror}") from None
 
 
-# Arrays in files: .npy (mapped into memory), .npz, .safetensors, .pt, and Kaldi's archives (FILE.ark:OFFSET). What a
-# header says is checked before memory is taken for it: against the size of the file, and against what is free. Nothing
-# is unpickled but by `torch.load(weights_only=True)`, of versions of torch in which that is safe.
+# Arrays in files: .npy (mapped into memory), .npz, .safetensors, .pt, and Kaldi's archives
+# (FILE.ark:OFFSET). What a header says is checked before memory is taken for it: against the size
+# of the file, and against what is free. Nothing is unpickled but by
+# `torch.load(weights_only=True)`, of versions of torch in which that is safe.
 
 EXTENSIONS = (".npy", ".npz", ".safetensors", ".pt", ".pth")
 KEY = "log_probs"
 
 Check = Callable[[tuple[int, ...]], None]
-"""Called with the shape of an array before it is read; raises EmissionsError if it is not wanted."""
+"""Called with the shape of an array before it is read; raises EmissionsError if it is not
+wanted."""
 
 _ARK_PATH = re.compile(r"(.+\.ark):([0-9]{1,18})", re.DOTALL)
 _ARK_MATRICES = {b"\0BFM ": 4, b"\0BDM ": 8, b"\0BCM ": 1, b"\0BCM2 ": 2, b"\0BCM3 ": 1}
-"""Headers of binary matrices in Kaldi archives (float32, float64, compressed), and the bytes of each value."""
+"""Headers of binary matrices in Kaldi archives (float32, float64, compressed), and the bytes of
+each value."""
 _ARK_HEAD = 32
 _WIDEST_BYTES = 8
 _NPY_HEAD = 64
 _READ_BYTES = 2**24
 _SAFE_TORCH = (2, 10)
-"""In earlier versions `torch.load(weights_only=True)` could be made to run code: CVE-2025-32434, and one that 2.10
-fixed."""
+"""In earlier versions `torch.load(weights_only=True)` could be made to run code: CVE-2025-32434,
+and one that 2.10 fixed."""
 
 
 def _split_ark(path: str) -> tuple[str, int] | None:
@@ -272,7 +339,8 @@ def _split_ark(path: str) -> tuple[str, int] | None:
 
 
 def is_log_probs_path(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path names log-probs rather than sound, by its extension or its offset in an archive.
+    """Return whether a path names log-probs rather than sound, by its extension or its offset in an
+    archive.
 
     >>> is_log_probs_path("talk.NPY"), is_log_probs_path("1.ark:1734"), is_log_probs_path("talk.wav")
     (True, True, False)
@@ -291,12 +359,14 @@ def read_array(path: str | os.PathLike[str], check: Check) -> Any:
 
     Raises:
         UsageError: there is no such file, or its extension is unknown.
-        EmissionsError: it is not a regular file, or it is damaged, of a different kind, not as its header says, or too
-            large.
+        EmissionsError: it is not a regular file, or it is damaged, of a different kind, not as its
+            header says, or too large.
     """
     name = os.fspath(path)
     if not is_log_probs_path(path):
-        raise UsageError(f"{name}: expected log-probs in {', '.join(EXTENSIONS)} or FILE.ark:OFFSET")
+        raise UsageError(
+            f"{name}: expected log-probs in {', '.join(EXTENSIONS)} or FILE.ark:OFFSET"
+        )
     kind = ".ark" if _split_ark(name) else Path(path).suffix.lower()
     try:
         require_regular(file_of(name))
@@ -318,7 +388,8 @@ def read_array(path: str | os.PathLike[str], check: Check) -> Any:
 
 
 def frames_of(name: str) -> int | None:
-    """Return the number of frames by the header of `.npy` and Kaldi's archives, None for other kinds.
+    """Return the number of frames by the header of `.npy` and Kaldi's archives, None for other
+    kinds.
 
     Raises any kind of error if the file is damaged.
     """
@@ -333,14 +404,16 @@ def frames_of(name: str) -> int | None:
 
 
 def reads_torch_files() -> bool:
-    """Return whether this version of torch reads files of tensors without running what is in them."""
+    """Return whether this version of torch reads files of tensors without running what is in
+    them."""
     import torch
 
     return version_of(torch) >= _SAFE_TORCH
 
 
 def load_torch_file(path: str | os.PathLike[str], *, mapped: bool = False) -> Any:
-    """Return what `torch.load(weights_only=True)` reads from a file, on the CPU; `mapped`: its values stay in the file.
+    """Return what `torch.load(weights_only=True)` reads from a file, on the CPU; `mapped`: its
+    values stay in the file.
 
     Raises:
         UsageError: PyTorch is not installed.
@@ -351,16 +424,18 @@ def load_torch_file(path: str | os.PathLike[str], *, mapped: bool = False) -> An
     name = os.fspath(path)
     if not has_torch():
         raise MissingExtraError(
-            f"{name}: files of PyTorch need it, and it is not installed: save the log-probs where PyTorch is, by "
-            f"numpy.save('{Path(name).stem}.npy', log_probs.float().numpy()), or {install_line('torch')}",
+            f"{name}: files of PyTorch need it, and it is not installed: save the log-probs where"
+            f" PyTorch is, by numpy.save('{Path(name).stem}.npy', log_probs.float().numpy()), or"
+            f" {install_line('torch')}",
             name="torch",
         )
     import torch
 
     if not reads_torch_files():
         raise EmissionsError(
-            f"{name}: is not read by torch {torch.__version__}, where a prepared file could run code (CVE-2025-32434); "
-            "install torch 2.10 or later, or save log-probs as .npy or .safetensors"
+            f"{name}: is not read by torch {torch.__version__}, where a prepared file could run"
+            " code (CVE-2025-32434); install torch 2.10 or later, or save log-probs as .npy or"
+            " .safetensors"
         )
     require_regular(name)
     is_zip = zipfile.is_zipfile(name)
@@ -369,7 +444,9 @@ def load_torch_file(path: str | os.PathLike[str], *, mapped: bool = False) -> An
         with zipfile.ZipFile(name) as archive:
             inside = archive.infolist()
         # torch stores and never packs: what is packed may unpack to anything
-        if any(info.compress_type != zipfile.ZIP_STORED or info.file_size > size for info in inside):
+        if any(
+            info.compress_type != zipfile.ZIP_STORED or info.file_size > size for info in inside
+        ):
             raise ValueError("not a file that torch wrote")
     if not mapped or not is_zip:
         require_memory(size, name)
@@ -384,7 +461,8 @@ def _entry(tensors: Any, name: str) -> Any:
     if len(keys) == 1:
         return tensors[keys[0]]
     raise EmissionsError(
-        f"{name}: expected an entry {KEY!r} or a single one, got {', '.join(map(str, keys)) or 'none'}"
+        f"{name}: expected an entry {KEY!r} or a single one, got"
+        f" {', '.join(map(str, keys)) or 'none'}"
     )
 
 
@@ -396,7 +474,9 @@ def _read_npy(name: str, check: Check) -> Any:
 def _read_npz(name: str, check: Check) -> Any:
     with open_input(name) as file:
         if file.read(_NPY_HEAD).startswith(np.lib.format.MAGIC_PREFIX) and file.tell() == _NPY_HEAD:
-            raise EmissionsError(f"{name}: expected an archive (.npz), got a single array: call it .npy")
+            raise EmissionsError(
+                f"{name}: expected an archive (.npz), got a single array: call it .npy"
+            )
         with zipfile.ZipFile(file) as archive:
             entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
             # only this entry is read
@@ -406,7 +486,8 @@ def _read_npz(name: str, check: Check) -> Any:
 
 
 def _unpacked(member: Any, declared: int, name: str, check: Check) -> Any:
-    """Return the array in an entry of an archive, which must hold exactly as many bytes as its header says."""
+    """Return the array in an entry of an archive, which must hold exactly as many bytes as its
+    header says."""
     formats = np.lib.format
     version = formats.read_magic(member)
     reader = {(1, 0): formats.read_array_header_1_0, (2, 0): formats.read_array_header_2_0}[version]
@@ -415,7 +496,9 @@ def _unpacked(member: Any, declared: int, name: str, check: Check) -> Any:
         raise EmissionsError(f"{name}: expected plain numbers, got {dtype} of shape {shape}")
     needed = math.prod(shape) * dtype.itemsize
     if needed > declared:
-        raise EmissionsError(f"{name}: is damaged: {needed} bytes for the shape {shape}, got {declared}")
+        raise EmissionsError(
+            f"{name}: is damaged: {needed} bytes for the shape {shape}, got {declared}"
+        )
     check(shape)
     require_memory(needed, name)
     array = np.empty(shape, dtype, order="F" if in_columns else "C")
@@ -424,7 +507,9 @@ def _unpacked(member: Any, declared: int, name: str, check: Check) -> Any:
     while done < needed:
         part = member.read(min(needed - done, _READ_BYTES))
         if not part:
-            raise EmissionsError(f"{name}: is damaged: {needed} bytes for the shape {shape}, got {done}")
+            raise EmissionsError(
+                f"{name}: is damaged: {needed} bytes for the shape {shape}, got {done}"
+            )
         flat[done : done + len(part)] = np.frombuffer(part, np.uint8)
         done += len(part)
     return array
@@ -449,7 +534,8 @@ def _read_safetensors(name: str, check: Check) -> Any:
 
 
 def _safetensors_entry(name: str, key: str) -> tuple[dict[str, Any], memoryview]:
-    """Return the header of an entry, and the bytes of all entries; the format is checked by whoever opened the file."""
+    """Return the header of an entry, and the bytes of all entries; the format is checked by whoever
+    opened the file."""
     content = memoryview(np.memmap(name, np.uint8, "r").data)
     begin = 8 + struct.unpack_from("<Q", content)[0]
     return msgspec.json.decode(content[8:begin])[key], content[begin:]
@@ -464,14 +550,15 @@ def _read_pt(name: str, check: Check) -> Any:
 
 
 def _check_storage(array: Any, name: str) -> None:
-    """Raise EmissionsError for a tensor of more elements than its file has, which strides of 0 repeat without end."""
+    """Raise EmissionsError for a tensor of more elements than its file has, which strides of 0
+    repeat without end."""
     if not hasattr(array, "untyped_storage"):
         return
     stored, needed = array.untyped_storage().nbytes(), array.numel() * array.element_size()
     if array.layout.__str__() != "torch.strided" or needed > stored:
         raise EmissionsError(
-            f"{name}: expected a value for each frame and class, got {stored:,} bytes for a tensor that needs "
-            f"{needed:,} (it repeats values by its strides); save tensor.contiguous()"
+            f"{name}: expected a value for each frame and class, got {stored:,} bytes for a tensor"
+            f" that needs {needed:,} (it repeats values by its strides); save tensor.contiguous()"
         )
 
 
@@ -480,7 +567,9 @@ def _read_ark(path: str, check: Check) -> Any:
     try:
         from kaldiio.matio import read_kaldi
     except ImportError as error:
-        raise UsageError(f"{path}: Kaldi's archives need an extra: {install_line('kaldi')}") from error
+        raise UsageError(
+            f"{path}: Kaldi's archives need an extra: {install_line('kaldi')}"
+        ) from error
     ark = _split_ark(path)
     assert ark is not None, "callers check first"
     file, offset = ark
@@ -491,12 +580,18 @@ def _read_ark(path: str, check: Check) -> Any:
 
 
 def _ark_shape(archive: BinaryIO, offset: int, path: str) -> tuple[int, int]:
-    """Return the rows and columns in the header of a matrix, which the archive must contain completely."""
+    """Return the rows and columns in the header of a matrix, which the archive must contain
+    completely."""
     archive.seek(offset)
     head = archive.read(_ARK_HEAD)
-    kind = next((each for each in _ARK_MATRICES if head.startswith(each) and len(head) >= len(each) + 10), None)
+    kind = next(
+        (each for each in _ARK_MATRICES if head.startswith(each) and len(head) >= len(each) + 10),
+        None,
+    )
     if kind is None:
-        raise EmissionsError(f"{path}: expected a binary matrix of Kaldi's at this offset, got {head[:8]!r}")
+        raise EmissionsError(
+            f"{path}: expected a binary matrix of Kaldi's at this offset, got {head[:8]!r}"
+        )
     if kind.startswith(b"\0BCM"):  # two floats before rows and columns
         rows, columns = struct.unpack_from("<ii", head, len(kind) + 8)
     else:  # a size byte before each

@@ -1,7 +1,9 @@
-"""Files of small networks beside a model: weights in half precision, and a description of the network.
+"""Files of small networks beside a model: weights in half precision, and a description of the
+network.
 
-The file format is safetensors. Its metadata contain the description as JSON under the key `ctc-align`: `format`, which
-names the kind of network and its version, and the values that are needed to build the network again.
+The file format is safetensors. Its metadata contain the description as JSON under the key
+`ctc-align`: `format`, which names the kind of network and its version, and the values that are
+needed to build the network again.
 """
 
 from __future__ import annotations
@@ -22,7 +24,10 @@ Network = TypeVar("Network")
 
 
 def read_network(
-    path: Path, what: str, form: str, build: Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], Network]
+    path: Path,
+    what: str,
+    form: str,
+    build: Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], Network],
 ) -> Network | None:
     """Return the network in a file, for inference; None if there is no file.
 
@@ -30,8 +35,9 @@ def read_network(
         path: of the file.
         what: the network's name in an error, such as "a confidence network".
         form: the `format` that the description must have.
-        build: returns the network for a description and weights by name (float32), after checking both. If something is
-            missing or wrong, its KeyError, TypeError, ValueError or AttributeError becomes the error.
+        build: returns the network for a description and weights by name (float32), after checking
+            both. If something is missing or wrong, its KeyError, TypeError, ValueError or
+            AttributeError becomes the error.
 
     Raises:
         ConfigError: the file was not written by training.
@@ -47,8 +53,18 @@ def read_network(
         if about["format"] != form:
             raise ValueError("another format")
         return build(about, weights)
-    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, OSError) as error:
-        raise ConfigError(f"{path}: expected {what} ({form}), got a file without it: {one_line(error)}") from error
+    except (
+        SafetensorError,
+        KeyError,
+        TypeError,
+        ValueError,
+        RuntimeError,
+        AttributeError,
+        OSError,
+    ) as error:
+        raise ConfigError(
+            f"{path}: expected {what} ({form}), got a file without it: {one_line(error)}"
+        ) from error
 
 
 def check_weights(weights: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -62,7 +78,9 @@ def check_weights(weights: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[
         raise ValueError(f"{others[0]} is not a weight of this network")
 
 
-def network_bytes(weights: Mapping[str, np.ndarray], form: str, about: Mapping[str, object]) -> bytes:
+def network_bytes(
+    weights: Mapping[str, np.ndarray], form: str, about: Mapping[str, object]
+) -> bytes:
     """Return the contents of a network's file.
 
     Args:

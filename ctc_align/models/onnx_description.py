@@ -1,8 +1,10 @@
-"""The description of an ONNX file in a TOML file beside it: features, frame shift, vocabulary, axes.
+"""The description of an ONNX file in a TOML file beside it: features, frame shift, vocabulary,
+axes.
 
-`model.toml` beside `model.onnx` has the settings below; only those that the program cannot detect are required. The
-metadata that sherpa-onnx's exports write into the file (`model_type`, `subsampling_factor`, `normalize_type` …) say the
-same for NeMo, icefall (zipformer CTC), WeNet and GigaAM; the TOML file wins.
+`model.toml` beside `model.onnx` has the settings below; only those that the program cannot detect
+are required. The metadata that sherpa-onnx's exports write into the file (`model_type`,
+`subsampling_factor`, `normalize_type` …) say the same for NeMo, icefall (zipformer CTC), WeNet and
+GigaAM; the TOML file wins.
 
     tokens = "tokens.txt"         # beside the ONNX file: one token per line, Kaldi's `token id`, or JSON
     features = "nemo-mel"         # or "kaldi-fbank" or "waveform"
@@ -35,10 +37,10 @@ from ctc_align.reading import shown
 from ctc_align.tokens.alphabet import SEPARATORS
 from ctc_align.units import seconds_to_ms, seconds_to_samples
 
-# Features of networks that do not take samples: NeMo's log-mel spectrogram and Kaldi's filter bank. Both take samples
-# in [-1, 1], give the same frames for any blocks, and add no dither. `NemoMel` is what NeMo's
-# AudioToMelSpectrogramPreprocessor gives outside training. `KaldiFbank` (Povey et al., "The Kaldi speech recognition
-# toolkit", 2011) is computed by the package kaldi-native-fbank.
+# Features of networks that do not take samples: NeMo's log-mel spectrogram and Kaldi's filter bank.
+# Both take samples in [-1, 1], give the same frames for any blocks, and add no dither. `NemoMel` is
+# what NeMo's AudioToMelSpectrogramPreprocessor gives outside training. `KaldiFbank` (Povey et al.,
+# "The Kaldi speech recognition toolkit", 2011) is computed by the package kaldi-native-fbank.
 
 NONE, PER_FEATURE, ALL_FEATURES = "none", "per_feature", "all_features"
 _NORMALISE = (NONE, PER_FEATURE, ALL_FEATURES)
@@ -78,18 +80,26 @@ class NemoMel:
         """Return log-mel features (T, bins) float32 of `samples` (N,), before normalisation."""
         layer = self.layer(sample_rate)
         high_hz = self.high_hz if self.high_hz > 0 else sample_rate / 2 + self.high_hz
-        filters = mel_filters(self.bins, self.fft, sample_rate, self.low_hz, high_hz, scale=self.scale)
-        window = _centred_window(self.window, seconds_to_samples(self.window_s, sample_rate), self.fft)
+        filters = mel_filters(
+            self.bins, self.fft, sample_rate, self.low_hz, high_hz, scale=self.scale
+        )
+        window = _centred_window(
+            self.window, seconds_to_samples(self.window_s, sample_rate), self.fft
+        )
         count = layer.outputs(len(samples))
         rows = np.empty((count, self.bins), np.float32)
         for first in range(0, count, _BLOCK_FRAMES):
             last = min(count, first + _BLOCK_FRAMES)
             begin = first * layer.stride - layer.padding
-            block = self._emphasised(samples, begin, begin + (last - first - 1) * layer.stride + layer.kernel)
+            block = self._emphasised(
+                samples, begin, begin + (last - first - 1) * layer.stride + layer.kernel
+            )
             windows = np.lib.stride_tricks.sliding_window_view(block, layer.kernel)[:: layer.stride]
             channels = _powers(windows * window, self.fft) @ filters
             guard = np.float32(self.guard_value)
-            rows[first:last] = np.log(channels + guard if self.guard == "add" else np.maximum(channels, guard))
+            rows[first:last] = np.log(
+                channels + guard if self.guard == "add" else np.maximum(channels, guard)
+            )
         return rows
 
     def _emphasised(self, samples: np.ndarray, first: int, last: int) -> np.ndarray:
@@ -105,10 +115,11 @@ class NemoMel:
 
 @dataclass(frozen=True)
 class KaldiFbank:
-    """Kaldi's features: each frame has its mean removed, and is pre-emphasised and windowed, separately.
+    """Kaldi's features: each frame has its mean removed, and is pre-emphasised and windowed,
+    separately.
 
-    Without `snip_edges` (icefall, Lhotse) frame t is centred on sample (t + 1/2) · hop, and the recording is mirrored
-    at its ends; with it (Kaldi, WeNet) frames lie wholly inside.
+    Without `snip_edges` (icefall, Lhotse) frame t is centred on sample (t + 1/2) · hop, and the
+    recording is mirrored at its ends; with it (Kaldi, WeNet) frames lie wholly inside.
     """
 
     bins: int = setting(80, above=0)
@@ -119,7 +130,8 @@ class KaldiFbank:
     remove_dc: bool = setting(True)
     low_hz: float = setting(20.0)
     high_hz: float = setting(-400.0)
-    """0 or less is relative to half the sample rate; -400 in Lhotse and icefall, 0 in Kaldi and WeNet."""
+    """0 or less is relative to half the sample rate; -400 in Lhotse and icefall, 0 in Kaldi and
+    WeNet."""
     snip_edges: bool = setting(False)
     gain: float = setting(1.0, above=0.0)
     """Factor of the samples: 32768 for networks that were trained on 16-bit numbers (WeNet)."""
@@ -129,7 +141,9 @@ class KaldiFbank:
 
     def layer(self, sample_rate: int) -> Convolution:
         """Return the grid from samples to frames."""
-        length, hop = (seconds_to_samples(seconds, sample_rate) for seconds in (self.window_s, self.hop_s))
+        length, hop = (
+            seconds_to_samples(seconds, sample_rate) for seconds in (self.window_s, self.hop_s)
+        )
         if self.snip_edges:
             return Convolution(length, hop)
         left = length // 2 - hop // 2
@@ -145,7 +159,9 @@ class KaldiFbank:
         rows = np.empty((layer.outputs(len(samples)), self.bins), np.float32)
         computer, done, step = self._computer(sample_rate), 0, _BLOCK_FRAMES * layer.stride
         for first in range(0, len(samples), step):
-            computer.accept_waveform(sample_rate, samples[first : first + step] * np.float32(self.gain))
+            computer.accept_waveform(
+                sample_rate, samples[first : first + step] * np.float32(self.gain)
+            )
             if first + step >= len(samples):
                 computer.input_finished()
             ready = computer.num_frames_ready
@@ -166,18 +182,25 @@ class KaldiFbank:
         options.eps = self.floor
         frames, channels = options.frame_opts, options.mel_opts
         frames.samp_freq, frames.dither, frames.snip_edges = sample_rate, 0.0, self.snip_edges
-        # the library rounds down to whole samples: a quarter of a sample more gives exactly those of `layer`
+        # the library rounds down to whole samples: a quarter of a sample more gives exactly those
+        # of `layer`
         layer = self.layer(sample_rate)
         frames.frame_length_ms, frames.frame_shift_ms = (
             seconds_to_ms((count + 0.25) / sample_rate) for count in (layer.kernel, layer.stride)
         )
         frames.window_type = {"hann": "hanning"}.get(self.window, self.window)
         frames.preemph_coeff, frames.remove_dc_offset = self.preemphasis, self.remove_dc
-        channels.num_bins, channels.low_freq, channels.high_freq = self.bins, self.low_hz, self.high_hz
+        channels.num_bins, channels.low_freq, channels.high_freq = (
+            self.bins,
+            self.low_hz,
+            self.high_hz,
+        )
         return native.OnlineFbank(options)
 
 
-def normalisation(rows: np.ndarray, kind: str) -> tuple[np.ndarray | float | None, np.ndarray | float]:
+def normalisation(
+    rows: np.ndarray, kind: str
+) -> tuple[np.ndarray | float | None, np.ndarray | float]:
     """Return mean and divisor of features (T, D), as NeMo's normalize_batch.
 
     Both are (D,) for "per_feature" and numbers for "all_features"; (None, 1) for "none".
@@ -195,7 +218,9 @@ def normalisation(rows: np.ndarray, kind: str) -> tuple[np.ndarray | float | Non
 
 def _powers(windows: np.ndarray, fft: int) -> np.ndarray:
     """Return the power (T, fft // 2 + 1) float32 of each frequency."""
-    spectrum = np.fft.rfft(windows, fft).astype(np.complex64, copy=False)  # numpy 1 computes it in double precision
+    spectrum = np.fft.rfft(windows, fft).astype(
+        np.complex64, copy=False
+    )  # numpy 1 computes it in double precision
     return np.square(spectrum.real) + np.square(spectrum.imag)
 
 
@@ -242,7 +267,8 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """The network's output: its name ("" is the first), the order of its axes, and the kind of its scores."""
+    """The network's output: its name ("" is the first), the order of its axes, and the kind of its
+    scores."""
 
     name: str = setting("", may_be_empty=True)
     axes: str = setting("BTC", choices=("BTC", "BCT", "TBC"))
@@ -253,7 +279,8 @@ class Output:
 class OnnxDescription:
     """All settings of an ONNX file.
 
-    `layers` are [kernel, stride, padding, padding at the end] of the network's convolutions over time;
+    `layers` are [kernel, stride, padding, padding at the end] of the network's convolutions over
+    time;
     `first_frame_s` is where its first frame begins. Without either, the position is measured: see
     `ctc_align.models.onnx_model`.
     """
@@ -275,12 +302,18 @@ class OnnxDescription:
     @property
     def front(self) -> NemoMel | KaldiFbank | None:
         """The features; None if the network takes samples."""
-        fronts: dict[str, NemoMel | KaldiFbank] = {NEMO_MEL: self.nemo_mel, KALDI_FBANK: self.kaldi_fbank}
+        fronts: dict[str, NemoMel | KaldiFbank] = {
+            NEMO_MEL: self.nemo_mel,
+            KALDI_FBANK: self.kaldi_fbank,
+        }
         return fronts.get(self.features)
 
 
-def describe(file: Path, metadata: dict[str, str], name: str, bins: int | None = None) -> OnnxDescription:
-    """Return the settings in the TOML file beside `file`, on top of the `metadata` in the ONNX file.
+def describe(
+    file: Path, metadata: dict[str, str], name: str, bins: int | None = None
+) -> OnnxDescription:
+    """Return the settings in the TOML file beside `file`, on top of the `metadata` in the ONNX
+    file.
 
     Args:
         bins: channels that the network's input is declared with, None if unknown.
@@ -290,7 +323,9 @@ def describe(file: Path, metadata: dict[str, str], name: str, bins: int | None =
     """
     toml = file.with_suffix(".toml")
     table = read_toml(toml) if toml.is_file() else {}
-    values = merged(from_metadata(metadata), {key.replace("-", "_"): value for key, value in table.items()})
+    values = merged(
+        from_metadata(metadata), {key.replace("-", "_"): value for key, value in table.items()}
+    )
     for front in ("nemo_mel", "kaldi_fbank"):
         if bins is not None and isinstance(values.setdefault(front, {}), dict):
             values[front].setdefault("bins", bins)
@@ -298,7 +333,9 @@ def describe(file: Path, metadata: dict[str, str], name: str, bins: int | None =
     description = OnnxDescription(**checked_values(OnnxDescription, values, f"{toml}: ", faults))
     faults += [f"{toml}: {fault}" for fault in _faults(description, values)]
     if faults:
-        raise ConfigError("\n".join([*faults, _hint(name, toml, metadata)] if not toml.is_file() else faults))
+        raise ConfigError(
+            "\n".join([*faults, _hint(name, toml, metadata)] if not toml.is_file() else faults)
+        )
     return description
 
 
@@ -313,7 +350,9 @@ def from_metadata(metadata: dict[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if kind.startswith("EncDec") and "CTC" in kind:
         normalise = metadata.get("normalize_type", "") or NONE
-        mel: dict[str, Any] = {"normalise": normalise if normalise in (PER_FEATURE, ALL_FEATURES) else NONE}
+        mel: dict[str, Any] = {
+            "normalise": normalise if normalise in (PER_FEATURE, ALL_FEATURES) else NONE
+        }
         if metadata.get("is_giga_am", "0") not in ("", "0"):
             mel |= _GIGAAM | _GIGAAM_GUARD
         bins = _number(metadata.get("feat_dim", "") or metadata.get("feature_dim", ""))
@@ -322,7 +361,10 @@ def from_metadata(metadata: dict[str, str]) -> dict[str, Any]:
         values = {"features": KALDI_FBANK, "layers": [list(layer) for layer in _ZIPFORMER_LAYERS]}
         factor = factor or 4
     elif kind == "wenet_ctc":
-        values = {"features": KALDI_FBANK, "kaldi_fbank": {"snip_edges": True, "high_hz": 0.0, "gain": 32768.0}}
+        values = {
+            "features": KALDI_FBANK,
+            "kaldi_fbank": {"snip_edges": True, "high_hz": 0.0, "gain": 32768.0},
+        }
         if factor == 4:
             values["layers"] = [list(layer) for layer in _WENET_LAYERS]
     if values and factor:
@@ -330,23 +372,32 @@ def from_metadata(metadata: dict[str, str]) -> dict[str, Any]:
     return values
 
 
-def vocabulary(description: OnnxDescription, file: Path, classes: int, name: str) -> tuple[tuple[str, ...], int]:
+def vocabulary(
+    description: OnnxDescription, file: Path, classes: int, name: str
+) -> tuple[tuple[str, ...], int]:
     """Return the token of each of the network's `classes`, and the index of the blank.
 
     Raises:
-        UsageError: there is no vocabulary, its size is wrong, or it lacks the blank or the word separator.
+        UsageError: there is no vocabulary, its size is wrong, or it lacks the blank or the word
+            separator.
     """
     path, toml = file.parent / description.tokens, file.with_suffix(".toml")
     if not path.is_file():
         raise UsageError(
-            f"model {name}: its vocabulary {path} is missing: put it there (one token per line, or Kaldi's `token id`)"
+            f"model {name}: its vocabulary {path} is missing: put it there (one token per line, or"
+            " Kaldi's `token id`)"
             f', or say in {toml.name}: tokens = "FILE"'
         )
     vocab = load_vocab(path)
     if len(vocab) != classes:
-        hint = ": the blank needs its own line" if len(vocab) + 1 == classes else ": it belongs to a different model"
+        hint = (
+            ": the blank needs its own line"
+            if len(vocab) + 1 == classes
+            else ": it belongs to a different model"
+        )
         raise UsageError(
-            f"model {name}: expected {classes} tokens in {path}, one for each class, got {len(vocab)}{hint}"
+            f"model {name}: expected {classes} tokens in {path}, one for each class, got"
+            f" {len(vocab)}{hint}"
         )
     if description.blank:
         blank = resolve_blank(description.blank, vocab)
@@ -354,7 +405,8 @@ def vocabulary(description: OnnxDescription, file: Path, classes: int, name: str
         likely = next((token for token in LIKELY_BLANKS if token in vocab), None)
         if likely is None:
             raise UsageError(
-                f'model {name}: {path} has none of {" ".join(LIKELY_BLANKS)}: say in {toml.name}: blank = "…"'
+                f"model {name}: {path} has none of {' '.join(LIKELY_BLANKS)}: say in {toml.name}:"
+                ' blank = "…"'
             )
         blank = vocab.index(likely)
     return _separated(vocab, description.word_separator, name, path), blank
@@ -370,22 +422,34 @@ def _separated(vocab: tuple[str, ...], separator: str, name: str, path: Path) ->
 
 
 def _faults(description: OnnxDescription, values: dict[str, Any]) -> list[str]:
-    """Return lines about settings that are missing or wrong; a value that only `values` has was reported already."""
+    """Return lines about settings that are missing or wrong; a value that only `values` has was
+    reported already."""
     faults = []
     if not description.features and "features" not in values:
-        faults.append(f'features: expected "{WAVEFORM}", "{NEMO_MEL}" or "{KALDI_FBANK}", got nothing')
+        faults.append(
+            f'features: expected "{WAVEFORM}", "{NEMO_MEL}" or "{KALDI_FBANK}", got nothing'
+        )
     if not description.frame_shift_s and "frame_shift_s" not in values:
-        faults.append("frame_shift_s: expected the seconds from frame to frame (0.04, say), got nothing")
+        faults.append(
+            "frame_shift_s: expected the seconds from frame to frame (0.04, say), got nothing"
+        )
     for layer in description.layers:
         whole = isinstance(layer, tuple) and all(type(number) is int for number in layer)
         if not whole or not 2 <= len(layer) <= 4 or min(layer[:2]) < 1:
-            faults.append(f"layers: expected lists of kernel, stride and paddings in whole numbers, got {shown(layer)}")
+            faults.append(
+                "layers: expected lists of kernel, stride and paddings in whole numbers, got"
+                f" {shown(layer)}"
+            )
     return faults
 
 
 def _hint(name: str, toml: Path, metadata: dict[str, str]) -> str:
     kind = metadata.get("model_type")
-    said = f"its metadata (model_type {kind}) do not say it" if kind else "it has no metadata of sherpa-onnx's"
+    said = (
+        f"its metadata (model_type {kind}) do not say it"
+        if kind
+        else "it has no metadata of sherpa-onnx's"
+    )
     return f"model {name}: {said}: write these settings into {toml}, see configs/onnx-nemo.toml"
 
 

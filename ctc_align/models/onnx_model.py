@@ -1,14 +1,15 @@
 """`onnx:FILE`: CTC networks in ONNX files, by onnxruntime, described by a TOML file beside them.
 
-See `ctc_align.models.onnx_description` for that file. Loading tries the network on a second of noise:
+See `ctc_align.models.onnx_description` for that file. Loading tries the network on a second of
+noise:
 
-- *Where do its frames lie?* Unless its layers are known, noise of increasing length shows how many inputs a frame
-  needs; in a stack of convolutions with equal padding at both ends, the first frame is centred on half of the inputs
-  that it needs.
+- *Where do its frames lie?* Unless its layers are known, noise of increasing length shows how many
+  inputs a frame needs; in a stack of convolutions with equal padding at both ends, the first frame
+  is centred on half of the inputs that it needs.
   A network that pads its input to a fixed length returns frames beyond the sound; they are cut off.
-- *Which utterances may go through together?* Utterances of different lengths, if noise has the same log-probs beside
-  longer noise as alone; otherwise those of one length; otherwise none (networks exported for one utterance, or
-  quantised by the loudest value of the batch).
+- *Which utterances may go through together?* Utterances of different lengths, if noise has the same
+  log-probs beside longer noise as alone; otherwise those of one length; otherwise none (networks
+  exported for one utterance, or quantised by the loudest value of the batch).
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from ctc_align.extras import install_line
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.acoustic_model import FEW_FRAMES, ONNX, Device, has_driver, named_device
 from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal
-from ctc_align.models.onnx_description import KaldiFbank, NemoMel, OnnxDescription, describe, normalisation, vocabulary
+from ctc_align.models.onnx_description import (
+    KaldiFbank,
+    NemoMel,
+    OnnxDescription,
+    describe,
+    normalisation,
+    vocabulary,
+)
 from ctc_align.types import Audio
 
 if TYPE_CHECKING:
@@ -40,20 +48,23 @@ _SAME = 5e-5
 """Log-probs that differ by less are equal, except for rounding."""
 _LEAST_INPUTS = 100
 _MORE = (10, 23)
-"""Two numbers of strides of noise, each of which must give as many additional frames; no block of frames divides
-both."""
+"""Two numbers of strides of noise, each of which must give as many additional frames; no block of
+frames divides both."""
 _FURTHER = 97
-"""A number of strides that reveals a frame shift that is wrong by a hundredth, if the network takes so much sound."""
+"""A number of strides that reveals a frame shift that is wrong by a hundredth, if the network takes
+so much sound."""
 _NOISE_LEVEL = 0.1
 _SEED = 20
 
 
 def load(name: str, device: str | Device | torch.device, settings: Settings) -> FrameModel:
-    """Load the network of `onnx:FILE`; the device "auto" is a CUDA device only if onnxruntime can use it too.
+    """Load the network of `onnx:FILE`; the device "auto" is a CUDA device only if onnxruntime can
+    use it too.
 
     Raises:
-        UsageError: onnxruntime is missing; the file does not exist or is damaged; the TOML file has faults; there is no
-            vocabulary or its size is wrong; or the network does not take whole utterances.
+        UsageError: onnxruntime is missing; the file does not exist or is damaged; the TOML file has
+            faults; there is no vocabulary or its size is wrong; or the network does not take whole
+            utterances.
         BackendError: onnxruntime cannot run on `device`.
     """
     if device == "auto":
@@ -61,7 +72,9 @@ def load(name: str, device: str | Device | torch.device, settings: Settings) -> 
     device = named_device(str(device))
     file = Path(name.removeprefix(ONNX))
     if settings.precision not in ("auto", "float32"):
-        raise UsageError(f"model {name}: the precision of an ONNX file is fixed: set precision to auto")
+        raise UsageError(
+            f"model {name}: the precision of an ONNX file is fixed: set precision to auto"
+        )
     session = open_session(file, device, name)
     metadata = dict(session.get_modelmeta().custom_metadata_map)
     description = describe(file, metadata, name, input_bins(session))
@@ -118,7 +131,8 @@ class OnnxModel(FrameModel):
 
 
 class Trial:
-    """A network tried on noise: its number of classes, its frames, which utterances may share a pass."""
+    """A network tried on noise: its number of classes, its frames, which utterances may share a
+    pass."""
 
     def __init__(self, network: OnnxNetwork, description: OnnxDescription, name: str) -> None:
         self.network, self.description, self.name = network, description, name
@@ -129,16 +143,20 @@ class Trial:
         self._bins = () if front is None else (front.bins,)
         self.classes = int(self._run(self._noise(1, self.shortest)).shape[2])
         counts = {more: self._frames(self.shortest + more * self.stride) for more in (0, *_MORE)}
-        # a network that pads its input to blocks returns whole blocks, and at least the frames of the sound
+        # a network that pads its input to blocks returns whole blocks, and at least the frames of
+        # the sound
         block = math.gcd(*counts.values())
         beyond = [count - self.shortest / self.stride - more for more, count in counts.items()]
         self.overlong = 1 < block >= max(beyond) and min(beyond) >= -FEW_FRAMES
 
     def layers(self) -> tuple[Convolution, ...]:
-        """Return the network's convolutions over time: as described, otherwise one that is equivalent to all."""
+        """Return the network's convolutions over time: as described, otherwise one that is
+        equivalent to all."""
         count = self._frames(self.shortest)
         if not self.description.layers:
-            return (Convolution(self.stride, self.stride) if self.overlong else self._measured(count),)
+            return (
+                Convolution(self.stride, self.stride) if self.overlong else self._measured(count),
+            )
         layers = tuple(Convolution(*layer) for layer in self.description.layers)
         grid = FrameGrid(layers)
         lengths = (self.shortest, self.shortest + 1, self.shortest + self.stride - 1)
@@ -147,13 +165,14 @@ class Trial:
         if grid.stride == self.stride and (described == counts or self.overlong):
             return layers
         raise UsageError(
-            f"model {self.name}: layers: they make {described} frames of "
-            f"{list(lengths)} inputs, stride {grid.stride}; the network makes {counts}, stride {self.stride}: "
-            "correct them, or omit them to have the position of the frames measured"
+            f"model {self.name}: layers: they make {described} frames of {list(lengths)} inputs,"
+            f" stride {grid.stride}; the network makes {counts}, stride {self.stride}: correct"
+            " them, or omit them to have the position of the frames measured"
         )
 
     def sharing(self, rows_at_once: int | None) -> str:
-        """Return PADDED, EQUAL or ALONE: which utterances may share a pass without changing their log-probs."""
+        """Return PADDED, EQUAL or ALONE: which utterances may share a pass without changing their
+        log-probs."""
         if rows_at_once is not None:
             return ALONE
         if not self._undisturbed([self.shortest] * 3):
@@ -165,7 +184,8 @@ class Trial:
         return PADDED if self._undisturbed([self.shortest + more for more in beyond]) else EQUAL
 
     def _undisturbed(self, lengths: list[int]) -> bool:
-        """Return whether noise of these lengths (the last is the longest) has the same log-probs together as alone."""
+        """Return whether noise of these lengths (the last is the longest) has the same log-probs
+        together as alone."""
         noise = self._noise(len(lengths), lengths[-1])
         rows = np.zeros_like(noise)
         for row, source, length in zip(rows, noise, lengths):
@@ -183,8 +203,13 @@ class Trial:
     def _stride(self, hop: int) -> int:
         inputs = self.description.frame_shift_s * self.description.sample_rate / hop
         if round(inputs) < 1 or abs(inputs - round(inputs)) > 1e-6 * inputs:
-            each, got = units.samples_to_seconds(hop, self.description.sample_rate), self.description.frame_shift_s
-            raise UsageError(f"model {self.name}: frame_shift_s: expected a multiple of {each:g}, got {got:g}")
+            each, got = (
+                units.samples_to_seconds(hop, self.description.sample_rate),
+                self.description.frame_shift_s,
+            )
+            raise UsageError(
+                f"model {self.name}: frame_shift_s: expected a multiple of {each:g}, got {got:g}"
+            )
         return round(inputs)
 
     def _measured(self, count: int) -> Convolution:
@@ -207,7 +232,8 @@ class Trial:
         return Convolution(needed + 2 * padding, self.stride, padding)
 
     def _limited(self, more: int) -> bool:
-        """Return whether the network fails on `more` additional strides, or returns no frames for the last of them."""
+        """Return whether the network fails on `more` additional strides, or returns no frames for
+        the last of them."""
         try:
             return self._frames(self.shortest + more * self.stride) == self._frames(
                 self.shortest + (more - FEW_FRAMES) * self.stride
@@ -253,7 +279,8 @@ def runtime() -> Any:
         import onnxruntime
     except (ImportError, OSError) as error:
         raise UsageError(
-            f"onnx: networks in ONNX files need an extra: {install_line('onnx')} ({one_line(error)})"
+            f"onnx: networks in ONNX files need an extra: {install_line('onnx')}"
+            f" ({one_line(error)})"
         ) from error
     return onnxruntime
 
@@ -267,34 +294,42 @@ def open_session(file: Path, device: Device, name: str) -> Any:
     """
     onnxruntime = runtime()
     if not file.is_file():
-        raise UsageError(f"model {name}: expected an ONNX file, {'got a folder' if file.is_dir() else 'no such file'}")
+        raise UsageError(
+            f"model {name}: expected an ONNX file,"
+            f" {'got a folder' if file.is_dir() else 'no such file'}"
+        )
     providers: list[Any] = [CPU]
     if device.type == "cuda":
         if CUDA not in onnxruntime.get_available_providers():
             raise BackendError(
-                f"device {device}: this onnxruntime has no CUDA: use --device cpu, or pip install onnxruntime-gpu "
-                "instead of onnxruntime"
+                f"device {device}: this onnxruntime has no CUDA: use --device cpu, or pip install"
+                " onnxruntime-gpu instead of onnxruntime"
             )
         providers.insert(0, (CUDA, {"device_id": device.index or 0}))
     elif device.type != "cpu":
         raise BackendError(f"device {device}: ONNX files run on cpu and cuda: use --device cpu")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _FATAL_ONLY
-    options.intra_op_num_threads = options.inter_op_num_threads = 1  # several passes run side by side
+    options.intra_op_num_threads = options.inter_op_num_threads = (
+        1  # several passes run side by side
+    )
     try:
         session = onnxruntime.InferenceSession(str(file), options, providers=providers)
     except Exception as error:  # onnxruntime's errors have no common base
         raise UsageError(
-            f"model {name}: cannot be read as ONNX (was a download cut, or is its .data file missing? get it again): "
-            f"{one_line(error)}"
+            f"model {name}: cannot be read as ONNX (was a download cut, or is its .data file"
+            f" missing? get it again): {one_line(error)}"
         ) from error
     if device.type == "cuda" and CUDA not in session.get_providers():
-        raise BackendError(f"device {device}: onnxruntime cannot use CUDA here (its libraries?): use --device cpu")
+        raise BackendError(
+            f"device {device}: onnxruntime cannot use CUDA here (its libraries?): use --device cpu"
+        )
     return session
 
 
 def input_bins(session: Any) -> int | None:
-    """Return the declared number of channels of the input with three axes, None if there is no such input."""
+    """Return the declared number of channels of the input with three axes, None if there is no such
+    input."""
     for port in session.get_inputs():
         fixed = [size for size in port.shape[1:] if isinstance(size, int) and size > 1]
         if len(port.shape) == 3 and len(fixed) == 1 and port.type in _TYPES:
@@ -302,8 +337,11 @@ def input_bins(session: Any) -> int | None:
     return None
 
 
-def find_ports(session: Any, description: OnnxDescription, name: str, toml: Path) -> tuple[Any, Any, Any]:
-    """Choose input, length (None if the network takes none) and output: as in the TOML file, else the only ones.
+def find_ports(
+    session: Any, description: OnnxDescription, name: str, toml: Path
+) -> tuple[Any, Any, Any]:
+    """Choose input, length (None if the network takes none) and output: as in the TOML file, else
+    the only ones.
 
     Raises:
         UsageError: there is no such input or output, or several, or one has the wrong shape.
@@ -314,18 +352,23 @@ def find_ports(session: Any, description: OnnxDescription, name: str, toml: Path
     rows = _port(inputs, floats, description.input.name, f"{toml.name}, [input] name", name)
     length = None
     if description.input.length or wholes:
-        length = _port(inputs, wholes, description.input.length, f"{toml.name}, [input] length", name)
+        length = _port(
+            inputs, wholes, description.input.length, f"{toml.name}, [input] length", name
+        )
     extra = [port.name for port in inputs if port not in (rows, length)]
     if extra:
         raise UsageError(
-            f"model {name}: expected an input and its length, got {', '.join(port.name for port in inputs)}: "
-            "networks with caches (streaming exports) or other inputs are not taken: export it for whole utterances"
+            f"model {name}: expected an input and its length, got"
+            f" {', '.join(port.name for port in inputs)}: networks with caches (streaming exports)"
+            " or other inputs are not taken: export it for whole utterances"
         )
-    output = _port(outputs, outputs[:1], description.output.name, f"{toml.name}, [output] name", name)
+    output = _port(
+        outputs, outputs[:1], description.output.name, f"{toml.name}, [output] name", name
+    )
     if len(output.shape) not in (0, 3):
         raise UsageError(
-            f"model {name}: expected an output of 3 axes (batch, frames, classes), got {output.name} {_shape(output)}: "
-            f"name the right one in {toml.name}, [output] name"
+            f"model {name}: expected an output of 3 axes (batch, frames, classes), got"
+            f" {output.name} {_shape(output)}: name the right one in {toml.name}, [output] name"
         )
     return rows, length, output
 
@@ -346,10 +389,14 @@ def _axes(port: Any, description: OnnxDescription, name: str, toml: Path) -> str
     """Return the order of the input's axes; raise UsageError if it does not fit the features."""
     front, wanted = description.front, description.input.axes
     allowed = ("BTD", "BDT") if front else ("BT", "B1T")
-    fitting = [axes for axes in allowed if len(axes) == len(port.shape) and _fits(port.shape, axes, front)]
+    fitting = [
+        axes for axes in allowed if len(axes) == len(port.shape) and _fits(port.shape, axes, front)
+    ]
     fitting = [wanted] if wanted in fitting else [] if wanted else fitting
     # a fixed size tells which axis is the channels'
-    fitting = [axes for axes in fitting if front and port.shape[axes.index("D")] == front.bins] or fitting
+    fitting = [
+        axes for axes in fitting if front and port.shape[axes.index("D")] == front.bins
+    ] or fitting
     free = [axes for axes in fitting if not isinstance(port.shape[axes.index("T")], int)]
     if len(free) == 1:
         return free[0]
@@ -360,12 +407,17 @@ def _axes(port: Any, description: OnnxDescription, name: str, toml: Path) -> str
         raise UsageError(f"{shown} has a fixed number of frames: export it with a free time axis")
     what = f"{front.bins} channels of {description.features}" if front else "a waveform"
     order = f" in the axes {wanted}" if wanted else ""
-    raise UsageError(f"{shown} does not take {what}{order}: set features, bins or [input] axes in {toml}")
+    raise UsageError(
+        f"{shown} does not take {what}{order}: set features, bins or [input] axes in {toml}"
+    )
 
 
 def _fits(shape: list[Any], axes: str, front: NemoMel | KaldiFbank | None) -> bool:
     fixed = {"D": front.bins if front else None, "1": 1}
-    return all(not isinstance(size, int) or size == fixed.get(axis, size) for size, axis in zip(shape, axes))
+    return all(
+        not isinstance(size, int) or size == fixed.get(axis, size)
+        for size, axis in zip(shape, axes)
+    )
 
 
 def _shape(port: Any) -> str:
@@ -408,9 +460,13 @@ class OnnxNetwork:
             (scores,) = self.session.run([self.output.name], feed)
         except Exception as error:  # onnxruntime's errors have no common base
             raise EmissionsError(
-                f"model {self.name}: onnxruntime cannot run it on {tuple(array.shape)}: {one_line(error)}"
+                f"model {self.name}: onnxruntime cannot run it on {tuple(array.shape)}:"
+                f" {one_line(error)}"
             ) from error
         if scores.ndim != 3:
-            raise EmissionsError(f"model {self.name}: expected an output of 3 axes ({self._order}), got {scores.shape}")
+            raise EmissionsError(
+                f"model {self.name}: expected an output of 3 axes ({self._order}), got"
+                f" {scores.shape}"
+            )
         ours = scores.transpose([self._order.index(axis) for axis in "BTC"]).astype(np.float32)
         return np.log(ours.clip(min=np.finfo(np.float32).tiny)) if self._probabilities else ours

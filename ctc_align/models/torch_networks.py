@@ -12,14 +12,22 @@ import torch
 from torch import nn
 
 from ctc_align.config import Settings
-from ctc_align.models.framewise import BLOCK, FrameGrid, FrameModel, NetworkFacts, OverflowedError, Signal
+from ctc_align.models.framewise import (
+    BLOCK,
+    FrameGrid,
+    FrameModel,
+    NetworkFacts,
+    OverflowedError,
+    Signal,
+)
 from ctc_align.threads import on_one_thread
 from ctc_align.types import Audio, Emissions
 
-# Batches and chunks. Log-probs must not depend on the batch's padding, and a chunk's must be those of one pass.
-# Attention masks are not enough: convolutions over frames (positions, conformer blocks) reach into the padding, and a
-# group norm over time (wav2vec 2.0 base, HuBERT base, WavLM base) takes its statistics from the padding too, or from a
-# chunk instead of the recording. `Guard` is put into a network once and corrects both.
+# Batches and chunks. Log-probs must not depend on the batch's padding, and a chunk's must be those
+# of one pass. Attention masks are not enough: convolutions over frames (positions, conformer
+# blocks) reach into the padding, and a group norm over time (wav2vec 2.0 base, HuBERT base, WavLM
+# base) takes its statistics from the padding too, or from a chunk instead of the recording. `Guard`
+# is put into a network once and corrects both.
 
 Statistics = tuple[torch.Tensor, torch.Tensor]
 """Mean and variance (C,) float32 of each channel over a whole recording."""
@@ -29,8 +37,10 @@ class Guard:
     """Hooks that keep padding out of a network's convolutions, and norms over time that ignore it.
 
     Args:
-        network: its padded convolutions get zeros beyond an utterance's end, as at the end of the row.
-        norms: (module, attribute) of the group norms over time that are replaced; one group per channel.
+        network: its padded convolutions get zeros beyond an utterance's end, as at the end of the
+            row.
+        norms: (module, attribute) of the group norms over time that are replaced; one group per
+            channel.
     """
 
     def __init__(self, network: nn.Module, norms: Iterable[tuple[nn.Module, str]] = ()) -> None:
@@ -46,11 +56,14 @@ class Guard:
 
     @contextmanager
     def padded(self, levels: Sequence[Sequence[int]]) -> Iterator[None]:
-        """Within the block, rows of a batch end as `levels` says: the length of each utterance at every layer.
+        """Within the block, rows of a batch end as `levels` says: the length of each utterance at
+        every layer.
 
         A tensor's layer is recognised by its length, which is that of the longest utterance there.
         """
-        self._lengths = {max(level): list(level) for level in zip(*levels) if min(level) < max(level)}
+        self._lengths = {
+            max(level): list(level) for level in zip(*levels) if min(level) < max(level)
+        }
         try:
             yield
         finally:
@@ -58,7 +71,8 @@ class Guard:
 
     @contextmanager
     def whole(self, statistics: Statistics | None) -> Iterator[None]:
-        """Within the block, norms over time use the statistics of the whole recording, not those of the rows."""
+        """Within the block, norms over time use the statistics of the whole recording, not those of
+        the rows."""
         for norm in self.norms:
             norm.fixed = statistics
         try:
@@ -83,12 +97,16 @@ class Guard:
 
 
 class TimeNorm(nn.Module):
-    """A group norm over time with one group per channel and the statistics of each utterance alone."""
+    """A group norm over time with one group per channel and the statistics of each utterance
+    alone."""
 
     def __init__(self, norm: nn.GroupNorm, guard: Guard) -> None:
         super().__init__()
         if norm.num_groups != norm.num_channels:
-            raise ValueError(f"expected one group per channel, got {norm.num_groups} for {norm.num_channels} channels")
+            raise ValueError(
+                f"expected one group per channel, got {norm.num_groups} for {norm.num_channels}"
+                " channels"
+            )
         self.norm = norm
         self.fixed: Statistics | None = None
         self._guard = guard
@@ -110,15 +128,19 @@ class TimeNorm(nn.Module):
         if self.norm.weight is None:
             return ((rows.float() - mean[:, None]) * scale[:, None]).to(rows.dtype)
         scale = scale * self.norm.weight.float()
-        return ((rows.float() - mean[:, None]) * scale[:, None] + self.norm.bias.float()[:, None]).to(rows.dtype)
+        return (
+            (rows.float() - mean[:, None]) * scale[:, None] + self.norm.bias.float()[:, None]
+        ).to(rows.dtype)
 
 
-def gather(blocks: Iterable[torch.Tensor], layer: Callable[[torch.Tensor], torch.Tensor]) -> Statistics:
+def gather(
+    blocks: Iterable[torch.Tensor], layer: Callable[[torch.Tensor], torch.Tensor]
+) -> Statistics:
     """Return mean and variance of each channel of a layer's outputs.
 
     Args:
-        blocks: rows (1, n) of samples in order; each holds all inputs of its outputs, and no output is in two blocks.
-        layer: the convolution.
+        blocks: rows (1, n) of samples in order; each holds all inputs of its outputs, and no output
+        is in two blocks. layer: the convolution.
     """
     count, total, squares = 0, torch.zeros(()), torch.zeros(())
     for block in blocks:
@@ -143,7 +165,9 @@ class TorchModel(FrameModel):
         settings: `precision` is used, too.
     """
 
-    def __init__(self, facts: NetworkFacts, network: nn.Module, device: torch.device, settings: Settings) -> None:
+    def __init__(
+        self, facts: NetworkFacts, network: nn.Module, device: torch.device, settings: Settings
+    ) -> None:
         super().__init__(facts, settings)
         self.device = device
         self.precision = precision_of(settings, device)
@@ -175,7 +199,9 @@ class TorchModel(FrameModel):
         log_probs = logits.float().log_softmax(-1)
         if self.precision is not torch.float32 and bool(log_probs.isnan().any()):
             kind = str(self.precision).removeprefix("torch.")
-            raise OverflowedError(f"model {self.name}: its numbers overflow in {kind}: set precision to float32")
+            raise OverflowedError(
+                f"model {self.name}: its numbers overflow in {kind}: set precision to float32"
+            )
         return log_probs
 
     def _within(self, signal: Signal) -> AbstractContextManager[None]:
@@ -196,15 +222,19 @@ class TorchModel(FrameModel):
         return torch.cat([log_probs, log_probs[:, -1:].expand(-1, frames, -1)], 1)
 
     def _statistics(self, signal: Signal) -> Statistics:
-        """Return what the norm over time would see in one pass, from the first convolution's outputs."""
+        """Return what the norm over time would see in one pass, from the first convolution's
+        outputs."""
         stem = self.facts.stem
         assert isinstance(stem, nn.Conv1d)
         grid = FrameGrid.of([(stem.kernel_size[0], stem.stride[0])])
-        return gather((block.to(self.device, self.precision) for block in _blocks(signal, grid)), stem)
+        return gather(
+            (block.to(self.device, self.precision) for block in _blocks(signal, grid)), stem
+        )
 
 
 def time_norm(layer: Any) -> tuple[tuple[tuple[nn.Module, str], ...], nn.Module | None]:
-    """Return `norms` and `stem` of `NetworkFacts` for a network whose first layer is a convolution and a norm."""
+    """Return `norms` and `stem` of `NetworkFacts` for a network whose first layer is a convolution
+    and a norm."""
     if not isinstance(getattr(layer, "layer_norm", None), nn.GroupNorm):
         return (), None
     return ((layer, "layer_norm"),), layer.conv
@@ -212,11 +242,14 @@ def time_norm(layer: Any) -> tuple[tuple[tuple[nn.Module, str], ...], nn.Module 
 
 def precision_of(settings: Settings, device: torch.device) -> torch.dtype:
     """Return the precision of `settings`; "auto" is float16 on CUDA and float32 elsewhere."""
-    return PRECISIONS.get(settings.precision, torch.float16 if device.type == "cuda" else torch.float32)
+    return PRECISIONS.get(
+        settings.precision, torch.float16 if device.type == "cuda" else torch.float32
+    )
 
 
 def _blocks(signal: Signal, grid: FrameGrid) -> Iterator[torch.Tensor]:
-    """Yield cuts (1, n) of a signal; each gives complete outputs of `grid` that no other cut gives."""
+    """Yield cuts (1, n) of a signal; each gives complete outputs of `grid` that no other cut
+    gives."""
     outputs, each = grid.frames(len(signal)), BLOCK // grid.stride
     for first in range(0, outputs, each):
         yield torch.from_numpy(signal.take(*grid.inputs(first, min(outputs, first + each))))[None]

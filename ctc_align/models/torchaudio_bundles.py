@@ -1,6 +1,8 @@
-"""`torchaudio:NAME`: the CTC bundles of torchaudio.pipelines, from WAV2VEC2_ASR_BASE_960H to MMS_FA.
+"""`torchaudio:NAME`: the CTC bundles of torchaudio.pipelines, from WAV2VEC2_ASR_BASE_960H to
+MMS_FA.
 
-Labels, blank and rate are the bundle's. MMS_FA's star, which matches any speech, is its last label: the token `*`
+Labels, blank and rate are the bundle's. MMS_FA's star, which matches any speech, is its last label:
+the token `*`
 with log-prob 0 at every frame, as in torchaudio; the other classes are a distribution without it.
 """
 
@@ -29,11 +31,12 @@ _NORM_EPSILON = 1e-5
 
 
 def load(name: str, device: str | Device | torch.device, settings: Settings) -> TorchModel:
-    """Load the bundle torchaudio:NAME; its weights are downloaded once, into `settings.cache_dir` if that is set.
+    """Load the bundle torchaudio:NAME; its weights are downloaded once, into `settings.cache_dir`
+    if that is set.
 
     Raises:
-        UsageError: torchaudio is missing or does not fit this torch, there is no such bundle or no network, or the
-            bundle has no labels or damaged weights.
+        UsageError: torchaudio is missing or does not fit this torch, there is no such bundle or no
+            network, or the bundle has no labels or damaged weights.
     """
     device = torch_device(device)
     pipelines = _pipelines()
@@ -69,7 +72,13 @@ class Bundle(TorchModel):
     """A network of torchaudio with its bundle's star."""
 
     def __init__(
-        self, facts: NetworkFacts, network: nn.Module, device: torch.device, settings: Settings, *, star: bool
+        self,
+        facts: NetworkFacts,
+        network: nn.Module,
+        device: torch.device,
+        settings: Settings,
+        *,
+        star: bool,
     ) -> None:
         super().__init__(facts, network, device, settings)
         self._star = star
@@ -88,8 +97,9 @@ def _pipelines() -> Any:
         from torchaudio import pipelines
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
         raise UsageError(
-            f"{TORCHAUDIO} torchaudio is missing or does not fit torch {torch.__version__}: in an environment of its "
-            f"own, {install_line('torchaudio')} (torch 2.11 with torchaudio 2.11) ({one_line(error, 160)})"
+            f"{TORCHAUDIO} torchaudio is missing or does not fit torch {torch.__version__}: in an"
+            f" environment of its own, {install_line('torchaudio')} (torch 2.11 with torchaudio"
+            f" 2.11) ({one_line(error, 160)})"
         ) from error
     return pipelines
 
@@ -118,13 +128,16 @@ def _network(bundle: Any, name: str, settings: Settings) -> Any:
         network = bundle.get_model(dl_kwargs=options)
     except OSError as error:  # urllib's errors are among them
         raise UsageError(
-            f"model {name}: its weights cannot be downloaded ({one_line(error)}): connect, or put the file "
-            f"{_file(bundle)} into {folder or '$TORCH_HOME/hub/checkpoints'}"
+            f"model {name}: its weights cannot be downloaded ({one_line(error)}): connect, or put"
+            f" the file {_file(bundle)} into {folder or '$TORCH_HOME/hub/checkpoints'}"
         ) from error
-    except Exception as error:  # torch has many kinds for a file that is cut, and all mean the same here
+    except (
+        Exception
+    ) as error:  # torch has many kinds for a file that is cut, and all mean the same here
         raise UsageError(
-            f"model {name}: its weights cannot be read (was a download cut?): delete {_file(bundle)} in "
-            f"{folder or '$TORCH_HOME/hub/checkpoints'} and load it again: {one_line(error)}"
+            f"model {name}: its weights cannot be read (was a download cut?): delete"
+            f" {_file(bundle)} in {folder or '$TORCH_HOME/hub/checkpoints'} and load it again:"
+            f" {one_line(error)}"
         ) from error
     return getattr(network, "model", network)
 

@@ -1,4 +1,5 @@
-"""Vocabulary files (one token per line, Kaldi's `token id`, or a JSON list or object), and the blank."""
+"""Vocabulary files (one token per line, Kaldi's `token id`, or a JSON list or object), and the
+blank."""
 
 from __future__ import annotations
 
@@ -14,8 +15,21 @@ from ctc_align.reading import parse_json, read_input, shown
 _KALDI_LINE = re.compile(r"([^ \t]+)[ \t]+(-?[0-9]{1,9})")
 _SPACE_LINE = re.compile(r"( )[ \t]([0-9]{1,9})[ \t]*")
 _DISAMBIGUATION = re.compile(r"#\d+")
-_LIKELY_BLANKS = ("<blk>", "<blank>", "<b>", "[blank]", "<pad>", "[PAD]", "<eps>", "<ctc>", "-", "_")
-_CALLED_BLANK = frozenset(("blank", "blk", *(token.casefold() for token in _LIKELY_BLANKS if len(token) > 1)))
+_LIKELY_BLANKS = (
+    "<blk>",
+    "<blank>",
+    "<b>",
+    "[blank]",
+    "<pad>",
+    "[PAD]",
+    "<eps>",
+    "<ctc>",
+    "-",
+    "_",
+)
+_CALLED_BLANK = frozenset(
+    ("blank", "blk", *(token.casefold() for token in _LIKELY_BLANKS if len(token) > 1))
+)
 """Tokens that almost certainly mean a blank, in upper or lower case; - and _ may be letters."""
 
 _NAMED = 6
@@ -24,13 +38,14 @@ _NAMED = 6
 def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Read the tokens in the order of their ids.
 
-    A line that is one space is the token " "; empty lines at the end are ignored. If every line is a token and a whole
-    number, the numbers are ids and must be 0 … C-1, in any order; the token may be a space.
+    A line that is one space is the token " "; empty lines at the end are ignored. If every line is
+    a token and a whole number, the numbers are ids and must be 0 … C-1, in any order; the token may
+    be a space.
 
     Raises:
         UsageError: no such file.
-        EmissionsError: the file is not UTF-8 or has no tokens, a token is empty or repeated, or the ids are not 0 …
-            C-1.
+        EmissionsError: the file is not UTF-8 or has no tokens, a token is empty or repeated, or the
+            ids are not 0 … C-1.
     """
     name = os.fspath(path)
     try:
@@ -51,7 +66,8 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def resolve_blank(blank: int | str, vocab: tuple[str, ...], role: str = "blank") -> int:
-    """Return the index of the blank, given as a token of `vocab` or as an index; a token takes precedence.
+    """Return the index of the blank, given as a token of `vocab` or as an index; a token takes
+    precedence.
 
     `role` is its name in messages, because other tokens can be given in the same way.
 
@@ -67,13 +83,19 @@ def resolve_blank(blank: int | str, vocab: tuple[str, ...], role: str = "blank")
         if not re.fullmatch(r"[+-]?[0-9]{1,9}", blank):
             likely = [token for token in _LIKELY_BLANKS if token in vocab and role == "blank"]
             hint = f"; {', '.join(likely)} would be one" if likely else ""
-            raise UsageError(f"{role}: expected a token of the vocabulary or an index, got {shown(blank)}{hint}")
+            raise UsageError(
+                f"{role}: expected a token of the vocabulary or an index, got {shown(blank)}{hint}"
+            )
     try:
         index = int(blank) if isinstance(blank, str) else operator.index(blank)
     except TypeError:
-        raise UsageError(f"{role}: expected a token or an index, got {type(blank).__name__}") from None
+        raise UsageError(
+            f"{role}: expected a token or an index, got {type(blank).__name__}"
+        ) from None
     if not 0 <= index < len(vocab):
-        raise UsageError(f"{role}: expected an index from 0 to {len(vocab) - 1}, got {shown(index)}")
+        raise UsageError(
+            f"{role}: expected an index from 0 to {len(vocab) - 1}, got {shown(index)}"
+        )
     return index
 
 
@@ -92,8 +114,9 @@ def default_blank(vocab: tuple[str, ...]) -> int:
     if not index:
         return 0
     raise UsageError(
-        f"blank: token 0 of the vocabulary, {shown(vocab[0])}, would be the blank, but token {index} is called "
-        f"{shown(vocab[index])}: say which it is, --blank {index} (or --blank 0, if that is right)"
+        f"blank: token 0 of the vocabulary, {shown(vocab[0])}, would be the blank, but token"
+        f" {index} is called {shown(vocab[index])}: say which it is, --blank {index} (or --blank 0,"
+        " if that is right)"
     )
 
 
@@ -109,11 +132,16 @@ def without_disambiguation(vocab: tuple[str, ...], classes: int) -> tuple[str, .
     ('<blk>', 'a')
     """
     extra = vocab[classes:]
-    return vocab[:classes] if extra and all(_DISAMBIGUATION.fullmatch(token) for token in extra) else vocab
+    return (
+        vocab[:classes]
+        if extra and all(_DISAMBIGUATION.fullmatch(token) for token in extra)
+        else vocab
+    )
 
 
 def _json(text: str, name: str) -> list[Any] | None:
-    """Return the entries of a JSON list or object; None for a plain vocabulary, which may begin with `[` or `{` too."""
+    """Return the entries of a JSON list or object; None for a plain vocabulary, which may begin
+    with `[` or `{` too."""
     if not name.lower().endswith(".json") and text.lstrip()[:1] not in ("[", "{"):
         return None
     try:
@@ -121,13 +149,18 @@ def _json(text: str, name: str) -> list[Any] | None:
     except json.JSONDecodeError as error:
         if not name.lower().endswith(".json"):
             return None
-        raise EmissionsError(f"{name}:{error.lineno}: expected a JSON list or object of tokens: {error.msg}") from None
+        raise EmissionsError(
+            f"{name}:{error.lineno}: expected a JSON list or object of tokens: {error.msg}"
+        ) from None
     except ValueError as error:
-        raise EmissionsError(f"{name}: expected a JSON list or object of tokens, got {error}") from None
+        raise EmissionsError(
+            f"{name}: expected a JSON list or object of tokens, got {error}"
+        ) from None
     if isinstance(value, list):
         return value
     raise EmissionsError(
-        f"{name}: expected a JSON list of tokens or an object of token to id, got {type(value).__name__}"
+        f"{name}: expected a JSON list of tokens or an object of token to id, got"
+        f" {type(value).__name__}"
     )
 
 
@@ -142,9 +175,12 @@ def _from_json(entries: list[Any], name: str) -> tuple[str, ...]:
     for token, value in pairs:
         if isinstance(value, bool) or not isinstance(value, int):
             raise EmissionsError(
-                f"{name}: expected an object of token to id, got {shown(value)} for token {shown(token)}"
+                f"{name}: expected an object of token to id, got {shown(value)} for token"
+                f" {shown(token)}"
             )
-    return _by_id([(token, value, f"entry {index + 1}") for index, (token, value) in enumerate(pairs)], name)
+    return _by_id(
+        [(token, value, f"entry {index + 1}") for index, (token, value) in enumerate(pairs)], name
+    )
 
 
 def _from_lines(text: str, name: str) -> tuple[str, ...]:
@@ -153,16 +189,23 @@ def _from_lines(text: str, name: str) -> tuple[str, ...]:
     while lines and not lines[-1]:
         lines.pop()
     # in NeMo's exports the token " " stands before its id
-    lines = [line if line == " " or _SPACE_LINE.fullmatch(line) else line.strip(" \t") for line in lines]
+    lines = [
+        line if line == " " or _SPACE_LINE.fullmatch(line) else line.strip(" \t") for line in lines
+    ]
     matches = [_KALDI_LINE.fullmatch(line) or _SPACE_LINE.fullmatch(line) for line in lines]
     if lines and all(matches):
-        return _by_id([(m[1], int(m[2]), f"line {i + 1}") for i, m in enumerate(matches) if m], name)
+        return _by_id(
+            [(m[1], int(m[2]), f"line {i + 1}") for i, m in enumerate(matches) if m], name
+        )
     for number, (line, match) in enumerate(zip(lines, matches), start=1):
         if not line:
-            raise EmissionsError(f"{name}:{number}: expected a token, got an empty line: name the blank, <blk> say")
+            raise EmissionsError(
+                f"{name}:{number}: expected a token, got an empty line: name the blank, <blk> say"
+            )
         if line != " " and (match or " " in line or "\t" in line):
             raise EmissionsError(
-                f"{name}:{number}: expected one token per line, or a token and its id on every line, got {shown(line)}"
+                f"{name}:{number}: expected one token per line, or a token and its id on every"
+                f" line, got {shown(line)}"
             )
     return _unique([(line, f"line {number}") for number, line in enumerate(lines, start=1)], name)
 
@@ -175,21 +218,25 @@ def _by_id(entries: list[tuple[str, int, str]], name: str) -> tuple[str, ...]:
     for token, index, where in entries:
         named = f"{shown(token)} ({where})"
         if index in seen:
-            raise EmissionsError(f"{name}: id {shown(index)} is given twice: to {seen[index]} and {named}")
+            raise EmissionsError(
+                f"{name}: id {shown(index)} is given twice: to {seen[index]} and {named}"
+            )
         if not 0 <= index < len(entries):
             beyond.append(f"{shown(index)} of {named}")
         seen[index] = named
     if beyond:
         gaps = [str(index) for index in range(len(entries)) if index not in seen]
         raise EmissionsError(
-            f"{name}: expected ids 0 to {len(entries) - 1}, each once, for {len(entries)} tokens; got {_few(beyond)}, "
-            f"and no token for {_few(gaps)}: remove tokens for which the network has no class, and name all its classes"
+            f"{name}: expected ids 0 to {len(entries) - 1}, each once, for {len(entries)} tokens;"
+            f" got {_few(beyond)}, and no token for {_few(gaps)}: remove tokens for which the"
+            " network has no class, and name all its classes"
         )
     return tuple(token for token, _, _ in sorted(entries, key=lambda entry: entry[1]))
 
 
 def surplus(vocab: tuple[str, ...], classes: int) -> str:
-    """Return which tokens of a vocabulary have no class, for a message; "" if the vocabulary is not too long.
+    """Return which tokens of a vocabulary have no class, for a message; "" if the vocabulary is not
+    too long.
 
     >>> surplus(("-", "a", "<s>", "</s>"), 2)
     "2 '<s>', 3 '</s>'"
@@ -205,6 +252,8 @@ def _unique(entries: list[tuple[str, str]], name: str) -> tuple[str, ...]:
     seen: dict[str, str] = {}
     for token, where in entries:
         if token in seen:
-            raise EmissionsError(f"{name}: token {shown(token)} is there twice: {seen[token]} and {where}")
+            raise EmissionsError(
+                f"{name}: token {shown(token)} is there twice: {seen[token]} and {where}"
+            )
         seen[token] = where
     return tuple(seen)

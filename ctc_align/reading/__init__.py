@@ -7,8 +7,9 @@ as_seconds, as_whole        a number in a sensible range; otherwise a ValueError
 shown                       any value, formatted for a message
 free_memory                 how much memory can still be allocated
 
-Readers convert these errors into errors that name the file. Nothing here blocks on a pipe, and no content of a file
-raises another error: not 1e999, not an integer of 5,000 digits, not deeply nested lists.
+Readers convert these errors into errors that name the file. Nothing here blocks on a pipe, and no
+content of a file raises another error: not 1e999, not an integer of 5,000 digits, not deeply nested
+lists.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 _CGROUP_FILES = (  # limit, use, and the entries of memory.stat that the kernel gives back when it must
     ("memory.max", "memory.current", ("inactive_file", "active_file")),
-    ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")),
+    (
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        ("total_inactive_file", "total_active_file"),
+    ),
 )
 MOST_S = 1e9
 """No recording is longer: 32 years."""
@@ -43,7 +48,8 @@ MOST_NUMBER = 2**53
 """Whole numbers up to this are exact in JSON's readers everywhere."""
 
 _UNCHECKED_BYTES = 2**26
-"""Smaller files are not compared with the free memory, because this takes longer than reading them."""
+"""Smaller files are not compared with the free memory, because this takes longer than reading
+them."""
 _PIPES = re.compile(r"/dev/stdin|/dev/fd/[0-9]{1,9}|/proc/self/fd/[0-9]{1,9}")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SHOWN = 60
@@ -61,14 +67,16 @@ def is_url(path: str) -> bool:
 
 
 def open_input(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:
-    """Open a regular file for reading bytes, without blocking: a named pipe, socket, device or folder is an error.
+    """Open a regular file for reading bytes, without blocking: a named pipe, socket, device or
+    folder is an error.
 
     Args:
         path: of the file.
         pipes: whether an open pipe is read, too, as a shell's `<(…)` passes it (/dev/fd/63).
 
     Raises:
-        OSError: it does not exist, cannot be opened, or is not a regular file; `strerror` says which in words.
+        OSError: it does not exist, cannot be opened, or is not a regular file; `strerror` says
+            which in words.
     """
     name = os.fspath(path)
     try:
@@ -77,9 +85,13 @@ def open_input(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO
             return open(name, "rb")
         _require_regular(mode, name)
         # it may have become a pipe since
-        file = os.open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        file = os.open(
+            name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        )
     except ValueError:
-        raise OSError(errno.EINVAL, "its name holds a NUL character or half a surrogate pair", name) from None
+        raise OSError(
+            errno.EINVAL, "its name holds a NUL character or half a surrogate pair", name
+        ) from None
     try:
         _require_regular(os.fstat(file).st_mode, name)
         return os.fdopen(file, "rb")
@@ -126,7 +138,9 @@ def _require_regular(mode: int, name: str) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "expected a regular file, got a folder", name)
     kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
-    raise OSError(errno.EINVAL, f"expected a regular file, got {kind}; save its content to a file first", name)
+    raise OSError(
+        errno.EINVAL, f"expected a regular file, got {kind}; save its content to a file first", name
+    )
 
 
 def require_memory(needed: int, name: str = "") -> None:
@@ -153,7 +167,8 @@ def parse_json(text: str | bytes, **decoding: Any) -> Any:
     """Return the value of a JSON text; `decoding` is passed to `json.loads`.
 
     Raises:
-        ValueError: anything is wrong, in one line (a JSONDecodeError if the text is not JSON at all).
+        ValueError: anything is wrong, in one line (a JSONDecodeError if the text is not JSON at
+            all).
 
     >>> parse_json("[" * 100_000)
     Traceback (most recent call last):
@@ -175,19 +190,23 @@ def parse_json(text: str | bytes, **decoding: Any) -> Any:
 
 
 def parsed_memory(data: str | bytes) -> int:
-    """Return about how many bytes of memory JSON, XML or lines take once they are parsed, up to half too few.
+    """Return about how many bytes of memory JSON, XML or lines take once they are parsed, up to
+    half too few.
 
     >>> parsed_memory(b"[" + b"{}, " * 1000 + b"{}]") > 64 * 1000
     True
     """
-    # CPython: a list from 56 bytes, an object 64 or from 184, a text from 49, a number 24. Lines: TextGrid, SRT, JSONL.
+    # CPython: a list from 56 bytes, an object 64 or from 184, a text from 49, a number 24. Lines:
+    # TextGrid, SRT, JSONL.
     sizes = {"{": 128, "[": 64, "\n": 128, "<": 128, ",": 32, ":": 16, '"': 16}
     if isinstance(data, str):
         return len(data) + sum(size * data.count(mark) for mark, size in sizes.items())
     return len(data) + sum(size * data.count(mark.encode()) for mark, size in sizes.items())
 
 
-_LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{_DEEPEST}}}""")
+_LONG_KEY = re.compile(
+    rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{_DEEPEST}}}"""
+)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -216,7 +235,9 @@ def _plain(error: Exception) -> ValueError:
     if "integer string conversion" in str(error):
         return ValueError("a whole number of several thousand digits")
     if isinstance(error, UnicodeDecodeError):
-        return ValueError(f"not UTF-8: byte 0x{error.object[error.start]:02x} at offset {error.start}")
+        return ValueError(
+            f"not UTF-8: byte 0x{error.object[error.start]:02x} at offset {error.start}"
+        )
     return ValueError(one_line(error))
 
 
@@ -225,7 +246,9 @@ def check_depth(value: Any) -> None:
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(_DEEPEST):
         parts = (part.values() if isinstance(part, dict) else part for part in level)
-        level = [inner for part in parts for inner in part if isinstance(inner, (dict, list)) and inner]
+        level = [
+            inner for part in parts for inner in part if isinstance(inner, (dict, list)) and inner
+        ]
         if not level:
             return
     raise ValueError(f"lists or objects nested more than {_DEEPEST} deep")
@@ -249,7 +272,9 @@ def as_seconds(value: object) -> float:
         with contextlib.suppress(ValueError, OverflowError):
             seconds = float(value)
     if not abs(seconds) <= MOST_S:
-        raise ValueError(f"{shown(value)} is not a number of seconds from {-MOST_S:g} to {MOST_S:g}")
+        raise ValueError(
+            f"{shown(value)} is not a number of seconds from {-MOST_S:g} to {MOST_S:g}"
+        )
     return seconds
 
 
@@ -281,7 +306,11 @@ def as_whole(value: object, least: int = 0, most: int = MOST_NUMBER) -> int:
     number = None
     if isinstance(value, str):
         number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,18}", value) else None
-    elif isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= MOST_NUMBER:
+    elif (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and abs(value) <= MOST_NUMBER
+    ):
         number = int(value) if value == int(value) else None
     if number is None or not least <= number <= most:
         raise ValueError(f"{shown(value)} is not a whole number from {least} to {most}")
@@ -289,7 +318,8 @@ def as_whole(value: object, least: int = 0, most: int = MOST_NUMBER) -> int:
 
 
 def shown(value: object, most: int = _SHOWN) -> str:
-    """Return a value for a message, on one line of at most `most` characters; any value, however large or deep.
+    """Return a value for a message, on one line of at most `most` characters; any value, however
+    large or deep.
 
     >>> shown("a" * 100, 10), shown(10**5000)
     ("'aaaaaaaaa…", 'a whole number of some 5001 digits')
@@ -304,7 +334,8 @@ def shown(value: object, most: int = _SHOWN) -> str:
 
 
 def free_memory() -> tuple[int | None, str]:
-    """Return (bytes of main memory that can still be allocated, name of the limit); (None, "") if no limit is known."""
+    """Return (bytes of main memory that can still be allocated, name of the limit); (None, "") if
+    no limit is known."""
     return min(_memory_limits(), default=(None, ""), key=lambda limit: limit[0])
 
 
@@ -312,7 +343,10 @@ def _memory_limits() -> Iterator[tuple[int, str]]:
     """Yield (bytes left, name) of every limit of this process."""
     machine = _read_table(PROC / "meminfo")
     if "MemAvailable" in machine:
-        yield 1024 * (machine["MemAvailable"] + machine.get("SwapFree", 0)), "memory and swap of the machine"
+        yield (
+            1024 * (machine["MemAvailable"] + machine.get("SwapFree", 0)),
+            "memory and swap of the machine",
+        )
     elif hasattr(os, "sysconf"):
         with contextlib.suppress(OSError, ValueError):
             yield os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), "memory of the machine"
@@ -321,7 +355,8 @@ def _memory_limits() -> Iterator[tuple[int, str]]:
 
 
 def _cgroups() -> Iterator[tuple[int, str]]:
-    """Yield the limits of the control groups of this process and of their parents, in versions 1 and 2."""
+    """Yield the limits of the control groups of this process and of their parents, in versions 1
+    and 2."""
     for line in _read_text(PROC / "self" / "cgroup").splitlines():
         number, controllers, path = (*line.split(":", 2), "", "")[:3]
         if number == "0" and not controllers:
@@ -330,7 +365,8 @@ def _cgroups() -> Iterator[tuple[int, str]]:
             root = CGROUPS / "memory"
         else:
             continue
-        # Inside a container the path may be the host's, which is not mounted: then the mount's root counts.
+        # Inside a container the path may be the host's, which is not mounted: then the mount's root
+        # counts.
         group = root / path.lstrip("/")
         for folder in (group, *(parent for parent in group.parents if parent.is_relative_to(root))):
             yield from _cgroup(folder)
@@ -338,11 +374,17 @@ def _cgroups() -> Iterator[tuple[int, str]]:
 
 def _cgroup(folder: Path) -> Iterator[tuple[int, str]]:
     for limit_name, used_name, reclaimable in _CGROUP_FILES:
-        limit, used = _read_text(folder / limit_name).strip(), _read_text(folder / used_name).strip()
+        limit, used = (
+            _read_text(folder / limit_name).strip(),
+            _read_text(folder / used_name).strip(),
+        )
         if limit.isdigit() and used.isdigit():
             stat = _read_table(folder / "memory.stat")
             cached = sum(stat.get(name, 0) for name in reclaimable)
-            yield max(int(limit) - max(int(used) - cached, 0), 0), f"{limit_name} of the control group"
+            yield (
+                max(int(limit) - max(int(used) - cached, 0), 0),
+                f"{limit_name} of the control group",
+            )
 
 
 def _address_space() -> Iterator[tuple[int, str]]:

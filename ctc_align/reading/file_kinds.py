@@ -1,8 +1,9 @@
 """Recognise the kind of a file by its content, and say what to do if a different kind was expected.
 
 Error messages about files of the wrong kind use this table. Transcripts are recognised in
-`ctc_align.files.transcripts`, log-probs in `ctc_align.models.log_probs`, and corpora in `ctc_align.corpus.sources`. The
-extension never decides: a PDF called talk.txt is a PDF, and a text called talk.doc is a text.
+`ctc_align.files.transcripts`, log-probs in `ctc_align.models.log_probs`, and corpora in
+`ctc_align.corpus.sources`. The extension never decides: a PDF called talk.txt is a PDF, and a text
+called talk.doc is a text.
 """
 
 from __future__ import annotations
@@ -23,15 +24,31 @@ from ctc_align.types import FORMAT
 HEAD_BYTES = 65536
 """The number of bytes from a file's start that are examined."""
 RECORDING_ROLE, TEXT_ROLE = "recording", "text"
-_DOCUMENTS = (".txt", ".srt", ".vtt", ".lab", ".epub", ".md", ".rtf", ".pdf", ".doc", ".docx", ".odt", ".html", ".htm")
+_DOCUMENTS = (
+    ".txt",
+    ".srt",
+    ".vtt",
+    ".lab",
+    ".epub",
+    ".md",
+    ".rtf",
+    ".pdf",
+    ".doc",
+    ".docx",
+    ".odt",
+    ".html",
+    ".htm",
+)
 """Extensions of texts, whatever they contain."""
 
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of file: its `name`, with its article, and what to do where something else was expected.
+    """A kind of file: its `name`, with its article, and what to do where something else was
+    expected.
 
-    `as_transcript` and `as_recording` say that for a transcript and for a recording; both may be "".
+    `as_transcript` and `as_recording` say that for a transcript and for a recording; both may be
+    "".
     """
 
     name: str
@@ -56,10 +73,22 @@ ZIP = b"PK\x03\x04"
 _NEITHER: tuple[tuple[tuple[bytes, ...], FileKind], ...] = (
     ((b"%PDF-",), FileKind("a PDF document", f"{_AS_TEXT} (pdftotext FILE.pdf FILE.txt)")),
     ((b"{\\rtf",), FileKind("an RTF document", f"{_AS_TEXT}, in a word processor")),
-    ((b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",), FileKind("a Word document (.doc)", f"{_AS_TEXT}, in a word processor")),
-    ((b"\x1f\x8b",), FileKind("a gzip archive", "unpack it (gunzip) and name the text file", _UNPACK_SOUND)),
-    ((b"BZh91AY",), FileKind("a bzip2 archive", "unpack it (bunzip2) and name the text file", _UNPACK_SOUND)),
-    ((b"\xfd7zXZ\x00",), FileKind("an xz archive", "unpack it (unxz) and name the text file", _UNPACK_SOUND)),
+    (
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",),
+        FileKind("a Word document (.doc)", f"{_AS_TEXT}, in a word processor"),
+    ),
+    (
+        (b"\x1f\x8b",),
+        FileKind("a gzip archive", "unpack it (gunzip) and name the text file", _UNPACK_SOUND),
+    ),
+    (
+        (b"BZh91AY",),
+        FileKind("a bzip2 archive", "unpack it (bunzip2) and name the text file", _UNPACK_SOUND),
+    ),
+    (
+        (b"\xfd7zXZ\x00",),
+        FileKind("an xz archive", "unpack it (unxz) and name the text file", _UNPACK_SOUND),
+    ),
     ((b"7z\xbc\xaf\x27\x1c",), FileKind("a 7z archive", _UNPACK, _UNPACK_SOUND)),
     ((b"\x93NUMPY",), FileKind("an array of NumPy, perhaps log-probs", _RECORDING, _LOG_PROBS)),
     ((b"\x89PNG",), FileKind("a picture (PNG)", _TYPE)),
@@ -81,14 +110,60 @@ _NO_RECORDING: tuple[tuple[tuple[bytes, ...], FileKind], ...] = (
 )
 """Files that are not recordings, but may be texts that begin in the same way."""
 _SOUND_FILE_STARTS = (
-    *(b"RIFF", b"RIFX", b"RF64", b"BW64", b"riff", b"FORM", b"fLaC", b"OggS", b".snd", b"dns.", b"caff", b"NIST_1A"),
-    *(b"Creative Voice File", b" paf", b"fap ", b"PVF1", b"2BIT", b"Extended Instrument", b"MATLAB", b"ALawSoundFile"),
-    *(b"\x64\xa3\x01\x00", b"\x00\x01\xa3\x64", b"\x64\xa3\x02\x00", b"\x00\x02\xa3\x64", b"\x64\xa3\x03\x00"),
+    *(
+        b"RIFF",
+        b"RIFX",
+        b"RF64",
+        b"BW64",
+        b"riff",
+        b"FORM",
+        b"fLaC",
+        b"OggS",
+        b".snd",
+        b"dns.",
+        b"caff",
+        b"NIST_1A",
+    ),
+    *(
+        b"Creative Voice File",
+        b" paf",
+        b"fap ",
+        b"PVF1",
+        b"2BIT",
+        b"Extended Instrument",
+        b"MATLAB",
+        b"ALawSoundFile",
+    ),
+    *(
+        b"\x64\xa3\x01\x00",
+        b"\x00\x01\xa3\x64",
+        b"\x64\xa3\x02\x00",
+        b"\x00\x02\xa3\x64",
+        b"\x64\xa3\x03\x00",
+    ),
 )
 """Recordings for which libsndfile is tried first; FFmpeg reads all others."""
-_SOUND_STARTS = (b"\x1aE\xdf\xa3", b"#!AMR", b"0&\xb2u\x8ef\xcf\x11", b"NIST_1A", b"FLV\x01", b"riff\x2e\x91\xcf\x11")
+_SOUND_STARTS = (
+    b"\x1aE\xdf\xa3",
+    b"#!AMR",
+    b"0&\xb2u\x8ef\xcf\x11",
+    b"NIST_1A",
+    b"FLV\x01",
+    b"riff\x2e\x91\xcf\x11",
+)
 """Signatures of recordings with which no text begins."""
-_SOUND_WORDS = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"ID3", b"FORM", b"caff", b".snd", b"MAC ", b"wvpk")
+_SOUND_WORDS = (
+    b"RIFF",
+    b"RF64",
+    b"fLaC",
+    b"OggS",
+    b"ID3",
+    b"FORM",
+    b"caff",
+    b".snd",
+    b"MAC ",
+    b"wvpk",
+)
 """Words that a text may begin with, too: a file of sound has a zero byte soon after them."""
 _ZIPPED = (
     ("word/", FileKind("a Word document (.docx)", f"{_AS_TEXT}, in a word processor")),
@@ -101,7 +176,9 @@ _MIMETYPES = (
         FileKind("an OpenDocument text (.odt)", f"{_AS_TEXT}, in a word processor"),
     ),
 )
-_MPEG_FRAME = re.compile(rb"\xff[\xe2-\xfd\xff][\x10-\xef].", re.DOTALL)  # FF FE begins a text in UTF-16
+_MPEG_FRAME = re.compile(
+    rb"\xff[\xe2-\xfd\xff][\x10-\xef].", re.DOTALL
+)  # FF FE begins a text in UTF-16
 
 
 def is_sound(head: bytes) -> bool:
@@ -144,7 +221,8 @@ def non_text_kind(data: bytes) -> FileKind | None:
 
 
 def non_audio_kind(head: bytes) -> FileKind | None:
-    """Return the kind of a file that is not a recording; None if `head`, its first bytes, does not tell.
+    """Return the kind of a file that is not a recording; None if `head`, its first bytes, does not
+    tell.
 
     >>> non_audio_kind(b"GIF89a").name, non_audio_kind(b"Once upon a time").name, non_audio_kind(bytes([0, 1]))
     ('a picture (GIF)', 'a text file', None)
@@ -160,7 +238,9 @@ def non_audio_kind(head: bytes) -> FileKind | None:
     return FileKind("a text file") if _is_text(head) else None
 
 
-def _kind_of_start(data: bytes, table: tuple[tuple[tuple[bytes, ...], FileKind], ...]) -> FileKind | None:
+def _kind_of_start(
+    data: bytes, table: tuple[tuple[tuple[bytes, ...], FileKind], ...]
+) -> FileKind | None:
     return next((kind for starts, kind in table if data.startswith(starts)), None)
 
 
@@ -189,7 +269,8 @@ def _is_text(head: bytes) -> bool:
 
 
 def likely_role(head: bytes, suffix: str) -> str:
-    """Return `RECORDING_ROLE` or `TEXT_ROLE` for what a file is likely meant as, "" if the start does not say.
+    """Return `RECORDING_ROLE` or `TEXT_ROLE` for what a file is likely meant as, "" if the start
+    does not say.
 
     >>> likely_role(b"NIST_1A", ".txt"), likely_role(b"So be it.", ".wav"), likely_role(b"RIFF", ".wav")
     ('recording', 'text', '')
@@ -202,7 +283,9 @@ def likely_role(head: bytes, suffix: str) -> str:
     if non_text_kind(head) is not None:
         return is_document
     whole_lines = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1]
-    is_text = bool(marked_encoding(whole_lines) or wide_encoding(whole_lines)) or is_utf8(whole_lines)
+    is_text = bool(marked_encoding(whole_lines) or wide_encoding(whole_lines)) or is_utf8(
+        whole_lines
+    )
     return TEXT_ROLE if is_text else is_document
 
 
@@ -220,7 +303,15 @@ def _zipped(data: bytes) -> FileKind:
             names = archive.namelist()
             with archive.open("mimetype") if "mimetype" in names else io.BytesIO() as file:
                 mimetype = file.read(100)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError, ValueError):
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        OSError,
+        RuntimeError,
+        NotImplementedError,
+        ValueError,
+    ):
         names, mimetype = [], b""
     for start, kind in _MIMETYPES:
         if mimetype.startswith(start):
@@ -238,7 +329,8 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-"""The marks with which texts begin, the longer ones first, and the codecs that obey and remove them."""
+"""The marks with which texts begin, the longer ones first, and the codecs that obey and remove
+them."""
 
 
 def marked_encoding(data: bytes) -> str:
@@ -254,7 +346,8 @@ _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 
 
 def wide_encoding(head: bytes) -> str:
-    """Return the codec of UTF-16 or UTF-32 if a text without a byte order mark is likely in it, else "".
+    """Return the codec of UTF-16 or UTF-32 if a text without a byte order mark is likely in it,
+    else "".
 
     >>> wide_encoding("Hello, world".encode("utf-16-be")), wide_encoding("Grüße".encode())
     ('utf-16-be', '')
@@ -285,21 +378,32 @@ def _text_share(head: bytes, codec: str) -> float:
         if error.start < len(head) - 8:
             return 0.0
         text = head[: error.start].decode(codec)
-    good = sum(character in "\n\r\t" or unicodedata.category(character)[0] in "LMNPZS" for character in text)
+    good = sum(
+        character in "\n\r\t" or unicodedata.category(character)[0] in "LMNPZS"
+        for character in text
+    )
     common = sum(character in " \n.,'" or character.isascii() for character in text)
     return good / max(1, len(text)) + 1e-3 * common / max(1, len(text)) - 1e-3
 
 
 def _is_asian(head: bytes, codec: str) -> bool:
-    """Return whether the head is Chinese or Japanese in this encoding: its own full stops or kana are among it."""
+    """Return whether the head is Chinese or Japanese in this encoding: its own full stops or kana
+    are among it."""
     text = head[: len(head) // 2 * 2].decode(codec, "ignore")
     letters = [character for character in text if character.isalpha()]
-    known = sum("\u3040" <= character <= "\u30ff" or "\u4e00" <= character <= "\u9fff" for character in letters)
-    return known > 0.95 * len(letters) and any("\u3000" <= character <= "\u30ff" for character in text)
+    known = sum(
+        "\u3040" <= character <= "\u30ff" or "\u4e00" <= character <= "\u9fff"
+        for character in letters
+    )
+    return known > 0.95 * len(letters) and any(
+        "\u3000" <= character <= "\u30ff" for character in text
+    )
 
 
 _TO_TEXT = "write its words alone into a text file"
-_CTM_LINE = re.compile(r"\S+[ \t]+\S+[ \t]+\d+(?:\.\d+)?[ \t]+\d+(?:\.\d+)?[ \t]+\S+(?:[ \t]+\S+){0,3}\s*")
+_CTM_LINE = re.compile(
+    r"\S+[ \t]+\S+[ \t]+\d+(?:\.\d+)?[ \t]+\d+(?:\.\d+)?[ \t]+\S+(?:[ \t]+\S+){0,3}\s*"
+)
 _LABEL_LINE = re.compile(r"\d+(?:\.\d+)?\t\d+(?:\.\d+)?\t.*")
 _SAMPLE_LINE = re.compile(r"(\d{1,15})[ \t]+(\d{1,15})[ \t]+\S+(?:[ \t]+-?\d+(?:\.\d+)?)?\s*")
 """A line of HTK's labels (.lab), or of TIMIT's (.WRD, .PHN)."""
@@ -322,7 +426,8 @@ _MARKED = (
 
 
 def structured_text_kind(text: str) -> FileKind | None:
-    """Return the kind of a decoded file that is markup or data; None for running text, with tags or not.
+    """Return the kind of a decoded file that is markup or data; None for running text, with tags or
+    not.
 
     >>> structured_text_kind("<!DOCTYPE html><p>Hello").name, structured_text_kind("She said <i>hello</i>.")
     ('an HTML page', None)
@@ -362,11 +467,18 @@ def _json_kind(text: str) -> FileKind | None:
     except ValueError:
         return _lines_kind(text)
     if isinstance(data, dict) and data.get("format") == FORMAT:
-        return FileKind("an alignment of ctc-align (JSON)", 'its transcript is its "text": write that into a text file')
+        return FileKind(
+            "an alignment of ctc-align (JSON)",
+            'its transcript is its "text": write that into a text file',
+        )
     if isinstance(data, dict) and "audio_filepath" in data:
-        return FileKind("a manifest", "for many recordings: ctc-align corpus MANIFEST --out-dir DIR")
+        return FileKind(
+            "a manifest", "for many recordings: ctc-align corpus MANIFEST --out-dir DIR"
+        )
     if isinstance(data, dict) and isinstance(data.get("text"), str):
-        return FileKind("a JSON file", 'its transcript seems to be its "text": write that into a text file')
+        return FileKind(
+            "a JSON file", 'its transcript seems to be its "text": write that into a text file'
+        )
     return FileKind("a JSON file", _TO_TEXT) if isinstance(data, (dict, list)) and data else None
 
 
@@ -378,5 +490,7 @@ def _lines_kind(text: str) -> FileKind | None:
     except ValueError:
         return None
     if lines and all(isinstance(data, dict) for data in objects):
-        return FileKind("a manifest (JSONL)", "for many recordings: ctc-align corpus MANIFEST --out-dir DIR")
+        return FileKind(
+            "a manifest (JSONL)", "for many recordings: ctc-align corpus MANIFEST --out-dir DIR"
+        )
     return None

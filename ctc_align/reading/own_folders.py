@@ -1,6 +1,7 @@
 """Private folders for temporary files, which the next start removes if their program was killed.
 
-A running program holds a lock beside its folder. A folder of this user without a lock was left by a killed program.
+A running program holds a lock beside its folder. A folder of this user without a lock was left by a
+killed program.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from pathlib import Path
 
 @contextmanager
 def own_folder(prefix: str) -> Iterator[Path]:
-    """Yield a new folder that only this user can read, in the folder for temporary files; remove it at the end.
+    """Yield a new folder that only this user can read, in the folder for temporary files; remove it
+    at the end.
 
     Folders with the same `prefix` that killed programs left are removed first.
 
@@ -45,7 +47,8 @@ def own_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove_dead_folders(base: Path, prefix: str) -> None:
-    """Remove the folders of this user's programs that no longer run; that of a running one is locked."""
+    """Remove the folders of this user's programs that no longer run; that of a running one is
+    locked."""
     from filelock import FileLock, Timeout
 
     for path in base.glob(f"{prefix}*"):

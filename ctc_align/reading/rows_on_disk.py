@@ -1,8 +1,8 @@
 """Arrays of long recordings in a temporary file instead of memory: written once, read by slices.
 
-The file is in the folder for temporary files (`TMPDIR`), has no name that other programs could see (if the system
-allows that), and is deleted with its rows no matter how the process ends. It is not memory-mapped: a slice is a copy,
-and only the copy is in memory.
+The file is in the folder for temporary files (`TMPDIR`), has no name that other programs could see
+(if the system allows that), and is deleted with its rows no matter how the process ends. It is not
+memory-mapped: a slice is a copy, and only the copy is in memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class RowsOnDisk:
-    """Rows (N, …) float32 in a temporary file; slices are arrays (n, …). Threads and forked processes may share it.
+    """Rows (N, …) float32 in a temporary file; slices are arrays (n, …). Threads and forked
+    processes may share it.
 
     Args:
         row_shape: shape of one row, () for numbers.
@@ -82,7 +83,9 @@ class RowsOnDisk:
     def __getitem__(self, rows: slice) -> np.ndarray:
         """Return the rows of a slice without a step as a new array."""
         if not isinstance(rows, slice):
-            raise TypeError(f"{self.name} lie on disk: expected a slice of rows, got {type(rows).__name__}")
+            raise TypeError(
+                f"{self.name} lie on disk: expected a slice of rows, got {type(rows).__name__}"
+            )
         first, last, step = rows.indices(self._rows)
         if step != 1:
             raise TypeError(f"{self.name} lie on disk: expected a slice without a step, got {step}")
@@ -109,15 +112,18 @@ class RowsOnDisk:
                     self._file.seek(at)
                     part = self._file.read(min(len(target), 2**24))
             if not part:
-                raise OutputError(f"{self.name}: the temporary file in {tempfile.gettempdir()} ended early")
+                raise OutputError(
+                    f"{self.name}: the temporary file in {tempfile.gettempdir()} ended early"
+                )
             target[: len(part)] = part
             target, at = target[len(part) :], at + len(part)
 
     def _cannot_store(self, error: OSError) -> OutputError:
         reason = error.strerror or str(error)
         return OutputError(
-            f"{self.name}: cannot be kept in a temporary file in {tempfile.gettempdir()} ({reason}); set TMPDIR to a "
-            "folder with more room (an hour of audio needs about 400 MB)"
+            f"{self.name}: cannot be kept in a temporary file in {tempfile.gettempdir()}"
+            f" ({reason}); set TMPDIR to a folder with more room (an hour of audio needs about"
+            " 400 MB)"
         )
 
 

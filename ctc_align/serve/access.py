@@ -1,11 +1,12 @@
-"""Access control: connections, the Host and Origin of requests, the token, and the security headers of responses.
+"""Access control: connections, the Host and Origin of requests, the token, and the security headers
+of responses.
 
-Pages of other sites must not be able to use a server on this machine. Therefore the Host must be one of the server's
-names (otherwise a different site could make its name point to this machine: DNS rebinding), and requests that change
-something must come from the server's pages.
+Pages of other sites must not be able to use a server on this machine. Therefore the Host must be
+one of the server's names (otherwise a different site could make its name point to this machine: DNS
+rebinding), and requests that change something must come from the server's pages.
 
-The message of a refusal uses the client's names, never a path on the server. A fault of the server is written to its
-log, and the client gets "failed" without details.
+The message of a refusal uses the client's names, never a path on the server. A fault of the server
+is written to its log, and the client gets "failed" without details.
 """
 
 from __future__ import annotations
@@ -50,7 +51,9 @@ _HEADERS = {
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
     "cache-control": "no-store",
 }
-_SCRIPT = re.compile(r"<script(?![^>]*\btype=\"(?:application/json|text/plain)\")[^>]*>(.*?)</script>", re.DOTALL)
+_SCRIPT = re.compile(
+    r"<script(?![^>]*\btype=\"(?:application/json|text/plain)\")[^>]*>(.*?)</script>", re.DOTALL
+)
 
 
 class RefusedError(Exception):
@@ -70,23 +73,32 @@ class RefusedError(Exception):
 
 _FULL = (
     507,
-    "no space is left where the server keeps its files (its folder for temporary files, or FOLDER): remove some, or "
-    "start it with another TMPDIR",
+    (
+        "no space is left where the server keeps its files (its folder for temporary files, or"
+        " FOLDER): remove some, or start it with another TMPDIR"
+    ),
 )
-_CLOSED = (503, "the server may not use a file of its own: its folder is read-only, or another user's")
+_CLOSED = (
+    503,
+    "the server may not use a file of its own: its folder is read-only, or another user's",
+)
 _OF_FILES: dict[int, tuple[int, str]] = {
     errno.ENOSPC: _FULL,
     getattr(errno, "EDQUOT", errno.ENOSPC): _FULL,  # which Windows lacks
     errno.EROFS: _CLOSED,
     errno.EACCES: _CLOSED,
     errno.EPERM: _CLOSED,
-    errno.ENAMETOOLONG: (422, "the name of this file is too long for its other versions beside it: make it shorter"),
+    errno.ENAMETOOLONG: (
+        422,
+        "the name of this file is too long for its other versions beside it: make it shorter",
+    ),
 }
 """Status and message for what the system says of the server's files."""
 
 
 def _of_files(error: BaseException | None) -> RefusedError | None:
-    """Return the refusal for an error of the system, or one that has such a cause; None for any other."""
+    """Return the refusal for an error of the system, or one that has such a cause; None for any
+    other."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in _OF_FILES:
             logger.warning("%s", error)
@@ -100,13 +112,18 @@ def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> Refu
 
     Args:
         error: an error of the library, or any other, which is logged and not shown.
-        names: what the client calls the files of the server: path → name; the message has the names.
+        names: what the client calls the files of the server: path → name; the message has the
+            names.
     """
     if isinstance(error, RefusedError):
         return error
     if isinstance(error, MemoryError):
-        return RefusedError(413, "out of memory: give a shorter recording, or limit what the server takes at once")
-    if (not isinstance(error, CtcAlignError) or isinstance(error, OutputError)) and (refusal := _of_files(error)):
+        return RefusedError(
+            413, "out of memory: give a shorter recording, or limit what the server takes at once"
+        )
+    if (not isinstance(error, CtcAlignError) or isinstance(error, OutputError)) and (
+        refusal := _of_files(error)
+    ):
         return refusal
     if not isinstance(error, CtcAlignError):
         logger.error("a request failed: %s: %s", type(error).__name__, error, exc_info=error)
@@ -122,14 +139,22 @@ def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> Refu
     return RefusedError(400 if isinstance(error, UsageError) else 500, message)
 
 
-async def answer_error(request: Request, error: Exception, names: Mapping[str, str] | None = None) -> Response:
-    """Return the response to a request that raised an error: `{"error": "…"}` and its status; see `refusal_of`."""
+async def answer_error(
+    request: Request, error: Exception, names: Mapping[str, str] | None = None
+) -> Response:
+    """Return the response to a request that raised an error: `{"error": "…"}` and its status; see
+    `refusal_of`."""
     from starlette.exceptions import HTTPException
     from starlette.responses import JSONResponse
 
     if isinstance(error, HTTPException):
-        said = {404: "there is nothing at this address; /docs lists what there is", 405: "not with this method"}
-        refusal = RefusedError(error.status_code, said.get(error.status_code, error.detail), error.headers)
+        said = {
+            404: "there is nothing at this address; /docs lists what there is",
+            405: "not with this method",
+        }
+        refusal = RefusedError(
+            error.status_code, said.get(error.status_code, error.detail), error.headers
+        )
     else:
         refusal = refusal_of(error, names)
     return JSONResponse(error_body(refusal), refusal.status, refusal.headers)
@@ -153,13 +178,16 @@ def is_loopback(host: str) -> bool:
 
 
 def page_policy(html: str) -> str:
-    """Return the Content-Security-Policy of one of our pages: its scripts by their hashes, nothing from outside."""
+    """Return the Content-Security-Policy of one of our pages: its scripts by their hashes, nothing
+    from outside."""
     digests = (hashlib.sha256(script.encode()).digest() for script in _SCRIPT.findall(html))
-    scripts = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests) or "'none'"
+    scripts = (
+        " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests) or "'none'"
+    )
     return (
-        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src 'self' data: blob:; "
-        "media-src 'self' data: blob:; connect-src 'self' data: blob:; worker-src blob:; frame-src 'self'; "
-        "frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src 'self' data:"
+        " blob:; media-src 'self' data: blob:; connect-src 'self' data: blob:; worker-src blob:;"
+        " frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
     )
 
 
@@ -189,7 +217,11 @@ class AccessGuard:
                 more = {**_HEADERS, "content-security-policy": _STRICT}
                 message["headers"] = [
                     *message["headers"],
-                    *((name.encode(), value.encode()) for name, value in more.items() if name.encode() not in there),
+                    *(
+                        (name.encode(), value.encode())
+                        for name, value in more.items()
+                        if name.encode() not in there
+                    ),
                 ]
             await send(message)
 
@@ -211,20 +243,31 @@ class AccessGuard:
         if name is None:
             raise RefusedError(400, "expected one Host header with the name of this server")
         if self.loopback_only and name not in self.hosts and not is_loopback(name):
-            raise RefusedError(421, "this server is called localhost or 127.0.0.1, not by the name in the Host header")
+            raise RefusedError(
+                421,
+                "this server is called localhost or 127.0.0.1, not by the name in the Host header",
+            )
 
     def _check_origin(self, scope: Scope) -> None:
-        """Raise RefusedError for a change that a page of another site requests; programs send no Origin."""
+        """Raise RefusedError for a change that a page of another site requests; programs send no
+        Origin."""
         if scope["method"] in READING:
             return
         ours = [f"{scheme}://{_values(scope, b'host')[0].lower()}" for scheme in ("http", "https")]
         foreign = [origin for origin in _values(scope, b"origin") if origin.lower() not in ours]
-        sites = [site for site in _values(scope, b"sec-fetch-site") if site not in ("same-origin", "none")]
+        sites = [
+            site
+            for site in _values(scope, b"sec-fetch-site")
+            if site not in ("same-origin", "none")
+        ]
         if foreign or sites:
-            raise RefusedError(403, "only this server's pages may change anything here, not pages of other sites")
+            raise RefusedError(
+                403, "only this server's pages may change anything here, not pages of other sites"
+            )
 
     def _checked_token(self, scope: Scope) -> ASGIApp:
-        """Return the ASGI app for a request: the app, or for `?token=…` a redirect that sets the cookie."""
+        """Return the ASGI app for a request: the app, or for `?token=…` a redirect that sets the
+        cookie."""
         from starlette.requests import Request
         from starlette.responses import RedirectResponse
 
@@ -237,14 +280,21 @@ class AccessGuard:
             return self.app
         given = request.query_params.get("token", "")
         if given and _same(given, self.token) and scope["method"] == "GET":
-            rest = [pair for pair in parse_qsl(scope["query_string"].decode("latin-1")) if pair[0] != "token"]
-            there = "/" + quote(scope["path"].lstrip("/\\")) + ("?" + urlencode(rest) if rest else "")
+            rest = [
+                pair
+                for pair in parse_qsl(scope["query_string"].decode("latin-1"))
+                if pair[0] != "token"
+            ]
+            there = (
+                "/" + quote(scope["path"].lstrip("/\\")) + ("?" + urlencode(rest) if rest else "")
+            )
             response = RedirectResponse(there, 303)
             response.set_cookie(COOKIE, self.cookie, httponly=True, samesite="lax", path="/")
             return response
         raise RefusedError(
             401,
-            "a token is needed: send the header Authorization: Bearer TOKEN, or open the page with ?token=TOKEN",
+            "a token is needed: send the header Authorization: Bearer TOKEN, or open the page with"
+            " ?token=TOKEN",
             {"WWW-Authenticate": "Bearer"},
         )
 
@@ -261,18 +311,22 @@ def _host_name(host: str) -> str | None:
 
 
 def _same(given: str, expected: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode("utf-8", "replace"))
+    return hmac.compare_digest(
+        given.encode("utf-8", "replace"), expected.encode("utf-8", "replace")
+    )
 
 
 # Connections: their number, and the time that the headers of a request may take.
 
 HEADERS_S = 10.0
-"""Seconds from the first byte of a request, or from the start of its connection, to the end of its headers."""
+"""Seconds from the first byte of a request, or from the start of its connection, to the end of its
+headers."""
 MOST_CONNECTIONS = 1000
 
 
 def most_connections() -> int:
-    """Return how many connections there may be: half of the files that this process can open, at most 1000."""
+    """Return how many connections there may be: half of the files that this process can open, at
+    most 1000."""
     with suppress(ImportError):
         import resource
 
@@ -281,16 +335,22 @@ def most_connections() -> int:
 
 
 class LimitedConnection(H11Protocol):
-    """A connection whose requests must begin soon, and which ends if it waits for headers and others have no room."""
+    """A connection whose requests must begin soon, and which ends if it waits for headers and
+    others have no room."""
 
     headers_late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time limit; where there are too many connections, end the oldest without a request."""
+        """Start the time limit; where there are too many connections, end the oldest without a
+        request."""
         super().connection_made(transport)
         self._limit_headers()
         if len(self.connections) > most_connections():
-            idle = [one for one in self.connections if isinstance(one, LimitedConnection) and one.headers_late]
+            idle = [
+                one
+                for one in self.connections
+                if isinstance(one, LimitedConnection) and one.headers_late
+            ]
             oldest = min(idle, key=lambda one: one.headers_late.when() if one.headers_late else 0.0)
             message = "too many connections; try again in a second"
             oldest.refuse(RefusedError(503, message, {"Retry-After": "1"}))
@@ -313,7 +373,11 @@ class LimitedConnection(H11Protocol):
         """Answer with a refusal, before any request is there, and close."""
         self._stop_limit()
         body = json.dumps(error_body(refusal)).encode()
-        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close"}
+        headers = {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+        }
         lines = [f"{name}: {value}" for name, value in (headers | refusal.headers).items()]
         first = f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}"
         self.transport.write("\r\n".join([first, *lines, "", ""]).encode() + body)
@@ -324,7 +388,9 @@ class LimitedConnection(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop_limit()
         elif self.headers_late is None and not self.transport.is_closing():
-            refusal = RefusedError(408, f"the headers of the request did not arrive within {HEADERS_S:g} s")
+            refusal = RefusedError(
+                408, f"the headers of the request did not arrive within {HEADERS_S:g} s"
+            )
             self.headers_late = self.loop.call_later(HEADERS_S, self.refuse, refusal)
 
     def _stop_limit(self) -> None:

@@ -1,7 +1,7 @@
 """A folder of alignments: list them, worst first; read one and its recording; save corrections.
 
-Nothing outside the folder is read or written, no matter what a name or a file in it says: names are checked, and links
-are followed only to targets inside the folder.
+Nothing outside the folder is read or written, no matter what a name or a file in it says: names are
+checked, and links are followed only to targets inside the folder.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ ROUNDED_S = 0.001
 FITS = ("none", "poor", "doubtful", "good")
 """From the worst to the best."""
 MOST_NAME_BYTES = 200
-"""Longest name of a saved alignment: with `.before.json` and a number it fits into the 255 bytes of a file name."""
+"""Longest name of a saved alignment: with `.before.json` and a number it fits into the 255 bytes of
+a file name."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 _UNASKED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Characters that the address of a file cannot have: control characters, and bytes that are not UTF-8."""
+"""Characters that the address of a file cannot have: control characters, and bytes that are not
+UTF-8."""
 
 
 class AlignmentFolder:
@@ -57,7 +59,9 @@ class AlignmentFolder:
 
     def __init__(self, root: str | Path, audio_root: str | Path | None = None) -> None:
         self.root = _folder(root, "FOLDER")
-        self.audio_roots = [self.root] if audio_root is None else [self.root, _folder(audio_root, "--audio")]
+        self.audio_roots = (
+            [self.root] if audio_root is None else [self.root, _folder(audio_root, "--audio")]
+        )
         self._rows: dict[str, tuple[str, dict[str, Any] | None]] = {}
         self._listing = threading.Lock()
         self._saving = threading.Lock()
@@ -65,10 +69,11 @@ class AlignmentFolder:
     def listing(self) -> dict[str, Any]:
         """Return all alignments of the folder, and how much of it is not listed, as JSON values.
 
-        `alignments` has a row for each, the worst first: those that cannot be opened, with the reason as `error`, then
-        by `fit`, then by loss per token. At most `MOST_ALIGNMENTS` are listed. The words of a file are only checked
-        when it is opened. `left_out` has the numbers of other JSON files, of versions before a correction, of hidden
-        folders and links to folders, and of JSON files beyond the limit. Files that did not change are not read again.
+        `alignments` has a row for each, the worst first: those that cannot be opened, with the
+        reason as `error`, then by `fit`, then by loss per token. At most `MOST_ALIGNMENTS` are
+        listed. The words of a file are only checked when it is opened. `left_out` has the numbers
+        of other JSON files, of versions before a correction, of hidden folders and links to
+        folders, and of JSON files beyond the limit. Files that did not change are not read again.
 
         Raises:
             RefusedError: 503, the folder is gone.
@@ -108,7 +113,11 @@ class AlignmentFolder:
             left_out["folders"] += 1
 
         for folder, folders, files in os.walk(self.root, onerror=count_folder):
-            inside = [name for name in folders if not name.startswith(".") and not is_link(Path(folder, name))]
+            inside = [
+                name
+                for name in folders
+                if not name.startswith(".") and not is_link(Path(folder, name))
+            ]
             left_out["folders"] += len(folders) - len(inside)
             folders[:] = sorted(inside)
             for file in sorted(files):
@@ -116,7 +125,8 @@ class AlignmentFolder:
                     yield Path(folder, file.removesuffix(".json")).relative_to(self.root).as_posix()
 
     def _stamped_row(self, name: str) -> tuple[str, dict[str, Any] | None]:
-        """Return the row of a file, None for other JSON; before it the file's tag, "" for what is read again."""
+        """Return the row of a file, None for other JSON; before it the file's tag, "" for what is
+        read again."""
         known = self._rows.get(name, ("", None))
         try:
             tag = _tag_of((self.root / f"{name}.json").stat())
@@ -125,7 +135,8 @@ class AlignmentFolder:
             return "", _faulty_row(name, self._reason_not_opened(name, error))
 
     def _row(self, name: str, tag: str) -> dict[str, Any] | None:
-        """Return the figures of an alignment, with the `error` of one that cannot be opened; None for other JSON.
+        """Return the figures of an alignment, with the `error` of one that cannot be opened; None
+        for other JSON.
 
         Raises:
             OSError: it cannot be read.
@@ -138,7 +149,9 @@ class AlignmentFolder:
         if FORMAT.encode() not in head and (_is_hidden(name) or _is_other_json(head, size)):
             return None
         if size > MOST_BYTES:
-            return _faulty_row(name, f"expected at most {MOST_BYTES >> 20} MiB, got {size >> 20} MiB")
+            return _faulty_row(
+                name, f"expected at most {MOST_BYTES >> 20} MiB, got {size >> 20} MiB"
+            )
         row = _faulty_row(name, "")
         try:
             data = read_object(path)
@@ -153,10 +166,17 @@ class AlignmentFolder:
     def _reason_not_opened(self, name: str, error: OSError | RefusedError) -> str:
         """Return why a file in the folder cannot be opened by its name."""
         if not is_plain_name(name):
-            return "its name has characters that no address can have, such as a line break or a backslash: rename it"
+            return (
+                "its name has characters that no address can have, such as a line break or a"
+                " backslash: rename it"
+            )
         if is_link(self.root / f"{name}.json"):
             return "is a link that leads out of the folder, or nowhere"
-        return f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else "is no file"
+        return (
+            f"cannot be read: {error.strerror or error}"
+            if isinstance(error, OSError)
+            else "is no file"
+        )
 
     def require_root(self) -> None:
         """Raise RefusedError (503) if the folder is gone."""
@@ -164,7 +184,10 @@ class AlignmentFolder:
             raise self._lost("is gone")
 
     def _lost(self, why: str) -> RefusedError:
-        said = f"{printable(self.root.name)}: the folder of this server cannot be read: {why}; put it back, or start"
+        said = (
+            f"{printable(self.root.name)}: the folder of this server cannot be read: {why}; put it"
+            " back, or start"
+        )
         return RefusedError(503, f"{said} the server with the place where it is now")
 
     def read(self, name: str) -> Alignment:
@@ -177,7 +200,8 @@ class AlignmentFolder:
         return from_dict(read_object(self._path(name)), f"{shown_name(name)}.json")
 
     def words(self) -> Iterator[dict[str, Any]]:
-        """Yield the words to check of the folder's alignments that nobody has checked, those of the worst first."""
+        """Yield the words to check of the folder's alignments that nobody has checked, those of the
+        worst first."""
         for row in self.listing()["alignments"]:
             if row["to_check"] and not row["checked"] and not row["error"]:
                 try:
@@ -186,25 +210,29 @@ class AlignmentFolder:
                     alignment = from_dict(data, row["id"])
                 except (CtcAlignError, RefusedError, OSError):
                     continue
-                yield from words_to_check(data, alignment, {"folder": row["id"], "name": row["name"], "tag": tag})
+                yield from words_to_check(
+                    data, alignment, {"folder": row["id"], "name": row["name"], "tag": tag}
+                )
 
     def size(self, name: str) -> int:
         """Return the bytes of an alignment's file; raise RefusedError (404) without one."""
         return self._path(name).stat().st_size
 
     def tag(self, name: str) -> str:
-        """Return the tag (ETag) of an alignment's file as it is now; raise RefusedError (404) without one."""
+        """Return the tag (ETag) of an alignment's file as it is now; raise RefusedError (404)
+        without one."""
         return _tag_of(self._path(name).stat())
 
     def save(self, name: str, was: str | None, data: Mapping[str, Any]) -> str:
         """Replace an alignment by its correction, and return its new tag.
 
-        NAME.before.json is the version before the first correction. `was` is the tag that the correction began with;
-        None: it replaces whatever is there.
+        NAME.before.json is the version before the first correction. `was` is the tag that the
+        correction began with; None: it replaces whatever is there.
 
         Raises:
             RefusedError: 412, the file has another tag.
-            RefusedError: 404, no alignment has this name; others, and InputError, as `read_correction`.
+            RefusedError: 404, no alignment has this name; others, and InputError, as
+                `read_correction`.
             OutputError: it cannot be written; then nothing has changed.
         """
         with self._saving:
@@ -231,7 +259,9 @@ class AlignmentFolder:
         path = self._path(name)
         if is_link(self.root / f"{name}.json"):
             raise RefusedError(
-                409, f"{shown_name(name)}: is a link, and is not written; save the file that it leads to"
+                409,
+                f"{shown_name(name)}: is a link, and is not written; save the file that it"
+                " leads to",
             )
         before = _path_before(path, corrected.utterance)
         is_only_signed_off = replace(corrected, checked=current.checked) == current
@@ -244,7 +274,8 @@ class AlignmentFolder:
                     written.write(old if target == before else new)
 
     def keep(self, alignment: Alignment, recording: Path, filename: str) -> str:
-        """Put an alignment and its recording into the folder, under a name that is free; return the alignment's id.
+        """Put an alignment and its recording into the folder, under a name that is free; return the
+        alignment's id.
 
         Raises:
             OutputError: they cannot be written; then neither exists.
@@ -266,16 +297,19 @@ class AlignmentFolder:
             with placing(targets, sync=True) as parts:
                 for target, part in parts:
                     if target == targets[0]:
-                        part.write_bytes(rendered(replace(alignment, audio=targets[1].name), "json"))
+                        part.write_bytes(
+                            rendered(replace(alignment, audio=targets[1].name), "json")
+                        )
                     else:
                         shutil.copyfile(recording, part)
         return name
 
     def audio(self, name: str, alignment: Alignment) -> Path | None:
-        """Return the recording that an alignment names, if it is in the folder or in the folder of recordings.
+        """Return the recording that an alignment names, if it is in the folder or in the folder of
+        recordings.
 
-        The path itself takes precedence, then its longest ending that exists; a file of a different length is a
-        different recording: see `fitting_recording`.
+        The path itself takes precedence, then its longest ending that exists; a file of a different
+        length is a different recording: see `fitting_recording`.
         """
         ends = named_ends(alignment.audio)
         if not ends:
@@ -286,12 +320,15 @@ class AlignmentFolder:
         return fitting_recording(filter(None, map(self._inside, paths)), alignment)[0]
 
     def _inside(self, path: Path) -> Path | None:
-        """Return the file that a path leads to; None unless it lies in one of the server's folders."""
+        """Return the file that a path leads to; None unless it lies in one of the server's
+        folders."""
         try:
             found = path.resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
             return None
-        return found if found.is_file() and any(map(found.is_relative_to, self.audio_roots)) else None
+        return (
+            found if found.is_file() and any(map(found.is_relative_to, self.audio_roots)) else None
+        )
 
     def _path(self, name: str) -> Path:
         """Return the file of an alignment, checked to be inside the folder.
@@ -317,15 +354,19 @@ def _tag_of(status: os.stat_result) -> str:
 
 
 def _is_before(row: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether a row describes an alignment as it was before a correction of the same utterance was saved."""
+    """Return whether a row describes an alignment as it was before a correction of the same
+    utterance was saved."""
     match = _NUMBERED.fullmatch(row["id"])
     return match is not None and rows.get(match["stem"], {}).get("utterance") == row["utterance"]
 
 
 def _path_before(path: Path, utterance: str) -> Path:
-    """Return the path for an alignment as it was before its first correction; never that of a different alignment."""
+    """Return the path for an alignment as it was before its first correction; never that of a
+    different alignment."""
     for number in count(1):
-        before = path.with_name(f"{path.name.removesuffix('.json')}{BEFORE}{f'-{number}' if number > 1 else ''}.json")
+        before = path.with_name(
+            f"{path.name.removesuffix('.json')}{BEFORE}{f'-{number}' if number > 1 else ''}.json"
+        )
         try:
             if not os.path.lexists(before) or read_object(before).get("utterance") == utterance:
                 break
@@ -350,7 +391,9 @@ def read_correction(data: Mapping[str, Any], current: Alignment) -> Alignment:
     check_same_part(corrected, current)
     outside = _text_outside_words(corrected)
     if len(outside) > len(_text_outside_words(current)):
-        raise InputError(f"{CORRECTED}: expected each word of `text` in `words`, got none for {outside[:40]!r}")
+        raise InputError(
+            f"{CORRECTED}: expected each word of `text` in `words`, got none for {outside[:40]!r}"
+        )
     return corrected
 
 
@@ -358,18 +401,23 @@ def _text_outside_words(alignment: Alignment) -> str:
     """Return the characters of the text, without spaces, that belong to no word."""
     ends = [0, *(word.char_end for word in alignment.words)]
     starts = [*(word.char_start for word in alignment.words), len(alignment.text)]
-    return "".join("".join(alignment.text[end:start].split()) for end, start in zip(ends, starts, strict=True))
+    return "".join(
+        "".join(alignment.text[end:start].split()) for end, start in zip(ends, starts, strict=True)
+    )
 
 
 def correction_bytes(data: Mapping[str, Any]) -> bytes:
     """Return the file of a correction, read back as the folder will read it.
 
     Raises:
-        RefusedError: 400, it contains a number that is not finite; 413, it is larger than the folder reads.
+        RefusedError: 400, it contains a number that is not finite; 413, it is larger than the
+            folder reads.
         InputError: it cannot be read back.
     """
     try:
-        written = json_bytes({"format": FORMAT, **data})  # the format first: files are recognised by their beginning
+        written = json_bytes(
+            {"format": FORMAT, **data}
+        )  # the format first: files are recognised by their beginning
     except ValueError:
         raise RefusedError(400, f"{CORRECTED}: expected finite numbers in all fields") from None
     if len(written) > MOST_BYTES:
@@ -379,21 +427,29 @@ def correction_bytes(data: Mapping[str, Any]) -> bytes:
 
 
 def check_tag(was: str | None, tag: str) -> None:
-    """Raise RefusedError (412) unless a correction began with what is there; `was` is the header If-Match."""
+    """Raise RefusedError (412) unless a correction began with what is there; `was` is the header
+    If-Match."""
     seen = {"*"} if was is None else {one.strip().removeprefix("W/") for one in was.split(",")}
     if not seen & {"*", tag}:  # "W/": a proxy that compresses makes tags weak
-        raise RefusedError(412, "it was changed elsewhere since it was opened here: save it as JSON, and load it again")
+        raise RefusedError(
+            412,
+            "it was changed elsewhere since it was opened here: save it as JSON, and load it again",
+        )
 
 
 def check_same_part(corrected: Alignment, aligned: Alignment) -> None:
-    """Raise RefusedError (409) unless two alignments are of the same seconds of one utterance's recording."""
+    """Raise RefusedError (409) unless two alignments are of the same seconds of one utterance's
+    recording."""
     from ctc_align.files.pages import choice_of
 
     if corrected.utterance != aligned.utterance:
         raise RefusedError(409, "the correction is of another utterance")
     times = (corrected.offset_s - aligned.offset_s, corrected.duration_s - aligned.duration_s)
     if max(map(abs, times)) > ROUNDED_S or choice_of(corrected) != choice_of(aligned):
-        raise RefusedError(409, "the correction is of another part of the recording, or of another channel or track")
+        raise RefusedError(
+            409,
+            "the correction is of another part of the recording, or of another channel or track",
+        )
 
 
 def _folder(path: str | Path, what: str) -> Path:
@@ -413,12 +469,22 @@ def is_plain_name(name: str) -> bool:
     (True, False, False, False)
     """
     *folders, file = name.split("/")
-    wrong = "\\" in name or _DRIVE.match(name) or _UNASKED.search(name) or (os.name == "nt" and ":" in name)
-    return not wrong and file.strip(".") != "" and all(part and not part.startswith(".") for part in folders)
+    wrong = (
+        "\\" in name
+        or _DRIVE.match(name)
+        or _UNASKED.search(name)
+        or (os.name == "nt" and ":" in name)
+    )
+    return (
+        not wrong
+        and file.strip(".") != ""
+        and all(part and not part.startswith(".") for part in folders)
+    )
 
 
 def shown_name(name: str) -> str:
-    r"""Return a name as it is shown: with the marks of right-to-left scripts; what else changes its order is escaped.
+    r"""Return a name as it is shown: with the marks of right-to-left scripts; what else changes its
+    order is escaped.
 
     >>> shown_name("a\u200f"), shown_name("a\u202eb")
     ('a\u200f', 'a\\u202eb')
@@ -431,7 +497,8 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_other_json(head: bytes, size: int) -> bool:
-    """Return whether a file, of which this is the beginning, without the format of alignments, may be other JSON."""
+    """Return whether a file, of which this is the beginning, without the format of alignments, may
+    be other JSON."""
     if size > HEAD_BYTES:
         return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
     try:
@@ -448,13 +515,17 @@ def _faulty_row(name: str, reason: str) -> dict[str, Any]:
 
 
 def alignment_row(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of an alignment (its JSON) that say where to look first; None for one that it lacks.
+    """Return the figures of an alignment (its JSON) that say where to look first; None for one that
+    it lacks.
 
-    `confidence` is the mean of the words', `least` the lowest, `unexplained_s` the seconds of speech without words,
-    `by_hand` the words that a person fixed, `to_check` those that a person should look at.
+    `confidence` is the mean of the words', `least` the lowest, `unexplained_s` the seconds of
+    speech without words, `by_hand` the words that a person fixed, `to_check` those that a person
+    should look at.
     """
     words = [word for word in _listed(data.get("words")) if isinstance(word, dict)]
-    confidences = [value for word in words if (value := _number(word.get("confidence"))) is not None]
+    confidences = [
+        value for word in words if (value := _number(word.get("confidence"))) is not None
+    ]
     unexplained = [
         (_number(part.get("end_s")) or 0.0) - (_number(part.get("start_s")) or 0.0)
         for part in _listed(data.get("unexplained"))
@@ -474,7 +545,10 @@ def alignment_row(data: Mapping[str, Any]) -> dict[str, Any]:
         "unexplained_s": round(sum(unexplained), 3),
         "fit": fit if fit in FITS else None,
         "by_hand": sum(word.get("by") == "hand" for word in words),
-        "to_check": sum(is_to_check(_number(word.get("confidence")), word.get("by") or "", least) for word in words),
+        "to_check": sum(
+            is_to_check(_number(word.get("confidence")), word.get("by") or "", least)
+            for word in words
+        ),
         "checked": data.get("checked") is True,
         "text": shown_name(" ".join(str(data.get("text", ""))[:160].split())),
         "error": "",
@@ -482,7 +556,8 @@ def alignment_row(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 AROUND, AROUND_CHARS = 6, 200
-"""Words before and after a word to check, which say where it is, and at most how many characters."""
+"""Words before and after a word to check, which say where it is, and at most how many
+characters."""
 
 
 def words_to_check(
@@ -490,8 +565,9 @@ def words_to_check(
 ) -> Iterator[dict[str, Any]]:
     """Yield the words to check of an alignment, whose JSON is `data`, in the order of the text.
 
-    Each is `source` with the word as it is in the JSON and its `index`, the text `before` and `after` it, the seconds
-    between its neighbours (`room_s`), the seconds from its times to those of the recording (`shift_s`), and `why`.
+    Each is `source` with the word as it is in the JSON and its `index`, the text `before` and
+    `after` it, the seconds between its neighbours (`room_s`), the seconds from its times to those
+    of the recording (`shift_s`), and `why`.
     """
     words, text = data["words"], alignment.text
     shift_s = 0.0 if alignment.config.get("times") == RECORDING else alignment.offset_s
@@ -500,8 +576,16 @@ def words_to_check(
         if not is_to_check(word["confidence"], word.get("by") or "", alignment.min_confidence):
             continue
         nearby = words[max(0, index - AROUND) : index], words[index + 1 : index + 1 + AROUND]
-        ends = [one["end_s"] for one in nearby[0] if one["end_s"] is not None and one["end_s"] <= word["start_s"]]
-        starts = [one["start_s"] for one in nearby[1] if one["start_s"] is not None and one["start_s"] >= word["end_s"]]
+        ends = [
+            one["end_s"]
+            for one in nearby[0]
+            if one["end_s"] is not None and one["end_s"] <= word["start_s"]
+        ]
+        starts = [
+            one["start_s"]
+            for one in nearby[1]
+            if one["start_s"] is not None and one["start_s"] >= word["end_s"]
+        ]
         begin, end = word["char_start"], word["char_end"]
         first = nearby[0][0]["char_start"] if index > AROUND else 0
         last = nearby[1][-1]["char_end"] if index + AROUND < len(words) - 1 else len(text)
@@ -511,9 +595,14 @@ def words_to_check(
             "word": word,
             "before": shown_name(text[max(first, begin - AROUND_CHARS) : begin]),
             "after": shown_name(text[end : min(last, end + AROUND_CHARS)]),
-            "room_s": [max(ends, default=first_s), min(starts, default=first_s + alignment.duration_s)],
+            "room_s": [
+                max(ends, default=first_s),
+                min(starts, default=first_s + alignment.duration_s),
+            ],
             "shift_s": shift_s,
-            "why": next((part.reason for part in alignment.regions if _holds(part, begin, end)), ""),
+            "why": next(
+                (part.reason for part in alignment.regions if _holds(part, begin, end)), ""
+            ),
         }
 
 
@@ -526,23 +615,37 @@ def mended(data: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return an alignment, its JSON, with another sign-off, or with words that a person has mended.
 
     Args:
-        changes: `checked`, true or false; `words`, a list of objects with the `index` of a word, and this word as it
-            `was` and as it `is`. Its text stays.
+        changes: `checked`, true or false; `words`, a list of objects with the `index` of a word,
+            and this word as it `was` and as it `is`. Its text stays.
 
     Raises:
         RefusedError: 400, the changes have another form; 409, a word is no longer as it was.
     """
     checked, words = changes.get("checked"), changes.get("words", [])
-    known = isinstance(words, list) and isinstance(checked, bool | None) and not changes.keys() - {"checked", "words"}
-    if not known or not all(isinstance(one, dict) and one.keys() == {"index", "was", "is"} for one in words):
-        raise RefusedError(400, 'expected "checked", true or false, or "words", each with "index", "was" and "is"')
+    known = (
+        isinstance(words, list)
+        and isinstance(checked, bool | None)
+        and not changes.keys() - {"checked", "words"}
+    )
+    if not known or not all(
+        isinstance(one, dict) and one.keys() == {"index", "was", "is"} for one in words
+    ):
+        raise RefusedError(
+            400, 'expected "checked", true or false, or "words", each with "index", "was" and "is"'
+        )
     there = list(_listed(data.get("words")))
     for one in words:
         index, was, now = one["index"], one["was"], one["is"]
         if type(index) is not int or not 0 <= index < len(there) or there[index] != was:
-            raise RefusedError(409, "this word was changed elsewhere meanwhile: load the list again")
-        if not isinstance(now, dict) or any(now.get(key) != was[key] for key in ("text", "char_start", "char_end")):
-            raise RefusedError(400, "expected the word with its text as it was: correct texts in the page")
+            raise RefusedError(
+                409, "this word was changed elsewhere meanwhile: load the list again"
+            )
+        if not isinstance(now, dict) or any(
+            now.get(key) != was[key] for key in ("text", "char_start", "char_end")
+        ):
+            raise RefusedError(
+                400, "expected the word with its text as it was: correct texts in the page"
+            )
         there[index] = now
     result = {**data, "words": there}
     if checked is not None:

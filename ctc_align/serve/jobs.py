@@ -1,8 +1,8 @@
 """Jobs: a bounded queue, and the worker, one thread with one model, that processes the queue.
 
-Short recordings with the same settings go through the model together (`Aligner.align_batch`), and each gets the result
-that it would get alone. A long recording goes alone: it reports its progress, and can be stopped at any time. Results
-are kept for some time.
+Short recordings with the same settings go through the model together (`Aligner.align_batch`), and
+each gets the result that it would get alone. A long recording goes alone: it reports its progress,
+and can be stopped at any time. Results are kept for some time.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class ServerLimits:
         places: requests that may wait or be processed at a time.
         work_s: seconds of work on one recording, and for the body of a request to arrive.
         kept_jobs: finished jobs that are kept.
-        keep_s: how long a finished job is kept after it was last asked for, in seconds; one with a person's work stays.
+        keep_s: how long a finished job is kept after it was last asked for, in seconds; one with a
+            person's work stays.
     """
 
     upload_bytes: int = 200 * 2**20
@@ -72,7 +73,8 @@ class ServerLimits:
 
 
 class StoppedError(Exception):
-    """Work on a job was stopped: by its client, by the end of the server, or because it took too long."""
+    """Work on a job was stopped: by its client, by the end of the server, or because it took too
+    long."""
 
 
 @dataclass(eq=False)
@@ -83,13 +85,14 @@ class ServerJob:
         kind: "align", "score" or "realign".
         name: of the utterance.
         form: the uploads; removed with the job.
-        duration_s: of the recording: by its header, None if it gives none; once it was read, the true length.
+        duration_s: of the recording: by its header, None if it gives none; once it was read, the
+            true length.
         texts: the transcripts.
         settings: of this request.
         corrected: the corrections that "realign" aligns again; None for other kinds.
-        recording: the recording of the corrections, which is not removed with the job; None: it is among the uploads.
-        result: an `Alignment`, or the list of scores; None until it is done. `set_result` sets it, and the `figures`.
-        used_s: when a client last asked for it.
+        recording: the recording of the corrections, which is not removed with the job; None: it is
+        among the uploads. result: an `Alignment`, or the list of scores; None until it is done.
+        `set_result` sets it, and the `figures`. used_s: when a client last asked for it.
         is_corrected: whether a person has saved a whole correction of the result.
         future: is done when the job has ended, in whatever way.
     """
@@ -122,7 +125,10 @@ class ServerJob:
         from ctc_align.serve.alignment_folder import alignment_row
 
         figures = alignment_row(to_dict(result)) if isinstance(result, Alignment) else {}
-        self.result, self.figures = result, {key: figures[key] for key in figures.keys() - {"error", "duration_s"}}
+        self.result, self.figures = (
+            result,
+            {key: figures[key] for key in figures.keys() - {"error", "duration_s"}},
+        )
         self.changes += 1
 
     @property
@@ -175,7 +181,8 @@ class ServerJob:
 
 
 class JobQueue:
-    """Jobs in the order in which they came; used by the server's event loop and by the worker's thread."""
+    """Jobs in the order in which they came; used by the server's event loop and by the worker's
+    thread."""
 
     def __init__(self, limits: ServerLimits) -> None:
         self.limits = limits
@@ -189,7 +196,8 @@ class JobQueue:
 
     @contextmanager
     def reserved_place(self) -> Iterator[None]:
-        """Reserve a place in the queue for the job that the block submits; if the block fails, release the place.
+        """Reserve a place in the queue for the job that the block submits; if the block fails,
+        release the place.
 
         Raises:
             RefusedError: 503, the queue is full, or the server is stopping.
@@ -222,8 +230,8 @@ class JobQueue:
             if not self.forget_oldest():
                 raise RefusedError(
                     503,
-                    f"the server keeps {self.limits.kept_jobs} finished recordings, the most that it may, and all of "
-                    f"them {IN_USE}",
+                    f"the server keeps {self.limits.kept_jobs} finished recordings, the most that"
+                    f" it may, and all of them {IN_USE}",
                     {"Retry-After": str(FULL_RETRY_S)},
                 )
 
@@ -238,7 +246,8 @@ class JobQueue:
             self._changed.notify_all()
 
     def take(self) -> list[ServerJob]:
-        """Wait for jobs, and return those that go through the model next, together; [] when the server ends."""
+        """Wait for jobs, and return those that go through the model next, together; [] when the
+        server ends."""
         with self._changed:
             while not self._waiting and not self._stopping:
                 if not self._changed.wait(LOOK_S):
@@ -288,8 +297,16 @@ class JobQueue:
             if job.stop.is_set():
                 job.state = CANCELLED
                 job.set_result(None)
-                job.refusal = self._ending() if self._stopping else RefusedError(409, "this job was cancelled")
-            job.step, job.share, job.ended_s = job.state, 1.0 if job.state == DONE else job.share, time.monotonic()
+                job.refusal = (
+                    self._ending()
+                    if self._stopping
+                    else RefusedError(409, "this job was cancelled")
+                )
+            job.step, job.share, job.ended_s = (
+                job.state,
+                1.0 if job.state == DONE else job.share,
+                time.monotonic(),
+            )
             self.finished += 1
             self._taken -= 1
         if job.state != DONE:
@@ -345,7 +362,8 @@ class JobQueue:
         job.form.remove()
 
     def forget_old(self) -> None:
-        """Remove the jobs that may be forgotten and were last asked for too long ago, or are too many."""
+        """Remove the jobs that may be forgotten and were last asked for too long ago, or are too
+        many."""
         late = time.monotonic() - self.limits.keep_s
         with self._changed:
             ended = self._ended()
@@ -355,7 +373,8 @@ class JobQueue:
                     self.forget(job)
 
     def forget_oldest(self) -> bool:
-        """Remove the finished job that nobody has asked for longest; return False if none may be forgotten."""
+        """Remove the finished job that nobody has asked for longest; return False if none may be
+        forgotten."""
         with self._changed:
             job = next(filter(self._may_forget, self._ended()), None)
             if job is not None:
@@ -371,7 +390,8 @@ class JobQueue:
         return not job.has_work and job.used_s < time.monotonic() - self.limits.keep_s
 
     def stop(self) -> None:
-        """End the queue: accept nothing new, and end every job now; running jobs end when their work does."""
+        """End the queue: accept nothing new, and end every job now; running jobs end when their
+        work does."""
         with self._changed:
             self._stopping = True
             jobs = [*self._waiting, *self._running]
@@ -447,7 +467,8 @@ class ModelWorker(threading.Thread):
             return
         read = [(job, audio) for job in batch if (audio := self._loaded(job, aligner)) is not None]
         loaded = [(job, audio) for job, audio in read if self._goes_on(job)]
-        # A header may have promised less than there was: what is long goes alone, and can be stopped.
+        # A header may have promised less than there was: what is long goes alone, and can be
+        # stopped.
         short = [(job, audio) for job, audio in loaded if job.length_s <= ALONE_S]
         for group in [short] * bool(short) + [[one] for one in loaded if one[0].length_s > ALONE_S]:
             self._queue.count_batch(len(group))
@@ -485,7 +506,9 @@ class ModelWorker(threading.Thread):
             self._watch(job, 0.0)
             language = job.texts[0].language or aligner.choice.language_of(job.texts[0].text)
             choice = job.settings.sound_choice(aligner.choice.track_language(language))
-            audio = load_watched(job.audio.path, model.sample_rate, partial(self._watch, job), choice=choice)
+            audio = load_watched(
+                job.audio.path, model.sample_rate, partial(self._watch, job), choice=choice
+            )
             job.duration_s = audio.duration_s
         except Exception as error:
             self._fail(job, error)
@@ -493,7 +516,8 @@ class ModelWorker(threading.Thread):
         return replace(audio, name=job.audio.filename)
 
     def _watch(self, job: ServerJob, read_s: float) -> None:
-        """Raise the error that ends the reading of a job's recording, of which `read_s` seconds were read."""
+        """Raise the error that ends the reading of a job's recording, of which `read_s` seconds
+        were read."""
         self._queue.check(job)
         if read_s > self._queue.limits.audio_s:
             raise too_long(job.audio.filename, self._queue.limits.audio_s)
@@ -506,7 +530,11 @@ class ModelWorker(threading.Thread):
             return aligner.align_batch(pairs, "return", utterances=[job.name for job, _ in loaded])
         [(job, audio)] = loaded
         try:
-            return [aligner.align(audio, job.texts[0], utterance=job.name, progress=self._progress_of(job))]
+            return [
+                aligner.align(
+                    audio, job.texts[0], utterance=job.name, progress=self._progress_of(job)
+                )
+            ]
         except CtcAlignError as error:
             return [error]
 
@@ -518,7 +546,9 @@ class ModelWorker(threading.Thread):
         texts = [job.texts for job, _ in loaded]
         results: list[Any] = [None] * len(loaded)
         for chosen, indices, languages in by_aligner(aligner, texts, [""] * len(loaded)):
-            for index, scored in zip(indices, self._scored_by(chosen, [loaded[i] for i in indices], languages)):
+            for index, scored in zip(
+                indices, self._scored_by(chosen, [loaded[i] for i in indices], languages)
+            ):
                 results[index] = scored
         return results
 
@@ -540,7 +570,10 @@ class ModelWorker(threading.Thread):
             if not isinstance(result, CtcAlignError) and self._goes_on(loaded[index][0])
         ]
         texts = [loaded[index][0].texts for index in heard]
-        emissions, codes = [results[index] for index in heard], [languages[index] for index in heard]
+        emissions, codes = (
+            [results[index] for index in heard],
+            [languages[index] for index in heard],
+        )
         for index, scored in zip(heard, aligner.score_emissions(emissions, texts, languages=codes)):
             results[index] = [_score_row(one) for one in scored]
         return results
@@ -556,15 +589,19 @@ class ModelWorker(threading.Thread):
         if isinstance(error, StoppedError):
             seconds = self._queue.limits.work_s
             error = RefusedError(
-                503, f"{job.audio.filename}: took more than {seconds:g} s of work; send a shorter part"
+                503,
+                f"{job.audio.filename}: took more than {seconds:g} s of work; send a shorter part",
             )
         self._queue.end(job, refusal=refusal_of(error, job.names))
 
     def _aligner_for(self, settings: Settings) -> Aligner:
-        """Return an aligner with these settings and the same models; loading a model does not use these settings."""
+        """Return an aligner with these settings and the same models; loading a model does not use
+        these settings."""
         if settings not in self._variants:
             if len(self._variants) >= VARIANTS:
-                del self._variants[next(key for key in self._variants if key != open_settings(self._aligner))]
+                del self._variants[
+                    next(key for key in self._variants if key != open_settings(self._aligner))
+                ]
             self._variants[settings] = self._aligner.with_settings(settings)
         return self._variants[settings]
 
@@ -577,7 +614,9 @@ def open_settings(aligner: Aligner) -> Settings:
 def too_long(name: str, most_s: float, duration_s: float | None = None) -> RefusedError:
     """Return the refusal of a recording that is longer than the server takes."""
     got = "more" if duration_s is None else f"{duration_s:.1f} s"
-    return RefusedError(413, f"{name}: expected at most {most_s:g} s of audio, got {got}; send a part of it")
+    return RefusedError(
+        413, f"{name}: expected at most {most_s:g} s of audio, got {got}; send a part of it"
+    )
 
 
 def _score_row(scored: Scored) -> dict[str, Any]:
@@ -585,4 +624,6 @@ def _score_row(scored: Scored) -> dict[str, Any]:
     row = asdict(replace(scored, error=None))
     row |= {"loss_per_token": scored.loss_per_token, "loss_per_frame": scored.loss_per_frame}
     row["error"] = None if scored.error is None else " ".join(str(scored.error).split())
-    return {name: finite(value) if isinstance(value, float) else value for name, value in row.items()}
+    return {
+        name: finite(value) if isinstance(value, float) else value for name, value in row.items()
+    }

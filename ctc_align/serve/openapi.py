@@ -1,4 +1,5 @@
-"""The description of the API: OpenAPI for programs, and for people a page without external requests."""
+"""The description of the API: OpenAPI for programs, and for people a page without external
+requests."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ from typing import Any
 
 from ctc_align._version import __version__
 from ctc_align.files import FORMATS, json_schema
-from ctc_align.serve.request_fields import ALIGN, FIELDS, OTHERS_ALIGN, PARTS, SCORE, SETTINGS, FormShape
+from ctc_align.serve.request_fields import (
+    ALIGN,
+    FIELDS,
+    OTHERS_ALIGN,
+    PARTS,
+    SCORE,
+    SETTINGS,
+    FormShape,
+)
 from ctc_align.serve.uploads import FIELD_CHARS
 
 _REFUSALS = {
@@ -20,29 +29,39 @@ _REFUSALS = {
     "403": "a page of another site asks for a change",
     "404": "nothing has this name",
     "408": "the recording, or the JSON, did not arrive in time",
-    "409": "a conflict: the job is not done, or was cancelled; or the corrections belong to another alignment",
+    "409": (
+        "a conflict: the job is not done, or was cancelled; or the corrections belong to another"
+        " alignment"
+    ),
     "412": "it was changed since it had the tag in If-Match",
     "413": "too large, or too long",
     "415": "not a form",
     "421": "a Host header that is not this server's",
     "422": "the recording, the transcript, its language, the model or the alignment cannot be used",
-    "503": "the queue or the server is full (Retry-After: when to try again), it is stopping, or its folder is gone or "
-    "read-only",
+    "503": (
+        "the queue or the server is full (Retry-After: when to try again), it is stopping, or its"
+        " folder is gone or read-only"
+    ),
     "507": "no space is left where the server keeps its files",
 }
 _FORM_REFUSALS = ("400", "401", "403", "408", "413", "415", "422", "503", "507")
 _JSON = "application/json"
 _ALIGNMENT = "an alignment in the requested format"
 _WORDS = (
-    "json: `words` with `word`, `start`, `end` (seconds), `untimed_words` with `status`, and `fit`; "
-    "verbose_json: also `segments`, `loss` and confidences; srt, vtt: subtitles"
+    "json: `words` with `word`, `start`, `end` (seconds), `untimed_words` with `status`, and `fit`;"
+    " verbose_json: also `segments`, `loss` and confidences; srt, vtt: subtitles"
 )
 
 
 def _media_types(formats: Iterable[str]) -> tuple[str, ...]:
     """Return the media types of formats, without their parameters; JSON first."""
     return tuple(
-        dict.fromkeys([_JSON, *(FORMATS[name].media_type.split(";")[0] for name in formats if name in FORMATS)])
+        dict.fromkeys(
+            [
+                _JSON,
+                *(FORMATS[name].media_type.split(";")[0] for name in formats if name in FORMATS),
+            ]
+        )
     )
 
 
@@ -66,7 +85,9 @@ _NAMES = {"type": "object", "properties": {"names": {"type": "array", "items": {
 def _alignment_schema() -> dict[str, Any]:
     """Return the schema of format ctc-align/1 with references that begin at the description."""
     schema = json.dumps(json_schema()).replace('"#/$defs/', f'"{_CORRECTION["$ref"]}/$defs/')
-    return {key: value for key, value in json.loads(schema).items() if key not in ("$schema", "$id")}
+    return {
+        key: value for key, value in json.loads(schema).items() if key not in ("$schema", "$id")
+    }
 
 
 def api_description() -> dict[str, Any]:
@@ -76,14 +97,30 @@ def api_description() -> dict[str, Any]:
         "info": {
             "title": "ctc-align",
             "version": __version__,
-            "description": "Aligns speech with its transcript, and scores transcripts, with the loaded model.",
+            "description": (
+                "Aligns speech with its transcript, and scores transcripts, with the loaded model."
+            ),
         },
         "paths": {
-            "/align": {"post": _form("Align a recording and return the alignment", ALIGN, _ALIGNMENT)},
-            "/score": {"post": _form("Score transcripts of a recording, best first", SCORE, "their figures, ranked")},
-            "/v1/audio/alignments": {"post": _form("Align, with the names of other servers", OTHERS_ALIGN, _WORDS)},
-            "/models": {"get": _operation("The loaded model, the formats and the limits", "the model")},
-            "/health": {"get": _operation("Whether the server works, and how busy it is; needs no token", "it works")},
+            "/align": {
+                "post": _form("Align a recording and return the alignment", ALIGN, _ALIGNMENT)
+            },
+            "/score": {
+                "post": _form(
+                    "Score transcripts of a recording, best first", SCORE, "their figures, ranked"
+                )
+            },
+            "/v1/audio/alignments": {
+                "post": _form("Align, with the names of other servers", OTHERS_ALIGN, _WORDS)
+            },
+            "/models": {
+                "get": _operation("The loaded model, the formats and the limits", "the model")
+            },
+            "/health": {
+                "get": _operation(
+                    "Whether the server works, and how busy it is; needs no token", "it works"
+                )
+            },
             **_job_paths(),
             **_folder_paths(),
             "/": {"get": _operation("The app", "a page", "text/html")},
@@ -96,7 +133,9 @@ def api_description() -> dict[str, Any]:
                 "Error": {
                     "type": "object",
                     "required": ["error"],
-                    "properties": {"error": {"type": "string", "description": "what is wrong, on one line"}},
+                    "properties": {
+                        "error": {"type": "string", "description": "what is wrong, on one line"}
+                    },
                 },
                 "Alignment": _alignment_schema(),
             },
@@ -106,15 +145,28 @@ def api_description() -> dict[str, Any]:
 
 
 def _job_paths() -> dict[str, Any]:
-    made = _form("Start a job that aligns a recording", ALIGN, "the job, at once: id, state and place", "202")
+    made = _form(
+        "Start a job that aligns a recording", ALIGN, "the job, at once: id, state and place", "202"
+    )
     one = [_path_parameter("id", "of the job")]
-    kept = "Put the result and the recording into the folder", "the id there", _JSON, ("403", "404", "409", "503")
+    kept = (
+        "Put the result and the recording into the folder",
+        "the id there",
+        _JSON,
+        ("403", "404", "409", "503"),
+    )
     return {
         "/jobs": {"post": made, "get": _operation("All stored jobs", "the jobs")},
         "/jobs/{id}": {
             "parameters": one,
-            "get": _operation("State, step, progress and position in the queue (from 1)", "the job", refusals=("404",)),
-            "delete": _operation("Cancel, and remove recording and result", "the job's state", refusals=("404",)),
+            "get": _operation(
+                "State, step, progress and position in the queue (from 1)",
+                "the job",
+                refusals=("404",),
+            ),
+            "delete": _operation(
+                "Cancel, and remove recording and result", "the job's state", refusals=("404",)
+            ),
         },
         **_alignment_paths(
             [f"/jobs/{{id}}/{part}" for part in ("alignment", "realign", "page", "audio")],
@@ -131,7 +183,10 @@ def _folder_paths() -> dict[str, Any]:
         "An alignment of the folder",
         "Save a corrected alignment; the first version is kept as NAME.before.json",
     )
-    listed = "Figures of all alignments of the folder, worst first", "the rows, and the number of files left out"
+    listed = (
+        "Figures of all alignments of the folder, worst first",
+        "the rows, and the number of files left out",
+    )
     return {
         "/api/alignments": {"get": _operation(*listed, refusals=("503",))},
         **_alignment_paths(
@@ -141,18 +196,30 @@ def _folder_paths() -> dict[str, Any]:
             ("503",),
         ),
         "/api/words": {
-            "get": _operation("Words to check of recordings that nobody has checked", "the words", refusals=("503",))
+            "get": _operation(
+                "Words to check of recordings that nobody has checked",
+                "the words",
+                refusals=("503",),
+            )
         },
         "/api/pairs": {
-            "post": _taking("Pair the names of files, recordings with transcripts", _NAMES, "the pairs, and the rest")
+            "post": _taking(
+                "Pair the names of files, recordings with transcripts",
+                _NAMES,
+                "the pairs, and the rest",
+            )
         },
     }
 
 
 def _alignment_paths(
-    paths: list[str], one: list[dict[str, Any]], summaries: tuple[str, str], more: tuple[str, ...] = ()
+    paths: list[str],
+    one: list[dict[str, Any]],
+    summaries: tuple[str, str],
+    more: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return what the addresses of an alignment take: itself, aligning again, its page, and its recording.
+    """Return what the addresses of an alignment take: itself, aligning again, its page, and its
+    recording.
 
     `summaries` are of reading and of replacing it; `more` are refusals that its source adds.
     """
@@ -163,10 +230,13 @@ def _alignment_paths(
     refusals = ("404", "422", *more)
     operations = {
         alignment: {
-            "get": _operation(summaries[0], _ALIGNMENT, _ALIGNED, refusals=("400", *refusals), more=[_FORMAT]),
+            "get": _operation(
+                summaries[0], _ALIGNMENT, _ALIGNED, refusals=("400", *refusals), more=[_FORMAT]
+            ),
             "put": _taking(summaries[1], _CORRECTION),
             "patch": _taking(
-                "Sign off as checked, or mend words: each with its index, as it was and as it is", _CHANGES
+                "Sign off as checked, or mend words: each with its index, as it was and as it is",
+                _CHANGES,
             ),
         },
         realign: {"post": _taking(again, _CORRECTION, made)},
@@ -177,7 +247,13 @@ def _alignment_paths(
 
 
 def _path_parameter(name: str, description: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "description": description, "schema": {"type": "string"}}
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": description,
+        "schema": {"type": "string"},
+    }
 
 
 def _operation(
@@ -209,24 +285,38 @@ def _form(summary: str, shape: FormShape, answer: str, status: str = "200") -> d
         for name, text in shape.described(PARTS).items()
     }
     fields = shape.described(FIELDS).items()
-    parts |= {name: {"type": "string", "maxLength": FIELD_CHARS, "description": text} for name, text in fields}
+    parts |= {
+        name: {"type": "string", "maxLength": FIELD_CHARS, "description": text}
+        for name, text in fields
+    }
     parts |= {name: _setting(field) for name, field in SETTINGS.items()}
     text: dict[str, Any] = {"type": "string", "pattern": r"\S"}
     parts["text"] = {**text, "description": FIELDS["text"]}
     if shape is SCORE:
-        parts["text"] = {"type": "array", "items": text, "minItems": 1, "description": FIELDS["text"]}
+        parts["text"] = {
+            "type": "array",
+            "items": text,
+            "minItems": 1,
+            "description": FIELDS["text"],
+        }
     else:
         parts[shape.name("format")] |= {"enum": list(shape.formats), "default": shape.formats[0]}
     schema = {
         "type": "object",
         "required": [shape.name("audio")],
-        "anyOf" if shape is SCORE else "oneOf": [{"required": ["text"]}, {"required": ["transcript"]}],
+        "anyOf" if shape is SCORE else "oneOf": [
+            {"required": ["text"]},
+            {"required": ["transcript"]},
+        ],
         "properties": parts,
         "additionalProperties": False,
     }
     body = {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
     given = _JSON if shape is SCORE or status == "202" else _media_types(shape.formats)
-    return {**_operation(summary, answer, given, _FORM_REFUSALS, statuses=(status,)), "requestBody": body}
+    return {
+        **_operation(summary, answer, given, _FORM_REFUSALS, statuses=(status,)),
+        "requestBody": body,
+    }
 
 
 def _setting(field: dataclasses.Field[Any]) -> dict[str, Any]:
@@ -240,7 +330,13 @@ def _setting(field: dataclasses.Field[Any]) -> dict[str, Any]:
     if about["pattern"]:
         choices["pattern"] = f"^({about['pattern'][0].replace('(?i:', '(?:')})$"
     most = {"maxLength": FIELD_CHARS} if kind == "string" else {}
-    return {"type": kind, "description": f"{about['help']} {about['more']}".rstrip(), **limits, **choices, **most}
+    return {
+        "type": kind,
+        "description": f"{about['help']} {about['more']}".rstrip(),
+        **limits,
+        **choices,
+        **most,
+    }
 
 
 _STYLE = """
@@ -261,11 +357,22 @@ def docs_page(description: dict[str, Any]) -> str:
     """Return a page with the contents of an OpenAPI object; self-contained and without scripts."""
     info = description["info"]
     parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
-        "<link rel=icon href='data:,'>"
-        f"<title>ctc-align: API</title><style>{_STYLE}</style><main><h1>ctc-align {escape(info['version'])}</h1>",
-        f"<p>{_prose(info['description'])} <a href='/'>The app</a> · <a href='/openapi.json'>openapi.json</a>",
-        "<p><code>curl -F audio=@talk.wav -F text='We call it bear.' -F format=textgrid ADDRESS/align</code>",
+        (
+            "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport"
+            " content='width=device-width'>"
+        ),
+        (
+            "<link rel=icon href='data:,'><title>ctc-align:"
+            f" API</title><style>{_STYLE}</style><main><h1>ctc-align {escape(info['version'])}</h1>"
+        ),
+        (
+            f"<p>{_prose(info['description'])} <a href='/'>The app</a> · <a"
+            " href='/openapi.json'>openapi.json</a>"
+        ),
+        (
+            "<p><code>curl -F audio=@talk.wav -F text='We call it bear.' -F format=textgrid"
+            " ADDRESS/align</code>"
+        ),
     ]
     for path, operations in description["paths"].items():
         for method, operation in operations.items():

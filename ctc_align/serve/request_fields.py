@@ -1,4 +1,5 @@
-"""The forms of requests, and their conversion to settings, transcripts, formats and jobs; pairs of files by name."""
+"""The forms of requests, and their conversion to settings, transcripts, formats and jobs; pairs of
+files by name."""
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ FIELDS = {
 }
 PARTS = {
     "audio": "the recording or video, a file in any format that `ctc-align` reads",
-    "transcript": "the transcript as a file, instead of `text`: plain text, SRT, VTT, TextGrid, ELAN, JSON or EPUB",
+    "transcript": (
+        "the transcript as a file, instead of `text`: plain text, SRT, VTT, TextGrid, ELAN, JSON or"
+        " EPUB"
+    ),
 }
 MOST_PAIRED = 20_000
 """Names of files that are paired at once."""
@@ -47,8 +51,10 @@ class FormShape:
     Attributes:
         kind: of its jobs, as in `ServerJob`.
         formats: the formats of its answers; the first is the default.
-        objects: those formats that only this address has, and the functions that make their JSON object.
-        names: of parts that `PARTS` or `FIELDS` call differently; "" for a part that this form lacks.
+        objects: those formats that only this address has, and the functions that make their JSON
+            object.
+        names: of parts that `PARTS` or `FIELDS` call differently; "" for a part that this form
+            lacks.
     """
 
     kind: str
@@ -83,7 +89,9 @@ def _timed_words(alignment: Alignment, *, verbose: bool = False) -> dict[str, An
             untimed.append({"word": word["text"], "status": word["status"]})
         else:
             sure = {"confidence": word["confidence"]} if verbose else {}
-            words.append({"word": word["text"], "start": word["start_s"], "end": word["end_s"], **sure})
+            words.append(
+                {"word": word["text"], "start": word["start_s"], "end": word["end_s"], **sure}
+            )
     answer = {
         "task": "align",
         "language": data["config"].get("language", ""),
@@ -95,7 +103,12 @@ def _timed_words(alignment: Alignment, *, verbose: bool = False) -> dict[str, An
     if not verbose:
         return answer
     segments = json.loads(rendered(alignment, "whisper"))["segments"]
-    return {**answer, "segments": segments, "loss": data["loss"], "loss_per_token": data["loss_per_token"]}
+    return {
+        **answer,
+        "segments": segments,
+        "loss": data["loss"],
+        "loss_per_token": data["loss_per_token"],
+    }
 
 
 ALIGN = FormShape("align", tuple(name for name, format in FORMATS.items() if format.is_served))
@@ -138,9 +151,12 @@ def settings_again(config: Mapping[str, Any], base: Settings, model: str) -> Set
 
     Raises:
         ConfigError: values are invalid for their settings.
-        RefusedError: 400, the language differs from the one at the server's start, and the model depends on it.
+        RefusedError: 400, the language differs from the one at the server's start, and the model
+            depends on it.
     """
-    values = known_settings({name: value for name, value in config.items() if name in SETTINGS}, "config.")
+    values = known_settings(
+        {name: value for name, value in config.items() if name in SETTINGS}, "config."
+    )
     _check_model_settings(values, base, model)
     return dataclasses.replace(base, **values)
 
@@ -153,9 +169,15 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
     """
     from ctc_align.text.languages import known_language
 
-    given = {name: form.fields[name][0].strip() for name in SETTINGS if form.fields.get(name, [""])[0].strip()}
+    given = {
+        name: form.fields[name][0].strip()
+        for name in SETTINGS
+        if form.fields.get(name, [""])[0].strip()
+    }
     faults: list[str] = []
-    values = checked_values(Settings, {name: _as_setting(name, text) for name, text in given.items()}, "", faults)
+    values = checked_values(
+        Settings, {name: _as_setting(name, text) for name, text in given.items()}, "", faults
+    )
     if faults:
         raise RefusedError(400, "; ".join(faults))
     if "language" in values:
@@ -168,7 +190,9 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
 
 
 def _check_model_settings(values: Mapping[str, Any], base: Settings, model: str) -> None:
-    changed = [name for name in MODEL_SETTINGS if name in values and values[name] != getattr(base, name)]
+    changed = [
+        name for name in MODEL_SETTINGS if name in values and values[name] != getattr(base, name)
+    ]
     family = family_of(model)
     if changed and family is not None and family.reads_language:
         loaded = f"the model {model} was loaded with {getattr(base, changed[0])!r}"
@@ -186,8 +210,11 @@ def _as_setting(name: str, text: str) -> Any:
         return text
 
 
-def made_job(shape: FormShape, form: Form, base: Settings, model: str, limits: ServerLimits) -> ServerJob:
-    """Return the job of a form, after checking the recording's kind and length, its transcripts, settings and names.
+def made_job(
+    shape: FormShape, form: Form, base: Settings, model: str, limits: ServerLimits
+) -> ServerJob:
+    """Return the job of a form, after checking the recording's kind and length, its transcripts,
+    settings and names.
 
     Raises:
         RefusedError: the worker could not process it.
@@ -200,7 +227,9 @@ def made_job(shape: FormShape, form: Form, base: Settings, model: str, limits: S
         raise RefusedError(400, f"{part}: expected a recording; with curl: -F {part}=@FILE")
     wanted = form.fields.get("model", [model])[0].strip() or model
     if wanted != model:
-        raise RefusedError(422, f"model: this server has {model}, got {printable(wanted)[:80]!r}; see /models")
+        raise RefusedError(
+            422, f"model: this server has {model}, got {printable(wanted)[:80]!r}; see /models"
+        )
     settings = settings_of(form, base, model)
     try:
         texts = _transcripts(shape.kind, form, limits, settings.encoding)
@@ -213,11 +242,18 @@ def made_job(shape: FormShape, form: Form, base: Settings, model: str, limits: S
         raise too_long(audio, limits.audio_s, duration_s)
     name = form.fields.get("utterance", [""])[0].strip() or PurePath(audio).stem
     return ServerJob(
-        shape.kind, printable(name, keep=DIRECTION_MARKS)[:MOST_NAME] or "audio", form, duration_s, texts, settings
+        shape.kind,
+        printable(name, keep=DIRECTION_MARKS)[:MOST_NAME] or "audio",
+        form,
+        duration_s,
+        texts,
+        settings,
     )
 
 
-def _transcripts(kind: str, form: Form, limits: ServerLimits, encoding: str) -> Sequence[Transcript]:
+def _transcripts(
+    kind: str, form: Form, limits: ServerLimits, encoding: str
+) -> Sequence[Transcript]:
     from ctc_align.files.transcripts import parse_transcript, require_text
 
     texts = [Transcript(text) for text in form.fields.get("text", [])]
@@ -225,22 +261,31 @@ def _transcripts(kind: str, form: Form, limits: ServerLimits, encoding: str) -> 
         upload = form.files["transcript"]
         texts.append(parse_transcript(checked_content(upload), upload.filename, encoding))
     if not texts:
-        raise RefusedError(400, "text: expected a transcript: a field `text`, or a file `transcript`")
+        raise RefusedError(
+            400, "text: expected a transcript: a field `text`, or a file `transcript`"
+        )
     if len(texts) > 1 and kind == "align":
-        raise RefusedError(400, "a transcript is given twice, as `text` and as `transcript`; give one of them")
+        raise RefusedError(
+            400, "a transcript is given twice, as `text` and as `transcript`; give one of them"
+        )
     for text in texts:
         if len(text.text) > limits.text_chars:
             raise RefusedError(
-                413, f"expected a transcript of at most {limits.text_chars} characters, got {len(text.text)}"
+                413,
+                f"expected a transcript of at most {limits.text_chars} characters, got"
+                f" {len(text.text)}",
             )
         if kind == "align":
-            require_text(text.text, "text" if "transcript" not in form.files else form.files["transcript"].filename)
+            require_text(
+                text.text,
+                "text" if "transcript" not in form.files else form.files["transcript"].filename,
+            )
     return texts
 
 
 def paired(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return recordings and transcripts of `data["names"]`, paths with `/`, in pairs as a corpus folder has them; and
-    those without a partner, with the reason.
+    """Return recordings and transcripts of `data["names"]`, paths with `/`, in pairs as a corpus
+    folder has them; and those without a partner, with the reason.
 
     >>> paired({"names": ["a/x.wav", "a/x.srt", "a/y.mp3"]})["pairs"]
     [{'name': 'x', 'audio': 'a/x.wav', 'transcript': 'a/x.srt'}]
@@ -249,7 +294,11 @@ def paired(data: Mapping[str, Any]) -> dict[str, Any]:
         RefusedError: 400, these are not names, or too many.
     """
     names = data.get("names")
-    if not isinstance(names, list) or len(names) > MOST_PAIRED or not all(isinstance(name, str) for name in names):
+    if (
+        not isinstance(names, list)
+        or len(names) > MOST_PAIRED
+        or not all(isinstance(name, str) for name in names)
+    ):
         raise RefusedError(400, f'expected "names", a list of at most {MOST_PAIRED} file names')
     folders: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
@@ -263,15 +312,28 @@ def paired(data: Mapping[str, Any]) -> dict[str, Any]:
             texts = [file for kind in kinds for file in kind.get(stem, [])]
             if sounds and texts:
                 audio, transcript = (posixpath.join(below, of[0]) for of in (sounds, texts))
-                pairs.append({"name": printable(stem, keep=DIRECTION_MARKS), "audio": audio, "transcript": transcript})
-            reasons = dict.fromkeys(sounds[1:], f"{sounds[0] if sounds else ''} has the same name: rename one of them")
+                pairs.append(
+                    {
+                        "name": printable(stem, keep=DIRECTION_MARKS),
+                        "audio": audio,
+                        "transcript": transcript,
+                    }
+                )
+            reasons = dict.fromkeys(
+                sounds[1:], f"{sounds[0] if sounds else ''} has the same name: rename one of them"
+            )
             if sounds and not texts:
                 reasons[sounds[0]] = (
-                    f"no transcript: add {stem}.txt, .lab, .srt, .vtt, .TextGrid, .eaf or .epub, or type it"
+                    f"no transcript: add {stem}.txt, .lab, .srt, .vtt, .TextGrid, .eaf or .epub, or"
+                    " type it"
                 )
             if texts and not sounds:
-                reasons |= dict.fromkeys(texts, f"no recording: add {stem}.wav (or in another format), or rename one")
+                reasons |= dict.fromkeys(
+                    texts, f"no recording: add {stem}.wav (or in another format), or rename one"
+                )
             for file, reason in reasons.items():
                 kind = "audio" if file in sounds else "transcript"
-                alone.append({"file": posixpath.join(below, file), "kind": kind, "reason": printable(reason)})
+                alone.append(
+                    {"file": posixpath.join(below, file), "kind": kind, "reason": printable(reason)}
+                )
     return {"pairs": pairs, "alone": alone}

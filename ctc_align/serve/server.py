@@ -1,7 +1,7 @@
 """The server: the application, the address that it listens on, start and stop, and the responses.
 
-`AlignRoutes` is for programs: /align, /score, /models, /health and jobs. `PageRoutes` is for people: the app, pages, a
-folder.
+`AlignRoutes` is for programs: /align, /score, /models, /health and jobs. `PageRoutes` is for
+people: the app, pages, a folder.
 """
 
 from __future__ import annotations
@@ -84,25 +84,29 @@ END_S = 10
 
 @dataclass(frozen=True)
 class Address:
-    """The host and port of a server; port 0: any that is free. `token` is needed unless the host is loopback."""
+    """The host and port of a server; port 0: any that is free. `token` is needed unless the host is
+    loopback."""
 
     host: str = "127.0.0.1"
     port: int = 8571
     token: str = ""
 
     def check(self) -> None:
-        """Raise UsageError for an address that others can reach without a token, or with one that is easily guessed."""
+        """Raise UsageError for an address that others can reach without a token, or with one that
+        is easily guessed."""
         if not 0 <= self.port <= 65535:
             raise UsageError(f"--port: expected 0 to 65535, got {self.port}")
         if not self.token and not is_loopback(self.host):
             raise UsageError(
-                f"--host {self.host}: others can reach this address, so it needs a token: --token, or better the "
-                "environment's CTC_ALIGN_TOKEN"
+                f"--host {self.host}: others can reach this address, so it needs a token: --token,"
+                " or better the environment's CTC_ALIGN_TOKEN"
             )
-        if self.token and (len(self.token) < FEWEST_TOKEN_CHARS or not self.token.isascii() or " " in self.token):
+        if self.token and (
+            len(self.token) < FEWEST_TOKEN_CHARS or not self.token.isascii() or " " in self.token
+        ):
             raise UsageError(
-                f"--token: expected at least {FEWEST_TOKEN_CHARS} characters of ASCII without spaces; for example: "
-                'python -c "import secrets; print(secrets.token_urlsafe())"'
+                f"--token: expected at least {FEWEST_TOKEN_CHARS} characters of ASCII without"
+                ' spaces; for example: python -c "import secrets; print(secrets.token_urlsafe())"'
             )
 
     def open(self) -> socket.socket:
@@ -112,12 +116,16 @@ class Address:
             UsageError: the address does not belong to this machine, or is in use.
         """
         try:
-            [(family, _, _, _, where), *_] = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            [(family, _, _, _, where), *_] = socket.getaddrinfo(
+                self.host, self.port, type=socket.SOCK_STREAM
+            )
             return socket.create_server(where[:2], family=family, backlog=512)
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
             reason = f"{error.strerror or error}{'; choose another --port' if taken else ''}"
-            raise UsageError(f"--host {self.host} --port {self.port}: cannot listen there: {reason}") from error
+            raise UsageError(
+                f"--host {self.host} --port {self.port}: cannot listen there: {reason}"
+            ) from error
 
 
 class AlignServer:
@@ -129,7 +137,9 @@ class AlignServer:
         folder: of alignments to view and correct, or None.
     """
 
-    def __init__(self, aligner: Aligner, limits: ServerLimits, folder: AlignmentFolder | None = None) -> None:
+    def __init__(
+        self, aligner: Aligner, limits: ServerLimits, folder: AlignmentFolder | None = None
+    ) -> None:
 
         self.queue = JobQueue(limits)
         self.uploads = UploadFolder(limits.uploads_bytes, self.queue.forget_oldest)
@@ -179,9 +189,14 @@ class AlignServer:
         for method, path, handler in table:
             paths.setdefault(path, {})[method] = handler
         application = Starlette(
-            routes=[Route(path, _by_method(handlers), methods=[*handlers]) for path, handlers in paths.items()],
+            routes=[
+                Route(path, _by_method(handlers), methods=[*handlers])
+                for path, handlers in paths.items()
+            ],
             exception_handlers={
-                **dict.fromkeys((HTTPException, RefusedError, CtcAlignError, Exception), answer_fault),
+                **dict.fromkeys(
+                    (HTTPException, RefusedError, CtcAlignError, Exception), answer_fault
+                ),
                 ClientDisconnect: _answer_gone,
             },
             lifespan=self._life,
@@ -212,7 +227,8 @@ class AlignServer:
             self._running.should_exit = True
 
     def run(self, address: Address, listening: Callable[[str], None]) -> None:
-        """Serve until SIGINT or SIGTERM, then end jobs, answer open requests, and remove the uploads.
+        """Serve until SIGINT or SIGTERM, then end jobs, answer open requests, and remove the
+        uploads.
 
         Args:
             listening: called with the server's address in a browser as soon as it can be used.
@@ -255,7 +271,8 @@ class AlignServer:
 
 
 def _by_method(handlers: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """Return the handler of an address: one route for all its methods, so that a refusal of others lists them."""
+    """Return the handler of an address: one route for all its methods, so that a refusal of others
+    lists them."""
 
     async def handle(request: Request) -> Response:
         return await handlers["GET" if request.method == "HEAD" else request.method](request)
@@ -267,7 +284,8 @@ AT_ONCE = 4
 """How many pages are made at the same time."""
 BODY = "the JSON"
 MUCH_LARGER = 4
-"""A correction that is so many times as large as its alignment, and a MiB, is refused before it is read."""
+"""A correction that is so many times as large as its alignment, and a MiB, is refused before it is
+read."""
 APP = Path(__file__).with_name("app.html")
 SOUNDS = 8
 """How many recordings are read or recoded at the same time; nothing else waits for them."""
@@ -340,14 +358,19 @@ class AlignRoutes:
         return JSONResponse(facts)
 
     async def answer(self, shape: FormShape, request: Request) -> Response:
-        """Align one recording, and answer in the requested format; or answer with the losses of its transcripts."""
+        """Align one recording, and answer in the requested format; or answer with the losses of its
+        transcripts."""
         job, format = await self._submitted(shape, request, keep=False)
         try:
             result = await result_of(job, request)
             if shape is SCORE:
-                return JSONResponse({"utterance": job.name, "model": self.model_name, "scores": result})
+                return JSONResponse(
+                    {"utterance": job.name, "model": self.model_name, "scores": result}
+                )
             if format in shape.objects:
-                data = await anyio.to_thread.run_sync(lambda: json_bytes(shape.objects[format](result)))
+                data = await anyio.to_thread.run_sync(
+                    lambda: json_bytes(shape.objects[format](result))
+                )
                 return Response(data, media_type="application/json")
             return await self.in_format(_shown_job(job), format)
         finally:
@@ -357,10 +380,15 @@ class AlignRoutes:
     async def new_job(self, request: Request) -> Response:
         """Take a recording to align, and answer at once with the job."""
         job, _ = await self._submitted(ALIGN, request, keep=True)
-        return JSONResponse(job.to_dict(self.queue.place(job)), 202, {"Location": f"/jobs/{job.id}"})
+        return JSONResponse(
+            job.to_dict(self.queue.place(job)), 202, {"Location": f"/jobs/{job.id}"}
+        )
 
-    async def _submitted(self, shape: FormShape, request: Request, *, keep: bool) -> tuple[ServerJob, str]:
-        """Read a request's form into a job in the queue; its place is released with the job, or here."""
+    async def _submitted(
+        self, shape: FormShape, request: Request, *, keep: bool
+    ) -> tuple[ServerJob, str]:
+        """Read a request's form into a job in the queue; its place is released with the job, or
+        here."""
         if keep:
             self.queue.require_room()
         else:
@@ -369,11 +397,17 @@ class AlignRoutes:
             limits = self.queue.limits
             try:
                 with anyio.fail_after(limits.work_s):
-                    form = await read_form(request, self.uploads, limits.upload_bytes, limits.text_chars, shape.files)
+                    form = await read_form(
+                        request, self.uploads, limits.upload_bytes, limits.text_chars, shape.files
+                    )
             except TimeoutError:
-                raise RefusedError(408, f"the recording did not arrive within {limits.work_s:g} s") from None
+                raise RefusedError(
+                    408, f"the recording did not arrive within {limits.work_s:g} s"
+                ) from None
             try:
-                format = checked_format(form.fields.get(shape.name("format"), shape.formats)[0], shape)
+                format = checked_format(
+                    form.fields.get(shape.name("format"), shape.formats)[0], shape
+                )
                 limiter = self.parsing if "transcript" in form.files else None
                 given = shape, form, self.settings, self.model_name, limits
                 job = await anyio.to_thread.run_sync(made_job, *given, limiter=limiter)
@@ -392,7 +426,9 @@ class AlignRoutes:
             "bytes": self.uploads.bytes,
             "most_bytes": self.uploads.most_bytes,
         }
-        return JSONResponse({"jobs": [job.to_dict(self.queue.place(job)) for job in jobs], "room": room})
+        return JSONResponse(
+            {"jobs": [job.to_dict(self.queue.place(job)) for job in jobs], "room": room}
+        )
 
     async def job(self, request: Request) -> Response:
         """Answer with the progress of a job."""
@@ -408,7 +444,9 @@ class AlignRoutes:
     async def save_job(self, request: Request) -> Response:
         """Replace the result of a job by a person's correction."""
         job = self.finished_job(request)
-        size = await anyio.to_thread.run_sync(lambda: len(rendered(job.result, "json")), limiter=self.parsing)
+        size = await anyio.to_thread.run_sync(
+            lambda: len(rendered(job.result, "json")), limiter=self.parsing
+        )
 
         def save(data: dict[str, Any]) -> str:
             check_tag(request.headers.get("if-match"), job.tag)
@@ -431,7 +469,9 @@ class AlignRoutes:
         tag = await self.read_json(request, 0, mend)
         return _tagged(JSONResponse(job.to_dict()), tag)
 
-    async def read_json(self, request: Request, size: int, use: Callable[[dict[str, Any]], Result]) -> Result:
+    async def read_json(
+        self, request: Request, size: int, use: Callable[[dict[str, Any]], Result]
+    ) -> Result:
         """Return the result of `use` for the JSON object that is a request's body.
 
         Bodies wait on disk; only one at a time is in memory, until `use` has ended.
@@ -443,14 +483,20 @@ class AlignRoutes:
             RefusedError: 413 too large, 400 no JSON object, 408 it did not arrive in time.
         """
         most, form = min(MOST_BYTES, MUCH_LARGER * size + 2**20), Form(self.uploads)
-        refusal = RefusedError(413, f"expected a correction of the alignment, of at most {most >> 20} MiB of JSON")
+        refusal = RefusedError(
+            413, f"expected a correction of the alignment, of at most {most >> 20} MiB of JSON"
+        )
         try:
             try:
                 with anyio.fail_after(self.queue.limits.work_s):
                     await form.receive(BODY, request, most, refusal)
             except TimeoutError:
-                raise RefusedError(408, f"the JSON did not arrive within {self.queue.limits.work_s:g} s") from None
-            return await anyio.to_thread.run_sync(lambda: use(_parsed(form.files[BODY])), limiter=self.parsing)
+                raise RefusedError(
+                    408, f"the JSON did not arrive within {self.queue.limits.work_s:g} s"
+                ) from None
+            return await anyio.to_thread.run_sync(
+                lambda: use(_parsed(form.files[BODY])), limiter=self.parsing
+            )
         finally:
             form.remove()
 
@@ -460,7 +506,11 @@ class AlignRoutes:
         data = await _in_thread(_rendered, shown, format, names=shown.names, limiter=limiter)
         file = output_paths("", shown.name.rpartition("/")[2], [format])[0].name
         disposition = f"attachment; filename*=UTF-8''{quote(file, safe='')}"
-        return Response(data, media_type=FORMATS[format].media_type, headers={"content-disposition": disposition})
+        return Response(
+            data,
+            media_type=FORMATS[format].media_type,
+            headers={"content-disposition": disposition},
+        )
 
     @cached_property
     def parsing(self) -> CapacityLimiter:
@@ -468,7 +518,8 @@ class AlignRoutes:
 
     @cached_property
     def pages(self) -> CapacityLimiter:
-        """Limits how many pages, whose recordings are read, are made at a time; nothing else waits for them."""
+        """Limits how many pages, whose recordings are read, are made at a time; nothing else waits
+        for them."""
         return CapacityLimiter(AT_ONCE)
 
     def finished_job(self, request: Request) -> ServerJob:
@@ -534,24 +585,32 @@ def _parsed(upload: Upload) -> dict[str, Any]:
 
 
 def _shown_job(job: ServerJob) -> ShownAlignment:
-    there, tag = f"/jobs/{job.id}", job.tag  # the tag before the result: another one may come meanwhile
+    there, tag = (
+        f"/jobs/{job.id}",
+        job.tag,
+    )  # the tag before the result: another one may come meanwhile
     hrefs = f"{there}/audio", f"{there}/alignment", f"{there}/realign"
     return ShownAlignment(job.name, job.result, job.audio, hrefs, tag, job.names, job.form)
 
 
 def _rendered(shown: ShownAlignment, format: str) -> bytes:
-    """Return the bytes of a format; never read a recording that the alignment names and nobody checked."""
+    """Return the bytes of a format; never read a recording that the alignment names and nobody
+    checked."""
     alignment = shown.alignment
     if not FORMATS[format].needs_sound:
         return rendered(alignment, format)
     if shown.recording is None:
-        raise RefusedError(404, f"format: {format} needs the recording, which is not in the folder of this server")
+        raise RefusedError(
+            404, f"format: {format} needs the recording, which is not in the folder of this server"
+        )
     from ctc_align.files.pages import embedded_stretch, page_object
     from ctc_align.view.page import MOST_EMBEDDED_BYTES, page
 
     sound = embedded_stretch(alignment, shown.recording.path)
     if len(sound.encoded or b"") > MOST_EMBEDDED_BYTES:
-        raise RefusedError(413, f"format: the recording is too long for {format}, which contains it")
+        raise RefusedError(
+            413, f"format: the recording is too long for {format}, which contains it"
+        )
     return page(page_object(alignment), name=alignment.utterance, sound=sound).encode("utf-8")
 
 
@@ -588,16 +647,22 @@ class PageRoutes:
     async def alignments(self, request: Request) -> Response:
         """Answer with the figures of all alignments of the folder, the worst first."""
         if self._folder is None:
-            return JSONResponse({"folder": False, "alignments": [], "truncated": False, "left_out": {}})
+            return JSONResponse(
+                {"folder": False, "alignments": [], "truncated": False, "left_out": {}}
+            )
         listing = await anyio.to_thread.run_sync(self._folder.listing)
-        return JSONResponse({"folder": True, "truncated": listing["left_out"]["beyond"] > 0, **listing})
+        return JSONResponse(
+            {"folder": True, "truncated": listing["left_out"]["beyond"] > 0, **listing}
+        )
 
     async def of_job(self, request: Request) -> ShownAlignment:
-        """Return the result of the job that an address names; raise RefusedError as `finished_job`."""
+        """Return the result of the job that an address names; raise RefusedError as
+        `finished_job`."""
         return _shown_job(self.routes.finished_job(request))
 
     async def of_folder(self, request: Request) -> ShownAlignment:
-        """Return the alignment of the folder that an address names; raise RefusedError (404) without one."""
+        """Return the alignment of the folder that an address names; raise RefusedError (404)
+        without one."""
         name, folder = request.path_params["id"], self.folder
         tag = await anyio.to_thread.run_sync(folder.tag, name)
         alignment = await anyio.to_thread.run_sync(folder.read, name)
@@ -628,20 +693,28 @@ class PageRoutes:
         return _tagged(JSONResponse({"saved": name}), tag)
 
     async def words(self, request: Request) -> Response:
-        """Answer with the first words to check of recordings that nobody has checked: of jobs, then the folder."""
+        """Answer with the first words to check of recordings that nobody has checked: of jobs, then
+        the folder."""
         queue = self.routes.queue
-        jobs = [(job, job.tag) for job in queue.kept() if job.figures.get("to_check") and not job.figures["checked"]]
+        jobs = [
+            (job, job.tag)
+            for job in queue.kept()
+            if job.figures.get("to_check") and not job.figures["checked"]
+        ]
 
         def found() -> bytes:
             of_jobs = (
-                words_to_check(to_dict(job.result), job.result, {"job": job.id, "name": job.name, "tag": tag})
+                words_to_check(
+                    to_dict(job.result), job.result, {"job": job.id, "name": job.name, "tag": tag}
+                )
                 for job, tag in jobs
             )
             of_folder = iter(()) if self._folder is None else self._folder.words()
             return json_bytes({"words": list(islice(chain(*of_jobs, of_folder), MOST_WORDS))})
 
         return Response(
-            await anyio.to_thread.run_sync(found, limiter=self.routes.parsing), media_type="application/json"
+            await anyio.to_thread.run_sync(found, limiter=self.routes.parsing),
+            media_type="application/json",
         )
 
     async def pairs(self, request: Request) -> Response:
@@ -660,13 +733,17 @@ class PageRoutes:
         shown = await find(request)
         recording = _recording_of(shown)
         given = recording.path, recording.filename, shown.form
-        return await _in_thread(self._sounds.response, *given, names=shown.names, limiter=self._sound_threads)
+        return await _in_thread(
+            self._sounds.response, *given, names=shown.names, limiter=self._sound_threads
+        )
 
     async def keep_job(self, request: Request) -> Response:
         """Put the result and the recording of a finished job into the folder."""
         job = self.routes.finished_job(request)
         try:
-            name = await anyio.to_thread.run_sync(self.folder.keep, job.result, job.audio.path, job.audio.filename)
+            name = await anyio.to_thread.run_sync(
+                self.folder.keep, job.result, job.audio.path, job.audio.filename
+            )
         except (OSError, OutputError) as error:
             if job.form.is_removed:
                 raise RefusedError(404, "this job was removed") from error
@@ -683,7 +760,9 @@ class PageRoutes:
         shown = await find(request)
         there, recording = shown.alignment, _recording_of(shown)
         size = await anyio.to_thread.run_sync(lambda: len(rendered(there, "json")))
-        job = await self.routes.read_json(request, size, lambda data: self._correction(data, there, recording))
+        job = await self.routes.read_json(
+            request, size, lambda data: self._correction(data, there, recording)
+        )
         queue = self.routes.queue
         with queue.reserved_place():
             queue.submit(job, keep=False)
@@ -698,8 +777,8 @@ class PageRoutes:
         """Return the job of corrections, checked.
 
         Raises:
-            RefusedError: they do not belong to `there`, or are longer than this server takes; 409, a different model
-                made them.
+            RefusedError: they do not belong to `there`, or are longer than this server takes; 409,
+                a different model made them.
             InputError: they are not an alignment, or its hand corrections are impossible.
         """
         routes = self.routes
@@ -707,15 +786,26 @@ class PageRoutes:
         if corrected.model != routes.model_name:
             raise RefusedError(
                 409,
-                f"this alignment was made with the model {corrected.model}, and this server has {routes.model_name}: "
-                f"start it with --model {corrected.model}",
+                f"this alignment was made with the model {corrected.model}, and this server has"
+                f" {routes.model_name}: start it with --model {corrected.model}",
             )
         if corrected.duration_s > limits.audio_s or len(corrected.text) > limits.text_chars:
-            raise RefusedError(413, f"expected at most {limits.audio_s:g} s and {limits.text_chars} characters")
+            raise RefusedError(
+                413, f"expected at most {limits.audio_s:g} s and {limits.text_chars} characters"
+            )
         settings = settings_again(corrected.config, routes.settings, routes.model_name)
         name, duration_s = corrected.utterance, corrected.duration_s
         form = Form(routes.uploads)
-        return ServerJob("realign", name, form, duration_s, (), settings, corrected=corrected, recording=recording)
+        return ServerJob(
+            "realign",
+            name,
+            form,
+            duration_s,
+            (),
+            settings,
+            corrected=corrected,
+            recording=recording,
+        )
 
     @property
     def folder(self) -> AlignmentFolder:
@@ -725,7 +815,9 @@ class PageRoutes:
             RefusedError: 404, the server was started without one.
         """
         if self._folder is None:
-            raise RefusedError(404, "this server has no folder of alignments: start it with ctc-align serve FOLDER")
+            raise RefusedError(
+                404, "this server has no folder of alignments: start it with ctc-align serve FOLDER"
+            )
         return self._folder
 
     @property
@@ -740,9 +832,13 @@ class PageRoutes:
 
 
 async def _in_thread(
-    call: Callable[..., Result], *arguments: Any, names: Mapping[str, str], limiter: CapacityLimiter | None
+    call: Callable[..., Result],
+    *arguments: Any,
+    names: Mapping[str, str],
+    limiter: CapacityLimiter | None,
 ) -> Result:
-    """Call a function in another thread; `names` are what its errors call the files of the server: path → name."""
+    """Call a function in another thread; `names` are what its errors call the files of the server:
+    path → name."""
     try:
         return await anyio.to_thread.run_sync(call, *arguments, limiter=limiter)
     except CtcAlignError as error:
@@ -760,7 +856,10 @@ def _tagged(response: Response, tag: str) -> Response:
 
 def _recording_of(shown: ShownAlignment) -> Upload:
     if shown.recording is None:
-        raise RefusedError(404, f"{shown.name}: its recording is not in the folder; see the option --audio of serve")
+        raise RefusedError(
+            404,
+            f"{shown.name}: its recording is not in the folder; see the option --audio of serve",
+        )
     return shown.recording
 
 

@@ -1,7 +1,8 @@
-"""Uploads: multipart forms, written to a private folder as they arrive, within limits, and removed afterwards.
+"""Uploads: multipart forms, written to a private folder as they arrive, within limits, and removed
+afterwards.
 
-Recordings that are encoded for browsers lie beside them. A running server holds a lock on its folder; the next server
-removes folders without a lock, left by killed servers.
+Recordings that are encoded for browsers lie beside them. A running server holds a lock on its
+folder; the next server removes folders without a lock, left by killed servers.
 """
 
 from __future__ import annotations
@@ -39,15 +40,17 @@ MOST_FIELDS = 2**20
 MOST_BYTES = 2**26
 """Bytes of a transcript other than a book, and of an alignment that is saved, or listed."""
 RESERVE_BYTES = 2**28
-"""Bytes above the limit of all uploads, for what work on the recordings needs: corrections, and recoded recordings."""
+"""Bytes above the limit of all uploads, for what work on the recordings needs: corrections, and
+recoded recordings."""
 MOST_PARSED = 2**29
-"""Bytes of memory that a transcript other than a book, or a JSON text, may take once it is parsed."""
+"""Bytes of memory that a transcript other than a book, or a JSON text, may take once it is
+parsed."""
 SLOW_S, LEAST_PER_S = 30.0, 4000.0
 """The seconds that a body may take besides those for its bytes, and its fewest bytes a second."""
 TEXTS = ("text",)
 IN_USE = (
-    "have corrections, are checked, or were used in the last hour: keep them in FOLDER or download them, then remove "
-    "what you no longer need (DELETE /jobs/ID)"
+    "have corrections, are checked, or were used in the last hour: keep them in FOLDER or download"
+    " them, then remove what you no longer need (DELETE /jobs/ID)"
 )
 """Why nothing is removed for a new recording, and what a person can do."""
 
@@ -81,7 +84,8 @@ class UploadFolder:
         """Count bytes that are about to be written; `reserve` is what they may exceed the limit by.
 
         Raises:
-            RefusedError: 503, there are too many, together with those of other requests, and none may be removed.
+            RefusedError: 503, there are too many, together with those of other requests, and none
+                may be removed.
         """
         while True:
             with self._changed:
@@ -91,8 +95,8 @@ class UploadFolder:
             if not self.make_room():
                 raise RefusedError(
                     503,
-                    f"the recordings on the server have {self.most_bytes / 1e9:.1f} GB together, the most that it may "
-                    f"store, and all of them wait, {IN_USE}",
+                    f"the recordings on the server have {self.most_bytes / 1e9:.1f} GB together,"
+                    f" the most that it may store, and all of them wait, {IN_USE}",
                     {"Retry-After": "30"},
                 )
 
@@ -128,7 +132,10 @@ def checked_content(upload: Upload) -> bytes:
         raise RefusedError(413, f"{upload.filename}: expected at most {MOST_BYTES >> 20} MiB")
     data = upload.path.read_bytes()
     if not data.startswith(b"PK") and parsed_memory(data) > MOST_PARSED:
-        raise RefusedError(413, f"{upload.filename}: expected at most {MOST_PARSED >> 20} MiB of memory for its parts")
+        raise RefusedError(
+            413,
+            f"{upload.filename}: expected at most {MOST_PARSED >> 20} MiB of memory for its parts",
+        )
     return data
 
 
@@ -142,8 +149,11 @@ class Form:
     is_removed: bool = False
     _removing: threading.Lock = field(default_factory=threading.Lock)
 
-    async def receive(self, name: str, request: Request, most_bytes: int, refusal: RefusedError) -> None:
-        """Write the body of a request to a file; raise `refusal` if it has more than `most_bytes`."""
+    async def receive(
+        self, name: str, request: Request, most_bytes: int, refusal: RefusedError
+    ) -> None:
+        """Write the body of a request to a file; raise `refusal` if it has more than
+        `most_bytes`."""
         upload = self.files[name] = Upload(self.folder.new_file(), name)
         with open(upload.path, "xb") as file:
             async for chunk in _body(request, most_bytes, refusal):
@@ -181,7 +191,8 @@ class Form:
 
 
 def checked_filename(name: str, part: str) -> str:
-    r"""Return the last part of a file name, without control characters; if it is empty, the name of the form's part.
+    r"""Return the last part of a file name, without control characters; if it is empty, the name of
+    the form's part.
 
     >>> checked_filename("C:\\Users\\me\\talk.wav", "audio"), checked_filename("../../etc/passwd", "audio")
     ('talk.wav', 'passwd')
@@ -195,7 +206,11 @@ def checked_filename(name: str, part: str) -> str:
 
 
 async def read_form(
-    request: Request, folder: UploadFolder, most_bytes: int, text_chars: int, files: Mapping[str, str]
+    request: Request,
+    folder: UploadFolder,
+    most_bytes: int,
+    text_chars: int,
+    files: Mapping[str, str],
 ) -> Form:
     """Read a form of several parts (multipart/form-data), its files to `folder`.
 
@@ -205,13 +220,16 @@ async def read_form(
         files: names of the parts that are files → their keys in `Form.files`.
 
     Raises:
-        RefusedError: 415 the body is of a different kind, 413 too large, 400 broken or with unknown parts.
+        RefusedError: 415 the body is of a different kind, 413 too large, 400 broken or with unknown
+            parts.
     """
     from python_multipart.exceptions import FormParserError
 
     form = Form(folder)
     parts = _FormParts(form, text_chars, files)
-    refusal = RefusedError(413, f"expected at most {most_bytes / 1e6:.0f} MB in one request; send a smaller recording")
+    refusal = RefusedError(
+        413, f"expected at most {most_bytes / 1e6:.0f} MB in one request; send a smaller recording"
+    )
     try:
         parser = parts.parser(request.headers.get("content-type", ""))
         async for chunk in _body(request, most_bytes, refusal):
@@ -230,7 +248,8 @@ async def read_form(
 
 
 async def _body(request: Request, most_bytes: int, refusal: RefusedError) -> AsyncIterator[bytes]:
-    """Yield the pieces of a request's body; raise `refusal` as soon as it is known to have more than `most_bytes`."""
+    """Yield the pieces of a request's body; raise `refusal` as soon as it is known to have more
+    than `most_bytes`."""
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared[:18]) > most_bytes:
         raise refusal
@@ -246,7 +265,9 @@ async def _body(request: Request, most_bytes: int, refusal: RefusedError) -> Asy
             return
         except TimeoutError:
             raise RefusedError(
-                408, f"expected at least {LEAST_PER_S / 1000:g} kB of the body a second, got {received} bytes in all"
+                408,
+                f"expected at least {LEAST_PER_S / 1000:g} kB of the body a second, got {received}"
+                " bytes in all",
             ) from None
         received += len(chunk)
         if received > most_bytes:
@@ -272,8 +293,17 @@ class _FormParts:
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
             raise RefusedError(415, "expected a form (multipart/form-data), as curl -F sends it")
-        names = ("part_begin", "part_data", "part_end", "header_field", "header_value", "header_end")
-        callbacks: Any = {f"on_{name}": getattr(self, name) for name in (*names, "headers_finished", "end")}
+        names = (
+            "part_begin",
+            "part_data",
+            "part_end",
+            "header_field",
+            "header_value",
+            "header_end",
+        )
+        callbacks: Any = {
+            f"on_{name}": getattr(self, name) for name in (*names, "headers_finished", "end")
+        }
         return MultipartParser(options[b"boundary"], callbacks)
 
     def part_begin(self) -> None:
@@ -302,10 +332,14 @@ class _FormParts:
         if key is None:
             if b"filename" in options and self.name not in TEXTS:
                 name = printable(self.name)[:40]
-                raise RefusedError(400, f"{name!r}: no such file in this form; there are {', '.join(self.files)}")
+                raise RefusedError(
+                    400, f"{name!r}: no such file in this form; there are {', '.join(self.files)}"
+                )
             return
         if b"filename" not in options:
-            raise RefusedError(400, f"{self.name}: expected a file, got a field; with curl: -F {self.name}=@FILE")
+            raise RefusedError(
+                400, f"{self.name}: expected a file, got a field; with curl: -F {self.name}=@FILE"
+            )
         if key in self.form.files:
             raise RefusedError(400, f"{self.name}: expected one file, got two")
         name = checked_filename(options[b"filename"].decode("utf-8", "replace"), self.name)
@@ -321,9 +355,14 @@ class _FormParts:
         self.data += data[start:end]
         self.held += end - start
         most = self.text_chars if self.name in TEXTS else FIELD_CHARS
-        if len(self.data) > most * FIELD_BYTES_EACH or self.held > self.text_chars * FIELD_BYTES_EACH + MOST_FIELDS:
+        if (
+            len(self.data) > most * FIELD_BYTES_EACH
+            or self.held > self.text_chars * FIELD_BYTES_EACH + MOST_FIELDS
+        ):
             status = 413 if self.name in TEXTS else 400
-            raise RefusedError(status, f"{printable(self.name)[:40]}: expected at most {most} characters")
+            raise RefusedError(
+                status, f"{printable(self.name)[:40]}: expected at most {most} characters"
+            )
 
     def part_end(self) -> None:
         self.close()
@@ -364,7 +403,8 @@ def mime_of(name: str) -> str:
 
 
 class CodedRecordings:
-    """Recordings that browsers do not play, or play with a different clock, encoded as Opus among the uploads.
+    """Recordings that browsers do not play, or play with a different clock, encoded as Opus among
+    the uploads.
 
     Args:
         uploads: they lie in its folder, and count towards its limit.
@@ -379,7 +419,8 @@ class CodedRecordings:
         """Return a recording, called `name`, as a response that supports ranges.
 
         Args:
-            form: the one that the recording came with; the encoded file is removed with it. None: a file of the folder.
+            form: the one that the recording came with; the encoded file is removed with it. None: a
+                file of the folder.
 
         Raises:
             AudioError: it is not a recording.
@@ -398,7 +439,8 @@ class CodedRecordings:
         return FileResponse(path, media_type=mime, content_disposition_type="inline")
 
     def _form_of(self, path: Path) -> Form:
-        """Return the path of the encoded file for a recording of the folder; remove the oldest others."""
+        """Return the path of the encoded file for a recording of the folder; remove the oldest
+        others."""
         status = path.stat()
         key = (str(path), status.st_mtime_ns, status.st_size)
         if key not in self._coded:

@@ -1,9 +1,11 @@
-"""The cues of subtitles: which lines are shown again without being spoken again, and who speaks in them.
+"""The cues of subtitles: which lines are shown again without being spoken again, and who speaks in
+them.
 
-Captions roll: each line is shown two or three times and spoken once. Downloads of automatic captions repeat the line
-above the new one and put cues of 10 ms between; captions of television scroll two or three lines; live captions grow by
-a word or two. The first copy of a line is the one that is spoken. A line is a repeat only where the cue before ends
-with the same words: a chorus, or an answer given twice, is none.
+Captions roll: each line is shown two or three times and spoken once. Downloads of automatic
+captions repeat the line above the new one and put cues of 10 ms between; captions of television
+scroll two or three lines; live captions grow by a word or two. The first copy of a line is the one
+that is spoken. A line is a repeat only where the cue before ends with the same words: a chorus, or
+an answer given twice, is none.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _UNIT = lazy_regex(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
 _LETTERS_OF_SIGN = 2
 """Letters of Latin script that take as long to say as a character of a script without spaces."""
 _SAYABLE = 16.0
-"""Letters a second, without spaces: more than this over a whole file are not all said (read speech has 10 to 14)."""
+"""Letters a second, without spaces: more than this over a whole file are not all said (read speech
+has 10 to 14)."""
 _UNSAYABLE = 50.0
 """Letters a second that nobody says: a cue this fast only shows again what was said."""
 _TOUCHING_S = 0.5
@@ -36,7 +39,8 @@ _LEAST_OVERLAP = 4
 
 @dataclass(frozen=True)
 class Repeats:
-    """Spans of lines that are shown again, ascending: `certain` ones, and `possible` ones that may be spoken again."""
+    """Spans of lines that are shown again, ascending: `certain` ones, and `possible` ones that may
+    be spoken again."""
 
     certain: Sequence[Span] = ()
     possible: Sequence[Span] = ()
@@ -44,7 +48,8 @@ class Repeats:
 
 @dataclass(frozen=True)
 class _Shown:
-    """The words of a cue, in lower case without marks, their spans, and the indices at which its lines begin."""
+    """The words of a cue, in lower case without marks, their spans, and the indices at which its
+    lines begin."""
 
     words: Sequence[str]
     spans: Sequence[Span]
@@ -55,7 +60,8 @@ class _Shown:
 
 @dataclass(frozen=True)
 class _Overlap:
-    """The words that a cue repeats: its first `count`, and those of the cue before from the index `start` on.
+    """The words that a cue repeats: its first `count`, and those of the cue before from the index
+    `start` on.
 
     With `is_partial` the last of them was not whole there ("hel" before "hello").
     """
@@ -70,13 +76,16 @@ class _Overlap:
         return self.count == len(cue.words) and not self.is_partial
 
 
-def repeated_lines(text: str, cues: Sequence[SourceCue], starts: Sequence[int] | None = None) -> Repeats:
+def repeated_lines(
+    text: str, cues: Sequence[SourceCue], starts: Sequence[int] | None = None
+) -> Repeats:
     r"""Return the lines of cues that only repeat what the cue before shows.
 
     Args:
         text: without tags.
         cues: of the file, in its order.
-        starts: the character of the file's text for each character of `text`; None where they are the same.
+        starts: the character of the file's text for each character of `text`; None where they are
+            the same.
 
     >>> cues = [SourceCue(0, 12, 0.0, 1.0), SourceCue(13, 33, 1.0, 1.5), SourceCue(34, 41, 1.5, 1.51)]
     >>> repeated_lines("so it begins\nso it begins\nand ends\nand ends", [*cues[:2], SourceCue(34, 42, 1.5, 1.51)])
@@ -89,12 +98,15 @@ def repeated_lines(text: str, cues: Sequence[SourceCue], starts: Sequence[int] |
     rolls = [found is not None and not hold for found, hold in zip(overlaps, holds)]
     # nobody says the beginning of a word, or drops the first lines of a song, each time
     certainly = [
-        found is not None and (found.is_partial or found.start > 0) and not hold for found, hold in zip(overlaps, holds)
+        found is not None and (found.is_partial or found.start > 0) and not hold
+        for found, hold in zip(overlaps, holds)
     ]
     is_rolling = any(rolls) and 3 * sum(rolls) >= len(holds) - sum(holds)
     is_doubled = len(shown) > 4 and 5 * sum(holds) >= 2 * len(holds)
     is_fast = _is_fast(shown)
-    is_sure = is_fast or sum(certainly) > 1 or (sum(rolls) > 2 and _is_steady_without(overlaps, shown))
+    is_sure = (
+        is_fast or sum(certainly) > 1 or (sum(rolls) > 2 and _is_steady_without(overlaps, shown))
+    )
     certain: list[Span] = []
     possible: list[Span] = []
     for (before, cue), found, hold in zip(pairs, overlaps, holds):
@@ -102,27 +114,36 @@ def repeated_lines(text: str, cues: Sequence[SourceCue], starts: Sequence[int] |
             continue
         touches = cue.start_s - before.end_s <= _TOUCHING_S
         together = min(before.end_s, cue.end_s) - cue.start_s
-        if hold and touches and (_rate(cue) > _UNSAYABLE or 2 * together >= max(cue.end_s - cue.start_s, 1e-3)):
+        if (
+            hold
+            and touches
+            and (_rate(cue) > _UNSAYABLE or 2 * together >= max(cue.end_s - cue.start_s, 1e-3))
+        ):
             certain += _spans(text, before, cue, found)
         elif is_rolling and not (hold and (found.start == 0 or not touches)):
             (certain if is_sure else possible).extend(_spans(text, before, cue, found))
         elif hold and (is_rolling or is_doubled):
-            (certain if is_doubled and touches and is_fast else possible).extend(_spans(text, before, cue, found))
+            (certain if is_doubled and touches and is_fast else possible).extend(
+                _spans(text, before, cue, found)
+            )
     return Repeats(sorted(set(certain)), sorted(set(_joined(text, possible)) - set(certain)))
 
 
 def _is_fast(shown: Sequence[_Shown]) -> bool:
-    """Return whether nobody could say all that the cues show in the time for which they are shown."""
+    """Return whether nobody could say all that the cues show in the time for which they are
+    shown."""
     seconds = sum(max(cue.end_s - cue.start_s, 0.0) for cue in shown)
     letters = sum(_letters(cue.words) for cue in shown)
     return letters > _SAYABLE * seconds or any(_rate(cue) > _UNSAYABLE for cue in shown)
 
 
 def _is_steady_without(overlaps: Sequence[_Overlap | None], shown: Sequence[_Shown]) -> bool:
-    """Return whether the speech is steadier if repeated words are not spoken: cues last as long as their new words.
+    """Return whether the speech is steadier if repeated words are not spoken: cues last as long as
+    their new words.
 
-    Songs and tales may grow by a line each time, too ("This is the house that Jack built"); they take their time for
-    all lines. The spread is that of the logarithms of the rates, in letters per second.
+    Songs and tales may grow by a line each time, too ("This is the house that Jack built"); they
+    take their time for all lines. The spread is that of the logarithms of the rates, in letters per
+    second.
     """
     from statistics import pvariance  # imports more than all else here
 
@@ -136,7 +157,10 @@ def _is_steady_without(overlaps: Sequence[_Overlap | None], shown: Sequence[_Sho
 
 
 def _letters(words: Sequence[str]) -> int:
-    return sum(len(word) * (_LETTERS_OF_SIGN if not word.isascii() and len(word) == 1 else 1) for word in words)
+    return sum(
+        len(word) * (_LETTERS_OF_SIGN if not word.isascii() and len(word) == 1 else 1)
+        for word in words
+    )
 
 
 def _rate(cue: _Shown, first: int = 0) -> float:
@@ -152,7 +176,9 @@ def _shown(text: str, cues: Sequence[SourceCue], starts: Sequence[int] | None) -
         spans: list[Span] = []
         lines: list[int] = []
         for line in re.finditer(r"[^\n]+", text[low:high]):
-            units = [unit.span() for unit in _UNIT.finditer(text, low + line.start(), low + line.end())]
+            units = [
+                unit.span() for unit in _UNIT.finditer(text, low + line.start(), low + line.end())
+            ]
             lines += [len(spans)] * bool(units)
             spans += units
         words = [text[start:end].casefold() for start, end in spans]
@@ -161,7 +187,8 @@ def _shown(text: str, cues: Sequence[SourceCue], starts: Sequence[int] | None) -
 
 
 def _overlap(before: _Shown, cue: _Shown) -> _Overlap | None:
-    """Return what a cue repeats: whole lines if there are any, otherwise the most words; None if nothing."""
+    """Return what a cue repeats: whole lines if there are any, otherwise the most words; None if
+    nothing."""
     growing, found = None, None
     for start in range(max(len(before.words) - _MOST_WORDS, 0), len(before.words)):
         is_line = start in before.lines
@@ -169,7 +196,9 @@ def _overlap(before: _Shown, cue: _Shown) -> _Overlap | None:
         if count > len(cue.words) or (not is_line and count < _LEAST_OVERLAP):
             continue
         last, shown = before.words[-1], cue.words[count - 1]
-        if list(before.words[start:-1]) != list(cue.words[: count - 1]) or not shown.startswith(last):
+        if list(before.words[start:-1]) != list(cue.words[: count - 1]) or not shown.startswith(
+            last
+        ):
             continue
         is_partial = last != shown
         if is_partial and (count < 2 or not is_line):
@@ -204,7 +233,8 @@ def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _with_marks(text: str, cue: _Shown, first: int, last: int) -> Span:
-    """Return the span of words, with what stands beside them up to a space, or to the ends of their line."""
+    """Return the span of words, with what stands beside them up to a space, or to the ends of their
+    line."""
     start, end = cue.spans[first][0], cue.spans[last - 1][1]
     line_start, line_end = text.rfind("\n", 0, start) + 1, text.find("\n", end)
     line_end = len(text) if line_end < 0 else line_end
@@ -221,7 +251,8 @@ def _with_marks(text: str, cue: _Shown, first: int, last: int) -> Span:
 _MOST_CUES_OF_A_TURN = 20
 """The most cues for each label, if labels name every turn."""
 _LONGEST_SENTENCE = 40
-"""The most words of later cues that continue a sentence: after more, the text has no marks at ends of sentences."""
+"""The most words of later cues that continue a sentence: after more, the text has no marks at ends
+of sentences."""
 _SENTENCE_END = lazy_regex(r"[.?!…。．！？؟۔।॥։።]['\"”’»)\]」』）]*\Z")
 _GOES_ON = lazy_regex(r"(?:…|\.\.)|['\"“‘(\[]*[a-zß-öø-ÿ]")
 
@@ -251,11 +282,12 @@ def with_cues(words: Words, subtitles: Subtitles | None) -> Words:
 def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[Word, ...]:
     """Return the words of an SRT or WebVTT file; drop speakers that only an earlier cue names.
 
-    A voice of WebVTT (`<v Mary Ann>`) ends with its cue. A label ("ANNA:") is valid for its cue, and later ones that
-    continue its sentence: guides for subtitles ask for labels where the picture does not show who speaks (see
-    https://dcmp.org/learn/captioningkey/603), so anybody may speak in a cue without one. If every turn has its label,
-    as in transcripts of interviews, a label is valid until the next one: from the first cue on, never the same name
-    twice in a row, at least one label in `_MOST_CUES_OF_A_TURN` cues, or with ">>" before every turn.
+    A voice of WebVTT (`<v Mary Ann>`) ends with its cue. A label ("ANNA:") is valid for its cue,
+    and later ones that continue its sentence: guides for subtitles ask for labels where the picture
+    does not show who speaks (see https://dcmp.org/learn/captioningkey/603), so anybody may speak in
+    a cue without one. If every turn has its label, as in transcripts of interviews, a label is
+    valid until the next one: from the first cue on, never the same name twice in a row, at least
+    one label in `_MOST_CUES_OF_A_TURN` cues, or with ">>" before every turn.
     """
     if subtitles is None or subtitles.format not in (SRT, VTT):
         return tuple(words)
@@ -272,7 +304,9 @@ def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[W
             is_open = is_voice and not word.text.endswith(">")
             named, labelled, later = cue, cue, 0
         elif cue != named and named > 0:
-            goes_on = is_every_turn or (later < _LONGEST_SENTENCE and _sentence_goes_on(before, words, index))
+            goes_on = is_every_turn or (
+                later < _LONGEST_SENTENCE and _sentence_goes_on(before, words, index)
+            )
             named = cue if goes_on and not is_voice else 0
         found.append(replace(word, speaker="") if word.speaker and named != cue else word)
         before = word if word.spoken else before
@@ -285,7 +319,8 @@ def _is_voice(word: Word) -> bool:
 
 
 def _names_every_turn(words: Sequence[Word], cues: Sequence[int], count: int) -> bool:
-    """Return whether every change of speaker in `count` cues has a label; `cues` are those of the words."""
+    """Return whether every change of speaker in `count` cues has a label; `cues` are those of the
+    words."""
     labels: list[tuple[int, str]] = []
     is_label = False
     for word, cue in zip(words, cues):
@@ -303,7 +338,8 @@ def _names_every_turn(words: Sequence[Word], cues: Sequence[int], count: int) ->
 
 
 def _sentence_goes_on(before: Word | None, words: Sequence[Word], index: int) -> bool:
-    """Return whether the words from an index on, where a cue begins, continue the sentence of the word `before`."""
+    """Return whether the words from an index on, where a cue begins, continue the sentence of the
+    word `before`."""
     first = words[index]
     if before is None or (first.kind == MARKUP and first.text.strip("-–—") == ""):
         return False  # a dash: somebody else

@@ -1,9 +1,9 @@
 """Characters: variants with the same meaning, letters, and characters that an output must escape.
 
-Quotes, dashes, digits and presentation forms are unified before words are read. Names of files, transcripts and labels
-may contain any character, and some are dangerous: ESC and other control characters control a terminal; characters that
-change the direction of text disguise a line; many file formats cannot hold control characters; and a spreadsheet
-computes a cell that begins with "=".
+Quotes, dashes, digits and presentation forms are unified before words are read. Names of files,
+transcripts and labels may contain any character, and some are dangerous: ESC and other control
+characters control a terminal; characters that change the direction of text disguise a line; many
+file formats cannot hold control characters; and a spreadsheet computes a cell that begins with "=".
 """
 
 from __future__ import annotations
@@ -42,26 +42,32 @@ _MAPPED = {
 _IGNORED = re.compile(
     "[\u00ad\u034f\u0640\u061c\u180b-\u180f\u200c-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 )
-_PRESENTATION = re.compile("[\ufb00-\ufb4f\ufb50-\ufdff\ufe70-\ufeff\uff01-\uffef\U0001d400-\U0001d7ff]")
+_PRESENTATION = re.compile(
+    "[\ufb00-\ufb4f\ufb50-\ufdff\ufe70-\ufeff\uff01-\uffef\U0001d400-\U0001d7ff]"
+)
 _MU = re.compile(r"(?P<micro>(?<![^\W\d_])[µμ](?=[A-Za-z]))|[µμ]")
 """Before a Latin unit, both characters mean the micro sign, elsewhere the Greek letter."""
 _OPENED_INSIDE = re.compile(rf"(?<={LETTER})‘(?={LETTER})")
 
 
 class _LazyRegex:
-    """A regular expression that is compiled at its first use, when its attributes become those of the compiled one."""
+    """A regular expression that is compiled at its first use, when its attributes become those of
+    the compiled one."""
 
     def __init__(self, expression: str, flags: int) -> None:
         self._arguments = expression, flags
 
     def __getattr__(self, name: str) -> Any:
         compiled = re.compile(*self._arguments)
-        self.__dict__.update({each: getattr(compiled, each) for each in dir(compiled) if not each.startswith("_")})
+        self.__dict__.update(
+            {each: getattr(compiled, each) for each in dir(compiled) if not each.startswith("_")}
+        )
         return getattr(compiled, name)
 
 
 def lazy_regex(expression: str, flags: int = 0) -> re.Pattern[str]:
-    """Return what `re.compile` does, but compile later: two thirds of the many for texts are not needed for most.
+    """Return what `re.compile` does, but compile later: two thirds of the many for texts are not
+    needed for most.
 
     >>> lazy_regex("[ab]+").findall("abba cab")
     ['abba', 'ab']
@@ -70,10 +76,11 @@ def lazy_regex(expression: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def plain(word: str) -> str:
-    """Return `word` in NFC with ASCII quotes and hyphens, – for every dash and decimal digits as 0-9.
+    """Return `word` in NFC with ASCII quotes and hyphens, – for every dash and decimal digits as
+    0-9.
 
-    Invisible characters (soft hyphens, joiners, selectors, tatweel) are dropped, vulgar fractions become " 1/2".
-    Anything but letters, marks, digits, ASCII and `SIGNS` becomes `GAP`.
+    Invisible characters (soft hyphens, joiners, selectors, tatweel) are dropped, vulgar fractions
+    become " 1/2". Anything but letters, marks, digits, ASCII and `SIGNS` becomes `GAP`.
 
     >>> plain("“Five”—5½…")
     '"Five"–5 1/2...'
@@ -107,7 +114,10 @@ def _plain(character: str) -> str:
     if category in ("No", "Nl"):
         return _number(character)
     if _PRESENTATION.match(character):
-        return "".join(c if c.isascii() or unicodedata.category(c)[0] in "LM" else GAP for c in _compatible(character))
+        return "".join(
+            c if c.isascii() or unicodedata.category(c)[0] in "LM" else GAP
+            for c in _compatible(character)
+        )
     return character if category[0] in "LM" else GAP
 
 
@@ -116,7 +126,8 @@ def _compatible(character: str) -> str:
 
 
 def _number(character: str) -> str:
-    """Return a numeral in ASCII: ½ → " 1/2", ⑤ → "5", Ⅷ → "VIII", a superscript after a sign: ⁴ → "⁺4"."""
+    """Return a numeral in ASCII: ½ → " 1/2", ⑤ → "5", Ⅷ → "VIII", a superscript after a sign: ⁴ →
+    "⁺4"."""
     compatible = _compatible(character)
     if "⁄" in compatible:
         return " " + compatible.replace("⁄", "/")
@@ -140,9 +151,11 @@ Letters = TypeVar("Letters", str, tuple[str, ...])
 
 
 def runs(words: tuple[Word, ...]) -> Iterator[list[Word]]:
-    """Yield groups of words without a space or a sign between them, whose sounds depend on each other.
+    """Yield groups of words without a space or a sign between them, whose sounds depend on each
+    other.
 
-    A word with a reading from a dictionary is alone, except after Japanese ッ and ン, which the next word changes.
+    A word with a reading from a dictionary is alone, except after Japanese ッ and ン, which the next
+    word changes.
     """
     run: list[Word] = []
     for word in words:
@@ -173,7 +186,8 @@ def divided(letters: Letters, count: int) -> list[Letters]:
 
 
 DIRECTION_MARKS = "\u061c\u200e\u200f"
-"""Marks in names and texts of right-to-left scripts; in a page, an element with `dir` keeps their effect to itself."""
+"""Marks in names and texts of right-to-left scripts; in a page, an element with `dir` keeps their
+effect to itself."""
 _OBEYED = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL and C1: ESC, BEL, BS, CR, CSI, OSC …
     "\u2028\u2029"  # line and paragraph separators
@@ -184,7 +198,8 @@ _OBEYED = re.compile(
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _FORMULA = re.compile("'*[=+\\-@\t\r＝＋－＠]")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,:/]\d+)*(?:e[+-]?\d+)?%?|inf)|-")
-"""Cells that are not formulas: numbers as people and we write them, and the name of standard input."""
+"""Cells that are not formulas: numbers as people and we write them, and the name of standard
+input."""
 REPLACEMENT = "\ufffd"
 
 
@@ -204,16 +219,25 @@ def _escape(char: str) -> str:
     code = ord(char)
     if 0xDC80 <= code <= 0xDCFF:  # how Python represents a byte of a file name that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )
 
 
 def json_escaped(text: str) -> str:
-    r"""Return a JSON text with the same content in which control characters and direction marks are escaped.
+    r"""Return a JSON text with the same content in which control characters and direction marks are
+    escaped.
 
     >>> json_escaped('"\x9b2J\u202e"')
     '"\\u009b2J\\u202e"'
     """
-    return _OBEYED.sub(lambda match: match[0] if match[0] in "\n\t" else _json_escape(match[0]), text)
+    return _OBEYED.sub(
+        lambda match: match[0] if match[0] in "\n\t" else _json_escape(match[0]), text
+    )
 
 
 def _json_escape(char: str) -> str:
@@ -224,7 +248,8 @@ def _json_escape(char: str) -> str:
 
 
 def without_controls(text: str) -> str:
-    r"""Return a text with U+FFFD for each control character except tab and line feed, and spaces for U+2028 and U+2029.
+    r"""Return a text with U+FFFD for each control character except tab and line feed, and spaces
+    for U+2028 and U+2029.
 
     >>> without_controls("a\x1b[1m\x00b")
     'a�[1m�b'
@@ -233,9 +258,11 @@ def without_controls(text: str) -> str:
 
 
 def spreadsheet_cell(text: str) -> str:
-    """Return a cell that a spreadsheet takes as text: a formula gets an apostrophe before it; numbers stay.
+    """Return a cell that a spreadsheet takes as text: a formula gets an apostrophe before it;
+    numbers stay.
 
-    A formula that has an apostrophe gets another one, so that removing one always restores the text.
+    A formula that has an apostrophe gets another one, so that removing one always restores the
+    text.
 
     >>> spreadsheet_cell("=1+1"), spreadsheet_cell("@cmd"), spreadsheet_cell("-5"), spreadsheet_cell("'=1+1")
     ("'=1+1", "'@cmd", '-5', "''=1+1")

@@ -1,9 +1,11 @@
-"""The encoding of a text that is not UTF-8, by its letters and language; texts that were decoded wrongly.
+"""The encoding of a text that is not UTF-8, by its letters and language; texts that were decoded
+wrongly.
 
-A byte is another letter in each of some thirty encodings, and nothing in a file names its own. All of them are tried;
-the likeliest is the one whose text has the letters of a language that is written in this encoding, and the commonest
-words or letters of this language. If two encodings with different texts are about as likely, both are named: nothing is
-decoded by a guess. The languages and their letters are in `encodings.txt`.
+A byte is another letter in each of some thirty encodings, and nothing in a file names its own. All
+of them are tried; the likeliest is the one whose text has the letters of a language that is written
+in this encoding, and the commonest words or letters of this language. If two encodings with
+different texts are about as likely, both are named: nothing is decoded by a guess. The languages
+and their letters are in `encodings.txt`.
 """
 
 from __future__ import annotations
@@ -26,17 +28,22 @@ _MOST_BYTES = 1 << 14
 """The number of bytes that are examined."""
 _LEAST, _LEAD, _LEAD_LETTERS = 0.6, 0.03, 0.5
 """The lowest score of a likely encoding, and its lead over others. Texts with
-hundreds of letters outside ASCII need a smaller lead: half a letter. Of 1,376 texts of 2 to 15 lines in 25 languages,
-98 % got the right encoding, 0.2 % a wrong one, and the others two or none (charset-normalizer 3.5: 81 % and 19 %)."""
+hundreds of letters outside ASCII need a smaller lead: half a letter. Of 1,376 texts of 2 to 15
+lines in 25 languages, 98 % got the right encoding, 0.2 % a wrong one, and the others two or none
+(charset-normalizer 3.5: 81 % and 19 %)."""
 _MOST_ACCENTED = 0.5
 """The largest share of letters outside ASCII in a text of Latin letters."""
 _COMMON_WEIGHT, _COMMON_SHARE = 0.4, 0.8
 _WORDS_WEIGHT, _WORDS_SHARE = 0.3, 0.3
-"""The weights of the commonest letters and words, and their shares in a text that has them as often as any."""
+"""The weights of the commonest letters and words, and their shares in a text that has them as often
+as any."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _MARKS = frozenset("“”„‘’‚‹›«»–—…¿¡°§·•♪€£©№\xa0\u200e\u200f\ufeff،؛؟")
-_MARK_IN_WORD = re.compile(r"(?<=[^\W\d_])(?:[¿¡°§•♪€£©№]|[“”„‘‚‹›«»،؛؟](?=[^\W\d_]))|(?<!\w)’(?=\w)")
-"""Punctuation of any language, and where it hardly ever stands: within words, or as an apostrophe before them."""
+_MARK_IN_WORD = re.compile(
+    r"(?<=[^\W\d_])(?:[¿¡°§•♪€£©№]|[“”„‘‚‹›«»،؛؟](?=[^\W\d_]))|(?<!\w)’(?=\w)"
+)
+"""Punctuation of any language, and where it hardly ever stands: within words, or as an apostrophe
+before them."""
 _LAST_LATIN = "\u036f"
 _WIDE_MARKS = re.compile("[\u3000-\u303f\uff00-\uff60]")
 _KANA = re.compile("[\u3040-\u30ff]")
@@ -51,27 +58,41 @@ _FIRST_LEVEL = {
     "big5hkscs": ("big5", 0xA4, 0xC6),
     "cp949": ("euc_kr", 0xB0, 0xC8),
 }
-"""The common characters of East Asia: the codec in which their first bytes lie between two numbers."""
+"""The common characters of East Asia: the codec in which their first bytes lie between two
+numbers."""
 _WRONG = ("cp1252", "latin_1", "cp1251", "mac_roman", "cp437", "cp850")
 """The encodings by which texts are decoded wrongly: the defaults of systems."""
 _RARE = ("DOS", "Mac")
 """Names of encodings that are meant only if no other is as likely."""
-_LANGUAGES = {codec: codes.split(",") for codec, codes in text_table("encodings", "languages").items()}
+_LANGUAGES = {
+    codec: codes.split(",") for codec, codes in text_table("encodings", "languages").items()
+}
 _NAMES = text_table("encodings", "names")
-_LETTERS = {code: frozenset(letters) for code, letters in text_table("encodings", "letters").items()}
+_LETTERS = {
+    code: frozenset(letters) for code, letters in text_table("encodings", "letters").items()
+}
 _COMMON = {code: frozenset(letters) for code, letters in text_table("encodings", "common").items()}
 
 
-_WORDS = {code: word_list(name) for code in _LETTERS if (name := f"function-words:{code}") in sections("words")}
-_OF_UTF_8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+_WORDS = {
+    code: word_list(name)
+    for code in _LETTERS
+    if (name := f"function-words:{code}") in sections("words")
+}
+_OF_UTF_8 = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
+)
 _MOST_UTF_8 = 0.8
-"""A larger share of UTF-8 among the bytes of a text outside ASCII shows that it was decoded wrongly."""
+"""A larger share of UTF-8 among the bytes of a text outside ASCII shows that it was decoded
+wrongly."""
 _PROVEN, _BETTER, _FEWEST_WRONG = 0.7, 0.1, 6
-"""So do the score of another encoding, its lead over the text as it is, and the number of letters outside ASCII."""
+"""So do the score of another encoding, its lead over the text as it is, and the number of letters
+outside ASCII."""
 
 
 class LikelyEncoding(NamedTuple):
-    """An encoding by Python's name, the language of its text, how likely it is (0 to 1), and a word of the text."""
+    """An encoding by Python's name, the language of its text, how likely it is (0 to 1), and a word
+    of the text."""
 
     codec: str
     language: str
@@ -85,7 +106,8 @@ class LikelyEncoding(NamedTuple):
 
 
 _NO_ENCODINGS = frozenset(
-    codecs.lookup(name).name for name in ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined")
+    codecs.lookup(name).name
+    for name in ("idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined")
 )
 """Python's codecs that are no encodings of files."""
 
@@ -113,7 +135,8 @@ def known_encoding(name: str, option: str = "--encoding") -> str:
 def decode_text(data: bytes, source: str, encoding: str | None = None) -> str:
     """Return the text in the bytes of a file, without its byte order mark.
 
-    A byte order mark is obeyed; then text outside ASCII that is UTF-8 is UTF-8; all other text is in `encoding`.
+    A byte order mark is obeyed; then text outside ASCII that is UTF-8 is UTF-8; all other text is
+    in `encoding`.
 
     Args:
         data: the whole file.
@@ -121,16 +144,22 @@ def decode_text(data: bytes, source: str, encoding: str | None = None) -> str:
         encoding: as in `known_encoding`; "" means UTF-8, and None that the user cannot give one.
 
     Raises:
-        TranscriptError: the bytes are in another encoding; the message says in which, as far as they show it.
-        WrongFileError: the file is binary.
+        TranscriptError: the bytes are in another encoding; the message says in which, as far as
+        they show it. WrongFileError: the file is binary.
 
     >>> decode_text("\\ufeffSo be it.".encode("utf-16-le"), "a.txt"), decode_text("Iş".encode("cp1254"), "a", "cp1254")
     ('So be it.', 'Iş')
     """
     codec = marked_encoding(data)
     if not codec:
-        is_wide = known_encoding(encoding).casefold().startswith(("utf-16", "utf_16", "utf16")) if encoding else False
-        codec = encoding if encoding and (is_wide or data.isascii() or not is_utf8(data)) else "utf-8"
+        is_wide = (
+            known_encoding(encoding).casefold().startswith(("utf-16", "utf_16", "utf16"))
+            if encoding
+            else False
+        )
+        codec = (
+            encoding if encoding and (is_wide or data.isascii() or not is_utf8(data)) else "utf-8"
+        )
     try:
         text = data.decode(codec)
     except (UnicodeDecodeError, UnicodeError) as error:
@@ -140,7 +169,9 @@ def decode_text(data: bytes, source: str, encoding: str | None = None) -> str:
     if "\0" in text:
         if wide_encoding(data):
             advice = encoding_advice(data, has_option=encoding is not None)
-            raise TranscriptError(f"{source}: expected text, got zero bytes between the letters; {advice}")
+            raise TranscriptError(
+                f"{source}: expected text, got zero bytes between the letters; {advice}"
+            )
         _refuse_binary(data, source)
     return text
 
@@ -150,8 +181,8 @@ def _refuse_binary(data: bytes, source: str) -> None:
     if b"\0" in data and not marked_encoding(data) and not wide_encoding(data):
         line = data.count(b"\n", 0, data.index(0)) + 1
         raise WrongFileError(
-            f"{source}: expected a transcript (a UTF-8 text file), got a binary file (a zero byte in line {line}); "
-            "is it the right file?"
+            f"{source}: expected a transcript (a UTF-8 text file), got a binary file (a zero byte"
+            f" in line {line}); is it the right file?"
         )
 
 
@@ -161,12 +192,16 @@ def _place(data: bytes, codec: str, error: UnicodeError) -> str:
     if not isinstance(error, UnicodeDecodeError):
         return f": expected {expected}"
     line = data.count(b"\n", 0, error.start) + 1
-    return f", line {line}: expected {expected}, got byte 0x{data[error.start]:02x} at offset {error.start}"
+    return (
+        f", line {line}: expected {expected}, got byte 0x{data[error.start]:02x} at offset"
+        f" {error.start}"
+    )
 
 
 @lru_cache(maxsize=64)
 def likely_encodings(data: bytes) -> tuple[LikelyEncoding, ...]:
-    """Return the likely encodings of a text, the best first; several if they are about as likely, () if none is.
+    """Return the likely encodings of a text, the best first; several if they are about as likely,
+    () if none is.
 
     Of encodings that give the same text, the commonest is meant.
 
@@ -194,7 +229,8 @@ def likely_encodings(data: bytes) -> tuple[LikelyEncoding, ...]:
 
 
 def encoding_advice(data: bytes, *, has_option: bool = True) -> str:
-    """Return what the encoding of a text may be, and what to do, for a message after the text's name.
+    """Return what the encoding of a text may be, and what to do, for a message after the text's
+    name.
 
     `has_option`: whether the user can name an encoding.
 
@@ -205,27 +241,37 @@ def encoding_advice(data: bytes, *, has_option: bool = True) -> str:
     options = " or ".join(f"--encoding {name}" for name in names) + (
         ", by the right spelling" if len(names) > 1 else ""
     )
-    return f"{looks}: give {options}, or save it as UTF-8" if names and has_option else f"{looks}: save it as UTF-8"
+    return (
+        f"{looks}: give {options}, or save it as UTF-8"
+        if names and has_option
+        else f"{looks}: save it as UTF-8"
+    )
 
 
 def _looks(data: bytes) -> tuple[str, list[str]]:
     """Return what a text looks like, and the encodings that it may have."""
     if marked := marked_encoding(data):
-        return f"its byte order mark says {marked.upper().removesuffix('-SIG')}, and it is damaged", []
+        return (
+            f"its byte order mark says {marked.upper().removesuffix('-SIG')}, and it is damaged",
+            [],
+        )
     if wide := wide_encoding(data):
         name = wide.upper().replace("-LE", " (little-endian)").replace("-BE", " (big-endian)")
         return f"it looks like {name} without a byte order mark", [wide]
     found = likely_encodings(data[:_MOST_BYTES])
     names = [each.codec for each in found]
     if not found:
-        return "it is in an encoding older than Unicode, which its letters do not show", ["NAME (such as cp1252)"]
+        return "it is in an encoding older than Unicode, which its letters do not show", [
+            "NAME (such as cp1252)"
+        ]
     if len(found) > 1:
         return f"it may be {' or '.join(each.shown for each in found)}", names
     return f"it looks like {name_of_language(found[0].language)} in {found[0].shown}", names
 
 
 def wrong_decoding(text: str) -> str:
-    """Return why a text seems to have been decoded by a wrong encoding, for a message; "" if it does not.
+    """Return why a text seems to have been decoded by a wrong encoding, for a message; "" if it
+    does not.
 
     >>> wrong_decoding("GrÃ¼ÃŸe aus KÃ¶ln")
     '"GrÃ¼ÃŸe" is "Grüße" in UTF-8 that was read as Windows-1252'
@@ -235,7 +281,10 @@ def wrong_decoding(text: str) -> str:
     if text.isascii():
         return ""
     if "\ufffd" in text:
-        return f'"{_example(text)}" has a replacement character (U+FFFD), which stands for a letter that is lost'
+        return (
+            f'"{_example(text)}" has a replacement character (U+FFFD), which stands for a letter'
+            " that is lost"
+        )
     head = text[:_MOST_BYTES]
     for codec in _WRONG:
         data = _encoded(head, codec)
@@ -246,7 +295,10 @@ def wrong_decoding(text: str) -> str:
             word = next(each for each in re.findall(r"\S+", right) if not each.isascii())
             at = right.split().index(word)
             wrong = _NAMES.get(codec, codec)
-            return f'"{_short(head.split()[at])}" is "{_short(word)}" in {name} that was read as {wrong}'
+            return (
+                f'"{_short(head.split()[at])}" is "{_short(word)}" in {name} that was read as'
+                f" {wrong}"
+            )
     return ""
 
 
@@ -265,15 +317,23 @@ def _score(text: str, language: str, codec: str = "") -> float:
         return _score_of_asian(text, codec)
     letters, common = _LETTERS[language], _COMMON.get(language, frozenset())
     reading = _read(text)
-    known = sum(count for character, count in reading.high.items() if {character, character.lower()} & letters)
+    known = sum(
+        count
+        for character, count in reading.high.items()
+        if {character, character.lower()} & letters
+    )
     known -= reading.turned + (reading.mixed if common else 0)
     total = reading.high.total() + reading.marks_in_words
     share = max(known, 0) / total if total else float(not common)  # quotation marks alone
     if common:
-        often = sum(count for character, count in reading.high.items() if character.lower() in common)
+        often = sum(
+            count for character, count in reading.high.items() if character.lower() in common
+        )
         typical = min(1.0, often / max(1, reading.high.total()) / _COMMON_SHARE)
         return share * (1 - _COMMON_WEIGHT * (1 - typical))
-    accented = reading.high.total() / max(1, sum(len(word) * count for word, count in reading.words.items()))
+    accented = reading.high.total() / max(
+        1, sum(len(word) * count for word, count in reading.words.items())
+    )
     share *= min(1.0, _MOST_ACCENTED / max(accented, _MOST_ACCENTED))
     words = _WORDS.get(language, frozenset())
     often = sum(reading.words[word] for word in words)
@@ -282,8 +342,8 @@ def _score(text: str, language: str, codec: str = "") -> float:
 
 
 class _Reading(NamedTuple):
-    """The counts of a text: its characters outside ASCII but marks; capitals after small letters; characters outside
-    ASCII beside letters of ASCII; marks in words; and its words, in lower case.
+    """The counts of a text: its characters outside ASCII but marks; capitals after small letters;
+    characters outside ASCII beside letters of ASCII; marks in words; and its words, in lower case.
     """
 
     high: Counter[str]
@@ -295,13 +355,17 @@ class _Reading(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _read(text: str) -> _Reading:
-    high = Counter(character for character in text if character >= "\x80" and character not in _MARKS)
+    high = Counter(
+        character for character in text if character >= "\x80" and character not in _MARKS
+    )
     turned = 0
     mixed = sum(not set(pair) & _MARKS for pair in _IN_TWO_SCRIPTS.findall(text))
     words = Counter(_WORD.findall(unicodedata.normalize("NFC", text)))
     for word, count in words.items():
         if not word.isascii():
-            turned += count * sum(b.isupper() and b >= "\x80" and a.islower() for a, b in pairwise(word))
+            turned += count * sum(
+                b.isupper() and b >= "\x80" and a.islower() for a, b in pairwise(word)
+            )
     lower = Counter[str]()
     for word, count in words.items():
         lower[word.lower().replace("’", "'")] += count
@@ -312,7 +376,9 @@ def _score_of_asian(text: str, codec: str) -> float:
     """Return the share of common characters in a text of East Asia; Japanese has kana, too."""
     high = Counter(character for character in _WIDE_MARKS.sub("", text) if character >= "\x80")
     kana = sum(count for character, count in high.items() if _KANA.match(character))
-    common = sum(count for character, count in high.items() if _is_common(character, *_FIRST_LEVEL[codec]))
+    common = sum(
+        count for character, count in high.items() if _is_common(character, *_FIRST_LEVEL[codec])
+    )
     total = sum(count for character, count in high.items() if character not in _MARKS)
     total += _read(text).mixed
     total += 0 if "ko" in _LANGUAGES[codec] else len(_SPACED.findall(text))
@@ -329,7 +395,12 @@ def _is_common(character: str, codec: str, first: int, last: int) -> bool:
 def _example(text: str) -> str:
     """Return a word with characters outside ASCII: the first of several letters, else the first."""
     words = [word for word in re.findall(r"\S+", text) if not word.isascii()]
-    found = [match[0] for word in words for match in [_WORD.search(word)] if match and not match[0].isascii()]
+    found = [
+        match[0]
+        for word in words
+        for match in [_WORD.search(word)]
+        if match and not match[0].isascii()
+    ]
     return _short(next((word for word in found if len(word) > 3), (found or words or [""])[0]))
 
 
@@ -338,11 +409,15 @@ def _short(word: str, most: int = 20) -> str:
 
 
 def _encoded(text: str, codec: str) -> bytes:
-    """Return the bytes from which a text was decoded; "?" for characters that the encoding does not have."""
+    """Return the bytes from which a text was decoded; "?" for characters that the encoding does not
+    have."""
     try:
         return text.encode(codec)
     except UnicodeEncodeError:
-        parts = (character.encode(codec, "ignore") or character.encode("latin_1", "replace") for character in text)
+        parts = (
+            character.encode(codec, "ignore") or character.encode("latin_1", "replace")
+            for character in text
+        )
         return b"".join(parts)
 
 
@@ -351,15 +426,30 @@ def _from_utf8(data: bytes, text: str, codec: str) -> str:
     found = _OF_UTF_8.findall(data)
     outside = sum(character >= "\x80" for character in text)
     is_clear = len(found) > 1 or (found and codec == _WRONG[0])
-    return data.decode("utf-8", "replace") if is_clear and len(b"".join(found)) > _MOST_UTF_8 * outside else ""
+    return (
+        data.decode("utf-8", "replace")
+        if is_clear and len(b"".join(found)) > _MOST_UTF_8 * outside
+        else ""
+    )
 
 
 def _from_other(data: bytes, text: str) -> tuple[str, str]:
-    """Return the text in bytes of another encoding, and its name; "" if that is not proven to be better."""
-    is_whole = data.count(b"?") == text.count("?") and sum(byte >= 0x80 for byte in data) >= _FEWEST_WRONG
+    """Return the text in bytes of another encoding, and its name; "" if that is not proven to be
+    better."""
+    is_whole = (
+        data.count(b"?") == text.count("?") and sum(byte >= 0x80 for byte in data) >= _FEWEST_WRONG
+    )
     found = likely_encodings(data) if is_whole else ()
     if len(found) != 1 or found[0].score < _PROVEN:
         return "", ""
-    here = max(_score(text, language) for language, letters in _LETTERS.items() if max(letters) <= _LAST_LATIN)
+    here = max(
+        _score(text, language)
+        for language, letters in _LETTERS.items()
+        if max(letters) <= _LAST_LATIN
+    )
     right = _decoded(data, found[0].codec)
-    return (right, _NAMES[found[0].codec]) if right != text and found[0].score > here + _BETTER else ("", "")
+    return (
+        (right, _NAMES[found[0].codec])
+        if right != text and found[0].score > here + _BETTER
+        else ("", "")
+    )

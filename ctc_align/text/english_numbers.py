@@ -1,7 +1,8 @@
-"""English readings of digits, the American way: numbers, years, Roman numerals, money, times, dates, measures.
+"""English readings of digits, the American way: numbers, years, Roman numerals, money, times,
+dates, measures.
 
-A written word is scanned from left to right. At each position the rules are tried in order, and the first that applies
-is used. Numbers in words have no "and", no hyphens and no commas.
+A written word is scanned from left to right. At each position the rules are tried in order, and the
+first that applies is used. Numbers in words have no "and", no hyphens and no commas.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from ctc_align.text.tables import text_table, word_list
 
 
 class Context(NamedTuple):
-    """The neighbours of a word as written ("" at the ends), and whether the whole transcript is in capitals."""
+    """The neighbours of a word as written ("" at the ends), and whether the whole transcript is in
+    capitals."""
 
     before: str = ""
     after: str = ""
@@ -26,7 +28,8 @@ class Context(NamedTuple):
 
 @dataclass
 class Scan:
-    """The scan of a word (from `characters.plain`): the position reached and the words spoken so far."""
+    """The scan of a word (from `characters.plain`): the position reached and the words spoken so
+    far."""
 
     text: str
     context: Context
@@ -50,7 +53,8 @@ Reader = Callable[[re.Match[str], Scan], "str | None"]
 
 
 class Rule(NamedTuple):
-    """A pattern, and a reader that returns the spoken words of a match, or None if the rule does not apply."""
+    """A pattern, and a reader that returns the spoken words of a match, or None if the rule does
+    not apply."""
 
     pattern: re.Pattern[str]
     reader: Reader
@@ -62,7 +66,8 @@ def rule(pattern: str, reader: Reader) -> Rule:
 
 
 def apply(rules: tuple[Rule, ...], scan: Scan) -> bool:
-    """Try `rules` at `scan.position`; on success add the spoken words, move the position and return True."""
+    """Try `rules` at `scan.position`; on success add the spoken words, move the position and return
+    True."""
     for pattern, reader in rules:
         match = pattern.match(scan.text, scan.position)
         words = reader(match, scan) if match else None
@@ -84,14 +89,17 @@ _IRREGULAR = {"foot": "feet", "inch": "inches", "percent": "percent"}
 _UNIT = lazy_regex(r"(?P<unit>[A-Za-zµ°%]+(?:/[a-z]+)?)(?:⁺?(?P<power>[23]))?")
 
 CURRENCIES = {
-    sign: (one, many) for sign, names in text_table("english", "currencies").items() for one, many in [names.split(",")]
+    sign: (one, many)
+    for sign, names in text_table("english", "currencies").items()
+    for one, many in [names.split(",")]
 }
 """The names of a sum of one and of other sums, by the sign."""
 CENTS = {"$": ("cent", "cents"), "€": ("cent", "cents"), "£": ("penny", "pence")}
 
 
 def unit_name(written: str, *, singular: bool = False) -> str | None:
-    """Return the name of a unit after a number, in the plural unless `singular`; None for anything else.
+    """Return the name of a unit after a number, in the plural unless `singular`; None for anything
+    else.
 
     >>> unit_name("km/h"), unit_name("kg", singular=True), unit_name("m2"), unit_name("zz")
     ('kilometers per hour', 'kilogram', 'square meters', None)
@@ -100,7 +108,9 @@ def unit_name(written: str, *, singular: bool = False) -> str | None:
     if match is None:
         return None
     unit = match["unit"]
-    name = _UNITS.get(unit) or (_UNITS.get(unit.lower()) if len(unit) > 1 and unit.isupper() else None)
+    name = _UNITS.get(unit) or (
+        _UNITS.get(unit.lower()) if len(unit) > 1 and unit.isupper() else None
+    )
     if name is None:
         return None
     head, per, tail = name.partition(" per ")
@@ -114,7 +124,8 @@ def unit_name(written: str, *, singular: bool = False) -> str | None:
 
 
 def spaced_unit_name(written: str, before: str) -> str | None:
-    """Return the name of a unit that is a separate word, after the word `before`; None if that would be a guess.
+    """Return the name of a unit that is a separate word, after the word `before`; None if that
+    would be a guess.
 
     >>> spaced_unit_name("kg", "5"), spaced_unit_name("kg", "five"), spaced_unit_name("in", "5")
     ('kilograms', 'kilograms', None)
@@ -124,7 +135,9 @@ def spaced_unit_name(written: str, before: str) -> str | None:
         allowed = unit in _UNITS and unit not in _NOT_SPACED
     else:
         allowed = unit in _ALONE
-    return unit_name(written, singular=before.lower() in ("1", "a", "one", "per")) if allowed else None
+    return (
+        unit_name(written, singular=before.lower() in ("1", "a", "one", "per")) if allowed else None
+    )
 
 
 def spaced_units() -> frozenset[str]:
@@ -170,14 +183,17 @@ def digits(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def cardinal(text: str) -> str:
-    """Read a whole number; digit by digit if it looks like a code (a leading zero) or a telephone number (long).
+    """Read a whole number; digit by digit if it looks like a code (a leading zero) or a telephone
+    number (long).
 
     >>> cardinal("1,250"), cardinal("05")
     ('one thousand two hundred fifty', 'zero five')
     """
     bare = text.replace(",", "")
     grouped = len(bare) < len(text) or bare.endswith("000")
-    if (bare[0] == "0" and len(bare) > 1) or len(bare) > (_LONGEST_GROUPED if grouped else _LONGEST_PLAIN):
+    if (bare[0] == "0" and len(bare) > 1) or len(bare) > (
+        _LONGEST_GROUPED if grouped else _LONGEST_PLAIN
+    ):
         return digits(bare)
     return _words(int(bare), "cardinal")
 
@@ -213,7 +229,8 @@ def year(text: str) -> str:
     """Read four digits as a year.
 
     >>> year("1999"), year("1905"), year("1900"), year("2005"), year("2026")
-    ('nineteen ninety nine', 'nineteen oh five', 'nineteen hundred', 'two thousand five', 'twenty twenty six')
+    ('nineteen ninety nine', 'nineteen oh five', 'nineteen hundred', 'two thousand five', 'twenty
+    twenty six')
     """
     if "2000" <= text <= "2009":
         return cardinal(text)
@@ -244,14 +261,17 @@ def number(text: str) -> str:
 
 
 def other_readings(chunks: Sequence[str]) -> list[str]:
-    """Return the ways in which people read a code of digits and letters besides its value, the likeliest first.
+    """Return the ways in which people read a code of digits and letters besides its value, the
+    likeliest first.
 
-    They read digit by digit (0 is zero or oh, two equal digits double), in pairs, as a number or year, or "and" in it.
+    They read digit by digit (0 is zero or oh, two equal digits double), in pairs, as a number or
+    year, or "and" in it.
 
     >>> other_readings(["8025"])[:4]
     ['eight zero two five', 'eight oh two five', 'eighty twenty five', 'eight thousand twenty five']
     >>> other_readings(["a", "398"])
-    ['a three nine eight', 'a three ninety eight', 'a three hundred ninety eight', 'a three hundred and ninety eight']
+    ['a three nine eight', 'a three ninety eight', 'a three hundred ninety eight', 'a three hundred
+    and ninety eight']
     """
     readings = []
     for read in (digits, _with_oh, _in_pairs, cardinal, _with_and, _with_double):
@@ -306,9 +326,10 @@ def fraction(above: str, below: str) -> str | None:
 def roman(numeral: str, before: str, shouting: bool) -> str | None:
     """Read a Roman numeral after the word `before`; None if the letters may be something else.
 
-    After a reigning name an ordinal (Henry VIII: "the eighth"), after another capitalised word a cardinal
-    (World War II, Chapter IV). A single I, V or X only after a word such as Chapter. If everything is in capitals, only
-    after those names and words.
+    After a reigning name an ordinal (Henry VIII: "the eighth"), after another capitalised word a
+    cardinal
+    (World War II, Chapter IV). A single I, V or X only after a word such as Chapter. If everything
+    is in capitals, only after those names and words.
 
     >>> roman("VIII", "Henry", False), roman("II", "War", False), roman("I", "Charles", False)
     ('the eighth', 'two', None)
@@ -322,12 +343,15 @@ def roman(numeral: str, before: str, shouting: bool) -> str | None:
     value = str(_roman_value(numeral))
     if name in _REIGNING:
         return f"the {ordinal(value)}"
-    likely = name in _NUMBERED or (before[:1].isupper() and not shouting and name not in ("the", "a", "an", "my"))
+    likely = name in _NUMBERED or (
+        before[:1].isupper() and not shouting and name not in ("the", "a", "an", "my")
+    )
     return cardinal(value) if likely else None
 
 
 def _roman_letter(numeral: str, name: str, titled: bool) -> str | None:
-    """Read one letter; "I" only after a capitalised word such as Chapter, since it is a pronoun elsewhere."""
+    """Read one letter; "I" only after a capitalised word such as Chapter, since it is a pronoun
+    elsewhere."""
     numbered = (titled and name in _NUMBERED_BEFORE_I) if numeral == "I" else name in _NUMBERED
     return cardinal(str(_ROMAN_VALUES[numeral])) if numbered else None
 
@@ -353,14 +377,17 @@ _SCALE = rf"(?:(?P<scale>mio|[mbt]n|[kmbtKMBT])|-?(?P<scale_word>{'|'.join(sorte
 _REGION = r"(?P<region>US|AU|CA|NZ|HK|A|C|S)?"
 _HALF_DAY = r"(?:[- ]?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 _MEASURE = r"(?P<gap>-?)(?P<unit>(?:°[A-Za-z]?|[A-Za-zµ%]+(?:/[a-z]+)?)(?:⁺?[23])?)(?![A-Za-z0-9])"
-_MONEY_WORD = lazy_regex(rf"\W*?(?:{_SYMBOLS}?{NUMBER}[-–])?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*")
+_MONEY_WORD = lazy_regex(
+    rf"\W*?(?:{_SYMBOLS}?{NUMBER}[-–])?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*"
+)
 _COINS = {"l": ("pound", "pounds"), "s": ("shilling", "shillings"), "d": ("penny", "pence")}
 _YEAR_FOLLOWS = word_set("in since until year ad")
 _MONTHS = word_list("months", "english")
 
 
 def money_before(word: str) -> str:
-    """Return the currency's plural if `word` is a sum of money ("$2", before "million"), otherwise "".
+    """Return the currency's plural if `word` is a sum of money ("$2", before "million"), otherwise
+    "".
 
     >>> money_before("$2"), money_before("2")
     ('dollars', '')
@@ -411,7 +438,11 @@ def _time(match: re.Match[str], scan: Scan) -> str | None:
         return None
     words = [cardinal(str(int(hour)))]
     in_range = scan.text[match.end() : match.end() + 1] in ("-", "–")
-    named = half or in_range or re.match(r"\W*(?:[ap]\.?m\b|o'clock)", scan.context.after.lower().replace("’", "'"))
+    named = (
+        half
+        or in_range
+        or re.match(r"\W*(?:[ap]\.?m\b|o'clock)", scan.context.after.lower().replace("’", "'"))
+    )
     if second:
         words += [two_digits(minute), two_digits(second)]
     elif minute != "00":
@@ -422,11 +453,18 @@ def _time(match: re.Match[str], scan: Scan) -> str | None:
 
 
 def _half_day(match: re.Match[str], scan: Scan) -> str | None:
-    return f"{cardinal(match['hour'])} {match['half'].lower()} m" if 0 < int(match["hour"]) <= 12 else None
+    return (
+        f"{cardinal(match['hour'])} {match['half'].lower()} m"
+        if 0 < int(match["hour"]) <= 12
+        else None
+    )
 
 
 def _date(match: re.Match[str], scan: Scan) -> str:
-    return " ".join(year(part) if is_year(part) else cardinal(str(int(part))) for part in re.split("[-/]", match[0]))
+    return " ".join(
+        year(part) if is_year(part) else cardinal(str(int(part)))
+        for part in re.split("[-/]", match[0])
+    )
 
 
 def _local_number(match: re.Match[str], scan: Scan) -> str | None:
@@ -462,12 +500,18 @@ def _several(match: re.Match[str], scan: Scan) -> str:
 
 
 def _old_money(match: re.Match[str], scan: Scan) -> str | None:
-    """Read "15s. 8d." and "£3 10s. 6d.", Britain's money until 1971; one of these alone may be something else."""
+    """Read "15s. 8d." and "£3 10s. 6d.", Britain's money until 1971; one of these alone may be
+    something else."""
     amount, coin = match["amount"], match["coin"]
     before = scan.text[: match.start()] or scan.context.before
     after = scan.text[match.end() :].lstrip(".") or scan.context.after
-    beside = {"l": (r"", r"\d+s\b"), "s": (r"£\d+|\d+l\b", r"\d+d\b"), "d": (r"\d+s\b|£\d+", r"")}[coin]
-    if not any(pattern and re.match(rf"\W*(?:{pattern})", text) for pattern, text in zip(beside, (before, after))):
+    beside = {"l": (r"", r"\d+s\b"), "s": (r"£\d+|\d+l\b", r"\d+d\b"), "d": (r"\d+s\b|£\d+", r"")}[
+        coin
+    ]
+    if not any(
+        pattern and re.match(rf"\W*(?:{pattern})", text)
+        for pattern, text in zip(beside, (before, after))
+    ):
         return None
     return f"{cardinal(amount)} {_COINS[coin][amount != '1']}"
 
@@ -481,11 +525,19 @@ def _plain_number(match: re.Match[str], scan: Scan) -> str:
     text = match[0]
     opens = not any(map(str.isalnum, scan.text[: match.start()]))
     before = re.sub(r"\W", "", scan.context.before) if opens else ""
-    if before[:1].isupper() and before.lower() in _MONTHS and re.fullmatch(r"[1-9]|[12]\d|3[01]", text):
+    if (
+        before[:1].isupper()
+        and before.lower() in _MONTHS
+        and re.fullmatch(r"[1-9]|[12]\d|3[01]", text)
+    ):
         return ordinal(text)
     if before.lower() in _YEAR_FOLLOWS and re.fullmatch(r"10[1-9]\d", text):
         return year(text)
-    if len(text) == 3 and scan.text.strip("()") == text and re.fullmatch(r"\d{3}-\d{4}\W*", scan.context.after):
+    if (
+        len(text) == 3
+        and scan.text.strip("()") == text
+        and re.fullmatch(r"\d{3}-\d{4}\W*", scan.context.after)
+    ):
         return digits(text)
     return number(text)
 
@@ -496,8 +548,14 @@ NUMBER_RULES: tuple[Rule, ...] = (
     rule(r"\d{4}-\d{1,2}-\d{1,2}(?![-\d])|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?![/\d])", _date),
     rule(r"\d+(?:-\d+){2,}", lambda match, scan: digits(match[0])),
     rule(r"(?P<exchange>\d{3})-(?P<line>\d{4})(?!\d)", _local_number),
-    rule(r"(?P<whole>\d+)? ?(?<!\d)(?P<above>\d+)/(?P<below>\d+)(?:(?:rd|th)s?(?![A-Za-z]))?(?![/\d])", _fraction),
-    rule(rf"(?P<hour>\d\d?):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![:\d]){_HALF_DAY}?", _time),
+    rule(
+        r"(?P<whole>\d+)?"
+        r" ?(?<!\d)(?P<above>\d+)/(?P<below>\d+)(?:(?:rd|th)s?(?![A-Za-z]))?(?![/\d])",
+        _fraction,
+    ),
+    rule(
+        rf"(?P<hour>\d\d?):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![:\d]){_HALF_DAY}?", _time
+    ),
     rule(rf"(?P<hour>\d\d?){_HALF_DAY}", _half_day),
     rule(
         r"(?P<above>\d{1,3}):(?P<below>\d)(?![:\d])",
@@ -510,12 +568,18 @@ NUMBER_RULES: tuple[Rule, ...] = (
     rule(r"(?P<amount>\d*0)'s(?![A-Za-z])", _several),
     rule(rf"(?P<amount>{INTEGER})(?P<coin>[lsd])(?![A-Za-z])", _old_money),
     rule(rf"(?P<amount>{INTEGER})s(?![A-Za-z])", _several),
-    rule(r"(?P<amount>\d[\d,]*)(?:st|nd|rd|th|ST|ND|RD|TH)(?![A-Za-z])", lambda m, scan: ordinal(m["amount"])),
+    rule(
+        r"(?P<amount>\d[\d,]*)(?:st|nd|rd|th|ST|ND|RD|TH)(?![A-Za-z])",
+        lambda m, scan: ordinal(m["amount"]),
+    ),
     rule(rf"(?P<amount>{NUMBER})[x×](?=\d)", lambda m, scan: f"{number(m['amount'])} by"),
     rule(rf"(?P<amount>{NUMBER}){_MEASURE}", _measure),
     rule(rf"(?P<amount>{NUMBER})(?P<scale>bn|tn|mn|M)(?![A-Za-z0-9])", _scaled),
     rule(r"\d{1,3}(?:\.\d{3}){2,}(?![.\d])", lambda m, scan: cardinal(m[0].replace(".", ","))),
-    rule(r"\d+(?:\.\d+){2,}", lambda m, scan: " point ".join(cardinal(part) for part in m[0].split("."))),
+    rule(
+        r"\d+(?:\.\d+){2,}",
+        lambda m, scan: " point ".join(cardinal(part) for part in m[0].split(".")),
+    ),
     rule(NUMBER, _plain_number),
 )
 """Tried in this order at a digit, a currency sign, or a point before a digit."""

@@ -1,7 +1,8 @@
 """Languages: their codes and names (ISO 639, BCP 47), and the likely language of a text.
 
-The language of a text in Latin letters is recognised by its function words, and English also by letter n-grams.
-`tools/english_letters.py` makes the weights of the n-grams; `tests/benchmarks/english_or_not.py` measures the accuracy.
+The language of a text in Latin letters is recognised by its function words, and English also by
+letter n-grams. `tools/english_letters.py` makes the weights of the n-grams;
+`tests/benchmarks/english_or_not.py` measures the accuracy.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _OTHER_NAMES = text_table("words", "other-names")
 
 @lru_cache(maxsize=64)
 def known_language(language: str, option: str = "--language") -> str:
-    """Return the code of a language that is given by a code (unchanged: ISO 639, or BCP 47) or by its English name.
+    """Return the code of a language that is given by a code (unchanged: ISO 639, or BCP 47) or by
+    its English name.
 
     It knows the names of languages with a two-letter code.
 
@@ -57,8 +59,8 @@ def known_language(language: str, option: str = "--language") -> str:
     if len(by_name) == 2:
         return by_name
     raise UsageError(
-        f"{option} {written[:40]}: expected the code of a language (ISO 639 or BCP 47: en, deu, pt-BR), got one that "
-        f"nothing knows{_hint(written, base, names)}"
+        f"{option} {written[:40]}: expected the code of a language (ISO 639 or BCP 47: en, deu,"
+        f" pt-BR), got one that nothing knows{_hint(written, base, names)}"
     )
 
 
@@ -147,10 +149,11 @@ _FUNCTION_WORDS = {code: word_list(f"function-words:{code}") for code in NAMES i
 
 
 def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
-    """Return the code of the language of a text in Latin letters, one of `NAMES`; "" if it is unclear.
+    """Return the code of the language of a text in Latin letters, one of `NAMES`; "" if it is
+    unclear.
 
-    Function words, which are a third of any text, decide. Texts of fewer than `least` words, and mixtures of languages,
-    are unclear.
+    Function words, which are a third of any text, decide. Texts of fewer than `least` words, and
+    mixtures of languages, are unclear.
 
     >>> likely_language("Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, "
     ...                 "und wenn es regnet, ist das schade.")
@@ -158,7 +161,9 @@ def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
     >>> likely_language("The dog and the cat are not in the house.")
     ''
     """
-    words = [word.lower().replace("’", "'") for word in _WORD.findall(unicodedata.normalize("NFC", text))]
+    words = [
+        word.lower().replace("’", "'") for word in _WORD.findall(unicodedata.normalize("NFC", text))
+    ]
     if len(words) < least:
         return ""
     counts = Counter(words)
@@ -167,12 +172,18 @@ def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
         return sum(counts[word] for word in known) / len(words)
 
     best = max(_FUNCTION_WORDS, key=lambda code: share(_FUNCTION_WORDS[code]))
-    english, theirs = share(_ENGLISH_WORDS - _FUNCTION_WORDS[best]), share(_FUNCTION_WORDS[best] - _ENGLISH_WORDS)
+    english, theirs = (
+        share(_ENGLISH_WORDS - _FUNCTION_WORDS[best]),
+        share(_FUNCTION_WORDS[best] - _ENGLISH_WORDS),
+    )
     if english >= _MOSTLY_ENGLISH and theirs < english / 2:
         return "en"
     letters = "".join(words)
     accented = sum(not letter.isascii() and letter.isalpha() for letter in letters) / len(letters)
-    is_clear = theirs >= (_SURE_SHARE if len(words) < LEAST_WORDS else _LEAST_SHARE) and english <= _MOST_ENGLISH
+    is_clear = (
+        theirs >= (_SURE_SHARE if len(words) < LEAST_WORDS else _LEAST_SHARE)
+        and english <= _MOST_ENGLISH
+    )
     if len(words) < LEAST_WORDS:
         return best if is_clear else ""
     is_likely = theirs >= _FEW_SHARE and english <= _HARDLY_ENGLISH
@@ -182,7 +193,8 @@ def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
 
 
 def script_of(text: str) -> str:
-    """Return the common name of the script of most letters of a text; "" for a text without letters.
+    """Return the common name of the script of most letters of a text; "" for a text without
+    letters.
 
     >>> script_of("Добрый день, Mr. Smith"), script_of("42")
     ('Cyrillic', '')
@@ -194,7 +206,12 @@ def script_of(text: str) -> str:
     return "Japanese" if most == "Chinese" and counts["Japanese"] else most
 
 
-_SCRIPT_NAMES = {"Cjk": "Chinese", "Hiragana": "Japanese", "Katakana": "Japanese", "Hangul": "Korean"}
+_SCRIPT_NAMES = {
+    "Cjk": "Chinese",
+    "Hiragana": "Japanese",
+    "Katakana": "Japanese",
+    "Hangul": "Korean",
+}
 
 
 @lru_cache(maxsize=4096)
@@ -222,14 +239,16 @@ _RUNS, _RUN_WORDS = 50, 100
 _LEAST_DIFFERENT = 5
 """The fewest different words from which a text is recognised as a language other than English."""
 _MOST_SCORE, _LIMIT, _SLOPE = 0.1, 0.8, 3.0
-"""The mean score of n different words below which they are not English is 0.8 - 3 / sqrt(n), and 0.1 at most."""
+"""The mean score of n different words below which they are not English is 0.8 - 3 / sqrt(n), and
+0.1 at most."""
 _OF_SCRIPT = {
     "Greek": "el", "Korean": "ko", "Japanese": "ja", "Chinese": "zh", "Thai": "th", "Georgian": "ka", "Armenian": "hy",
     "Hebrew": "he", "Tamil": "ta", "Telugu": "te", "Kannada": "kn", "Malayalam": "ml", "Gujarati": "gu",
     "Gurmukhi": "pa", "Oriya": "or", "Bengali": "bn", "Devanagari": "hi", "Thaana": "dv", "Khmer": "km", "Lao": "lo",
     "Myanmar": "my", "Sinhala": "si", "Ethiopic": "am", "Arabic": "ar",
 }  # fmt: skip
-"""The most likely language of a script; `_OF_LETTERS` or --language distinguish others in the same script."""
+"""The most likely language of a script; `_OF_LETTERS` or --language distinguish others in the same
+script."""
 _OF_LETTERS = (
     ("Cyrillic", "їєґ", "uk"),
     ("Cyrillic", "ў", "be"),
@@ -245,11 +264,12 @@ _OF_LETTERS = (
 
 
 def likely_other_language(text: str, weights: Path = NGRAM_WEIGHTS) -> str:
-    """Return the code of a text's language, `UNKNOWN` if that is unclear; "" for a text that is English, or may be.
+    """Return the code of a text's language, `UNKNOWN` if that is unclear; "" for a text that is
+    English, or may be.
 
-    The script of most letters decides, then function words, then a logistic regression on the letter n-grams of each
-    word. A text of fewer than five different words in Latin letters may always be English. Phones of ARPAbet are
-    English, those of IPA any language's.
+    The script of most letters decides, then function words, then a logistic regression on the
+    letter n-grams of each word. A text of fewer than five different words in Latin letters may
+    always be English. Phones of ARPAbet are English, those of IPA any language's.
 
     Args:
         text: the transcript.
@@ -288,16 +308,20 @@ def shown_language(code: str) -> str:
 
 
 def _word_scores(text: str, weights: Path) -> Sequence[tuple[float, int]]:
-    """Return (score, number of occurrences) of each different word; a score above 0 is rather English.
+    """Return (score, number of occurrences) of each different word; a score above 0 is rather
+    English.
 
     Single letters, words without a vowel and cries are ignored.
     """
-    words = Counter(word.lower().replace("’", "'") for word in _WORD.findall(unicodedata.normalize("NFC", text)))
+    words = Counter(
+        word.lower().replace("’", "'") for word in _WORD.findall(unicodedata.normalize("NFC", text))
+    )
     return [(_score(word, weights), count) for word, count in words.items() if _counts(word)]
 
 
 def _mean_score(scores: Sequence[tuple[float, int]]) -> float:
-    """Return the mean of the scores, weighted by the square roots of the counts, so that a refrain counts less."""
+    """Return the mean of the scores, weighted by the square roots of the counts, so that a refrain
+    counts less."""
     import numpy as np
 
     weights = np.sqrt([count for _, count in scores])
@@ -317,7 +341,10 @@ def ngrams(word: str) -> list[int]:
 @lru_cache(maxsize=16384)
 def _score(word: str, weights: Path) -> float:
     table, buckets = _table(weights), ngrams(word)
-    return float(table[buckets].sum()) / (NGRAM_SCALE * len(buckets) ** 0.5) + float(table[-1]) / NGRAM_SCALE
+    return (
+        float(table[buckets].sum()) / (NGRAM_SCALE * len(buckets) ** 0.5)
+        + float(table[-1]) / NGRAM_SCALE
+    )
 
 
 @lru_cache(maxsize=1)
@@ -335,7 +362,8 @@ def _counts(word: str) -> bool:
 
 
 def _language_in(script: str, text: str) -> str:
-    """Return the code of the likely language of a text (lower case) in a script other than Latin."""
+    """Return the code of the likely language of a text (lower case) in a script other than
+    Latin."""
     letters = sum(map(str.isalpha, text))
     for name, shown, code in _OF_LETTERS:
         if name == script and sum(map(text.count, shown)) > letters / 300:

@@ -1,8 +1,9 @@
-"""The letter-to-phone network, from letters to CTC probabilities of phones, and the beam search over its output.
+"""The letter-to-phone network, from letters to CTC probabilities of phones, and the beam search
+over its output.
 
-Every block has attention over the whole word and a convolution over each letter's neighbours. The last layer makes
-`SPREAD` output frames for each letter, so that a letter can have several phones ("x" is K S). All words of a batch have
-the same length, so there is no padding and no mask.
+Every block has attention over the whole word and a convolution over each letter's neighbours. The
+last layer makes `SPREAD` output frames for each letter, so that a letter can have several phones
+("x" is K S). All words of a batch have the same length, so there is no padding and no mask.
 """
 
 from __future__ import annotations
@@ -30,12 +31,15 @@ _LETTER_ID = {letter: index + 1 for index, letter in enumerate(LETTERS)}
 
 
 def encode(words: Sequence[str]) -> np.ndarray:
-    """Return letter ids (B, letters + 2) int64 of words of equal length, with an edge mark on both sides.
+    """Return letter ids (B, letters + 2) int64 of words of equal length, with an edge mark on both
+    sides.
 
     >>> encode(["ab"]).tolist()
     [[0, 1, 2, 0]]
     """
-    return np.array([[EDGE, *(_LETTER_ID[letter] for letter in word), EDGE] for word in words], np.int64)
+    return np.array(
+        [[EDGE, *(_LETTER_ID[letter] for letter in word), EDGE] for word in words], np.int64
+    )
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class LetterNetworkShape:
 
 
 class LetterNetwork:
-    """Letter ids (B, N) to probabilities (B, SPREAD * N, 40), class 0 the blank; `tools/g2p_training.py` trains it."""
+    """Letter ids (B, N) to probabilities (B, SPREAD * N, 40), class 0 the blank;
+    `tools/g2p_training.py` trains it."""
 
     def __init__(self, shape: LetterNetworkShape, weights: Mapping[str, np.ndarray]) -> None:
         self.shape, self.weights = shape, weights
@@ -65,15 +70,22 @@ class LetterNetwork:
         return _softmax(self._mapped("output", x))
 
     def _block(self, name: str, x: np.ndarray) -> np.ndarray:
-        """Return attention over the word, then two layers over each letter and its neighbours, both added to x."""
+        """Return attention over the word, then two layers over each letter and its neighbours, both
+        added to x."""
         batch, length, d = x.shape
         heads = self._mapped(name + "project", self._normalised(name + "norm_attention", x))
         size = d // self.shape.heads
-        query, key, value = heads.reshape(batch, length, 3, self.shape.heads, size).transpose(2, 0, 3, 1, 4)
+        query, key, value = heads.reshape(batch, length, 3, self.shape.heads, size).transpose(
+            2, 0, 3, 1, 4
+        )
         weights = _softmax(query @ key.swapaxes(2, 3) * np.float32(size**-0.5))
-        x = x + self._mapped(name + "merge", (weights @ value).swapaxes(1, 2).reshape(batch, length, d))
+        x = x + self._mapped(
+            name + "merge", (weights @ value).swapaxes(1, 2).reshape(batch, length, d)
+        )
         near = _neighbours(self._normalised(name + "norm_convolution", x))
-        return np.asarray(x + self._mapped(name + "narrow", _gelu(self._mapped(name + "wide", near))))
+        return np.asarray(
+            x + self._mapped(name + "narrow", _gelu(self._mapped(name + "wide", near)))
+        )
 
     def _mapped(self, name: str, x: np.ndarray) -> np.ndarray:
         """Return a linear map of the last axis."""
@@ -83,14 +95,16 @@ class LetterNetwork:
         return y.reshape(*x.shape[:-1], -1)
 
     def _normalised(self, name: str, x: np.ndarray) -> np.ndarray:
-        """Return x with mean 0 and variance 1 over the last axis, times a factor, plus a constant."""
+        """Return x with mean 0 and variance 1 over the last axis, times a factor, plus a
+        constant."""
         x = x - x.mean(-1, keepdims=True)
         x /= np.sqrt(np.square(x).mean(-1, keepdims=True) + np.float32(_NORM_EPSILON))
         return np.asarray(x * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"])
 
 
 def _neighbours(x: np.ndarray) -> np.ndarray:
-    """Return each row with the rows before and after it, (B, N, D) -> (B, N, 3 D), for a convolution as one product."""
+    """Return each row with the rows before and after it, (B, N, D) -> (B, N, 3 D), for a
+    convolution as one product."""
     padded = np.pad(x, ((0, 0), (1, 1), (0, 0)))
     return np.concatenate((padded[:, :-2], x, padded[:, 2:]), 2)
 
@@ -114,18 +128,22 @@ def _softmax(x: np.ndarray) -> np.ndarray:
 
 
 def read_network(path: Path) -> LetterNetwork:
-    """Read the network of a file: weights as float16 safetensors, with the sizes in the metadata."""
+    """Read the network of a file: weights as float16 safetensors, with the sizes in the
+    metadata."""
     from safetensors import safe_open
 
     with safe_open(path, framework="numpy") as file:
         sizes = file.metadata()
         weights = {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118 (not a dict)
     channels, blocks, heads = (int(sizes[name]) for name in ("channels", "blocks", "heads"))
-    return LetterNetwork(LetterNetworkShape(channels, blocks, heads, float(sizes["dropout"])), weights)
+    return LetterNetwork(
+        LetterNetworkShape(channels, blocks, heads, float(sizes["dropout"])), weights
+    )
 
 
 def likeliest(probs: np.ndarray, best: int) -> list[tuple[tuple[int, ...], float]]:
-    """Return the `best` likeliest label sequences with their probabilities, summed over their CTC paths (blank 0).
+    """Return the `best` likeliest label sequences with their probabilities, summed over their CTC
+    paths (blank 0).
 
     Args:
         probs: (T, C) float, rows sum to 1.
@@ -134,13 +152,16 @@ def likeliest(probs: np.ndarray, best: int) -> list[tuple[tuple[int, ...], float
     >>> [(labels, round(p, 6)) for labels, p in likeliest(np.array([[0.1, 0.9, 0.0], [0.2, 0.5, 0.3]]), 2)]
     [((1,), 0.68), ((1, 2), 0.27)]
     """
-    # For every prefix, the probability of its paths that end in a blank, and of those that end in its last label.
+    # For every prefix, the probability of its paths that end in a blank, and of those that end in
+    # its last label.
     beam: dict[tuple[int, ...], tuple[float, float]] = {(): (1.0, 0.0)}
     for frame, row in zip(_likely_classes(probs), probs.tolist()):
         beam = _beam_step(beam, frame, row)
         if len(beam) > _BEAM_PREFIXES:
             beam = dict(sorted(beam.items(), key=lambda item: -sum(item[1]))[:_BEAM_PREFIXES])
-    ranked = sorted(((prefix, sum(ends)) for prefix, ends in beam.items()), key=lambda item: (-item[1], item[0]))
+    ranked = sorted(
+        ((prefix, sum(ends)) for prefix, ends in beam.items()), key=lambda item: (-item[1], item[0])
+    )
     return ranked[:best]
 
 
@@ -156,7 +177,8 @@ def _likely_classes(probs: np.ndarray) -> list[list[int]]:
 def _beam_step(
     beam: dict[tuple[int, ...], tuple[float, float]], labels: list[int], row: list[float]
 ) -> dict[tuple[int, ...], tuple[float, float]]:
-    """Return the prefixes of `beam`, and these extended by one of `labels`, after a frame with probabilities `row`."""
+    """Return the prefixes of `beam`, and these extended by one of `labels`, after a frame with
+    probabilities `row`."""
     grown: dict[tuple[int, ...], tuple[float, float]] = {}
     for prefix, (in_blank, in_label) in beam.items():
         total = in_blank + in_label

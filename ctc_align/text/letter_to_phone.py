@@ -1,7 +1,8 @@
-"""Pronunciations of English words: from CMUdict if it has the word, otherwise from a small CTC network.
+"""Pronunciations of English words: from CMUdict if it has the word, otherwise from a small CTC
+network.
 
-Words are folded to the letters a-z and apostrophes first; clitics ('s, 'll) are added by rules, and initials are
-spelled out.
+Words are folded to the letters a-z and apostrophes first; clitics ('s, 'll) are added by rules, and
+initials are spelled out.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ _LONGEST_INITIALS = 4
 
 
 def fold(spoken: str) -> tuple[str, tuple[str, ...]]:
-    """Return (a spoken word in letters a-z and apostrophes, its letters in NFC that have no such spelling).
+    """Return (a spoken word in letters a-z and apostrophes, its letters in NFC that have no such
+    spelling).
 
-    Accents are removed (é is e), ß is ss, æ is ae; anything but letters, digits and marks is dropped.
+    Accents are removed (é is e), ß is ss, æ is ae; anything but letters, digits and marks is
+    dropped.
 
     >>> fold("Zoë's"), fold("straße"), fold("tschüß!")
     (("zoe's", ()), ('strasse', ()), ('tschuss', ()))
@@ -55,23 +58,35 @@ def fold(spoken: str) -> tuple[str, tuple[str, ...]]:
 
 @lru_cache(maxsize=16384)
 def _folded(character: str) -> str | None:
-    """Return one character in a-z and '; "" if it is not pronounced, None if English has no letters for it."""
+    """Return one character in a-z and '; "" if it is not pronounced, None if English has no letters
+    for it."""
     if "a" <= character <= "z" or character == "'":
         return character
     if character in _FOLDED:
         return _FOLDED[character]
-    base = [part for part in unicodedata.normalize("NFKD", character) if not unicodedata.combining(part)]
+    base = [
+        part for part in unicodedata.normalize("NFKD", character) if not unicodedata.combining(part)
+    ]
     folded = "".join(_FOLDED.get(part, part) for part in base).lower()
     if base and all("a" <= part <= "z" or part == "'" for part in folded):
         return folded
     category = unicodedata.category(character)
-    # Marks with combining class 0 are vowel signs of Indic scripts and the like: letters, unlike accents.
-    is_sign = category in ("Mc", "Mn") and unicodedata.combining(character) == 0 and not _is_selector(character)
+    # Marks with combining class 0 are vowel signs of Indic scripts and the like: letters, unlike
+    # accents.
+    is_sign = (
+        category in ("Mc", "Mn")
+        and unicodedata.combining(character) == 0
+        and not _is_selector(character)
+    )
     return None if category[0] in "LN" or is_sign else ""
 
 
 def _is_selector(character: str) -> bool:
-    return "\ufe00" <= character <= "\ufe0f" or "\U000e0100" <= character <= "\U000e01ef" or character == "\u034f"
+    return (
+        "\ufe00" <= character <= "\ufe0f"
+        or "\U000e0100" <= character <= "\U000e01ef"
+        or character == "\u034f"
+    )
 
 
 def split_suffix(word: str) -> tuple[str, str] | None:
@@ -95,7 +110,9 @@ def add_suffix(phones: tuple[str, ...], suffix: str) -> tuple[str, ...]:
     """
     last = phones[-1] if phones else ""
     if suffix == "'s":
-        return phones + (("IH", "Z") if last in _AFTER_SIBILANT else ("S",) if last in _VOICELESS else ("Z",))
+        return phones + (
+            ("IH", "Z") if last in _AFTER_SIBILANT else ("S",) if last in _VOICELESS else ("Z",)
+        )
     if suffix == "'d":
         return phones + (("IH", "D") if last in ("T", "D") else ("D",))
     if suffix == "'ve":
@@ -104,7 +121,8 @@ def add_suffix(phones: tuple[str, ...], suffix: str) -> tuple[str, ...]:
 
 
 def is_initialism(word: str) -> bool:
-    """Return whether a word looks like initials that are spelled out: two to four letters without a vowel.
+    """Return whether a word looks like initials that are spelled out: two to four letters without a
+    vowel.
 
     >>> is_initialism("bbc"), is_initialism("rhythm"), is_initialism("b")
     (True, False, False)
@@ -127,9 +145,11 @@ _PIECE_LETTERS = 40
 
 
 class Dictionary:
-    """A dictionary whose words are looked up in its file, of which only the pages that are needed are read.
+    """A dictionary whose words are looked up in its file, of which only the pages that are needed
+    are read.
 
-    A line is `word<TAB>P P P[<TAB>P P P …]`, the most common pronunciation first; the lines are sorted by their bytes.
+    A line is `word<TAB>P P P[<TAB>P P P …]`, the most common pronunciation first; the lines are
+    sorted by their bytes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -148,7 +168,10 @@ class Dictionary:
             end = lines.find(b"\n", begin)
             line = lines[begin:end]
             if line.startswith(wanted):
-                return [tuple(phones.split(" ")) for phones in line[len(wanted) :].decode("ascii").split("\t")]
+                return [
+                    tuple(phones.split(" "))
+                    for phones in line[len(wanted) :].decode("ascii").split("\t")
+                ]
             low, high = (end + 1, high) if line < wanted else (low, begin)
         return []
 
@@ -174,8 +197,10 @@ class LetterToPhone:
         """Return the pronunciations of each word, best first, as phones without stress.
 
         Args:
-            words: single spoken words (no spaces); accents are folded, letters that English lacks are left out.
-            best: the most pronunciations of a word that CMUdict lacks; other words get all pronunciations of CMUdict.
+            words: single spoken words (no spaces); accents are folded, letters that English lacks
+                are left out.
+            best: the most pronunciations of a word that CMUdict lacks; other words get all
+                pronunciations of CMUdict.
 
         Returns:
             One list per word; empty if no letter of a-z remains.
@@ -189,7 +214,8 @@ class LetterToPhone:
         """Run the network once over all words that are needed to pronounce `folded`."""
         if len(self._candidates) > _MOST_CACHED:
             self._candidates.clear()
-        # adds to `_wanted` what the network must read; a word that it cannot read is spelled out, letter by letter
+        # adds to `_wanted` what the network must read; a word that it cannot read is spelled out,
+        # letter by letter
         for words in (dict.fromkeys(folded), ascii_lowercase if self._wanted else ""):
             for word in words:
                 self._pronunciations(word, best)
@@ -200,20 +226,36 @@ class LetterToPhone:
         return self.dictionary.pronunciations(word) or self._derived(word, best)[:best]
 
     def _derived(self, word: str, best: int) -> list[Phones]:
-        """Return the pronunciations of a word that the dictionary lacks, by rules and the network."""
+        """Return the pronunciations of a word that the dictionary lacks, by rules and the
+        network."""
         if not word:
             return []
         if word.endswith("'") or word.startswith("'"):
-            return self._pronunciations(word.removesuffix("'") if word.endswith("'") else word[1:], best)
+            return self._pronunciations(
+                word.removesuffix("'") if word.endswith("'") else word[1:], best
+            )
         split = split_suffix(word)
         if split is not None:
             return [add_suffix(phones, split[1]) for phones in self._pronunciations(split[0], best)]
         if len(word) > _PIECE_LETTERS:
-            pieces = (word[start : start + _PIECE_LETTERS] for start in range(0, len(word), _PIECE_LETTERS))
-            return [tuple(itertools.chain(*(p for piece in pieces for p in self._pronunciations(piece, 1))))]
+            pieces = (
+                word[start : start + _PIECE_LETTERS]
+                for start in range(0, len(word), _PIECE_LETTERS)
+            )
+            return [
+                tuple(
+                    itertools.chain(
+                        *(p for piece in pieces for p in self._pronunciations(piece, 1))
+                    )
+                )
+            ]
         phones = self._by_network(word)
         if is_initialism(word) or (word in self._candidates and not phones and len(word) > 1):
-            names = tuple(itertools.chain(*(name for letter in word for name in self._pronunciations(letter, 1))))
+            names = tuple(
+                itertools.chain(
+                    *(name for letter in word for name in self._pronunciations(letter, 1))
+                )
+            )
             phones = [names, *(other for other in phones if other != names)]
         return phones
 
@@ -226,7 +268,8 @@ class LetterToPhone:
         return [phones for phones, ratio in candidates if ratio >= LEAST_RATIO]
 
     def _run(self, words: Sequence[str]) -> dict[str, list[tuple[Phones, float]]]:
-        """Return the network's candidates with their likelihood relative to the first, in batches of one length."""
+        """Return the network's candidates with their likelihood relative to the first, in batches
+        of one length."""
         if not words:
             return {}
         from ctc_align.text.letter_network import LABELS, encode, likeliest
@@ -242,7 +285,9 @@ class LetterToPhone:
                 probs = on_one_thread(partial(self._network, encode(batch)))
                 for word, rows in zip(batch, probs):
                     best = [(ids, p) for ids, p in likeliest(rows, _CANDIDATES) if ids]
-                    candidates[word] = [(tuple(LABELS[i] for i in ids), p / best[0][1]) for ids, p in best]
+                    candidates[word] = [
+                        (tuple(LABELS[i] for i in ids), p / best[0][1]) for ids, p in best
+                    ]
         return candidates
 
     @cached_property

@@ -31,7 +31,8 @@ _TEXT_BYTES = 8
 
 @dataclass(frozen=True)
 class LexiconEntry:
-    """A line: its labels (with stress marks), their probability (1 without one) and the number of the line."""
+    """A line: its labels (with stress marks), their probability (1 without one) and the number of
+    the line."""
 
     labels: Labels
     probability: float
@@ -46,12 +47,14 @@ class Lexicon:
     entries: Mapping[str, tuple[LexiconEntry, ...]]
 
     def get(self, word: str) -> tuple[Labels, ...] | None:
-        """Return the pronunciations of `word` in any case, the most probable first; None if it has no entry."""
+        """Return the pronunciations of `word` in any case, the most probable first; None if it has
+        no entry."""
         entries = self.entries.get(normalised(word))
         return None if entries is None else tuple(entry.labels for entry in entries)
 
     def line(self, word: str) -> int:
-        """Return the number of the line with the first pronunciation of a word that has an entry."""
+        """Return the number of the line with the first pronunciation of a word that has an
+        entry."""
         return self.entries[normalised(word)][0].line
 
     def phones(self) -> dict[str, int]:
@@ -77,8 +80,8 @@ def read_lexicon(path: str | Path) -> Lexicon:
 
     Raises:
         UsageError: the file does not exist or cannot be read.
-        LexiconError: the file is not UTF-8, a line lacks its word or phones, a probability is above 1, or there is no
-            entry.
+        LexiconError: the file is not UTF-8, a line lacks its word or phones, a probability is above
+            1, or there is no entry.
     """
     entries: dict[str, list[LexiconEntry]] = {}
     for number, line in enumerate(_text(path).splitlines(), 1):
@@ -87,7 +90,9 @@ def read_lexicon(path: str | Path) -> Lexicon:
         word, entry = _entry(line, f"{path}:{number}", number)
         entries.setdefault(normalised(word), []).append(entry)
     if not entries:
-        raise LexiconError(f"{path}: expected lines 'word<TAB>phones', got none; give a dictionary in MFA's format")
+        raise LexiconError(
+            f"{path}: expected lines 'word<TAB>phones', got none; give a dictionary in MFA's format"
+        )
     return Lexicon(str(path), {word: _best_first(lines) for word, lines in entries.items()})
 
 
@@ -95,7 +100,9 @@ def _text(path: str | Path) -> str:
     try:
         data = read_input(path, pipes=True, factor=_TEXT_BYTES)
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such lexicon; give a dictionary file in MFA's format") from None
+        raise UsageError(
+            f"{path}: no such lexicon; give a dictionary file in MFA's format"
+        ) from None
     except OSError as error:
         raise UsageError(f"{path}: the lexicon cannot be read: {error.strerror or error}") from None
     try:
@@ -103,28 +110,35 @@ def _text(path: str | Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise LexiconError(
-            f"{path}:{line}: expected UTF-8, got byte 0x{data[error.start]:02x}; save the lexicon as UTF-8"
+            f"{path}:{line}: expected UTF-8, got byte 0x{data[error.start]:02x}; save the lexicon"
+            " as UTF-8"
         ) from None
 
 
 def _entry(line: str, where: str, number: int) -> tuple[str, LexiconEntry]:
     word, numbers, labels = _columns(line)
     if not word:
-        raise LexiconError(f"{where}: expected a word before its phones, got none; write 'word<TAB>phones'")
+        raise LexiconError(
+            f"{where}: expected a word before its phones, got none; write 'word<TAB>phones'"
+        )
     if not labels:
         raise LexiconError(
-            f"{where}: expected phones after the word {shown(word)}, got none; add them or remove the line"
+            f"{where}: expected phones after the word {shown(word)}, got none; add them or remove"
+            " the line"
         )
     probability = float(numbers[0]) if numbers else 1.0
     if probability > 1.0:
-        raise LexiconError(f"{where}: expected a probability of at most 1 for {shown(word)}, got {numbers[0][:40]}")
+        raise LexiconError(
+            f"{where}: expected a probability of at most 1 for {shown(word)}, got {numbers[0][:40]}"
+        )
     variant = _VARIANT.fullmatch(word)
     labels = [unicodedata.normalize("NFC", label) for label in labels]
     return variant.group(1) if variant else word, LexiconEntry(tuple(labels), probability, number)
 
 
 def _columns(line: str) -> tuple[str, list[str], list[str]]:
-    """Return word, number columns and phones of one line; the word may hold spaces if a tab follows it."""
+    """Return word, number columns and phones of one line; the word may hold spaces if a tab follows
+    it."""
     word, tab, rest = line.rstrip().partition("\t")
     columns = [column.strip() for column in rest.split("\t")]
     leading = columns[:-1] or columns
@@ -146,7 +160,8 @@ def _without_comment(fields: list[str]) -> list[str]:
 
 
 def _best_first(entries: list[LexiconEntry]) -> tuple[LexiconEntry, ...]:
-    """Return the pronunciations, each once, the most probable first, otherwise in the order of lines."""
+    """Return the pronunciations, each once, the most probable first, otherwise in the order of
+    lines."""
     unique: dict[Labels, LexiconEntry] = {}
     for entry in sorted(entries, key=lambda entry: -entry.probability):
         unique.setdefault(entry.labels, entry)

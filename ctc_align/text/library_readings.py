@@ -1,12 +1,15 @@
-"""Readings of words by other libraries, which are extras: Latin letters by uroman, words and kana by dictionaries.
+"""Readings of words by other libraries, which are extras: Latin letters by uroman, words and kana
+by dictionaries.
 
-uroman (Hermjakob, May and Knight 2018) romanises runs of words without spaces between them as a whole: one word, or in
-spaceless scripts many, whose sounds depend on their neighbours (きゃ is kya, เกิด is koet). It reports which characters
-each piece of its output represents; a piece for several words is divided among them.
+uroman (Hermjakob, May and Knight 2018) romanises runs of words without spaces between them as a
+whole: one word, or in spaceless scripts many, whose sounds depend on their neighbours (きゃ is kya,
+เกิด is koet). It reports which characters each piece of its output represents; a piece for several
+words is divided among them.
 
-Dictionaries group the characters of Chinese, Japanese and Thai into words: SudachiPy and SudachiDict for Japanese
-(including the readings of kanji), jieba's dictionary (rjieba) for Chinese, PyThaiNLP's for Thai. There is no dictionary
-for Lao, Khmer and Burmese, so each of their characters is a word.
+Dictionaries group the characters of Chinese, Japanese and Thai into words: SudachiPy and
+SudachiDict for Japanese (including the readings of kanji), jieba's dictionary (rjieba) for Chinese,
+PyThaiNLP's for Thai. There is no dictionary for Lao, Khmer and Burmese, so each of their characters
+is a word.
 """
 
 from __future__ import annotations
@@ -49,9 +52,11 @@ def require_uroman() -> None:
 
 
 def romanized(words: Words, language: str) -> Words:
-    """Return `words` from `split`, each with its spoken form in Latin letters as `roman`: lower-case, space-separated.
+    """Return `words` from `split`, each with its spoken form in Latin letters as `roman`:
+    lower-case, space-separated.
 
-    A silent letter (a Thai consonant under a thanthakhat) becomes "". ASCII, and characters that uroman lacks, stay.
+    A silent letter (a Thai consonant under a thanthakhat) becomes "". ASCII, and characters that
+    uroman lacks, stay.
 
     Args:
         words: numbers are spelled out already.
@@ -88,7 +93,8 @@ def _romanized_run(spokens: tuple[str, ...], code: str | None) -> tuple[str, ...
 
 
 def _pieces(text: str, code: str | None) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end exclusive, Latin letters) of pieces that cover `text` without gaps, in order."""
+    """Yield (start, end exclusive, Latin letters) of pieces that cover `text` without gaps, in
+    order."""
     before = ""
     for edge in _edges(text, code):
         if edge.txt == _REPEATED:
@@ -106,13 +112,17 @@ def _edges(text: str, code: str | None, every: bool = False) -> list[Edge]:
     """Return uroman's best pieces of a text, or `every` piece that it knows."""
     from uroman import RomFormat
 
-    edges: list[Edge] = _uroman().romanize_string(text, lcode=code, rom_format=RomFormat[("EDGES", "LATTICE")[every]])
+    edges: list[Edge] = _uroman().romanize_string(
+        text, lcode=code, rom_format=RomFormat[("EDGES", "LATTICE")[every]]
+    )
     return edges
 
 
 def _numeral(character: str, code: str | None) -> str:
     """Return the word for a character that is a number: san for 三."""
-    readings = [edge.txt for edge in _edges(character, code, every=True) if not _DIGIT.search(edge.txt)]
+    readings = [
+        edge.txt for edge in _edges(character, code, every=True) if not _DIGIT.search(edge.txt)
+    ]
     return next((reading for reading in readings if reading), character)
 
 
@@ -140,7 +150,10 @@ def _uroman() -> Uroman:
 
 Span = tuple[int, int]
 
-_THAI, _KANA = lazy_regex("[\u0e00-\u0e7f]"), lazy_regex("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9f]")
+_THAI, _KANA = (
+    lazy_regex("[\u0e00-\u0e7f]"),
+    lazy_regex("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9f]"),
+)
 _KANJI = "\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _HAN = lazy_regex(f"[{_KANJI}\u2e80-\u2fdf\u3105-\u312f]")
 _NOT_JAPANESE = ("zh", "yue", "ko", "wuu", "hak", "nan", "gan", "hsn", "cjy", "lzh")
@@ -153,7 +166,8 @@ _MOST_AT_ONCE, _ENOUGH = 4000, 500
 
 
 class Token(NamedTuple):
-    """A word of a dictionary in a run, `end` exclusive, and its reading in katakana, "" if it has none."""
+    """A word of a dictionary in a run, `end` exclusive, and its reading in katakana, "" if it has
+    none."""
 
     start: int
     end: int
@@ -161,16 +175,19 @@ class Token(NamedTuple):
 
 
 def require_dictionary(language: str) -> None:
-    """Raise UsageError if the dictionary of a language is not installed; most languages need none."""
+    """Raise UsageError if the dictionary of a language is not installed; most languages need
+    none."""
     _require({"ja": "ja", "th": "th", "zh": "zh", "yue": "zh"}.get(base_code(language), ""))
 
 
-def words_by_dictionary(text: str, spans: Sequence[Span], language: str) -> tuple[list[Span], list[str | None]]:
+def words_by_dictionary(
+    text: str, spans: Sequence[Span], language: str
+) -> tuple[list[Span], list[str | None]]:
     """Return (words, readings) by a dictionary, from `spans` of one character with its marks each.
 
-    Spans are only joined, where adjacent letters are one word of the dictionary: Latin words, digits and punctuation
-    stay. A reading is in katakana for Japanese (は as ワ if it is the particle), "" for a word that is read as written,
-    None without a dictionary.
+    Spans are only joined, where adjacent letters are one word of the dictionary: Latin words,
+    digits and punctuation stay. A reading is in katakana for Japanese (は as ワ if it is the
+    particle), "" for a word that is read as written, None without a dictionary.
 
     Args:
         text: the whole text.
@@ -203,7 +220,9 @@ def _runs(text: str, spans: Sequence[Span]) -> Iterator[list[Span]]:
     run: list[Span] = []
     for span in spans:
         length = span[1] - run[0][0] if run else 0
-        is_full = length > _MOST_AT_ONCE or (length > _ENOUGH and not text[run[-1][1] - 1].isalnum())
+        is_full = length > _MOST_AT_ONCE or (
+            length > _ENOUGH and not text[run[-1][1] - 1].isalnum()
+        )
         if run and (run[-1][1] != span[0] or is_full):
             yield run
             run = []
@@ -245,7 +264,10 @@ def _readings(text: str, words: Sequence[Span], tokens: Sequence[Token]) -> Iter
             index += 1
         within = tokens[first:index]
         letters = "".join(filter(str.isalnum, text[start:end]))
-        parts = [token.reading or "".join(filter(str.isalnum, text[token.start : token.end])) for token in within]
+        parts = [
+            token.reading or "".join(filter(str.isalnum, text[token.start : token.end]))
+            for token in within
+        ]
         is_read = any(token.reading for token in within) and _JAPANESE_LETTERS.fullmatch(letters)
         yield "".join(parts) if is_read else ""
 
@@ -254,14 +276,15 @@ def _require(extra: str) -> None:
     missing = EXTRAS[extra].missing() if extra else []
     if missing:
         raise UsageError(
-            f"words_by = dictionary: {EXTRAS[extra].purpose.partition(',')[0]} need {', '.join(missing)}: "
-            f"{install_line(extra)}"
+            f"words_by = dictionary: {EXTRAS[extra].purpose.partition(',')[0]} need"
+            f" {', '.join(missing)}: {install_line(extra)}"
         )
 
 
 @lru_cache(maxsize=3)
 def _cutter(extra: str) -> Callable[[str], list[Token]]:
-    """Return the function that cuts a run without spaces into the words of a dictionary, which is loaded once."""
+    """Return the function that cuts a run without spaces into the words of a dictionary, which is
+    loaded once."""
     _require(extra)
     return {"ja": _japanese, "zh": _chinese, "th": _thai}[extra]()
 
@@ -279,12 +302,17 @@ def _japanese() -> Callable[[str], list[Token]]:
 
 
 def _reading(morpheme: Any) -> str:
-    """Return the katakana of a word in kana and kanji, "" for other words and for numbers, which have rules."""
+    """Return the katakana of a word in kana and kanji, "" for other words and for numbers, which
+    have rules."""
     surface, kind = morpheme.surface(), morpheme.part_of_speech()
     if kind[0] == "助詞" and surface in _PARTICLES:
         return _PARTICLES[surface]
     reading = str(morpheme.reading_form())
-    if kind[1] == "数詞" or not _JAPANESE_LETTERS.fullmatch(surface) or not _KATAKANA.fullmatch(reading):
+    if (
+        kind[1] == "数詞"
+        or not _JAPANESE_LETTERS.fullmatch(surface)
+        or not _KATAKANA.fullmatch(reading)
+    ):
         return ""
     is_phrase = kind[0] in ("感動詞", "接続詞") and len(surface) > 1 and surface.endswith("は")
     return f"{reading[:-1]}ワ" if is_phrase else reading

@@ -1,7 +1,8 @@
 """Words divided at the ends of lines.
 
-A hyphen at the end of a line divides a word ("compar-⏎atively") or belongs to a compound ("well-⏎known"). The text
-itself is asked first, then in English the dictionary; other languages divide words far more often than compounds.
+A hyphen at the end of a line divides a word ("compar-⏎atively") or belongs to a compound
+("well-⏎known"). The text itself is asked first, then in English the dictionary; other languages
+divide words far more often than compounds.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _ENDINGS = ("'s", "s", "es", "ed", "d", "ing", "ly", "er", "ers")
 
 
 def line_divisions(text: str, language: str) -> list[tuple[int, int]]:
-    r"""Return the spans of the hyphens and line ends inside words that are divided at the ends of lines, ascending.
+    r"""Return the spans of the hyphens and line ends inside words that are divided at the ends of
+    lines, ascending.
 
     >>> text = "It is compar-\natively well-\nknown."
     >>> [text[start - 6 : end + 7] for start, end in line_divisions(text, "en")]
@@ -36,19 +38,31 @@ def line_divisions(text: str, language: str) -> list[tuple[int, int]]:
     for match in LINE_END_HYPHEN.finditer(text):
         start, end = match.span()
         first, second = _letters_before(text, start), _letters_after(text, end)
-        if not (first and second and first[-1].lower() != first[-1].upper() and second[0].lower() != second[0].upper()):
+        if not (
+            first
+            and second
+            and first[-1].lower() != first[-1].upper()
+            and second[0].lower() != second[0].upper()
+        ):
             continue
         before, after = start - len(first) - 1, end + len(second)
-        is_part = text[max(before, 0) : before + 1] in _HYPHENS or text[after : after + 1] in _HYPHENS
+        is_part = (
+            text[max(before, 0) : before + 1] in _HYPHENS or text[after : after + 1] in _HYPHENS
+        )
         if written is None:
-            written = frozenset(word[0].casefold().replace("‐", "-") for word in _WRITTEN_WORD.finditer(text))
+            written = frozenset(
+                word[0].casefold().replace("‐", "-") for word in _WRITTEN_WORD.finditer(text)
+            )
         if match[0][0] in _DIVISION_ONLY or _is_divided(first, second, written, language, is_part):
             found.append((start, end))
     return found
 
 
-def _is_divided(first: str, second: str, written: Collection[str], language: str, is_part: bool) -> bool:
-    """Return whether two parts with a hyphen and a line end between them are one word, or `is_part` one of a compound.
+def _is_divided(
+    first: str, second: str, written: Collection[str], language: str, is_part: bool
+) -> bool:
+    """Return whether two parts with a hyphen and a line end between them are one word, or `is_part`
+    one of a compound.
 
     `written` has the words and compounds of the whole text.
     """
@@ -71,7 +85,9 @@ def _is_divided(first: str, second: str, written: Collection[str], language: str
         return False  # "T-shirt"; somebody stammers
     if any(whole.removesuffix(end) in words for end in _ENDINGS if whole.endswith(end)):
         return True
-    return first not in words or second not in words or first in _BOUND_PARTS or second in _BOUND_PARTS
+    return (
+        first not in words or second not in words or first in _BOUND_PARTS or second in _BOUND_PARTS
+    )
 
 
 def _letters_before(text: str, end: int) -> str:
@@ -98,8 +114,11 @@ _KEPT_HYPHENS = {
     "sv": word_set("och eller"),
     "da": word_set("og eller"),
     "no": word_set("og eller"),
-    "fr": word_set("il ils elle elles on je tu vous nous moi toi leur là ce même mêmes midi être y en"),
+    "fr": word_set(
+        "il ils elle elles on je tu vous nous moi toi leur là ce même mêmes midi être y en"
+    ),
     "ru": word_set("нибудь либо таки"),
     "pt": word_set("lhe lhes"),
 }
-"""Second parts that keep their hyphen at the end of a line: pronouns behind verbs, conjunctions behind first parts."""
+"""Second parts that keep their hyphen at the end of a line: pronouns behind verbs, conjunctions
+behind first parts."""

@@ -1,13 +1,14 @@
 """Written words that are not spoken: markup, time stamps, stage directions, sample numbers.
 
-`read_markup` returns the spoken text (`MappedText`: entities decoded, tags removed) and marks, which are unspoken spans
-of the text with their kinds. Every character of the transcript belongs to a word or to a mark. Speaker labels are
-recognised in `ctc_align.text.speaker_labels`.
+`read_markup` returns the spoken text (`MappedText`: entities decoded, tags removed) and marks,
+which are unspoken spans of the text with their kinds. Every character of the transcript belongs to
+a word or to a mark. Speaker labels are recognised in `ctc_align.text.speaker_labels`.
 
-Words between musical notes, and descriptions of sounds and marks of corpora in any brackets are stage directions:
-"[laughs]", "(applause)", "<SIL>", "♪ … ♪", "*sighs*". The text does not show whether other brackets are spoken:
-"(or so he said)" in a book is, "(he leaves)" in a play is not; "[you know]" where people speak at the same time is,
-"[He leaves.]" is not. They are returned as passages that may be spoken or not.
+Words between musical notes, and descriptions of sounds and marks of corpora in any brackets are
+stage directions: "[laughs]", "(applause)", "<SIL>", "♪ … ♪", "*sighs*". The text does not show
+whether other brackets are spoken:
+"(or so he said)" in a book is, "(he leaves)" in a play is not; "[you know]" where people speak at
+the same time is, "[He leaves.]" is not. They are returned as passages that may be spoken or not.
 """
 
 from __future__ import annotations
@@ -23,15 +24,34 @@ from operator import attrgetter
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.characters import lazy_regex
 from ctc_align.text.line_divisions import line_divisions
-from ctc_align.text.notation import AFTER_TAGS, BEFORE_TAGS, MAYBE, Edit, find_notation, find_prosody
+from ctc_align.text.notation import (
+    AFTER_TAGS,
+    BEFORE_TAGS,
+    MAYBE,
+    Edit,
+    find_notation,
+    find_prosody,
+)
 from ctc_align.text.speaker_labels import TIME, Mark, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
 from ctc_align.text.word_forms import digit_groups, is_english, without_markup
-from ctc_align.types import CUT_OFF, DIRECTION, MARKUP, REPEAT, SPEAKER, AlignedWord, SourceCue, Word, Words
+from ctc_align.types import (
+    CUT_OFF,
+    DIRECTION,
+    MARKUP,
+    REPEAT,
+    SPEAKER,
+    AlignedWord,
+    SourceCue,
+    Word,
+    Words,
+)
 
 Span = tuple[int, int]
 _ENTITY = lazy_regex(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
-_HIDDEN = lazy_regex(r"<!--|<(?P<name>script|style|head|template|noscript)\b[^>]{0,5000}>", re.IGNORECASE)
+_HIDDEN = lazy_regex(
+    r"<!--|<(?P<name>script|style|head|template|noscript)\b[^>]{0,5000}>", re.IGNORECASE
+)
 _TAG = lazy_regex(
     r"<![A-Za-z\[][^>]{0,5000}>|<\?[^>]{0,5000}>"
     rf"|</?(?P<name>[A-Za-z][\w:.-]*)(?P<inside>(?:\s[^<>]*)?)/?>|<{TIME}>|\{{\\[^{{}}\n]*\}}|\{{\d+\}}\{{\d+\}}"
@@ -41,14 +61,18 @@ _TAG = lazy_regex(
 _INLINE = word_list("inline-tags")
 _KNOWN = _INLINE | word_list("block-tags")
 _LINE_BREAK = lazy_regex(r"\\[Nnh]")
-"""Line breaks and hard spaces of SubStation Alpha, which count as such in a text with its other tags."""
+"""Line breaks and hard spaces of SubStation Alpha, which count as such in a text with its other
+tags."""
 _ANNOTATED = ("v", "lang")
 """WebVTT's tags with a bare annotation: <v Mary>, <lang de>."""
 _VOICE = lazy_regex(r"<v(?:\.[\w.]*)?\s+([^<>]+)>", re.IGNORECASE)
 
-_FRONT_MATTER = lazy_regex(r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t]+.*\n|-[ \t].*\n)+(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+_FRONT_MATTER = lazy_regex(
+    r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t]+.*\n|-[ \t].*\n)+(?:---|\.\.\.)[ \t]*$", re.MULTILINE
+)
 _STAMP = lazy_regex(
-    rf"\[{TIME}(?:[ \t]*[-–][ \t]*{TIME})?\]|^[ \t]*\({TIME}\)|^[ \t]*(?=0)\d\d:\d\d:\d\d(?:[.,]\d+)?(?=\s|\Z)",
+    rf"\[{TIME}(?:[ \t]*[-–][ \t]*{TIME})?\]|^[ \t]*\({TIME}\)|^["
+    r" \t]*(?=0)\d\d:\d\d:\d\d(?:[.,]\d+)?(?=\s|\Z)",
     re.MULTILINE,
 )
 _LINE_PATTERNS = (
@@ -70,7 +94,8 @@ _LINE_PATTERNS = (
 """(substring, pattern) of marks at the beginnings of lines; the substring is a cheap pre-check."""
 _LINK = lazy_regex(
     r"\[(?P<text>[^\[\]\n]{1,400})"
-    r"(?P<target>\]\([^()\s]{1,2000}(?:\([^()\s]{0,200}\))?[^()\s]{0,2000}(?:[ \t]+\"[^\"\n]*\")?\)|\]\[[\w -]{0,40}\])"
+    r"(?P<target>\]\([^()\s]{1,2000}(?:\([^()\s]{0,200}\))?[^()\s]{0,2000}(?:["
+    r" \t]+\"[^\"\n]*\")?\)|\]\[[\w -]{0,40}\])"
 )
 _REFERENCE = lazy_regex(r"^[ \t]*\[[^\[\]\n]{1,100}\]:[ \t]", re.MULTILINE)
 _TABLE_LINE = lazy_regex(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)
@@ -95,7 +120,8 @@ def breaks_line(marks: str) -> bool:
 
 
 def is_tag(text: str, word: Word | AlignedWord) -> bool:
-    """Return whether a word is markup of a format, or names a speaker in markup (`<v Mary Ann>`)."""
+    """Return whether a word is markup of a format, or names a speaker in markup (`<v Mary
+    Ann>`)."""
     if word.kind != SPEAKER:
         return word.kind == MARKUP
     around = (max(word.char_start - _TAG_CHARS, 0), word.char_start + 1)
@@ -108,7 +134,8 @@ def text_said_once(
     span: tuple[int, int | None] = (0, None),
     left_out: Collection[int] = (),
 ) -> str:
-    """Return a part of a text as other programs read it: on one line, without markup and lines that are shown again.
+    """Return a part of a text as other programs read it: on one line, without markup and lines that
+    are shown again.
 
     Args:
         text: the transcript.
@@ -131,7 +158,8 @@ def text_said_once(
 
 @dataclass(frozen=True)
 class MappedText:
-    """A text with replaced parts: its character i is `starts[i]` to `ends[i]` (exclusive) of the source.
+    """A text with replaced parts: its character i is `starts[i]` to `ends[i]` (exclusive) of the
+    source.
 
     Without `starts` it is the source itself.
     """
@@ -171,7 +199,8 @@ class MappedText:
 
 _FILLER = lazy_regex(rf"(?<!\S){MAYBE}\S+")
 _CUT_OFF = lazy_regex(r"(?<![\w'’‐-])([^\W\d_][\w'’]*)[-‐](?=[,;.…]*[ \t]+\1\w)", re.IGNORECASE)
-"""A word that breaks off before the whole word, "th- the": it is spoken, or else its sound is that of the other."""
+"""A word that breaks off before the whole word, "th- the": it is spoken, or else its sound is that
+of the other."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +211,8 @@ class Markup:
         spoken: the text without tags, with spaces for marks.
         tags: marks that are removed from `spoken`; spans in the source.
         marks: all others; spans in `spoken`, ascending.
-        optional: passages that may be spoken or not, with their kind and speaker; spans in `spoken`.
+        optional: passages that may be spoken or not, with their kind and speaker; spans in
+            `spoken`.
     """
 
     spoken: MappedText
@@ -192,7 +222,8 @@ class Markup:
 
 
 def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en") -> Markup:
-    """Return a text without its markup, and the marks that are not spoken; of `cues` also lines that are shown again.
+    """Return a text without its markup, and the marks that are not spoken; of `cues` also lines
+    that are shown again.
 
     >>> found = read_markup("<i>JOHN:</i> Hi &amp; [laughs] bye")
     >>> found.spoken.text, [(mark.kind, mark.speaker) for mark in found.marks]
@@ -210,9 +241,15 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     repeats = repeated_lines(page.text, cues, spoken.starts)
     page.add(repeats.certain, REPEAT)
     timed_lines = _timed_lines(page.text)
-    stamps = [*timed_lines, *(match.span() for match in _STAMP.finditer(page.text) if ":" in page.text)]
+    stamps = [
+        *timed_lines,
+        *(match.span() for match in _STAMP.finditer(page.text) if ":" in page.text),
+    ]
     page.add(timed_lines, MARKUP)
-    page.add([match.span() for match in _FRONT_MATTER.finditer(page.text)] if "---" in text else [], MARKUP)
+    page.add(
+        [match.span() for match in _FRONT_MATTER.finditer(page.text)] if "---" in text else [],
+        MARKUP,
+    )
     for sign, pattern in _LINE_PATTERNS:
         if sign in page.text:
             page.add([match.span() for match in pattern.finditer(page.text)], MARKUP)
@@ -229,18 +266,23 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     optional += [Mark(*span, REPEAT) for span in repeats.possible]
     optional += [Mark(*match.span(), CUT_OFF) for match in _CUT_OFF.finditer(page.text)]
     marks = sorted(page.marks, key=_start)
-    return Markup(MappedText(page.text, spoken.starts, spoken.ends), tags, marks, sorted(optional, key=_start))
+    return Markup(
+        MappedText(page.text, spoken.starts, spoken.ends), tags, marks, sorted(optional, key=_start)
+    )
 
 
 def _with_whole_words(spoken: MappedText, cues: Sequence[SourceCue], language: str) -> MappedText:
-    """Return a text whose words are not divided at the ends of lines; those of two cues stay two."""
+    """Return a text whose words are not divided at the ends of lines; those of two cues stay
+    two."""
     ends = [cue.char_end for cue in cues]
 
     def is_inside(span: Span) -> bool:
         start, end = spoken.span(*span)
         return bisect_left(ends, start) == bisect_left(ends, end)
 
-    return spoken.replaced((*span, "") for span in line_divisions(spoken.text, language) if is_inside(span))
+    return spoken.replaced(
+        (*span, "") for span in line_divisions(spoken.text, language) if is_inside(span)
+    )
 
 
 def _start(mark: Mark) -> int:
@@ -248,7 +290,8 @@ def _start(mark: Mark) -> int:
 
 
 class _Page:
-    """A text in which marks become spaces once they are found, so that later patterns do not match them again."""
+    """A text in which marks become spaces once they are found, so that later patterns do not match
+    them again."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -273,12 +316,17 @@ def _decoded(text: str) -> MappedText:
     """Return the text with its entities decoded."""
     if "&" not in text or ";" not in text:
         return MappedText(text)
-    found = ((match.start(), match.end(), html.unescape(match[0])) for match in _ENTITY.finditer(text))
-    return MappedText(text).replaced(each for each in found if not each[2].startswith("&") or each[2] == "&")
+    found = (
+        (match.start(), match.end(), html.unescape(match[0])) for match in _ENTITY.finditer(text)
+    )
+    return MappedText(text).replaced(
+        each for each in found if not each[2].startswith("&") or each[2] == "&"
+    )
 
 
 def _without_notation(source: MappedText, edits: Sequence[Edit], marks: list[Mark]) -> MappedText:
-    """Return the text with the signs of transcribers replaced; add to `marks` those that are words of their own."""
+    """Return the text with the signs of transcribers replaced; add to `marks` those that are words
+    of their own."""
     kinds = {"mark": DIRECTION, "sign": MARKUP}
     unspoken = [edit for edit in edits if edit.treatment in kinds]
     marks += [Mark(*source.span(edit.start, edit.end), kinds[edit.treatment]) for edit in unspoken]
@@ -286,7 +334,8 @@ def _without_notation(source: MappedText, edits: Sequence[Edit], marks: list[Mar
 
 
 def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
-    """Return the text without its tags, which are added to `marks` with their spans in the source of `source`."""
+    """Return the text without its tags, which are added to `marks` with their spans in the source
+    of `source`."""
     text = source.text
     if "<" not in text and "{" not in text:
         return source
@@ -300,7 +349,9 @@ def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
         voice = _VOICE.fullmatch(match[0])
         kind = SPEAKER if voice else _kind_of_tag(text, match, name)
         if kind:
-            marks.append(Mark(*source.span(*match.span()), kind, voice[1].strip() if voice else None))
+            marks.append(
+                Mark(*source.span(*match.span()), kind, voice[1].strip() if voice else None)
+            )
             # inside a word it vanishes, but a word holds no space
             inline = name in _INLINE or match[0][:1] == "{" or match[0][1:2].isdigit()
             parted = " " if len(match[0].split()) > 1 or name not in _KNOWN else "\n"
@@ -313,7 +364,8 @@ def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
 
 
 def _hidden(text: str) -> Iterator[Span]:
-    """Yield the spans of comments and of elements that are not shown; an end that is not there is sought once."""
+    """Yield the spans of comments and of elements that are not shown; an end that is not there is
+    sought once."""
     at, endless = 0, set[str]()
     while match := _HIDDEN.search(text, at):
         at = match.end()
@@ -326,7 +378,9 @@ def _hidden(text: str) -> Iterator[Span]:
 
 
 def _tags(text: str, hidden: Sequence[Span]) -> Iterator[re.Match[str]]:
-    for low, high in zip([0, *(end for _, end in hidden)], [*(start for start, _ in hidden), len(text)]):
+    for low, high in zip(
+        [0, *(end for _, end in hidden)], [*(start for start, _ in hidden), len(text)]
+    ):
         yield from _TAG.finditer(text, low, high)
 
 
@@ -334,7 +388,11 @@ def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
     """Return the kind of a match between < and >, "" if it is not a tag."""
     inside = (match["inside"] or "").strip(" /")
     if not name or name in _KNOWN:
-        return MARKUP if not inside or "=" in inside or name in _ANNOTATED or match[0][1] == "/" else ""
+        return (
+            MARKUP
+            if not inside or "=" in inside or name in _ANNOTATED or match[0][1] == "/"
+            else ""
+        )
     words = f"{match['name']} {inside}"
     if is_known_direction(words):
         return DIRECTION
@@ -344,7 +402,8 @@ def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
 
 
 def _links(text: str) -> list[Span]:
-    """Return the unspoken parts of Markdown's links and tables: brackets and addresses, and the lines of cells."""
+    """Return the unspoken parts of Markdown's links and tables: brackets and addresses, and the
+    lines of cells."""
     spans: list[Span] = []
     if "](" in text or "][" in text:
         references = _REFERENCE.search(text) is not None
@@ -359,7 +418,8 @@ def _links(text: str) -> list[Span]:
 
 
 def _numbers_of_lists(text: str) -> list[Span]:
-    """Return the numbers of lists, which count up by one at the beginnings of lines; some people read them.
+    """Return the numbers of lists, which count up by one at the beginnings of lines; some people
+    read them.
 
     >>> _numbers_of_lists("1. one\\n2. two\\n1984. So")
     [(0, 2), (7, 9)]
@@ -368,11 +428,14 @@ def _numbers_of_lists(text: str) -> list[Span]:
     values = [int(match[1]) for match in found]
     follows = [second == first + 1 for first, second in pairwise(values)]
     counted = [before or after for before, after in zip([False, *follows], [*follows, False])]
-    return [(match.start(1), match.end()) for match, is_counted in zip(found, counted) if is_counted]
+    return [
+        (match.start(1), match.end()) for match, is_counted in zip(found, counted) if is_counted
+    ]
 
 
 def _timed_lines(text: str) -> list[Span]:
-    """Return the bare times at the beginnings of lines of a transcript: several, ascending, on most lines."""
+    """Return the bare times at the beginnings of lines of a transcript: several, ascending, on most
+    lines."""
     if ":" not in text:
         return []
     found = list(_BARE_TIME.finditer(text))
@@ -420,7 +483,8 @@ _AFTER_PARENTHESIS = "\"'”’»—–-*_….,;:!?、。，；：！？"
 
 @dataclass(frozen=True)
 class Directions:
-    """Spans in a text, ascending: stage directions, other marks (footnotes), and brackets that may be spoken."""
+    """Spans in a text, ascending: stage directions, other marks (footnotes), and brackets that may
+    be spoken."""
 
     certain: Sequence[Span]
     marks: Sequence[Span]
@@ -428,7 +492,8 @@ class Directions:
 
 
 def stage_directions(text: str) -> Directions:
-    """Return the stage directions of a text and what looks like one; the end of a span is exclusive.
+    """Return the stage directions of a text and what looks like one; the end of a span is
+    exclusive.
 
     >>> found = stage_directions("So [laughs], it [T]hen went [in the end] (applause) on.[1] ♪ la la ♪")
     >>> found.certain, found.possible
@@ -451,7 +516,8 @@ def stage_directions(text: str) -> Directions:
 
 
 def is_known_direction(words: str) -> bool:
-    """Return whether words name a sound: all of them are known, and one of them is a sound, or a corpus's mark of one.
+    """Return whether words name a sound: all of them are known, and one of them is a sound, or a
+    corpus's mark of one.
 
     >>> list(map(is_known_direction, ("audience laughs", "INAUDIBLE 00:12", "SPOKEN_NOISE", "vocalized-noise")))
     [True, True, True, True]
@@ -464,14 +530,16 @@ def is_known_direction(words: str) -> bool:
 
 
 def _with_trailing(text: str, match: re.Match[str]) -> Span:
-    """Return the span with the punctuation that follows it, which would otherwise be a separate word."""
+    """Return the span with the punctuation that follows it, which would otherwise be a separate
+    word."""
     start, end = match.span()
     trailing = _TRAILING.match(text, end)
     return start, trailing.end() if trailing else end
 
 
 def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
-    """Return in which spans of `Directions` brackets are, "" for those that are part of the text."""
+    """Return in which spans of `Directions` brackets are, "" for those that are part of the
+    text."""
     inside = match["inside"]
     start, end = match.span()
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
@@ -505,11 +573,15 @@ def _sung(text: str) -> Iterator[Span]:
             end = start + len(closing)
         elif last > first_word.start():
             # up to the note that closes: the next one after a word
-            end = start + next(m.end() for m in _ANY_NOTE.finditer(closing) if m.start() > first_word.start())
+            end = start + next(
+                m.end() for m in _ANY_NOTE.finditer(closing) if m.start() > first_word.start()
+            )
             while end < len(text) and text[end] in _NOTES:
                 end += 1
         elif len(closing) > 1 and closing[1] in _NOTES:
-            end = start + len(closing) - len(closing.lstrip(_NOTES))  # ♪♪ alone is music without words
+            end = (
+                start + len(closing) - len(closing.lstrip(_NOTES))
+            )  # ♪♪ alone is music without words
         else:
             end = _end_of_verse(text, start, line_end)
         yield start, end
@@ -517,7 +589,8 @@ def _sung(text: str) -> Iterator[Span]:
 
 
 def _end_of_verse(text: str, start: int, line_end: int) -> int:
-    """Return the end of a verse with one note in its line: the last note of a later line, or the end of the line."""
+    """Return the end of a verse with one note in its line: the last note of a later line, or the
+    end of the line."""
     end = line_end
     for _ in range(3):
         next_end = _line_end(text, end + 1)
@@ -573,12 +646,14 @@ def _encloses_words(text: str, start: int, end: int) -> bool:
 
 _SAMPLE_NUMBERS = lazy_regex(r"\s*0+[ \t]+([0-9]{1,12})(?=[ \t]+\S)")
 _SAMPLE_RATES = (8000, 16000, 22050, 44100, 48000)
-"""Usual sampling rates of sample numbers: that of the recording, or of the original from which it was made."""
+"""Usual sampling rates of sample numbers: that of the recording, or of the original from which it
+was made."""
 _SLACK, _SLACK_S = 0.01, 0.03
 
 
 def may_have_sample_numbers(text: str) -> bool:
-    """Return whether the only line of a text begins with 0, the first sample of a recording, and a larger number.
+    """Return whether the only line of a text begins with 0, the first sample of a recording, and a
+    larger number.
 
     >>> may_have_sample_numbers("0 63488 She had it.\\n"), may_have_sample_numbers("1990 63488 had it.")
     (True, False)
@@ -587,16 +662,23 @@ def may_have_sample_numbers(text: str) -> bool:
 
 
 def _last_sample(text: str) -> re.Match[str] | None:
-    """Return the match of sample numbers at the beginning of a text of one line; its first group is the last sample."""
+    """Return the match of sample numbers at the beginning of a text of one line; its first group is
+    the last sample."""
     found = _SAMPLE_NUMBERS.match(text)
-    is_one = found is not None and int(found[1]) > 0 and len(text[found.end() :].strip().splitlines()) == 1
+    is_one = (
+        found is not None
+        and int(found[1]) > 0
+        and len(text[found.end() :].strip().splitlines()) == 1
+    )
     return found if is_one else None
 
 
 def without_sample_numbers(words: Words, duration_s: float) -> Words:
-    """Return the words of a transcript; sample numbers at its beginning (TIMIT: `0 63488 She had …`) become unspoken.
+    """Return the words of a transcript; sample numbers at its beginning (TIMIT: `0 63488 She had
+    …`) become unspoken.
 
-    They are sample numbers if the last sample is at the end of the recording, to a hundredth, at a usual sample rate.
+    They are sample numbers if the last sample is at the end of the recording, to a hundredth, at a
+    usual sample rate.
 
     Args:
         words: the whole transcript.
@@ -616,5 +698,8 @@ def without_sample_numbers(words: Words, duration_s: float) -> Words:
     if not any(word.spoken for word in others):
         return words
     numbers = words.words[: len(words.words) - len(others)]
-    unspoken = [replace(word, spoken="", roman=None, phones=None, reading=None, kind=MARKUP) for word in numbers]
+    unspoken = [
+        replace(word, spoken="", roman=None, phones=None, reading=None, kind=MARKUP)
+        for word in numbers
+    ]
     return replace(words, words=(*unspoken, *others))

@@ -1,7 +1,8 @@
-"""Signs that transcribers and corpora write inside a line: Jefferson, GAT 2, CHAT, Kaldi, Switchboard, Fisher, Buckeye.
+"""Signs that transcribers and corpora write inside a line: Jefferson, GAT 2, CHAT, Kaldi,
+Switchboard, Fisher, Buckeye.
 
-`BEFORE_TAGS` and `AFTER_TAGS` are tables of these signs, one convention a row. The names of the groups of a row say how
-the characters of a group are treated:
+`BEFORE_TAGS` and `AFTER_TAGS` are tables of these signs, one convention a row. The names of the
+groups of a row say how the characters of a group are treated:
 
 mark, sign     a word that is not spoken: a direction, or markup
 hide           silent inside a word: `°soft°`, `the@c`, `the(2)`
@@ -25,13 +26,21 @@ from ctc_align.text.letter_to_phone import english_words
 HIDDEN, MAYBE, OPEN, CLOSE, LATCH = "\u2060\u2061\u2062\u2063\u2064"
 ANY = "\ue000"
 """Stands for a word whose sound is any speech."""
-_REPLACED = {"hide": HIDDEN, "maybe": MAYBE, "open": OPEN, "close": CLOSE, "latch": LATCH, "any": ANY}
+_REPLACED = {
+    "hide": HIDDEN,
+    "maybe": MAYBE,
+    "open": OPEN,
+    "close": CLOSE,
+    "latch": LATCH,
+    "any": ANY,
+}
 _UNSPOKEN = ("mark", "sign")
 _PARTS = lazy_regex(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}")
 
 
 class SignPattern(NamedTuple):
-    """A row: characters that a text with it has, its pattern, and a pattern that the text must also have."""
+    """A row: characters that a text with it has, its pattern, and a pattern that the text must also
+    have."""
 
     signs: str
     pattern: re.Pattern[str]
@@ -39,7 +48,8 @@ class SignPattern(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Characters `start` to `end` (exclusive) of a text, how they are treated, and what replaces them."""
+    """Characters `start` to `end` (exclusive) of a text, how they are treated, and what replaces
+    them."""
 
     start: int
     end: int
@@ -107,7 +117,8 @@ AFTER_TAGS = (
 
 
 def find_notation(text: str, rows: tuple[SignPattern, ...]) -> list[Edit]:
-    """Return what the signs of a text become, ascending and without overlaps; earlier rows come first.
+    """Return what the signs of a text become, ascending and without overlaps; earlier rows come
+    first.
 
     >>> [(text[edit.start : edit.end], edit.treatment) for text in ["!SIL the(2) re(p)resented &-uh"]
     ...  for edit in find_notation(text, AFTER_TAGS)]
@@ -116,7 +127,9 @@ def find_notation(text: str, rows: tuple[SignPattern, ...]) -> list[Edit]:
     found: list[Edit] = []
     taken: set[int] = set()
     for signs, pattern, needs in rows:
-        if not any(sign in text for sign in signs) or (needs is not None and not needs.search(text)):
+        if not any(sign in text for sign in signs) or (
+            needs is not None and not needs.search(text)
+        ):
             continue
         for match in pattern.finditer(text):
             for edit in _edits(match):
@@ -137,20 +150,25 @@ def _edits(match: re.Match[str]) -> Iterator[Edit]:
 
 # Lengthening (`pre:sent`) and latching (`in=the`)
 #
-# A colon between letters lengthens a sound where the letters are an English word without it, or the text has other
-# signs of conversation analysis. Otherwise it is a colon without its space.
+# A colon between letters lengthens a sound where the letters are an English word without it, or the
+# text has other signs of conversation analysis. Otherwise it is a colon without its space.
 
 _PROSE = lazy_regex(r"(?<!\S)[^\s\d/@<>{}_\\&?#]{0,80}[:=][^\s\d/@<>{}_\\&#]{0,80}(?!\S)")
 _LENGTHS = lazy_regex(rf"(?<={_L}):+(?={_L})")
 _BEFORE = rf"(?:(?<={_L}{{2}})|(?<={_L}[:.,?!;\]{HIDDEN}]))"
-_LATCHES = lazy_regex(rf"{_BEFORE}=(?:(?={_L}{{2}})|(?=[IaAoO]\b)|(?=[↑↓\[{HIDDEN}]))|(?<=\b[IaAoO])=(?={_L}{{2}})")
+_LATCHES = lazy_regex(
+    rf"{_BEFORE}=(?:(?={_L}{{2}})|(?=[IaAoO]\b)|(?=[↑↓\[{HIDDEN}]))|(?<=\b[IaAoO])=(?={_L}{{2}})"
+)
 _LATCHES_OUTSIDE = lazy_regex(rf"(?<!\S)=(?=[↑↓\[{HIDDEN}]?{_L}{{2}})|{_BEFORE}=(?!\S)")
-_CONVERSATION = lazy_regex(rf"{_L}::+{_L}|\(\.\)|\(\d*\.\d+\)|{HIDDEN}{_L}|[↑↓]{_L}|{_L}{{2}}={_L}{{2}}")
+_CONVERSATION = lazy_regex(
+    rf"{_L}::+{_L}|\(\.\)|\(\d*\.\d+\)|{HIDDEN}{_L}|[↑↓]{_L}|{_L}{{2}}={_L}{{2}}"
+)
 _WORDS = lazy_regex(rf"{_L}(?:{_L}|['’:])*")
 
 
 def find_prosody(text: str, is_english: bool) -> list[Edit]:
-    """Return what the colons inside words and the equals signs between words of a text become, ascending.
+    """Return what the colons inside words and the equals signs between words of a text become,
+    ascending.
 
     >>> [(text[edit.start : edit.end], edit.treatment) for text in ["at pre:sent it is said:Then in=the"]
     ...  for edit in find_prosody(text, True)]
@@ -165,7 +183,9 @@ def find_prosody(text: str, is_english: bool) -> list[Edit]:
             if is_conversation is None:
                 is_conversation = _CONVERSATION.search(text) is not None
             if _is_lengthened(word[0].rstrip(":"), is_english, is_conversation):
-                found += [Edit(*at.span(), "hide", HIDDEN) for at in _LENGTHS.finditer(text, *word.span())]
+                found += [
+                    Edit(*at.span(), "hide", HIDDEN) for at in _LENGTHS.finditer(text, *word.span())
+                ]
         found += [Edit(*at.span(), "latch", LATCH) for at in _LATCHES.finditer(text, *run.span())]
     if "=" in text:
         found += [Edit(*at.span(), "hide", HIDDEN) for at in _LATCHES_OUTSIDE.finditer(text)]
@@ -178,11 +198,16 @@ def _is_lengthened(word: str, is_english: bool, is_conversation: bool) -> bool:
     if (right[:1].isupper() and not word.isupper()) or (len(left) == 1 and left.isupper()):
         return False
     bare = plain(word.replace(":", "")).lower()
-    return "::" in word or is_conversation or (is_english and bare.removesuffix("'s") in english_words())
+    return (
+        "::" in word
+        or is_conversation
+        or (is_english and bare.removesuffix("'s") in english_words())
+    )
 
 
 def without_optional_letters(word: str) -> str:
-    """Return a word without its letters that may be unspoken (`re(p)resented`), and its cut-off mark.
+    """Return a word without its letters that may be unspoken (`re(p)resented`), and its cut-off
+    mark.
 
     >>> without_optional_letters(f"w{OPEN}ere{CLOSE}-"), without_optional_letters("were")
     ('w-', 'were')

@@ -1,8 +1,10 @@
-"""The two sets of phones: ARPAbet for English, and broad phones of the International Phonetic Alphabet.
+"""The two sets of phones: ARPAbet for English, and broad phones of the International Phonetic
+Alphabet.
 
-ARPAbet has the 39 phones of CMUdict without stress marks. The 52 phones of IPA are for all languages. They do not
-distinguish length, tone, stress, aspiration and palatalisation, because the spelling of some languages does not show
-them, or because a small acoustic model hardly hears them. Diphthongs are two vowels.
+ARPAbet has the 39 phones of CMUdict without stress marks. The 52 phones of IPA are for all
+languages. They do not distinguish length, tone, stress, aspiration and palatalisation, because the
+spelling of some languages does not show them, or because a small acoustic model hardly hears them.
+Diphthongs are two vowels.
 """
 
 from __future__ import annotations
@@ -19,10 +21,28 @@ ARPABET_CLASSES: dict[str, tuple[str, ...]] = {
     "nasal": ("M", "N", "NG"),
     "liquid": ("L", "R"),
     "glide": ("W", "Y"),
-    "vowel": ("AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW", "OY", "UH", "UW"),
+    "vowel": (
+        "AA",
+        "AE",
+        "AH",
+        "AO",
+        "AW",
+        "AY",
+        "EH",
+        "ER",
+        "EY",
+        "IH",
+        "IY",
+        "OW",
+        "OY",
+        "UH",
+        "UW",
+    ),
 }
 
-ARPABET_PHONES: tuple[str, ...] = tuple(sorted(phone for phones in ARPABET_CLASSES.values() for phone in phones))
+ARPABET_PHONES: tuple[str, ...] = tuple(
+    sorted(phone for phones in ARPABET_CLASSES.values() for phone in phones)
+)
 """All 39, in alphabetical order."""
 
 ARPABET_VOWELS = frozenset(ARPABET_CLASSES["vowel"])
@@ -32,7 +52,8 @@ _STRESS = "012"
 
 
 def strip_stress(label: str) -> str:
-    """Return a phone without its stress digit; anything but an ARPAbet vowel with a digit is unchanged.
+    """Return a phone without its stress digit; anything but an ARPAbet vowel with a digit is
+    unchanged.
 
     >>> [strip_stress(label) for label in ("EY1", "a1", "t", "X2")]
     ['EY', 'a1', 't', 'X2']
@@ -52,7 +73,8 @@ def strip_all(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 def arpabet_class(phone: str) -> str | None:
-    """Return the key of `ARPABET_CLASSES` that a phone belongs to; None if it is not one of the 39 phones.
+    """Return the key of `ARPABET_CLASSES` that a phone belongs to; None if it is not one of the 39
+    phones.
 
     >>> arpabet_class("AH0"), arpabet_class("CH"), arpabet_class("spn")
     ('vowel', 'affricate', None)
@@ -67,10 +89,30 @@ IPA_CLASSES: dict[str, tuple[str, ...]] = {
     "nasal": ("m", "n", "ŋ", "ɲ"),
     "liquid": ("l", "r", "ɹ"),
     "glide": ("j", "w"),
-    "vowel": ("a", "e", "i", "o", "u", "y", "æ", "ø", "ɔ", "ə", "ɛ", "ɨ", "ɪ", "ʊ", "ã", "ɛ̃", "ɔ̃"),
+    "vowel": (
+        "a",
+        "e",
+        "i",
+        "o",
+        "u",
+        "y",
+        "æ",
+        "ø",
+        "ɔ",
+        "ə",
+        "ɛ",
+        "ɨ",
+        "ɪ",
+        "ʊ",
+        "ã",
+        "ɛ̃",
+        "ɔ̃",
+    ),
 }
 
-IPA_PHONES: tuple[str, ...] = tuple(sorted(phone for phones in IPA_CLASSES.values() for phone in phones))
+IPA_PHONES: tuple[str, ...] = tuple(
+    sorted(phone for phones in IPA_CLASSES.values() for phone in phones)
+)
 """All 52, in the order of their code points."""
 
 _ALL_IPA = frozenset(IPA_PHONES)
@@ -114,7 +156,8 @@ _ARPABET_LABELS = {ipa: strip_stress(arpabet) for arpabet, ipa in _IPA_LABELS.it
 
 
 def arpabet_label(label: str, *, stress: bool) -> str:
-    """Return the ARPAbet label of an English phone that is shown in IPA; anything else is unchanged.
+    """Return the ARPAbet label of an English phone that is shown in IPA; anything else is
+    unchanged.
 
     >>> [arpabet_label(label, stress=True) for label in ("ˈɔɪ", "ʌ", "ɚ", "t", "OY1")]
     ['OY1', 'AH0', 'ER0', 'T', 'OY1']
@@ -127,7 +170,8 @@ def arpabet_label(label: str, *, stress: bool) -> str:
 
 
 def label_in(alphabet: str, label: str, *, stress: bool) -> str:
-    """Return the label of an English phone in "arpabet" or "ipa"; anything else is unchanged, and so by any other name.
+    """Return the label of an English phone in "arpabet" or "ipa"; anything else is unchanged, and
+    so by any other name.
 
     >>> [label_in(*each, stress=False) for each in (("ipa", "OY1"), ("arpabet", "ɔɪ"), ("auto", "ɔɪ"))]
     ['ɔɪ', 'OY', 'ɔɪ']
@@ -144,7 +188,8 @@ NEAREST_ARPABET: dict[str, str] = {
     "ŋ": "NG", "ɔ": "AO", "ɔ̃": "AO", "ɖ": "D", "ə": "AH", "ɛ": "EH", "ɛ̃": "AE", "ɡ": "G", "ɣ": "G", "ɨ": "IH",
     "ɪ": "IH", "ɲ": "N", "ɹ": "R", "ʁ": "R", "ʃ": "SH", "ʈ": "T", "ʊ": "UH", "ʒ": "ZH", "ʔ": "T", "θ": "TH",
 }  # fmt: skip
-"""The English phone that sounds most like each IPA phone; used to initialise a network for the other phone set."""
+"""The English phone that sounds most like each IPA phone; used to initialise a network for the
+other phone set."""
 
 
 BROAD_IPA: dict[str, str] = {
@@ -167,11 +212,12 @@ NEAREST_IPA: dict[str, str] = {
     "ɪ": "i e", "ɲ": "n+j n", "ɹ": "r ʁ l", "ʁ": "ɣ r ɹ", "ʃ": "s ʒ", "ʈ": "t", "ʊ": "u o", "ʒ": "z dʒ ʃ", "ʔ": "",
     "θ": "t s f",
 }  # fmt: skip
-"""For each phone of `IPA_PHONES`, the ones that sound most like it, nearest first (two with +): for vocabularies that
-lack it."""
+"""For each phone of `IPA_PHONES`, the ones that sound most like it, nearest first (two with +): for
+vocabularies that lack it."""
 
 _CERTAIN = frozenset("ʃɪʊɹɾʌɑɒɜɐɡʁɯʂʐɕʑɻʎʝʕɚɝːˈˤ")
-"""Symbols of IPA that hardly any orthography has: of ə ɛ ɔ ŋ ɣ ɖ ð θ æ ø there are Azerbaijani, Ewe, Akan, Greek …"""
+"""Symbols of IPA that hardly any orthography has: of ə ɛ ɔ ŋ ɣ ɖ ð θ æ ø there are Azerbaijani,
+Ewe, Akan, Greek …"""
 _FEWEST_CERTAIN = 2
 FEWEST_PHONES = 3
 NEARLY_ALL = 0.9
@@ -181,7 +227,8 @@ _UNWRITTEN = "ːˑˈˌ͜͡"
 
 
 def broad_phones(token: str) -> tuple[str, ...]:
-    """Return an IPA symbol, or several in one token, as phones of `IPA_PHONES`; () for anything else.
+    """Return an IPA symbol, or several in one token, as phones of `IPA_PHONES`; () for anything
+    else.
 
     >>> [broad_phones(token) for token in ("ɑː", "t͡ʃʰ", "oʊ", "ɝ", "ũ", "SIL")]
     [('a',), ('tʃ',), ('o', 'ʊ'), ('ə', 'ɹ'), ('u',), ()]
@@ -189,10 +236,13 @@ def broad_phones(token: str) -> tuple[str, ...]:
     symbols = "".join(c for c in unicodedata.normalize("NFC", token) if c not in _UNWRITTEN)
     phones: list[str] = []
     while symbols:
-        # Longest first, then without modifiers (ʰ ʲ ʷ, tones) and diacritics, also those that a letter includes (ọ, ĩ).
+        # Longest first, then without modifiers (ʰ ʲ ʷ, tones) and diacritics, also those that a
+        # letter includes (ọ, ĩ).
         for length in (3, 2, 1):
             known = unicodedata.normalize("NFD", symbols[:length])
-            forms = (symbols[:length], known, known[:1]) if length == 1 else (symbols[:length], known)
+            forms = (
+                (symbols[:length], known, known[:1]) if length == 1 else (symbols[:length], known)
+            )
             found = next((f for f in forms if f in BROAD_IPA or f in _ALL_IPA), None)
             if found is not None:
                 phones += BROAD_IPA.get(found, found).split()
@@ -206,18 +256,22 @@ def broad_phones(token: str) -> tuple[str, ...]:
 
 
 def reads_ipa(vocab: Iterable[str]) -> bool:
-    """Return whether most tokens are IPA symbols, some of which no orthography has; phones may be missing.
+    """Return whether most tokens are IPA symbols, some of which no orthography has; phones may be
+    missing.
 
     >>> reads_ipa(IPA_PHONES[::2]), reads_ipa("abcçdeəfgğhxıijkqlm"), reads_ipa("abdɖeɛfgɣhiklmnŋoɔprstuvʋwyz")
     (True, False, False)
     """
     tokens = list(vocab)
     symbols = _CERTAIN.intersection("".join(tokens))
-    return len(symbols) >= _FEWEST_CERTAIN and 2 * sum(map(bool, map(broad_phones, tokens))) > len(tokens)
+    return len(symbols) >= _FEWEST_CERTAIN and 2 * sum(map(bool, map(broad_phones, tokens))) > len(
+        tokens
+    )
 
 
 def is_ipa(vocab: Iterable[str]) -> bool:
-    """Return whether a vocabulary has all of `IPA_PHONES`, as the models of this project do (see `reads_ipa`).
+    """Return whether a vocabulary has all of `IPA_PHONES`, as the models of this project do (see
+    `reads_ipa`).
 
     >>> is_ipa(("<blank>", *IPA_PHONES)), is_ipa("abdefhijklmnopqrstuvwxyz")
     (True, False)
@@ -233,9 +287,10 @@ _SYLLABIC = "\u0329"
 def syllable_starts(labels: Sequence[str], code: str, *, has_diphthongs: bool = False) -> list[int]:
     """Return the index of the first phone of each syllable of a word, by maximal onsets.
 
-    Each vowel, diphthong and syllabic consonant (n̩, EN) is a syllable. It begins with as many of the consonants before
-    it as can begin a syllable in the language (sounds/onsets.txt). A word without any of them is one syllable. Labels
-    that are not phones (closures of stops) stay with the next phone.
+    Each vowel, diphthong and syllabic consonant (n̩, EN) is a syllable. It begins with as many of
+    the consonants before it as can begin a syllable in the language (sounds/onsets.txt). A word
+    without any of them is one syllable. Labels that are not phones (closures of stops) stay with
+    the next phone.
 
     Args:
         labels: ARPAbet, with or without stress, or IPA.
@@ -268,14 +323,19 @@ def syllable_starts(labels: Sequence[str], code: str, *, has_diphthongs: bool = 
         closes |= not is_joined and before + first in diphthongs
         is_joined = closes and before in IPA_VOWELS and not (is_arpabet or has_diphthongs)
         if not is_joined and (first in IPA_VOWELS or _SYLLABIC in label):
-            starts.append(next(at for at in range(vowel + 1, index + 1) if can_begin(at, index)) if starts else 0)
+            starts.append(
+                next(at for at in range(vowel + 1, index + 1) if can_begin(at, index))
+                if starts
+                else 0
+            )
             vowel = index
         before = first
     return starts or [0]
 
 
 def ipa_class(phone: str) -> str | None:
-    """Return the key of `IPA_CLASSES` that a phone belongs to; None if it is not one of `IPA_PHONES`.
+    """Return the key of `IPA_CLASSES` that a phone belongs to; None if it is not one of
+    `IPA_PHONES`.
 
     >>> ipa_class("ɲ"), ipa_class("AA")
     ('nasal', None)
@@ -284,7 +344,8 @@ def ipa_class(phone: str) -> str | None:
 
 
 def phone_set_of(text: str) -> frozenset[str]:
-    """Return all phones, ARPAbet or IPA, if nearly all written words of a text are phones; otherwise an empty set.
+    """Return all phones, ARPAbet or IPA, if nearly all written words of a text are phones;
+    otherwise an empty set.
 
     >>> len(phone_set_of("K AE1 T sil DH AH0 D AO1 G S AH0 N")), len(phone_set_of("ʃ i s æ t")), len(phone_set_of("ø"))
     (39, 52, 0)

@@ -1,7 +1,7 @@
 """Speaker labels such as "JOHN:", "Dr. Smith:", ">> MARY:", "[Speaker 1]:", "Q:".
 
-"Note: this is…", "He said: go" and "Chapter 1: The…" have a similar form and are spoken. So two things decide, the form
-of the label and the text as a whole:
+"Note: this is…", "He said: go" and "Chapter 1: The…" have a similar form and are spoken. So two
+things decide, the form of the label and the text as a whole:
 
 certain       ">>", brackets, a time beside the name, SPEAKER_00, a role ("Interviewer"), a title with a name
               ("Dr. Smith"), capitals in a text that is not in capitals, a known first name
@@ -45,13 +45,18 @@ _TITLES = word_list("titles")
 _ROLES = word_list("roles")
 _HEADINGS = word_list("headings")
 _NAMES = word_list("first-names")
-_PARTICLES = word_set("of de da do dos del della di van von der den la le al el bin ibn ben the and & y e und et")
-_NO_NAME = word_set("he she it they we i you who what this that there then and but or so if as when")
+_PARTICLES = word_set(
+    "of de da do dos del della di van von der den la le al el bin ibn ben the and & y e und et"
+)
+_NO_NAME = word_set(
+    "he she it they we i you who what this that there then and but or so if as when"
+)
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Characters `start` to `end` (exclusive) that are not spoken; `speaker` speaks after them, unless it is None.
+    """Characters `start` to `end` (exclusive) that are not spoken; `speaker` speaks after them,
+    unless it is None.
 
     `speaker` is "" if an unnamed speaker begins. `certain` is False for a label that may be spoken.
     """
@@ -65,7 +70,8 @@ class Mark:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A possible label: its span, the name without the signs around it, the form of the name, and the evidence."""
+    """A possible label: its span, the name without the signs around it, the form of the name, and
+    the evidence."""
 
     start: int
     end: int
@@ -98,15 +104,23 @@ def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Mark]:
     candidates = [*_candidates(text, stamped)] if has_colon else []
     labels = _labels_among(candidates, text) if candidates else []
     bracketed = _IN_BRACKETS.finditer(text) if "[" in text else ()
-    labels += [Mark(*match.span(1), SPEAKER, match[1].strip("[] \t")) for match in bracketed if names_speaker(match[1])]
+    labels += [
+        Mark(*match.span(1), SPEAKER, match[1].strip("[] \t"))
+        for match in bracketed
+        if names_speaker(match[1])
+    ]
     if has_colon:
         labels += _inside_lines(text, labels)
-    labels += [Mark(*match.span(), SPEAKER, "") for match in (_CHEVRONS.finditer(text) if ">>" in text else ())]
+    labels += [
+        Mark(*match.span(), SPEAKER, "")
+        for match in (_CHEVRONS.finditer(text) if ">>" in text else ())
+    ]
     return _in_order(labels)
 
 
 def names_speaker(words: str) -> bool:
-    """Return whether all words are roles, titles, first names or numbers, as "[Host]" and "SPEAKER_00".
+    """Return whether all words are roles, titles, first names or numbers, as "[Host]" and
+    "SPEAKER_00".
 
     >>> names_speaker("[Speaker 1]"), names_speaker("SPEAKER_00"), names_speaker("Dr. Jane"), names_speaker("Chapter 1")
     (True, True, True, False)
@@ -114,15 +128,20 @@ def names_speaker(words: str) -> bool:
     found = re.findall(r"[^\W_]+", words.casefold())
     known = _ROLES | _TITLES | _NAMES
     return (
-        bool(found) and found[0] in known and all(word in known or word.isdigit() or len(word) == 1 for word in found)
+        bool(found)
+        and found[0] in known
+        and all(word in known or word.isdigit() or len(word) == 1 for word in found)
     )
 
 
 def _in_order(labels: list[Mark]) -> list[Mark]:
-    """Return the labels in order without overlaps, those with names first, with one spelling for each speaker."""
+    """Return the labels in order without overlaps, those with names first, with one spelling for
+    each speaker."""
     written: dict[str, str] = {}
     ordered: list[Mark] = []
-    for label in sorted(labels, key=lambda label: (label.start, not label.speaker, not label.certain)):
+    for label in sorted(
+        labels, key=lambda label: (label.start, not label.speaker, not label.certain)
+    ):
         if not ordered or label.start >= ordered[-1].end:
             speaker = label.speaker or ""
             ordered.append(replace(label, speaker=written.setdefault(speaker.casefold(), speaker)))
@@ -158,7 +177,8 @@ def _candidates(text: str, stamped: Collection[int]) -> Iterator[_Candidate]:
 def _candidate(
     head: str, start: int, end: int, text: str, *, timed: bool = False, marked: bool = False
 ) -> _Candidate | None:
-    """Return the candidate of the characters `head` before a colon or a time, None if they cannot be a label."""
+    """Return the candidate of the characters `head` before a colon or a time, None if they cannot
+    be a label."""
     bare = head.strip(" \t*_\u00a0")
     bracketed = bare[:1] in "[<【" and bare[-1:] in "]>】"
     name = bare.strip("[]<>【】 \t*_") if bracketed else _ASIDE.sub("", bare)
@@ -166,11 +186,15 @@ def _candidate(
     words = name.split()
     if not words or len(words) > _MOST_WORDS or not words[0][0].isalpha():
         return None
-    if not all(_TOKEN.fullmatch(word) for word in words) or any(len(word) > 6 and word.endswith(".") for word in words):
+    if not all(_TOKEN.fullmatch(word) for word in words) or any(
+        len(word) > 6 and word.endswith(".") for word in words
+    ):
         return None
     form = _form(name, words)
     before = text[max(0, text.rfind("\n", 0, start) + 1 - 200) : text.rfind("\n", 0, start) + 1]
-    return _Candidate(start, end, name, form, bracketed or timed or marked, _ENDED.search(before) is not None)
+    return _Candidate(
+        start, end, name, form, bracketed or timed or marked, _ENDED.search(before) is not None
+    )
 
 
 def _form(name: str, words: list[str]) -> str:
@@ -179,7 +203,10 @@ def _form(name: str, words: list[str]) -> str:
         return "caseless"
     if all(letter == letter.upper() for letter in letters):
         return "caps" if len(letters) > 1 else "single"
-    titled = all(not word[0].islower() or word.casefold() in _PARTICLES for word in words) and not words[0][0].islower()
+    titled = (
+        all(not word[0].islower() or word.casefold() in _PARTICLES for word in words)
+        and not words[0][0].islower()
+    )
     return "title" if titled else "lower"
 
 
@@ -191,15 +218,29 @@ def _labels_among(candidates: list[_Candidate], text: str) -> list[Mark]:
     most, often = len(candidates) * 2 >= lines, len(candidates) * 5 >= lines
     shouting = not any(map(str.islower, text))
     several = len(counts) > 1
-    certain: set[str] = {one.key for one in candidates if _is_certain(one, counts, shouting, several and most, often)}
+    certain: set[str] = {
+        one.key for one in candidates if _is_certain(one, counts, shouting, several and most, often)
+    }
     written = set(re.findall(r"(?<!\w)\w+(?![\w:])", text))
-    ordinary = {one.key: _in_lower_case(one, text, written) for one in {one.key: one for one in candidates}.values()}
+    ordinary = {
+        one.key: _in_lower_case(one, text, written)
+        for one in {one.key: one for one in candidates}.values()
+    }
     labels = []
     for one in candidates:
-        sure = one.sure or one.key in certain or (one.form == "title" and bool(certain) and one.after_end and often)
+        sure = (
+            one.sure
+            or one.key in certain
+            or (one.form == "title" and bool(certain) and one.after_end and often)
+        )
         if sure and not one.sure and one.form in ("title", "lower") and ordinary[one.key]:
             sure = counts[one.key] > 1 and most
-        likely = one.after_end or one.words[0] in _TITLES or (several and most) or (one.form == "caps" and not shouting)
+        likely = (
+            one.after_end
+            or one.words[0] in _TITLES
+            or (several and most)
+            or (one.form == "caps" and not shouting)
+        )
         unsure = one.form != "lower" and likely and not ordinary[one.key]
         if sure or unsure:
             labels.append(Mark(one.start, one.end, SPEAKER, one.name, sure))
@@ -213,15 +254,21 @@ def _is_heading(one: _Candidate) -> bool:
         return False
     if len(words) > 1 and words[-1].isdigit():
         return True  # "Genesis 1:", "Step 2:"
-    return any(word in _HEADINGS and word not in _PARTICLES for word in words) or words[0] in _HEADINGS
+    return (
+        any(word in _HEADINGS and word not in _PARTICLES for word in words) or words[0] in _HEADINGS
+    )
 
 
-def _is_certain(one: _Candidate, counts: Counter[str], shouting: bool, most_lines: bool, often: bool) -> bool:
+def _is_certain(
+    one: _Candidate, counts: Counter[str], shouting: bool, most_lines: bool, often: bool
+) -> bool:
     words, again = one.words, counts[one.key] > 1
     if one.sure or _NUMBERED.fullmatch(one.name):
         return True
     if one.form == "single":
-        return (one.key in ("q", "a") and counts["q"] * counts["a"] > 0) or (most_lines and max(counts.values()) > 1)
+        return (one.key in ("q", "a") and counts["q"] * counts["a"] > 0) or (
+            most_lines and max(counts.values()) > 1
+        )
     known = (words[0] in _TITLES and len(words) > 1) or any(word in _ROLES for word in words)
     if one.form == "caps":
         several = again or (often and len(counts) > 1)
@@ -229,14 +276,19 @@ def _is_certain(one: _Candidate, counts: Counter[str], shouting: bool, most_line
     if one.form == "title":
         recurs = again and (len(counts) > 1 or counts[one.key] > 2 or most_lines)
         known = known or words[0] in _NAMES
-        return recurs or (known and (one.after_end or again or most_lines)) or (most_lines and len(counts) > 2)
+        return (
+            recurs
+            or (known and (one.after_end or again or most_lines))
+            or (most_lines and len(counts) > 2)
+        )
     if one.form == "lower":
         return (known or len(words) < 3) and words[0] not in _NO_NAME and again and most_lines
     return most_lines or (again and len(counts) > 1)
 
 
 def _in_lower_case(one: _Candidate, text: str, written: Collection[str]) -> bool:
-    """Return whether the name is also an ordinary word of the text, whose words without a colon are `written`."""
+    """Return whether the name is also an ordinary word of the text, whose words without a colon are
+    `written`."""
     if one.form == "caseless" or any(word in _ROLES for word in one.words):
         return False
     if one.key in written or len(one.words) > 1 or one.key.isalnum() or one.key not in text:
@@ -245,16 +297,28 @@ def _in_lower_case(one: _Candidate, text: str, written: Collection[str]) -> bool
 
 
 def _inside_lines(text: str, labels: list[Mark]) -> list[Mark]:
-    """Return labels after the end of a sentence inside a line: names that are labels elsewhere, and capitals."""
+    """Return labels after the end of a sentence inside a line: names that are labels elsewhere, and
+    capitals."""
     known = {label.speaker for label in labels if label.certain and label.speaker}
     if not known:
         return []
     names = "|".join(sorted(map(re.escape, known), key=len, reverse=True))
-    capitals = r"[A-Z][A-Z.'’-]+(?: [A-Z\d][A-Z\d.'’-]*){0,3}" if any(map(str.islower, text)) else r"(?!)"
-    pattern = re.compile(rf"(?<=[.?!…\"”)\]—-])[^\S\n]+(?P<mark>>>[^\S\n]*)?(?P<name>{names}|{capitals}):(?=\s)")
+    capitals = (
+        r"[A-Z][A-Z.'’-]+(?: [A-Z\d][A-Z\d.'’-]*){0,3}" if any(map(str.islower, text)) else r"(?!)"
+    )
+    pattern = re.compile(
+        rf"(?<=[.?!…\"”)\]—-])[^\S\n]+(?P<mark>>>[^\S\n]*)?(?P<name>{names}|{capitals}):(?=\s)"
+    )
     found = []
     for match in pattern.finditer(text):
         one = _Candidate(match.start(), match.end(), match["name"], "caps", False, True)
         if match["name"] in known or not _is_heading(one):
-            found.append(Mark(match.start("mark" if match["mark"] else "name"), match.end(), SPEAKER, match["name"]))
+            found.append(
+                Mark(
+                    match.start("mark" if match["mark"] else "name"),
+                    match.end(),
+                    SPEAKER,
+                    match["name"],
+                )
+            )
     return found

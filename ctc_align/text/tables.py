@@ -25,13 +25,16 @@ from typing import NamedTuple
 FOLDER = Path(__file__).parent
 EVERY = "*"
 """The section on which all others of a file are based, if the file has it."""
-_HEADING = re.compile(r"\[(?P<names>[^\]<]+?)(?: < (?P<bases>[^\]]+?))?(?: over (?P<below>\S+))?\](?P<options>.*)")
+_HEADING = re.compile(
+    r"\[(?P<names>[^\]<]+?)(?: < (?P<bases>[^\]]+?))?(?: over (?P<below>\S+))?\](?P<options>.*)"
+)
 _MACRO = re.compile(r"\{(\w+)\}")
 _CODE_POINT = re.compile(r"U\+([0-9A-F]{4})")
 
 
 class Section(NamedTuple):
-    """A section of a table: its entries, its options ("" for one without a value), and the section that it extends."""
+    """A section of a table: its entries, its options ("" for one without a value), and the section
+    that it extends."""
 
     entries: str
     options: Mapping[str, str]
@@ -59,25 +62,37 @@ def sections(file: str) -> dict[str, Section]:
             macros[macro[1]] = line[macro.end() + 1 :]
         elif heading := _HEADING.fullmatch(line.partition("  # ")[0]):
             names = heading["names"].split()
-            options = {key: value for key, _, value in (each.partition("=") for each in heading["options"].split())}
+            options = {
+                key: value
+                for key, _, value in (each.partition("=") for each in heading["options"].split())
+            }
             entries = " ".join(found[base].entries for base in (heading["bases"] or "").split())
             below = heading["below"] or (EVERY if names != [EVERY] and EVERY in found else "")
             found.update(dict.fromkeys(names, Section(entries, options, below)))
         else:
             entries = _MACRO.sub(lambda match: macros[match[1]], line)
-            found.update((name, found[name]._replace(entries=f"{found[name].entries} {entries}")) for name in names)
+            found.update(
+                (name, found[name]._replace(entries=f"{found[name].entries} {entries}"))
+                for name in names
+            )
     return found
 
 
 @lru_cache(maxsize=512)
 def text_table(file: str, *names: str) -> dict[str, str]:
-    """Return the values of the entries key=value of sections, later ones first; a section may be missing.
+    """Return the values of the entries key=value of sections, later ones first; a section may be
+    missing.
 
     >>> text_table("sounds/letter-names", "fr")["w"], text_table("english", "units")["mph"], text_table("english", "xx")
     ('doublevé', 'mile per hour', {})
     """
     found = sections(file)
-    entries = (entry.rpartition("=") for name in names if name in found for entry in found[name].entries.split())
+    entries = (
+        entry.rpartition("=")
+        for name in names
+        if name in found
+        for entry in found[name].entries.split()
+    )
     return {key: value.replace("_", " ") for key, _, value in entries}
 
 

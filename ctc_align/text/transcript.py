@@ -1,9 +1,10 @@
 """Split a transcript into words, each with its span in the text and its spoken form.
 
-A run of characters without spaces is one word or several: "Americans—ask", "end...Then", "and/or", "one,two". It is
-split after a dash, an ellipsis, a slash or a sentence mark between two words; the mark, and closing quotes or brackets
-after it, stay with the preceding word. Hyphens and apostrophes never separate words, nor do the marks in numbers,
-times, dates, ranges, addresses, file names, paths and abbreviations.
+A run of characters without spaces is one word or several: "Americans—ask", "end...Then", "and/or",
+"one,two". It is split after a dash, an ellipsis, a slash or a sentence mark between two words; the
+mark, and closing quotes or brackets after it, stay with the preceding word. Hyphens and apostrophes
+never separate words, nor do the marks in numbers, times, dates, ranges, addresses, file names,
+paths and abbreviations.
 """
 
 from __future__ import annotations
@@ -22,7 +23,18 @@ from ctc_align.text.markup import MappedText, Markup, Span, read_markup
 from ctc_align.text.notation import ANY, LATCH, OPEN, is_silent, without_optional_letters
 from ctc_align.text.speaker_labels import Mark
 from ctc_align.text.word_forms import other_readings, spoken_forms
-from ctc_align.types import ANY_SPEECH, MARKUP, SPEAKER, SRT, VTT, OptionalWords, SourceCue, Subtitles, Word, Words
+from ctc_align.types import (
+    ANY_SPEECH,
+    MARKUP,
+    SPEAKER,
+    SRT,
+    VTT,
+    OptionalWords,
+    SourceCue,
+    Subtitles,
+    Word,
+    Words,
+)
 
 _RUN = lazy_regex(r"\S+")
 _LONGEST_ASIDE = 60
@@ -41,7 +53,9 @@ _VOWELS_LIKE_MARKS = "\u0e33\u0eb3"
 _PREFIXES = "#@+-−±~'’"
 
 _LETTER, _EXTEND, _STACK, _OTHER, _OPEN, _PREFIX, _WIDE, _NARROW = "LXJAOSWP"
-_ATOM = lazy_regex(r"(?P<core>L(?:J+L|[XJ])*|A(?:[AXJ]|[POS][POSX]*(?=A))*)|(?P<open>O|S(?=S*A))|(?P<close>.)")
+_ATOM = lazy_regex(
+    r"(?P<core>L(?:J+L|[XJ])*|A(?:[AXJ]|[POS][POSX]*(?=A))*)|(?P<open>O|S(?=S*A))|(?P<close>.)"
+)
 
 
 def split(
@@ -52,24 +66,29 @@ def split(
     by_dictionary: bool = False,
     cues: Sequence[SourceCue] = (),
 ) -> Words:
-    """Split `text` into its written words; `char_start` and `char_end` count code points, `char_end` exclusive.
+    """Split `text` into its written words; `char_start` and `char_end` count code points,
+    `char_end` exclusive.
 
-    A word is a run of non-space characters (Unicode spaces, as `str.isspace` knows them), attached punctuation and
-    hyphens included; it also ends after a dash, an ellipsis, a slash or a sentence mark that stands between two words
-    ("Americans—ask": see the module). If a run contains a script that is written without spaces
-    (Han, kana, Thai, Lao, Khmer, Myanmar), each character with its marks is a word: closing punctuation belongs to the
-    character before it, opening punctuation to the one after. Every non-space character belongs to exactly one word.
+    A word is a run of non-space characters (Unicode spaces, as `str.isspace` knows them), attached
+    punctuation and hyphens included; it also ends after a dash, an ellipsis, a slash or a sentence
+    mark that stands between two words ("Americans—ask": see the module). If a run contains a script
+    that is written without spaces
+    (Han, kana, Thai, Lao, Khmer, Myanmar), each character with its marks is a word: closing
+    punctuation belongs to the character before it, opening punctuation to the one after. Every
+    non-space character belongs to exactly one word.
 
-    Labels of speakers, stage directions and markup are separate words with a `kind`, which are not spoken; the other
-    words have a `speaker`. Passages that may be spoken or not are in `optional`.
+    Labels of speakers, stage directions and markup are separate words with a `kind`, which are not
+    spoken; the other words have a `speaker`. Passages that may be spoken or not are in `optional`.
 
     Args:
         text: the transcript.
-        language: BCP 47 or ISO 639 code, which decides how digits, signs and abbreviations are read.
-        by_character: True makes every letter and digit a word, in any script; False cuts a run only at markup, not
+        language: BCP 47 or ISO 639 code, which decides how digits, signs and abbreviations are
+            read.
+        by_character: True makes every letter and digit a word, in any script; False cuts a run only
+            at markup, not
             even at a dash; None decides run by run, as above.
-        by_dictionary: join characters into words of a dictionary in Chinese, Japanese and Thai, with readings of
-            Japanese (`ctc_align.text.library_readings`).
+        by_dictionary: join characters into words of a dictionary in Chinese, Japanese and Thai,
+            with readings of Japanese (`ctc_align.text.library_readings`).
         cues: of a subtitle file, whose lines may be shown again without being spoken again.
 
     Raises:
@@ -82,7 +101,10 @@ def split(
     """
     if not isinstance(text, str) or not isinstance(language, str):
         got = type(language if isinstance(text, str) else text).__name__
-        raise UsageError(f"expected the transcript and its language as strings, got {got}; decode bytes as UTF-8 first")
+        raise UsageError(
+            f"expected the transcript and its language as strings, got {got}; decode bytes as UTF-8"
+            " first"
+        )
     markup = read_markup(text, cues, language)
     spoken = markup.spoken
     spans = _spans(spoken.text, by_character)
@@ -106,8 +128,11 @@ def split(
     return _marked_words(text, markup, spans, forms, (readings, others))
 
 
-def _other_readings(written: Sequence[str], forms: Sequence[str], language: str) -> dict[int, tuple[str, ...]]:
-    """Return the other spoken forms of words, by index: of numbers, and of words with letters that may be unspoken."""
+def _other_readings(
+    written: Sequence[str], forms: Sequence[str], language: str
+) -> dict[int, tuple[str, ...]]:
+    """Return the other spoken forms of words, by index: of numbers, and of words with letters that
+    may be unspoken."""
     found: dict[int, tuple[str, ...]] = {}
     for index, (word, form) in enumerate(zip(written, forms)):
         if OPEN in word:
@@ -122,18 +147,22 @@ def _other_readings(written: Sequence[str], forms: Sequence[str], language: str)
 def _with_readings(
     words: list[Word], readings: Sequence[str | None], others: Mapping[int, tuple[str, ...]]
 ) -> list[Word]:
-    """Return words with their readings, of which "" means the spoken form, and with the others that they may have."""
+    """Return words with their readings, of which "" means the spoken form, and with the others that
+    they may have."""
     for index, forms in others.items():
         words[index] = replace(words[index], others=tuple(Word(form, form, 0, 0) for form in forms))
     if not readings:
         return words
     both = zip(words, readings)
-    return [word if reading is None else replace(word, reading=reading or word.spoken) for word, reading in both]
+    return [
+        word if reading is None else replace(word, reading=reading or word.spoken)
+        for word, reading in both
+    ]
 
 
 def words_of(text: str, settings: Settings, subtitles: Subtitles | None = None) -> Words:
-    """Split a transcript, which may be of subtitles, by the settings `language` (English if empty), `words_by` and
-    `romanize`.
+    """Split a transcript, which may be of subtitles, by the settings `language` (English if empty),
+    `words_by` and `romanize`.
 
     Raises:
         UsageError: as `split`, or uroman is needed and not installed.
@@ -142,7 +171,9 @@ def words_of(text: str, settings: Settings, subtitles: Subtitles | None = None) 
     by_character = {"spaces": False, "characters": True}.get(settings.words_by)
     by_dictionary = settings.words_by == "dictionary"
     cues = subtitles.cues if subtitles is not None and subtitles.format in (SRT, VTT) else ()
-    words = split(text, language=language, by_character=by_character, by_dictionary=by_dictionary, cues=cues)
+    words = split(
+        text, language=language, by_character=by_character, by_dictionary=by_dictionary, cues=cues
+    )
     if not settings.romanize:
         return words
     from ctc_align.text.library_readings import romanized
@@ -156,10 +187,15 @@ def require_words(words: Words, source: str) -> None:
     >>> require_words(split("Yes."), "yes.txt")
     """
     if not words.words:
-        raise TranscriptError(f"{source}: the transcript is empty; expected at least one word that is spoken")
+        raise TranscriptError(
+            f"{source}: the transcript is empty; expected at least one word that is spoken"
+        )
     if not any(word.spoken for word in words.words):
         got = " ".join(word.text for word in words.words[:5])
-        raise TranscriptError(f"{source}: nothing in the transcript is spoken (got: {got}); expected at least one word")
+        raise TranscriptError(
+            f"{source}: nothing in the transcript is spoken (got: {got}); expected at least one"
+            " word"
+        )
 
 
 def _marked_words(
@@ -169,12 +205,17 @@ def _marked_words(
     forms: Sequence[str],
     readings: tuple[Sequence[str | None], Mapping[int, tuple[str, ...]]],
 ) -> Words:
-    """Return the words of a text with marks: the spoken ones, `spans` of `markup.spoken`, and those of the marks."""
+    """Return the words of a text with marks: the spoken ones, `spans` of `markup.spoken`, and those
+    of the marks."""
     spoken = markup.spoken
-    marks = [Mark(*spoken.span(mark.start, mark.end), mark.kind, mark.speaker) for mark in markup.marks]
+    marks = [
+        Mark(*spoken.span(mark.start, mark.end), mark.kind, mark.speaker) for mark in markup.marks
+    ]
     marks = sorted([*marks, *markup.tags], key=lambda mark: (mark.start, mark.end))
     source_spans = [spoken.span(*span) for span in spans]
-    words = [Word(text[start:end], form, start, end) for (start, end), form in zip(source_spans, forms)]
+    words = [
+        Word(text[start:end], form, start, end) for (start, end), form in zip(source_spans, forms)
+    ]
     words = _with_readings(words, *readings)
     words += _unspoken_words(text, source_spans, marks)
     words.sort(key=lambda word: word.char_start)
@@ -190,10 +231,13 @@ def _marked_words(
 
 
 def _unspoken_words(text: str, spoken: Sequence[Span], marks: Sequence[Mark]) -> Iterator[Word]:
-    """Yield the runs of characters outside the `spoken` spans (ascending), cut where marks begin and end."""
+    """Yield the runs of characters outside the `spoken` spans (ascending), cut where marks begin
+    and end."""
     cuts = sorted({edge for mark in marks for edge in (mark.start, mark.end)})
     gaps = zip([0, *(end for _, end in spoken)], [*(start for start, _ in spoken), len(text)])
-    runs = [run.span() for low, high in gaps if low < high for run in _RUN.finditer(text, low, high)]
+    runs = [
+        run.span() for low, high in gaps if low < high for run in _RUN.finditer(text, low, high)
+    ]
     starts = [mark.start for mark in marks]
     for start, end in cut_at(runs, cuts):
         at = bisect_right(starts, start) - 1
@@ -206,7 +250,8 @@ def _unspoken_words(text: str, spoken: Sequence[Span], marks: Sequence[Mark]) ->
 def _optional_words(
     words: Sequence[Word], markup: Markup, spans: Sequence[Span], source_spans: Sequence[Span]
 ) -> Iterator[OptionalWords]:
-    """Yield the passages that may be spoken or not, except those too long for an aside, and one of the whole text."""
+    """Yield the passages that may be spoken or not, except those too long for an aside, and one of
+    the whole text."""
     index_of = {word.char_start: index for index, word in enumerate(words)}
     said = sum(bool(word.spoken) for word in words)
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
@@ -248,7 +293,10 @@ def _spans(text: str, by_character: bool | None) -> list[tuple[int, int]]:
         if whole or (by_character is None and not has_spaceless(run.group())):
             spans.append((start, end))
         else:
-            spans.extend((start + a, start + b) for a, b in character_spans(run.group(), every=bool(by_character)))
+            spans.extend(
+                (start + a, start + b)
+                for a, b in character_spans(run.group(), every=bool(by_character))
+            )
     return spans
 
 
@@ -258,10 +306,11 @@ def has_spaceless(text: str) -> bool:
 
 
 def character_spans(run: str, *, every: bool = False) -> list[tuple[int, int]]:
-    """Cut a run without spaces into words; the spans (start, end exclusive) cover it without gaps, in order.
+    """Cut a run without spaces into words; the spans (start, end exclusive) cover it without gaps,
+    in order.
 
-    A letter of a spaceless script with its marks is a word, and so is each stretch between such letters (Latin words,
-    digits). With `every`, each letter and digit of any script is a word.
+    A letter of a spaceless script with its marks is a word, and so is each stretch between such
+    letters (Latin words, digits). With `every`, each letter and digit of any script is a word.
 
     >>> [("iPhoneを買う。")[a:b] for a, b in character_spans("iPhoneを買う。")]
     ['iPhone', 'を', '買', 'う。']
@@ -304,7 +353,12 @@ def _kind(character: str, every: bool) -> str:
     spaceless = _ANY_SPACELESS.match(character) is not None
     if character in _STACKERS:
         return _STACK
-    if category[0] == "M" or category == "Cf" or character in _VOWELS_LIKE_MARKS or (spaceless and category == "Lm"):
+    if (
+        category[0] == "M"
+        or category == "Cf"
+        or character in _VOWELS_LIKE_MARKS
+        or (spaceless and category == "Lm")
+    ):
         return _EXTEND
     if category[0] in "LN":
         return _LETTER if every or (spaceless and category != "Nd") else _OTHER
@@ -328,7 +382,10 @@ _OPENING = "“‘„«‹([{¿¡"
 _EITHER = "\"'*_`~"
 """Signs that both open and close: quotes, and the emphasis of Markdown."""
 _SIGNS = "$£€¥₹₩₽₺#@+-−%°&"
-_AFTER_WORDS, _BEFORE_WORDS = f"{_CLOSING}{_EITHER}{_MARKS}%°", f"{_CLOSING}{_OPENING}{_EITHER}{_MARKS}{_SIGNS}"
+_AFTER_WORDS, _BEFORE_WORDS = (
+    f"{_CLOSING}{_EITHER}{_MARKS}%°",
+    f"{_CLOSING}{_OPENING}{_EITHER}{_MARKS}{_SIGNS}",
+)
 _MOST_BETWEEN = 8
 """The most quotes, brackets and signs between a mark and the letter or digit beside it."""
 _LONGEST_PIECE = 40
@@ -419,7 +476,9 @@ def _sides(text: str, start: int, end: int) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=4096)
 def _is_word(character: str) -> bool:
-    return character.isalnum() or (not character.isascii() and unicodedata.category(character)[0] in "LMN")
+    return character.isalnum() or (
+        not character.isascii() and unicodedata.category(character)[0] in "LMN"
+    )
 
 
 def _is_inside(character: str) -> bool:
@@ -454,7 +513,9 @@ def _dash_separates(marks: str, left: str, right: str) -> bool:
 
 def _slash_separates(left: str, right: str) -> bool:
     if _is_initial(left) or _is_initial(right) or not (left[-1:].isalpha() and right[:1].isalpha()):
-        return not (left.isascii() and right.isascii()) and left[-1:].isalpha() and right[:1].isalpha()
+        return (
+            not (left.isascii() and right.isascii()) and left[-1:].isalpha() and right[:1].isalpha()
+        )
     if left[:1].isdigit():
         return False  # 60km/hour
     if unit_name(plain(left)) and unit_name(plain(right)):
@@ -480,20 +541,23 @@ def _is_initial(piece: str) -> bool:
 def _after_closing(text: str, index: int) -> int:
     """Return the index after the quotes and brackets that close at `index`."""
     while index < len(text) and (
-        text[index] in _CLOSING or (text[index] in _EITHER and text[index] != "'" and _is_open(text, index))
+        text[index] in _CLOSING
+        or (text[index] in _EITHER and text[index] != "'" and _is_open(text, index))
     ):
         index += 1
     return index
 
 
 def _is_open(text: str, index: int) -> bool:
-    """Return whether the sign at `index`, which both opens and closes, has been opened before in its line."""
+    """Return whether the sign at `index`, which both opens and closes, has been opened before in
+    its line."""
     sign, before = text[index], text[text.rfind("\n", 0, index) + 1 : index]
     return before.count(sign) % 2 == 1 or before.replace(sign * 2, sign).count(sign) % 2 == 1
 
 
 def cut_at(spans: list[tuple[int, int]], cuts: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the spans (start, end exclusive; ascending), each cut at those of `cuts` that lie inside it.
+    """Yield the spans (start, end exclusive; ascending), each cut at those of `cuts` that lie
+    inside it.
 
     >>> list(cut_at([(0, 5), (6, 9)], [2, 5, 8]))
     [(0, 2), (2, 5), (6, 8), (8, 9)]

@@ -1,6 +1,7 @@
 """The spoken form of a written word, and its label in a tier.
 
-For English there are rules, for other languages num2words and a few signs. A label has no outer punctuation.
+For English there are rules, for other languages num2words and a few signs. A label has no outer
+punctuation.
 """
 
 from __future__ import annotations
@@ -34,13 +35,14 @@ from ctc_align.text.tables import text_table, word_list
 
 # The spoken form of written English: abbreviations, acronyms, telephone numbers, addresses, signs.
 #
-# In a transcript that is not all in capitals, a word of two to five capitals without a vowel (BBC, HTML) is spelled
-# out, and so are well-known acronyms with vowels (FBI, USA); other capitals are read as words (NASA). In a transcript
-# that is all in capitals no word is spelled out, because BBC and a shouted word look the same.
+# In a transcript that is not all in capitals, a word of two to five capitals without a vowel (BBC,
+# HTML) is spelled out, and so are well-known acronyms with vowels (FBI, USA); other capitals are
+# read as words (NASA). In a transcript that is all in capitals no word is spelled out, because BBC
+# and a shouted word look the same.
 #
-# Telephone numbers, extensions and emergency numbers are read digit by digit, even if they consist of several words. A
-# telephone number is recognised by its form (a plus, an area code in brackets, 3-3-4 digits), or by a preceding word
-# such as "call".
+# Telephone numbers, extensions and emergency numbers are read digit by digit, even if they consist
+# of several words. A telephone number is recognised by its form (a plus, an area code in brackets,
+# 3-3-4 digits), or by a preceding word such as "call".
 
 _WITHOUT_DOT = text_table("english", "without-dot")
 _ANYWHERE = {"vs", "etc"}
@@ -61,13 +63,23 @@ _ELISIONS_UNLESS_QUOTED = word_set("cause bout round course cuz cos gainst neath
 _NEVER_IN_G = word_list("no-dropped-g", "english")
 
 SPECIAL = frozenset(
-    {*_WITHOUT_DOT, *_DOTTED, *_CAPITALISED, *_BEFORE_NAME, *_BEFORE_NUMBER, *spaced_units(), "am", "pm"}
+    {
+        *_WITHOUT_DOT,
+        *_DOTTED,
+        *_CAPITALISED,
+        *_BEFORE_NAME,
+        *_BEFORE_NUMBER,
+        *spaced_units(),
+        "am",
+        "pm",
+    }
 )
 """Lower-case words that may be abbreviations."""
 
 
 def abbreviation(word: str, dotted: bool, context: Context) -> str | None:
-    """Return the expansion of a written `word` (letters only), `dotted` or not; None for an ordinary word.
+    """Return the expansion of a written `word` (letters only), `dotted` or not; None for an
+    ordinary word.
 
     >>> abbreviation("Dr", True, Context("", "Brown")), abbreviation("No", True, Context("", "way"))
     ('doctor', None)
@@ -83,7 +95,9 @@ def abbreviation(word: str, dotted: bool, context: Context) -> str | None:
         return unit
     if low == "st":
         return _saint_or_street(dotted or capital, context)
-    if low in _WITHOUT_DOT and (dotted or low in _ANYWHERE or (capital and (word != "MS" or context.shouting))):
+    if low in _WITHOUT_DOT and (
+        dotted or low in _ANYWHERE or (capital and (word != "MS" or context.shouting))
+    ):
         return "drive" if low == "dr" and _ends_street(context) else _WITHOUT_DOT[low]
     return _dotted(low, capital, after) if dotted else None
 
@@ -99,20 +113,26 @@ def _dotted(low: str, capital: bool, after: str) -> str | None:
 
 
 def spelled_out(word: str, shouting: bool) -> str | None:
-    """Return the letters of an acronym that is spelled out (see the module); None for a word that is read.
+    """Return the letters of an acronym that is spelled out (see the module); None for a word that
+    is read.
 
     >>> spelled_out("BBC", False), spelled_out("TVs", False), spelled_out("NASA", False), spelled_out("BBC", True)
     ('b b c', "t v's", None, None)
     """
     ending = re.search(r"(?<=[A-Z])'?s$", word)
     letters = word[: ending.start()] if ending else word
-    if shouting or letters in _SOUNDS or not (letters in _SPELLED or _CONSONANTS.fullmatch(letters)):
+    if (
+        shouting
+        or letters in _SOUNDS
+        or not (letters in _SPELLED or _CONSONANTS.fullmatch(letters))
+    ):
         return None
     return " ".join(letters.lower()) + ("'s" if ending else "")
 
 
 def is_elision(word: str, mark: str, closed: bool = False) -> bool:
-    """Return whether the apostrophe `mark` before `word` belongs to it ('tis, 'em) rather than to a quotation.
+    """Return whether the apostrophe `mark` before `word` belongs to it ('tis, 'em) rather than to a
+    quotation.
 
     Args:
         word: without the apostrophe.
@@ -136,13 +156,16 @@ def is_elision(word: str, mark: str, closed: bool = False) -> bool:
 
 
 def drops_g(word: str) -> bool:
-    """Return whether an apostrophe after `word` replaces a g (goin', nothin') rather than closes a quotation.
+    """Return whether an apostrophe after `word` replaces a g (goin', nothin') rather than closes a
+    quotation.
 
     >>> drops_g("goin"), drops_g("again"), drops_g("Berlin")
     (True, False, False)
     """
     low = word.lower()
-    return len(low) > 3 and low.endswith("in") and not low.endswith("ain") and low not in _NEVER_IN_G
+    return (
+        len(low) > 3 and low.endswith("in") and not low.endswith("ain") and low not in _NEVER_IN_G
+    )
 
 
 def _saint_or_street(abbreviated: bool, context: Context) -> str | None:
@@ -182,7 +205,9 @@ _NUMBERS = (
     # 020 7946 0958, 07700 900123, 0800 123 456
     rf"{_START}\(?0\d{{2,4}}\)?[- ]\d{{3,6}}(?:[- ]\d{{3,4}})?{_END}",
 )
-_AFTER_CUE = rf"(?i:{_CUE}{_TO_WHOM})(?P<number>\(?\d{{1,5}}\)?(?:{_GAP}?\(?\d{{2,5}}\)?){{0,4}}){_END}"
+_AFTER_CUE = (
+    rf"(?i:{_CUE}{_TO_WHOM})(?P<number>\(?\d{{1,5}}\)?(?:{_GAP}?\(?\d{{2,5}}\)?){{0,4}}){_END}"
+)
 _LETTERS = r"(?P<rest>(?=[A-Z0-9-]{6,12}(?![\w-]))[A-Z][A-Z0-9-]*)"
 _VANITY = lazy_regex(rf"{_START}(?P<plain>1[- ])?(?P<area>[2-9]\d\d)-{_LETTERS}")
 _EXTENSION = lazy_regex(r"(?i:\b(?:ext|extension|x)\.?:? ?)(?P<number>\d{3,6})\b")
@@ -197,7 +222,8 @@ _TOLL_FREE = lazy_regex(r"[89]00")
 
 
 def telephone_words(written: Sequence[str]) -> dict[int, str]:
-    """Return the spoken forms of the words that are telephone numbers or parts of one, by their indices.
+    """Return the spoken forms of the words that are telephone numbers or parts of one, by their
+    indices.
 
     >>> telephone_words(["Call", "(212)", "555-0123", "x4567."])
     {1: 'two one two', 2: 'five five five zero one two three', 3: 'extension four five six seven'}
@@ -212,7 +238,9 @@ def telephone_words(written: Sequence[str]) -> dict[int, str]:
         first = text.count(" ", 0, start)
         for index in range(first, first + text.count(" ", start, end) + 1):
             word = written[index]
-            found[index] = ("plus " if word.lstrip("([\"'“‘").startswith("+") else "") + digits(word)
+            found[index] = ("plus " if word.lstrip("([\"'“‘").startswith("+") else "") + digits(
+                word
+            )
     for match in _VANITY.finditer(text):
         found[text.count(" ", 0, match.start("area"))] = _vanity(match)
         if match["plain"] and match["plain"].endswith(" "):
@@ -220,14 +248,18 @@ def telephone_words(written: Sequence[str]) -> dict[int, str]:
     for match in _EXTENSION.finditer(text):
         index = text.count(" ", 0, match.start("number"))
         word = written[index].lstrip("([").lower()
-        found[index] = ("extension " if word.startswith(("x", "ext")) else "") + digits(match["number"])
+        found[index] = ("extension " if word.startswith(("x", "ext")) else "") + digits(
+            match["number"]
+        )
     return found
 
 
 def _number_spans(text: str) -> list[tuple[int, int]]:
     """Return the numbers in a text, (start, end exclusive)."""
     spans = [match.span() for match in _BY_SHAPE.finditer(text) if _is_number(match[0])]
-    spans += [match.span("number") for match in _BY_CUE.finditer(text) if _has_length(match["number"])]
+    spans += [
+        match.span("number") for match in _BY_CUE.finditer(text) if _has_length(match["number"])
+    ]
     for match in _EMERGENCY.finditer(text):
         spans.append(match.span("before" if match["before"] else "after"))
     return spans
@@ -244,9 +276,16 @@ def _has_length(written: str) -> bool:
 
 def _vanity(match: re.Match[str]) -> str:
     """Read 1-800-FLOWERS: "one eight hundred flowers"."""
-    area = f"{digits(match['area'][0])} hundred" if _TOLL_FREE.fullmatch(match["area"]) else digits(match["area"])
+    area = (
+        f"{digits(match['area'][0])} hundred"
+        if _TOLL_FREE.fullmatch(match["area"])
+        else digits(match["area"])
+    )
     parts = re.findall(r"[A-Z]+|\d+", match["rest"])
-    rest = [digits(part) if part.isdigit() else spelled_out(part, False) or part.lower() for part in parts]
+    rest = [
+        digits(part) if part.isdigit() else spelled_out(part, False) or part.lower()
+        for part in parts
+    ]
     return " ".join([*(["one"] if match["plain"] == "1-" else []), area, *rest])
 
 
@@ -255,12 +294,21 @@ def _vanity(match: re.Match[str]) -> str:
 _SIMPLE = lazy_regex(r"[\"“(\[]?([A-Za-z]+)[\"”)\],;:!?.]*")
 _WHOLE = lazy_regex(rf"\W*?({LETTER}+|[°µ]?[A-Za-z]+(?:/[a-z]+)?(?:⁺?[23])?)(\.|'s)?\W*")
 _LONGEST_WHOLE = 80
-"""The most characters of an abbreviation or numeral: the pattern takes the cube of a word's length."""
+"""The most characters of an abbreviation or numeral: the pattern takes the cube of a word's
+length."""
 _LONGEST_PIECE = 1000
 """A longer run is not a word, and is read in pieces: some rules take the square of its length."""
 _LETTER_WORD = rf"{LETTER}+(?:'{LETTER}+)*"
 _SIGNS = text_table("english", "signs")
-_RATES = {"day": "day", "week": "week", "month": "month", "year": "year", "hour": "hour", "mo": "month", "yr": "year"}
+_RATES = {
+    "day": "day",
+    "week": "week",
+    "month": "month",
+    "year": "year",
+    "hour": "hour",
+    "mo": "month",
+    "yr": "year",
+}
 _READ_WHOLE = text_table("english", "read-whole")
 _SPECIAL = SPECIAL | set(_READ_WHOLE)
 _CLOSED = lazy_regex(r"[,;:!?)]\W*$")
@@ -279,15 +327,19 @@ _URL_PIECE = lazy_regex(r"[A-Za-z]+|\d+|[.@/?=&#+]")
 def speak(word: str, context: Context) -> str:
     """Return the lower-case spoken words of one written English word; "" for a lone sign.
 
-    Numbers are read the American way (no "and" inside them), four bare digits from 1100 to 2099 as a year, money as
-    "three dollars and fifty cents", a range as "five to ten". Dotted initials and acronyms are spelled (see
-    `spelled_out`). Quotes around a word are dropped, apostrophes that belong to it stay ('tis, o'clock, goin').
+    Numbers are read the American way (no "and" inside them), four bare digits from 1100 to 2099 as
+    a year, money as "three dollars and fifty cents", a range as "five to ten". Dotted initials and
+    acronyms are spelled (see `spelled_out`). Quotes around a word are dropped, apostrophes that
+    belong to it stay ('tis, o'clock, goin').
 
     >>> [speak(word, Context()) for word in ("Well-known,", "1999", "€9.99", "U.S.", "—")]
     ['well known', 'nineteen ninety nine', 'nine euros and ninety nine cents', 'u s', '']
     """
     if len(word) > _LONGEST_PIECE:
-        pieces = (speak(word[at : at + _LONGEST_PIECE], Context()) for at in range(0, len(word), _LONGEST_PIECE))
+        pieces = (
+            speak(word[at : at + _LONGEST_PIECE], Context())
+            for at in range(0, len(word), _LONGEST_PIECE)
+        )
         return " ".join(filter(None, pieces))
     simple = _SIMPLE.fullmatch(word)
     if simple and simple[1].lower() not in _SPECIAL:
@@ -305,7 +357,8 @@ def speak(word: str, context: Context) -> str:
 
 
 def _whole(text: str, context: Context) -> str | None:
-    """Read abbreviations, Roman numerals and set phrases, which need the whole word and its neighbours."""
+    """Read abbreviations, Roman numerals and set phrases, which need the whole word and its
+    neighbours."""
     bare = text.strip("\"'()[],.;:!?" + GAP)
     if bare.lower() in _READ_WHOLE:
         return _READ_WHOLE[bare.lower()]
@@ -349,7 +402,11 @@ def _initials(match: re.Match[str], scan: Scan) -> str | None:
 
 
 def _number_sign(match: re.Match[str], scan: Scan) -> str | None:
-    return None if scan.previous(match.start()).isalnum() else ("number" if match[1].lower() == "no" else "numbers")
+    return (
+        None
+        if scan.previous(match.start()).isalnum()
+        else ("number" if match[1].lower() == "no" else "numbers")
+    )
 
 
 def _letters(match: re.Match[str], scan: Scan) -> str | None:
@@ -359,7 +416,12 @@ def _letters(match: re.Match[str], scan: Scan) -> str | None:
     if scan.number_end == start and (unit := unit_name(letters)):
         return unit
     after = scan.text[end : end + 1]
-    if mark and mark in "'‘" and not scan.previous(start - 1).isalnum() and is_elision(letters, mark, after == "'"):
+    if (
+        mark
+        and mark in "'‘"
+        and not scan.previous(start - 1).isalnum()
+        and is_elision(letters, mark, after == "'")
+    ):
         return "'" + letters.lower()
     if _is_spelled_here(letters, mark, after):
         return " ".join(letters.lower())
@@ -370,7 +432,8 @@ def _letters(match: re.Match[str], scan: Scan) -> str | None:
 
 
 def _is_spelled_here(letters: str, mark: str, after: str) -> bool:
-    """Return whether letters are spelled next to a digit (mp3, B2B), a superscript (mc²) or an ampersand (AT&T)."""
+    """Return whether letters are spelled next to a digit (mp3, B2B), a superscript (mc²) or an
+    ampersand (AT&T)."""
     if mark.isdigit() or after.isdigit() or (after in ("⁺", "^") and len(letters) <= 2):
         return _MIXED.fullmatch(letters) is not None
     return "&" in (mark, after) and len(letters) <= 2 and letters.isupper()
@@ -400,7 +463,8 @@ def _rises(first: str, second: str) -> bool:
 
 
 def _power(match: re.Match[str], scan: Scan) -> str:
-    """Read a superscript after a number or one or two letters; after a word it is a footnote, which is not read."""
+    """Read a superscript after a number or one or two letters; after a word it is a footnote, which
+    is not read."""
     if not _POWERED.search(scan.text[max(0, match.start() - 3) : match.start()]):
         return ""
     named = {"2": "squared", "3": "cubed"}.get(match[1])
@@ -428,7 +492,9 @@ def _url_piece(piece: str) -> str:
     if piece.isdigit():
         return number(piece)
     low = piece.lower()
-    spelled = low in _URL_SPELLED or (len(low) > 1 and low.isalpha() and not set(low) & set("aeiouy"))
+    spelled = low in _URL_SPELLED or (
+        len(low) > 1 and low.isalpha() and not set(low) & set("aeiouy")
+    )
     return _URL_SIGNS.get(piece) or (" ".join(low) if spelled else low)
 
 
@@ -440,7 +506,9 @@ _RULES = (
     rule(r"[Cc]#(?!\w)", lambda match, scan: "c sharp"),
     SHORT_YEAR,
     rule(_LETTER_WORD, _letters),
-    rule(r"--(?=[$£€¥]?\.?\d)", lambda match, scan: "to" if scan.number_end == match.start() else ""),
+    rule(
+        r"--(?=[$£€¥]?\.?\d)", lambda match, scan: "to" if scan.number_end == match.start() else ""
+    ),
     rule("[-–]", _dash),
     rule(r"#(?=\d)", lambda match, scan: "number"),
     rule(rf"#(?={LETTER})", lambda match, scan: "hashtag"),
@@ -453,15 +521,21 @@ _ADDRESS_RULES = (
     rule(rf"(?<![\w.%+-])[\w.%+-]+@{_HOST}(?:\.{_HOST})+", _web_address),
     rule(rf"(?i:https?://){_HOST}(?:\.{_HOST})*{_URL_TAIL}", _web_address),
     rule(rf"(?i:www)\.{_HOST}(?:\.{_HOST})+{_URL_TAIL}", _web_address),
-    rule(rf"(?<![\w.@-]){_HOST}(?:\.{_HOST})*\.(?:{_DOMAINS})(?![\w-]|\.\w){_URL_TAIL}", _web_address),
+    rule(
+        rf"(?<![\w.@-]){_HOST}(?:\.{_HOST})*\.(?:{_DOMAINS})(?![\w-]|\.\w){_URL_TAIL}", _web_address
+    ),
 )
 """For words that contain a dot or an @; the scheme (https://) is not spoken."""
 
 # Words of any language, and their labels
 
 _ENGLISH = ("en", "eng", "english")
-_WORD = lazy_regex(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")
-_POINT_IS_DECIMAL = frozenset(("en", "ja", "ko", "th", "he", "zh", "hi", "bn", "te", "kn", "ta", "ur", "my"))
+_WORD = lazy_regex(
+    rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])"
+)
+_POINT_IS_DECIMAL = frozenset(
+    ("en", "ja", "ko", "th", "he", "zh", "hi", "bn", "te", "kn", "ta", "ur", "my")
+)
 _NUM2WORDS_CODES = text_table("words", "num2words-codes")
 _NO_YEARS = ("bn", "ja", "ko")
 """Languages in which num2words adds the word for year, or an era."""
@@ -481,8 +555,13 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
         return [_other_language(word, language) for word in written]
     if not in_context:
         return [speak(word, Context(shouting=True)) for word in written]
-    shouting = any(map(str.isupper, written)) and not any(any(map(str.islower, word)) for word in written)
-    before, after = (word[-_MOST_CONTEXT:] for word in written[:-1]), (word[:_MOST_CONTEXT] for word in written[1:])
+    shouting = any(map(str.isupper, written)) and not any(
+        any(map(str.islower, word)) for word in written
+    )
+    before, after = (
+        (word[-_MOST_CONTEXT:] for word in written[:-1]),
+        (word[:_MOST_CONTEXT] for word in written[1:]),
+    )
     neighbours = zip(["", *before], [*after, ""])
     numbers = telephone_words(written)
     return [
@@ -500,7 +579,8 @@ _CHUNK = lazy_regex(r"\d+|[A-Za-z]+")
 
 
 def other_readings(written: str, spoken: str, language: str) -> tuple[str, ...]:
-    """Return the other ways to read a word of digits, or of digits and letters; those of `spoken` are left out.
+    """Return the other ways to read a word of digits, or of digits and letters; those of `spoken`
+    are left out.
 
     >>> other_readings("A42", "a forty two", "en"), other_readings("42,", "zweiundvierzig", "de")
     (('a four two',), ('vier zwei',))
@@ -533,10 +613,11 @@ def is_english(language: str) -> bool:
 
 
 def _other_language(word: str, language: str) -> str:
-    """Return the lower-case words (letters, marks, inner apostrophes) of one written word, without punctuation.
+    """Return the lower-case words (letters, marks, inner apostrophes) of one written word, without
+    punctuation.
 
-    num2words spells digits in `language` (a code such as "de", "pt-BR" or "deu"); in a language that it lacks they stay
-    digits, which a model without digits reports as unknown.
+    num2words spells digits in `language` (a code such as "de", "pt-BR" or "deu"); in a language
+    that it lacks they stay digits, which a model without digits reports as unknown.
 
     >>> spoken_forms(["„Straße“,", "21"], "de"), spoken_forms(["l’année"], "fr"), spoken_forms(["٢١"], "xx")
     (['straße', 'einundzwanzig'], ["l'année"], ['21'])
@@ -545,7 +626,9 @@ def _other_language(word: str, language: str) -> str:
     spoken = []
     for match in _WORD.finditer(plain(word)):
         if match["letters"]:
-            spoken.append(lower(match["letters"].replace("·", ""), dotless=_base(code) in ("tr", "az")))
+            spoken.append(
+                lower(match["letters"].replace("·", ""), dotless=_base(code) in ("tr", "az"))
+            )
         elif match["number"]:
             spoken.append(_number(match["number"], match.start() == 0, code))
         else:
@@ -574,7 +657,8 @@ def language_base(language: str) -> str:
 
 
 def _number(written: str, opens: bool, code: str) -> str:
-    """Return a number in words, or its digits, space-separated, in a language that num2words lacks."""
+    """Return a number in words, or its digits, space-separated, in a language that num2words
+    lacks."""
     sign = "-" if opens and written[0] in "-−" else ""
     body = written.lstrip("-−").rstrip(".,'")
     group, point = (",", ".") if _base(code) in _POINT_IS_DECIMAL else (".", ",")
@@ -593,12 +677,14 @@ _GROUPS = lazy_regex(
     rf"(?:(?P=space)\d{{3}}){{0,5}}(?![\w/:-]|[{_GROUP_SPACES}]\d)"
 )
 _SPACED_GROUPS = word_set("fr ru pl cs sk sv fi no nb nn uk be bg hu et lv lt kk pt_PT")
-"""Languages that write a space between groups of three digits; others write a thin one, or that of "10 000"."""
+"""Languages that write a space between groups of three digits; others write a thin one, or that of
+"10 000"."""
 _TELEPHONE = lazy_regex(r"(?i:\b(?:t[eé]l[eé]?\w*|тел\w*|puh\w*|tlf|nr|č|№))[.:]*\s*\Z")
 
 
 def digit_groups(text: str, language: str) -> list[tuple[int, int, str]]:
-    r"""Return the spaces between groups of digits of one number, each with the mark that `language` has there.
+    r"""Return the spaces between groups of digits of one number, each with the mark that `language`
+    has there.
 
     >>> digit_groups("10 000 + 1 234", "en"), digit_groups("1 234 567,5", "fr")
     ([(2, 3, ',')], [(1, 2, '.'), (5, 6, '.')])
@@ -608,14 +694,21 @@ def digit_groups(text: str, language: str) -> list[tuple[int, int, str]]:
     found = []
     for match in _GROUPS.finditer(text):
         groups = match[0].split(match["space"])
-        is_spaced = match["space"] != " " or {code, _base(code)} & _SPACED_GROUPS or set(groups[1:]) == {"000"}
+        is_spaced = (
+            match["space"] != " "
+            or {code, _base(code)} & _SPACED_GROUPS
+            or set(groups[1:]) == {"000"}
+        )
         if is_spaced and not _TELEPHONE.search(text[max(match.start() - 20, 0) : match.start()]):
-            found += [(at, at + 1, mark) for at in range(*match.span()) if text[at] == match["space"]]
+            found += [
+                (at, at + 1, mark) for at in range(*match.span()) if text[at] == match["space"]
+            ]
     return found
 
 
 def _converter(code: str) -> str | None:
-    """Return the code of a language in num2words, with or without the region; None if it lacks the language."""
+    """Return the code of a language in num2words, with or without the region; None if it lacks the
+    language."""
     from num2words import CONVERTER_CLASSES
 
     return next((name for name in (code, _base(code)) if name in CONVERTER_CLASSES), None)
@@ -623,7 +716,8 @@ def _converter(code: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _in_words(number: str, code: str, bare: bool) -> str | None:
-    """Return `number` (ASCII digits, perhaps "-" and a point) in words; four `bare` digits may be a year."""
+    """Return `number` (ASCII digits, perhaps "-" and a point) in words; four `bare` digits may be a
+    year."""
     from num2words import num2words
 
     name = _converter(code)
@@ -657,10 +751,12 @@ _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
 def outer_punctuation_stripped(word: str) -> str:
-    """Return `word` without the punctuation around it; inner punctuation stays, and a word never becomes empty.
+    """Return `word` without the punctuation around it; inner punctuation stays, and a word never
+    becomes empty.
 
-    Signs that are spoken (currency, %, #, @, &, +, °, a minus or a point before a digit) stay, and so do the apostrophe
-    of a known elision ('tis, '90s, goin'), the last dot of initials (U.S.) and a bracket that opens inside the word.
+    Signs that are spoken (currency, %, #, @, &, +, °, a minus or a point before a digit) stay, and
+    so do the apostrophe of a known elision ('tis, '90s, goin'), the last dot of initials (U.S.) and
+    a bracket that opens inside the word.
 
     >>> [outer_punctuation_stripped(word) for word in ("Hello,", "(“Yes!”)", "$3.50", "(U.S.)", "...")]
     ['Hello', 'Yes', '$3.50', 'U.S.', '...']
@@ -688,7 +784,9 @@ def trimmed_forms(word: str) -> Iterator[str]:
     starts = {*range(min(first, _MOST_TRIMMED)), first}
     ends = {*range(core, max(last, core - _MOST_TRIMMED), -1), last}
     sides = ((start, end) for start in starts for end in ends if start < end)
-    yield from (word[start:end] for start, end in sorted(sides, key=lambda side: (side[0] - side[1], side)))
+    yield from (
+        word[start:end] for start, end in sorted(sides, key=lambda side: (side[0] - side[1], side))
+    )
 
 
 LINE_END_HYPHEN = lazy_regex(r"[-‐¬\u00ad][ \t\f\r]*\n[ \t\f\r\n]{0,40}")
@@ -696,7 +794,8 @@ LINE_END_HYPHEN = lazy_regex(r"[-‐¬\u00ad][ \t\f\r]*\n[ \t\f\r\n]{0,40}")
 
 
 def without_markup(word: str) -> str:
-    """Return `word` with its entities decoded, without the tags inside it, and not divided at the end of a line.
+    """Return `word` with its entities decoded, without the tags inside it, and not divided at the
+    end of a line.
 
     >>> without_markup("R&amp;D"), without_markup("un<b>believ</b>able"), without_markup("compar-\\natively")
     ('R&D', 'unbelievable', 'comparatively')
@@ -732,7 +831,9 @@ def _suffix(core: str, after: str) -> str:
 def _closes_inside(word: str, start: int, end: int) -> bool:
     closing = word[end - 1]
     opening = _BRACKETS.get(closing)
-    return opening is not None and word.count(opening, start, end) >= word.count(closing, start, end)
+    return opening is not None and word.count(opening, start, end) >= word.count(
+        closing, start, end
+    )
 
 
 @lru_cache(maxsize=4096)

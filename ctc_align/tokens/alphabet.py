@@ -1,9 +1,11 @@
-"""The letters or word pieces of a model's vocabulary, and its conventions for the beginnings of words.
+"""The letters or word pieces of a model's vocabulary, and its conventions for the beginnings of
+words.
 
-Known kinds: characters (wav2vec 2.0, MMS, NeMo's character models), sentencepiece (pieces that begin words begin with
-▁), wordpiece (pieces that continue words begin with ##), byte-level BPE as GPT-2's (every byte is a character, a space
-is Ġ), subword-nmt (pieces that do not end words end with @@), and BPE with </w> (pieces that end words end with it). An
-`Alphabet` holds the pieces of all kinds in plain characters, with ▁ where words begin or end.
+Known kinds: characters (wav2vec 2.0, MMS, NeMo's character models), sentencepiece (pieces that
+begin words begin with ▁), wordpiece (pieces that continue words begin with ##), byte-level BPE as
+GPT-2's (every byte is a character, a space is Ġ), subword-nmt (pieces that do not end words end
+with @@), and BPE with </w> (pieces that end words end with it). An `Alphabet` holds the pieces of
+all kinds in plain characters, with ▁ where words begin or end.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from ctc_align.text.word_forms import outer_punctuation_stripped, without_markup
 from ctc_align.types import Pronunciation, WordTokens
 
 SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>", "<wb>", "<WB>", "[WB]")
-"""The names of the class between words; if a vocabulary has several, the first in this order wins."""
+"""The names of the class between words; if a vocabulary has several, the first in this order
+wins."""
 SILENCES = ("<sil>", "<SIL>", "[SIL]", "<silence>", "[SILENCE]", "<pau>", "<pause>", "[PAUSE]")
 """Names of a class of silence that mean nothing else in any vocabulary."""
 PHONE_SILENCES = (*SILENCES, "sil", "SIL", "pau", "PAU", "sp", "SP", "h#")
@@ -50,12 +53,13 @@ class Alphabet:
     """The pieces of a vocabulary and how words are written with them.
 
     Attributes:
-        ids: the class of each piece, in NFC; in `by_bytes` pieces are strings of GPT-2's characters for bytes.
-        separator: the class between words, if there is one.
+        ids: the class of each piece, in NFC; in `by_bytes` pieces are strings of GPT-2's characters
+        for bytes. separator: the class between words, if there is one.
         begins: whether pieces that begin a word are marked by ▁ as their first character.
         ends: whether pieces that end a word are marked by ▁ as their last character.
         by_bytes: whether words are written as bytes.
-        fallback: the classes of single bytes (sentencepiece's <0xE2>), for characters that have no piece.
+        fallback: the classes of single bytes (sentencepiece's <0xE2>), for characters that have no
+            piece.
         longest: number of characters of the longest piece.
         characters: of all pieces, except ▁ and the separator.
         cased: whether the vocabulary has most letters in both cases.
@@ -75,11 +79,16 @@ class Alphabet:
 
     @property
     def spells(self) -> bool:
-        """True if any word can be spelled: pieces are marked, or the letters of long pieces are also single pieces."""
+        """True if any word can be spelled: pieces are marked, or the letters of long pieces are
+        also single pieces."""
         letters = {_fold(c) for c in self.characters if is_letter(c)}
         alone = {_fold(piece) for piece in self.ids if len(piece) == 1 and is_letter(piece)}
         return (
-            self.begins or self.ends or self.by_bytes or set() < letters == alone or alone.issuperset(ascii_lowercase)
+            self.begins
+            or self.ends
+            or self.by_bytes
+            or set() < letters == alone
+            or alone.issuperset(ascii_lowercase)
         )
 
     def written(self, part: str) -> list[tuple[str, str]]:
@@ -87,11 +96,14 @@ class Alphabet:
         begin, end = [(BEGINS, "")] * self.begins, [(BEGINS, "")] * self.ends
         text = unicodedata.normalize("NFC", part)
         if self.by_bytes:
-            return begin + [("".join(_byte_characters()[byte] for byte in c.encode()), c) for c in text]
+            return begin + [
+                ("".join(_byte_characters()[byte] for byte in c.encode()), c) for c in text
+            ]
         return begin + [(c, c) for c in text] + end
 
     def find(self, piece: str) -> int | None:
-        """Return the class of a piece: unchanged, otherwise in lower case, in upper case, or case-folded (ς is σ)."""
+        """Return the class of a piece: unchanged, otherwise in lower case, in upper case, or
+        case-folded (ς is σ)."""
         if self.by_bytes or piece in self.ids:
             return self.ids.get(piece)
         if "İ" in self.characters and "i" not in self.characters:  # capitals of Turkish
@@ -99,8 +111,9 @@ class Alphabet:
         return next((self.ids[form] for form in _forms(piece) if form in self.ids), None)
 
     def kept(self, word: str) -> str | None:
-        """Return the characters of a written word that can be spelled, case and marks as written; None if a sign or
-        digit that is spoken cannot. Letters are kept, because their other case or their parts may exist.
+        """Return the characters of a written word that can be spelled, case and marks as written;
+        None if a sign or digit that is spoken cannot. Letters are kept, because their other case or
+        their parts may exist.
 
         >>> alphabet_of(("-", *"abc1.,"), 0).kept("“Ab1,”"), alphabet_of(("-", *"abc"), 0).kept("a2")
         ('Ab1,', None)
@@ -118,13 +131,16 @@ class Alphabet:
         return spelled
 
     def recased(self, said: str, written: str) -> str:
-        """Return the spoken form with the capitals of the written word: letter by letter, otherwise only the first.
+        """Return the spoken form with the capitals of the written word: letter by letter, otherwise
+        only the first.
 
         >>> recased = alphabet_of(("-", *"abdorsABDORS"), 0).recased
         >>> recased("abba's", "“Abba’s”"), recased("doors", "Drs."), recased("b b a", "BBA")
         ("Abba's", 'Doors', 'B B A')
         """
-        letters = [c for c in unicodedata.normalize("NFC", written) if unicodedata.category(c)[0] in "LM"]
+        letters = [
+            c for c in unicodedata.normalize("NFC", written) if unicodedata.category(c)[0] in "LM"
+        ]
         places = [at for at, c in enumerate(said) if unicodedata.category(c)[0] in "LM"]
         if [_fold(said[at]) for at in places] != [_fold(letter) for letter in letters]:
             letters = [said[at].upper() for at in places[:1] if letters and letters[0].isupper()]
@@ -136,8 +152,8 @@ class Alphabet:
     def sequence(self, character: str) -> tuple[int, ...]:
         """Return the classes of the parts of a character; () if the vocabulary lacks one of them.
 
-        Parts are a letter and its accents (NFD), the letters of a ligature, SS for ß in capitals, the jamo of a Hangul
-        syllable, conjoining or as letters (ㅎㅏㄴ), or the bytes.
+        Parts are a letter and its accents (NFD), the letters of a ligature, SS for ß in capitals,
+        the jamo of a Hangul syllable, conjoining or as letters (ㅎㅏㄴ), or the bytes.
         """
         for form in _forms(character):
             decomposed = unicodedata.normalize("NFD", form)
@@ -145,7 +161,11 @@ class Alphabet:
                 if len(parts) > 1 and all(part in self.ids for part in parts):
                     return tuple(self.ids[part] for part in parts)
         raw = character.encode()
-        return tuple(self.fallback[byte] for byte in raw) if all(byte in self.fallback for byte in raw) else ()
+        return (
+            tuple(self.fallback[byte] for byte in raw)
+            if all(byte in self.fallback for byte in raw)
+            else ()
+        )
 
 
 def is_special(token: str) -> bool:
@@ -154,47 +174,73 @@ def is_special(token: str) -> bool:
 
 
 def is_marked(piece: str) -> bool:
-    """Return whether a written word is a piece of a tokenizer: one that begins, continues or ends a word.
+    """Return whether a written word is a piece of a tokenizer: one that begins, continues or ends a
+    word.
 
     >>> list(map(is_marked, ("▁the", "##s", "th@@", "e</w>", "the,")))
     [True, True, True, True, False]
     """
-    return piece.startswith((BEGINS, _GOES_ON, _BYTE_SPACE)) or piece.endswith((_DOES_NOT_END, _ENDS))
+    return piece.startswith((BEGINS, _GOES_ON, _BYTE_SPACE)) or piece.endswith(
+        (_DOES_NOT_END, _ENDS)
+    )
 
 
 def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
-    """Return the alphabet of a vocabulary; `blank` and special tokens (<pad>, [UNK] …, the star) are not letters.
+    """Return the alphabet of a vocabulary; `blank` and special tokens (<pad>, [UNK] …, the star)
+    are not letters.
 
     >>> alphabet_of(("<pad>", "▁the", "s"), 0).ids, alphabet_of(("[PAD]", "the", "##s"), 0).ids
     ({'▁the': 1, 's': 2}, {'▁the': 1, 's': 2})
     """
-    pieces = {i: t for i, t in enumerate(vocab) if i != blank and t and t != STAR and (t == _ENDS or not is_special(t))}
+    pieces = {
+        i: t
+        for i, t in enumerate(vocab)
+        if i != blank and t and t != STAR and (t == _ENDS or not is_special(t))
+    }
     by_bytes, ends, begins = (
         False,
         False,
         any(piece.startswith(BEGINS) and piece != BEGINS for piece in pieces.values()),
     )
-    if not begins and any(piece.startswith(_GOES_ON) and piece != _GOES_ON for piece in pieces.values()):
+    if not begins and any(
+        piece.startswith(_GOES_ON) and piece != _GOES_ON for piece in pieces.values()
+    ):
         begins = True
-        pieces = {i: piece[2:] if piece.startswith(_GOES_ON) else BEGINS + piece for i, piece in pieces.items()}
+        pieces = {
+            i: piece[2:] if piece.startswith(_GOES_ON) else BEGINS + piece
+            for i, piece in pieces.items()
+        }
     elif not begins and any(piece.endswith(_ENDS) for piece in pieces.values()):
         ends = True
-        pieces = {i: p.removesuffix(_ENDS) + BEGINS if p.endswith(_ENDS) else p for i, p in pieces.items()}
-    elif not begins and any(piece.endswith(_DOES_NOT_END) and piece != _DOES_NOT_END for piece in pieces.values()):
+        pieces = {
+            i: p.removesuffix(_ENDS) + BEGINS if p.endswith(_ENDS) else p for i, p in pieces.items()
+        }
+    elif not begins and any(
+        piece.endswith(_DOES_NOT_END) and piece != _DOES_NOT_END for piece in pieces.values()
+    ):
         ends = True
         pieces = {i: p[:-2] if p.endswith(_DOES_NOT_END) else p + BEGINS for i, p in pieces.items()}
     elif not begins and _is_bytes(pieces.values()):
         by_bytes = True
-        begins = any(piece.startswith(_BYTE_SPACE) and piece != _BYTE_SPACE for piece in pieces.values())
+        begins = any(
+            piece.startswith(_BYTE_SPACE) and piece != _BYTE_SPACE for piece in pieces.values()
+        )
         if begins:
             marked = len(_BYTE_SPACE)
-            pieces = {i: BEGINS + p[marked:] if p.startswith(_BYTE_SPACE) else p for i, p in pieces.items()}
+            pieces = {
+                i: BEGINS + p[marked:] if p.startswith(_BYTE_SPACE) else p
+                for i, p in pieces.items()
+            }
     ids: dict[str, int] = {}
     for index, piece in pieces.items():
         ids.setdefault(piece if by_bytes else unicodedata.normalize("NFC", piece), index)
     separator = None if begins or ends else separator_of(vocab, blank, by_bytes)
-    characters = frozenset("".join(piece for piece, index in ids.items() if index != separator)) - {BEGINS}
-    single = ((index, _BYTE.fullmatch(token)) for index, token in enumerate(vocab) if index != blank)
+    characters = frozenset("".join(piece for piece, index in ids.items() if index != separator)) - {
+        BEGINS
+    }
+    single = (
+        (index, _BYTE.fullmatch(token)) for index, token in enumerate(vocab) if index != blank
+    )
     return Alphabet(
         ids=ids,
         separator=separator,
@@ -205,7 +251,9 @@ def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
         ends=ends,
         characters=characters,
         cased=_is_cased(characters),
-        marks=any(unicodedata.category(c)[0] in "PS" and c not in _INSIDE_WORDS for c in characters),
+        marks=any(
+            unicodedata.category(c)[0] in "PS" and c not in _INSIDE_WORDS for c in characters
+        ),
     )
 
 
@@ -221,7 +269,8 @@ def _fold(letter: str) -> str:
 
 
 def is_letter(character: str) -> bool:
-    """Return whether a character is a letter, mark or digit; others are punctuation, which a vocabulary may lack."""
+    """Return whether a character is a letter, mark or digit; others are punctuation, which a
+    vocabulary may lack."""
     return unicodedata.category(character)[0] in "LMN" if character else False
 
 
@@ -234,7 +283,8 @@ def separator_of(vocab: Sequence[str], blank: int, by_bytes: bool = False) -> in
 
 
 def _is_bytes(pieces: Collection[str]) -> bool:
-    """Return whether pieces are of GPT-2's kind: made of characters for bytes, and some of them begin words."""
+    """Return whether pieces are of GPT-2's kind: made of characters for bytes, and some of them
+    begin words."""
     known = set(_byte_characters().values())
     if sum(piece in known for piece in pieces) >= _MOST_BYTES:
         return True
@@ -244,10 +294,17 @@ def _is_bytes(pieces: Collection[str]) -> bool:
 
 @lru_cache(maxsize=1)
 def _byte_characters() -> dict[int, str]:
-    """Return GPT-2's character for each byte: printable ones stand for themselves, the others begin at U+0100."""
-    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    """Return GPT-2's character for each byte: printable ones stand for themselves, the others begin
+    at U+0100."""
+    printable = [
+        *range(ord("!"), ord("~") + 1),
+        *range(ord("¡"), ord("¬") + 1),
+        *range(ord("®"), ord("ÿ") + 1),
+    ]
     others = (byte for byte in range(256) if byte not in set(printable))
-    return {byte: chr(byte) for byte in printable} | {byte: chr(256 + place) for place, byte in enumerate(others)}
+    return {byte: chr(byte) for byte in printable} | {
+        byte: chr(256 + place) for place, byte in enumerate(others)
+    }
 
 
 def _forms(piece: str) -> tuple[str, ...]:
@@ -265,7 +322,9 @@ def _jamo(decomposed: str) -> str:
     if not all(re.match(r"HANGUL (CHOSEONG|JUNGSEONG|JONGSEONG) ", name) for name in names):
         return ""
     try:
-        return "".join(unicodedata.lookup(f"HANGUL LETTER {name.split(maxsplit=2)[2]}") for name in names)
+        return "".join(
+            unicodedata.lookup(f"HANGUL LETTER {name.split(maxsplit=2)[2]}") for name in names
+        )
     except KeyError:
         return ""
 
@@ -273,21 +332,23 @@ def _jamo(decomposed: str) -> str:
 # How words are spelt in a vocabulary of characters, word pieces, or bytes.
 
 MOST_KEPT = 100_000
-"""Size of the caches of spellings and words; beyond it, the next transcript starts with empty ones."""
+"""Size of the caches of spellings and words; beyond it, the next transcript starts with empty
+ones."""
 
 _Spelling = tuple[list[int], list[tuple[int, str]]]
 """Token ids, and (index of the next id, letter) of each letter that the vocabulary lacks."""
 
 
 class LetterTokenizer:
-    """Spelling in the tokens of `vocab`; token `blank` and special tokens (<pad>, [UNK] …) are never letters.
+    """Spelling in the tokens of `vocab`; token `blank` and special tokens (<pad>, [UNK] …) are
+    never letters.
 
-    A character is looked up as it is, in lower case, in upper case, then as its parts (`Alphabet.sequence`); else it is
-    *missing*. Where the vocabulary has longer tokens, a word is cut into as few as possible. Punctuation that the
-    vocabulary lacks is dropped.
+    A character is looked up as it is, in lower case, in upper case, then as its parts
+    (`Alphabet.sequence`); else it is *missing*. Where the vocabulary has longer tokens, a word is
+    cut into as few as possible. Punctuation that the vocabulary lacks is dropped.
 
-    A vocabulary with both cases, digits or marks has several spellings of a word: first as it is written, then without
-    its outer marks, then as it is spoken, last in small letters.
+    A vocabulary with both cases, digits or marks has several spellings of a word: first as it is
+    written, then without its outer marks, then as it is spoken, last in small letters.
 
     >>> spelling = LetterTokenizer(("-", "|", "C", "A", "B"), blank=0)
     >>> spelling.word("cab").pronunciations[0].ids, spelling.word("czb").missing, spelling.separator
@@ -302,7 +363,9 @@ class LetterTokenizer:
         self._vocab = tuple(vocab)
         self._alphabet = alphabet_of(vocab, blank)
         self.separator = self._alphabet.separator
-        self.writes = self._alphabet.cased or not self._alphabet.characters.isdisjoint(f"{_DIGITS}-")
+        self.writes = self._alphabet.cased or not self._alphabet.characters.isdisjoint(
+            f"{_DIGITS}-"
+        )
         self.writes = self.writes or self._alphabet.marks
         self._spelt: dict[str, _Spelling] = {}
         self._words: dict[tuple[str, str], WordTokens] = {}
@@ -314,7 +377,8 @@ class LetterTokenizer:
                 kept.clear()
 
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
-        """Return the tokens of a spoken form; spaces inside it become the word separator, if the vocabulary has one."""
+        """Return the tokens of a spoken form; spaces inside it become the word separator, if the
+        vocabulary has one."""
         key = (said, written if self.writes else "")
         tokens = self._words.get(key)
         if tokens is None:
@@ -325,7 +389,9 @@ class LetterTokenizer:
         alphabet, written = self._alphabet, without_markup(written)
         bare = outer_punctuation_stripped(written)
         forms = [alphabet.kept(written if alphabet.marks else bare), alphabet.kept(bare)]
-        if not alphabet.cased and all(c in _APOSTROPHES or unicodedata.category(c)[0] in "LM" for c in forms[0] or ""):
+        if not alphabet.cased and all(
+            c in _APOSTROPHES or unicodedata.category(c)[0] in "LM" for c in forms[0] or ""
+        ):
             forms = []  # without digits, marks or case a word is read as in any vocabulary
         if alphabet.cased:
             forms.append(alphabet.recased(said, written))
@@ -353,7 +419,8 @@ class LetterTokenizer:
         return WordTokens((Pronunciation(tuple(ids), labels, _joined(gaps)),), missing)
 
     def _spell(self, part: str) -> _Spelling:
-        """Return the spelling with the fewest missing letters; on ties unchanged, then lower, then upper case."""
+        """Return the spelling with the fewest missing letters; on ties unchanged, then lower, then
+        upper case."""
         if not self._alphabet.by_bytes:
             return _cheapest(self._alphabet, part)
         # Pieces of bytes cannot change case one by one: a word is looked up in one case as a whole.
@@ -372,7 +439,8 @@ def _joined(gaps: Sequence[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
 
 
 def _cheapest(alphabet: Alphabet, part: str) -> _Spelling:
-    """Return the spelling with the fewest missing letters, then the fewest tokens; ties go to longer first tokens.
+    """Return the spelling with the fewest missing letters, then the fewest tokens; ties go to
+    longer first tokens.
 
     If the vocabulary has both cases, tokens in the word's case matter more than few tokens.
     """
@@ -383,12 +451,20 @@ def _cheapest(alphabet: Alphabet, part: str) -> _Spelling:
     for symbols, character in characters:
         whole[place] = (character, place + len(symbols))
         place += len(symbols)
-    # From the end: the least cost of the rest (missing letters, tokens in another case, tokens), and its first step.
+    # From the end: the least cost of the rest (missing letters, tokens in another case, tokens),
+    # and its first step.
     costs: list[tuple[float, int, int]] = [(inf, 0, 0)] * len(text) + [(0, 0, 0)]
     steps: list[tuple[tuple[int, ...], int]] = [((), 1)] * len(text)
     for place in range(len(text) - 1, -1, -1):
         ways = [
-            ((costs[end][0], costs[end][1] + _recases(alphabet, text[place:end]), costs[end][2] + len(ids)), (ids, end))
+            (
+                (
+                    costs[end][0],
+                    costs[end][1] + _recases(alphabet, text[place:end]),
+                    costs[end][2] + len(ids),
+                ),
+                (ids, end),
+            )
             for ids, end in _matches(alphabet, text, place, whole)
         ]
         ways = [way for way in ways if way[0][0] < inf]

@@ -1,4 +1,5 @@
-"""Written words that a dictionary has as one although signs divide them, and entries of it that are not used."""
+"""Written words that a dictionary has as one although signs divide them, and entries of it that are
+not used."""
 
 from __future__ import annotations
 
@@ -20,10 +21,11 @@ logger = logging.getLogger(__name__)
 
 
 def join_entries(words: Words, tokenizer: PhoneTokenizer) -> Words:
-    """Return words of which those that the dictionary of a tokenizer has as one (`ka:ta`, `a?a`) are one.
+    """Return words of which those that the dictionary of a tokenizer has as one (`ka:ta`, `a?a`)
+    are one.
 
-    Log a warning, once for each entry, that names those that match what is written and are not used: words of several
-    characters of a script without spaces, and of what is not spoken.
+    Log a warning, once for each entry, that names those that match what is written and are not
+    used: words of several characters of a script without spaces, and of what is not spoken.
     """
     joined: list[Word] = []
     places: list[int] = []
@@ -50,13 +52,15 @@ def join_entries(words: Words, tokenizer: PhoneTokenizer) -> Words:
     if joined == list(words.words):
         return words
     optional = (
-        replace(passage, first=places[passage.first], last=places[passage.last - 1] + 1) for passage in words.optional
+        replace(passage, first=places[passage.first], last=places[passage.last - 1] + 1)
+        for passage in words.optional
     )
     return replace(words, words=tuple(joined), optional=tuple(optional))
 
 
 def _longest_entry(text: str, run: Sequence[Word], tokenizer: PhoneTokenizer) -> tuple[int, str]:
-    """Return the number of words at the beginning of a run that are an entry, and that; 1 and "" for none."""
+    """Return the number of words at the beginning of a run that are an entry, and that; 1 and ""
+    for none."""
     for count in range(min(len(run), _MOST_PARTS), 0, -1):
         if count > 1 or run[0].kind:
             entry = tokenizer.entry_of(text[run[0].char_start : run[count - 1].char_end])
@@ -71,8 +75,8 @@ def _tell(unused: Iterable[str], tokenizer: PhoneTokenizer) -> None:
     if new:
         more = f" … ({len(new)} in all)" if len(new) > _NAMED else ""
         logger.warning(
-            "%s: entries that match what is written are not used: %s%s; the transcript has them as several words, or "
-            "as what is not spoken",
+            "%s: entries that match what is written are not used: %s%s; the transcript has them as"
+            " several words, or as what is not spoken",
             tokenizer.lexicon_name,
             ", ".join(map(repr, new[:_NAMED])),
             more,
@@ -93,5 +97,7 @@ def _adjacent(words: Sequence[Word]) -> Iterator[list[Word]]:
 
 def _joined(text: str, parts: Sequence[Word], entry: str) -> Word:
     start, end = parts[0].char_start, parts[-1].char_end
-    spoken = "".join(word.spoken for word in parts).replace(" ", "") or lower("".join(filter(str.isalpha, entry)))
+    spoken = "".join(word.spoken for word in parts).replace(" ", "") or lower(
+        "".join(filter(str.isalpha, entry))
+    )
     return replace(parts[0], text=text[start:end], spoken=spoken, char_end=end, kind="", others=())

@@ -1,4 +1,5 @@
-"""Pronunciation of words in phones: by a lexicon, otherwise by English letter-to-phone, otherwise by spelling."""
+"""Pronunciation of words in phones: by a lexicon, otherwise by English letter-to-phone, otherwise
+by spelling."""
 
 from __future__ import annotations
 
@@ -47,15 +48,16 @@ def is_arpabet(vocab: Sequence[str]) -> bool:
 class PhoneTokenizer:
     """Pronunciation in the phones of `vocab`.
 
-    A word is looked up in `lexicon` as it is written, with all of its punctuation and then less, then as it is spoken,
-    then part by part ("twenty two"); a part
-    that it lacks is pronounced by English letter-to-phone if the vocabulary is ARPAbet, else spelt by `spelling`;
-    without that all its letters are missing. Labels are those of the lexicon, with stress marks. Of letter-to-phone's
-    pronunciations, those that lack the fewest phones are kept; phones that the vocabulary lacks are missing.
+    A word is looked up in `lexicon` as it is written, with all of its punctuation and then less,
+    then as it is spoken, then part by part ("twenty two"); a part
+    that it lacks is pronounced by English letter-to-phone if the vocabulary is ARPAbet, else spelt
+    by `spelling`; without that all its letters are missing. Labels are those of the lexicon, with
+    stress marks. Of letter-to-phone's pronunciations, those that lack the fewest phones are kept;
+    phones that the vocabulary lacks are missing.
 
     Raises:
-        LexiconError: the vocabulary has none of the lexicon's phones; from `word`: it lacks phones of every
-            pronunciation of an entry.
+        LexiconError: the vocabulary has none of the lexicon's phones; from `word`: it lacks phones
+            of every pronunciation of an entry.
 
     >>> speech = PhoneTokenizer(("<blank>", *ARPABET_PHONES))
     >>> [entry.labels for entry in speech.word("twenty the").pronunciations[:1]]
@@ -103,7 +105,9 @@ class PhoneTokenizer:
             new = [part for part in parts if part not in self._parts and not self._has(part)]
             if new:
                 pronounced = letter_to_phone().pronounce(new)
-                self._parts.update((part, self._pronounced(part, phones)) for part, phones in zip(new, pronounced))
+                self._parts.update(
+                    (part, self._pronounced(part, phones)) for part, phones in zip(new, pronounced)
+                )
 
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
         """Return the pronunciations of a spoken form of one or several words, best first."""
@@ -128,12 +132,15 @@ class PhoneTokenizer:
                 ways = self._extended(ways, tokens.pronunciations)
             elif tokens.missing:
                 ways = [(rank, _with_gap(before, "".join(tokens.missing))) for rank, before in ways]
-        return WordTokens(tuple(pronunciation for _, pronunciation in ways if pronunciation.ids), missing)
+        return WordTokens(
+            tuple(pronunciation for _, pronunciation in ways if pronunciation.ids), missing
+        )
 
     def _extended(
         self, ways: list[tuple[int, Pronunciation]], pronunciations: Sequence[Pronunciation]
     ) -> list[tuple[int, Pronunciation]]:
-        """Return each (rank, pronunciation) with each of `pronunciations` appended: the best by their sum of ranks."""
+        """Return each (rank, pronunciation) with each of `pronunciations` appended: the best by
+        their sum of ranks."""
         gap = () if self.separator is None else (self.separator,)
         label = tuple(token for token, index in self._ids.items() if index in gap)
         longer = []
@@ -141,7 +148,9 @@ class PhoneTokenizer:
             for more, after in enumerate(pronunciations):
                 ids = before.ids + (gap if before.ids else ()) + after.ids
                 labels = before.labels + (label if before.ids else ()) + after.labels
-                moved = tuple((len(ids) - len(after.ids) + place, letters) for place, letters in after.gaps)
+                moved = tuple(
+                    (len(ids) - len(after.ids) + place, letters) for place, letters in after.gaps
+                )
                 longer.append((rank + more, Pronunciation(ids, labels, before.gaps + moved)))
         return sorted(longer, key=lambda way: way[0])[:MOST_PRONUNCIATIONS]
 
@@ -171,7 +180,8 @@ class PhoneTokenizer:
         return "" if self._lexicon is None else self._lexicon.source
 
     def entry_of(self, written: str) -> str:
-        """Return the lexicon's form of a written word, with as much of its punctuation as an entry has; "" for none."""
+        """Return the lexicon's form of a written word, with as much of its punctuation as an entry
+        has; "" for none."""
         if self._lexicon is None or not written:
             return ""
         return next(filter(self._has, trimmed_forms(without_markup(written))), "")
@@ -188,20 +198,26 @@ class PhoneTokenizer:
         entries = self._lexicon.get(word) or ()
         found = fewest_missing(map(self._in_vocabulary, entries))
         if found.missing:
-            missing = dict.fromkeys(label for labels in entries for label in labels if self._id(label) is None)
+            missing = dict.fromkeys(
+                label for labels in entries for label in labels if self._id(label) is None
+            )
             raise LexiconError(
-                f"{self._lexicon.source}:{self._lexicon.line(word)}: the model does not have the phones "
-                f"{_named(missing)} of the word {word!r}; use the model's phones (ctc-align models show MODEL lists "
-                f"them{_LENGTHS if any('ː' in label for label in missing) else ''}) or remove the entry"
+                f"{self._lexicon.source}:{self._lexicon.line(word)}: the model does not have the"
+                f" phones {_named(missing)} of the word {word!r}; use the model's phones (ctc-align"
+                " models show MODEL lists"
+                f" them{_LENGTHS if any('ː' in label for label in missing) else ''}) or remove the"
+                " entry"
             )
         return found.pronunciations
 
     def _in_vocabulary(self, labels: Sequence[str]) -> WordTokens:
-        """Return the only pronunciation of these phones, and the phones that the vocabulary lacks."""
+        """Return the only pronunciation of these phones, and the phones that the vocabulary
+        lacks."""
         return phones_in([(label, self._id(label)) for label in labels])
 
     def _id(self, label: str) -> int | None:
-        """Return the id of a label: unchanged, without stress, or for ARPAbet in any case with any stress."""
+        """Return the id of a label: unchanged, without stress, or for ARPAbet in any case with any
+        stress."""
         bare = strip_stress(label)
         forms = [label, bare]
         if self._arpabet:
@@ -210,27 +226,36 @@ class PhoneTokenizer:
         return next((self._ids[form] for form in forms if form in self._ids), None)
 
 
-def shown_labels(labels: Sequence[str], vocab: tuple[str, ...], phones: str, *, stress: bool) -> tuple[str, ...]:
-    """Return the labels of tokens as the settings `phones` and `stress` show them; tokens of `vocab` keep their stress.
+def shown_labels(
+    labels: Sequence[str], vocab: tuple[str, ...], phones: str, *, stress: bool
+) -> tuple[str, ...]:
+    """Return the labels of tokens as the settings `phones` and `stress` show them; tokens of
+    `vocab` keep their stress.
 
     Raises:
         UsageError: ARPAbet for a vocabulary of IPA.
     """
     if not is_arpabet(vocab):
         if phones == "arpabet" and is_ipa(vocab):
-            raise UsageError("--phones arpabet: this model has the phones of IPA; --model english has those of ARPAbet")
+            raise UsageError(
+                "--phones arpabet: this model has the phones of IPA; --model english has those of"
+                " ARPAbet"
+            )
         return tuple(labels)
     known = {*vocab} if phones != "ipa" else set()
     return tuple(
-        label if label in known else phone_label(label, ipa=phones == "ipa", stress=stress) for label in labels
+        label if label in known else phone_label(label, ipa=phones == "ipa", stress=stress)
+        for label in labels
     )
 
 
 def phones_in(ids: Sequence[tuple[str, int | None]]) -> WordTokens:
-    """Return the pronunciation of (phone, its id or None) pairs, with gaps where the vocabulary lacks phones.
+    """Return the pronunciation of (phone, its id or None) pairs, with gaps where the vocabulary
+    lacks phones.
 
     >>> phones_in([("K", 7), ("AE", 2), ("T", None)])
-    WordTokens(pronunciations=(Pronunciation(ids=(7, 2), labels=('K', 'AE'), gaps=((2, 'T'),)),), missing=('T',))
+    WordTokens(pronunciations=(Pronunciation(ids=(7, 2), labels=('K', 'AE'), gaps=((2, 'T'),)),),
+    missing=('T',))
     """
     known: list[int] = []
     gaps: dict[int, str] = {}
@@ -245,9 +270,11 @@ def phones_in(ids: Sequence[tuple[str, int | None]]) -> WordTokens:
 
 
 def fewest_missing(ways: Iterable[WordTokens]) -> WordTokens:
-    """Return the pronunciations that lack the fewest phones, each once, and the phones that the first one lacks.
+    """Return the pronunciations that lack the fewest phones, each once, and the phones that the
+    first one lacks.
 
-    A pronunciation without any known phone cannot be aligned; if there is no other, the word has none.
+    A pronunciation without any known phone cannot be aligned; if there is no other, the word has
+    none.
     """
     ways = list(ways)
     fewest = min((len(way.missing) for way in ways), default=0)
@@ -278,12 +305,14 @@ ALTERNATIVE = " | "
 class IpaTokenizer(PhoneTokenizer):
     """The phones that words have, in a vocabulary of IPA.
 
-    A phone that the vocabulary lacks is replaced by the symbol that is broadly the same (ɑ for a), by one symbol for it
-    and its neighbours (aɪ), or by the nearest phone (`NEAREST_IPA`); otherwise it is missing. Where the vocabulary has
-    several symbols for a phone (i, iː), the second ones are another pronunciation.
+    A phone that the vocabulary lacks is replaced by the symbol that is broadly the same (ɑ for a),
+    by one symbol for it and its neighbours (aɪ), or by the nearest phone (`NEAREST_IPA`); otherwise
+    it is missing. Where the vocabulary has several symbols for a phone (i, iː), the second ones are
+    another pronunciation.
 
-    The `lexicon` has precedence: a word is looked up as it is written, then as it is spoken, then part by part, if it
-    has all parts. Anything that is not a phone (digits that are not spelled out, letters without a rule) is missing.
+    The `lexicon` has precedence: a word is looked up as it is written, then as it is spoken, then
+    part by part, if it has all parts. Anything that is not a phone (digits that are not spelled
+    out, letters without a rule) is missing.
 
     >>> from ctc_align.text.phone_sets import IPA_PHONES
     >>> found = IpaTokenizer(("<blank>", *IPA_PHONES)).word("k a | k ɔ 7")
@@ -291,7 +320,9 @@ class IpaTokenizer(PhoneTokenizer):
     ([('k', 'a')], ())
     """
 
-    def __init__(self, vocab: Sequence[str], lexicon: Lexicon | None = None, separator: int | None = None) -> None:
+    def __init__(
+        self, vocab: Sequence[str], lexicon: Lexicon | None = None, separator: int | None = None
+    ) -> None:
         super().__init__(vocab, lexicon, separator=separator)
         self._said: dict[tuple[str, str, str], WordTokens] = {}
         self._vocab = tuple(vocab)
@@ -341,11 +372,14 @@ class IpaTokenizer(PhoneTokenizer):
     def _of_phones(self, said: str) -> WordTokens:
         """Return the pronunciations that lack the fewest phones, and the phones that they lack."""
         ways = [phones.split() for phones in said.split(ALTERNATIVE)]
-        found = fewest_missing(phones_in(self._in_symbols(way, nth)) for nth in (0, 1) for way in ways)
+        found = fewest_missing(
+            phones_in(self._in_symbols(way, nth)) for nth in (0, 1) for way in ways
+        )
         return WordTokens(found.pronunciations[:MOST_PRONUNCIATIONS], found.missing)
 
     def _in_symbols(self, phones: Sequence[str], nth: int) -> list[tuple[str, int | None]]:
-        """Return the symbols of phones and their ids, as few as possible; if a phone has several symbols, the `nth`."""
+        """Return the symbols of phones and their ids, as few as possible; if a phone has several
+        symbols, the `nth`."""
         pairs: list[tuple[str, int | None]] = []
         at = 0
         while at < len(phones):

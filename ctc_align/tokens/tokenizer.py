@@ -63,13 +63,15 @@ class Tokenizer(Protocol):
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
         """Return the pronunciations of what is said (`Word.said`), best first.
 
-        `written` is the word of the transcript, and `spoken` its spoken form where `said` is another one.
+        `written` is the word of the transcript, and `spoken` its spoken form where `said` is
+        another one.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class PrepareWords:
-    """A request (`ctc_align.kernels.batching`) to prepare the words of many utterances at once; the answer is None."""
+    """A request (`ctc_align.kernels.batching`) to prepare the words of many utterances at once; the
+    answer is None."""
 
     tokenizer: Tokenizer
     words: Words
@@ -90,7 +92,8 @@ class PrepareWords:
 
 
 def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = None) -> Tokenizer:
-    """Return the tokenizer of a vocabulary for words: phones for ARPAbet, IPA or with a lexicon, otherwise letters.
+    """Return the tokenizer of a vocabulary for words: phones for ARPAbet, IPA or with a lexicon,
+    otherwise letters.
 
     Raises:
         UsageError: `blank` is not an index into `vocab`.
@@ -112,15 +115,18 @@ def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = No
 
 
 def _spells(vocab: Sequence[str], letters: LetterTokenizer) -> bool:
-    """Return whether a vocabulary is one of letters: it has a word separator or all of a-z, unlike phone sets."""
+    """Return whether a vocabulary is one of letters: it has a word separator or all of a-z, unlike
+    phone sets."""
     have = {token.lower() for token in vocab}
     return letters.separator is not None or have.issuperset("abcdefghijklmnopqrstuvwxyz")
 
 
-# Transcripts that are tokens already: phones, syllables, units of any kind, or pieces of a tokenizer
+# Transcripts that are tokens already: phones, syllables, units of any kind, or pieces of a
+# tokenizer
 
 _MANY_LETTERS = 8
-"""English letters may be spelled out (R S V P), so this few items of one letter each are not phones."""
+"""English letters may be spelled out (R S V P), so this few items of one letter each are not
+phones."""
 _FIRST_ITEMS = 100
 _MOST_LACKING = 0.25
 """If more letters are missing, words were spelled in phones; romanised Japanese lacks none."""
@@ -129,9 +135,9 @@ _MOST_LACKING = 0.25
 class UnitTokenizer:
     """Tokens of transcripts whose written words are tokens of `vocab` already.
 
-    A token may be written with other stress, length or case than the vocabulary has; where that has several (IH0, IH1
-    for IH), each is a pronunciation. Words that are not tokens are missing; the blank, special tokens and marks between
-    tokens are not spoken. No separator is added.
+    A token may be written with other stress, length or case than the vocabulary has; where that has
+    several (IH0, IH1 for IH), each is a pronunciation. Words that are not tokens are missing; the
+    blank, special tokens and marks between tokens are not spoken. No separator is added.
 
     >>> units = UnitTokenizer(("<b>", "t_he2", "c_at1"), 0)
     >>> units.reads("c_at1 t_he2"), units.reads("the cat"), units.word("t_he2").pronunciations[0].ids
@@ -143,7 +149,9 @@ class UnitTokenizer:
     def __init__(self, vocab: Sequence[str], blank: int = 0) -> None:
         self._vocab = tuple(vocab)
         alphabet = alphabet_of(vocab, blank)
-        self._ids = {t: i for i, t in reversed(list(enumerate(vocab))) if i in alphabet.ids.values()}
+        self._ids = {
+            t: i for i, t in reversed(list(enumerate(vocab))) if i in alphabet.ids.values()
+        }
         self._ids |= {t: i for i, t in enumerate(vocab) if i == alphabet.separator}
         self._unspoken = {*PHONE_SILENCES, *vocab} - self._ids.keys()
         self._arpabet = is_arpabet(vocab)
@@ -160,10 +168,12 @@ class UnitTokenizer:
         return not (self._spells or self._phones)
 
     def reads(self, text: str) -> bool:
-        """Return whether nearly all written words of a transcript are tokens, and may be intended as tokens.
+        """Return whether nearly all written words of a transcript are tokens, and may be intended
+        as tokens.
 
-        Letters and pieces can be words, too, so only pieces with their marks count as tokens. Phones are at least three
-        different ones with a consonant, and not few single letters, which may be initials.
+        Letters and pieces can be words, too, so only pieces with their marks count as tokens.
+        Phones are at least three different ones with a consonant, and not few single letters, which
+        may be initials.
         """
         items = text.split(maxsplit=_FIRST_ITEMS)
         if len(items) > _FIRST_ITEMS and not self._are_tokens(items[:-1]):
@@ -174,13 +184,18 @@ class UnitTokenizer:
         counts = Counter(items)
         tokens = [item for item in counts if self._of(item)]
         words = [item for item in counts if self._is_spoken(item)]
-        if not tokens or sum(counts[item] for item in tokens) < NEARLY_ALL * sum(counts[item] for item in words):
+        if not tokens or sum(counts[item] for item in tokens) < NEARLY_ALL * sum(
+            counts[item] for item in words
+        ):
             return False
         if self._phones:
             return (
                 len(tokens) >= FEWEST_PHONES
                 and not all(map(_is_vowel, tokens))
-                and (any(len(item) > 1 or not item.isascii() for item in tokens) or len(items) >= _MANY_LETTERS)
+                and (
+                    any(len(item) > 1 or not item.isascii() for item in tokens)
+                    or len(items) >= _MANY_LETTERS
+                )
             )
         return not self._spells or any(map(is_marked, tokens))
 
@@ -199,13 +214,16 @@ class UnitTokenizer:
         if not ids:
             return WordTokens((), tuple(filter(is_letter, said)) or (said,))
         labels = [said if self._arpabet and said.isupper() else self._vocab[index] for index in ids]
-        return WordTokens(tuple(Pronunciation((index,), (label,)) for index, label in zip(ids, labels)))
+        return WordTokens(
+            tuple(Pronunciation((index,), (label,)) for index, label in zip(ids, labels))
+        )
 
     def _is_spoken(self, item: str) -> bool:
         return bool(self._of(item)) or (item not in self._unspoken and any(map(is_letter, item)))
 
     def _of(self, item: str) -> list[int]:
-        """Return the ids of a written token: its own, otherwise those of tokens with other stress, length or case."""
+        """Return the ids of a written token: its own, otherwise those of tokens with other stress,
+        length or case."""
         for form in (item, unicodedata.normalize("NFC", item), unicodedata.normalize("NFD", item)):
             if form in self._ids:
                 return [self._ids[form]]
@@ -214,7 +232,10 @@ class UnitTokenizer:
     def _bare(self, token: str) -> str:
         if self._arpabet:
             return strip_stress(token.upper())
-        return " ".join(broad_phones(token) if self._phones else ()) or unicodedata.normalize("NFC", token).casefold()
+        return (
+            " ".join(broad_phones(token) if self._phones else ())
+            or unicodedata.normalize("NFC", token).casefold()
+        )
 
 
 def _is_vowel(phone: str) -> bool:
@@ -231,8 +252,8 @@ def unit_tokenizer(vocab: tuple[str, ...], blank: int) -> UnitTokenizer:
 class SpellingOrder:
     """A tokenizer of letters that orders the spellings of a word by what was heard.
 
-    `heard` are the classes that are the best of any frame of a recording: spellings with fewer others come first. With
-    None only the first spelling of each word remains, as it is written.
+    `heard` are the classes that are the best of any frame of a recording: spellings with fewer
+    others come first. With None only the first spelling of each word remains, as it is written.
     """
 
     tokenizer: LetterTokenizer
@@ -258,7 +279,8 @@ class SpellingOrder:
 
 
 def runs_as_written(words: Words) -> Words:
-    """Return words with the parts of each run of characters joined, so that no separator divides it; marks are spoken.
+    """Return words with the parts of each run of characters joined, so that no separator divides
+    it; marks are spoken.
 
     >>> from ctc_align.text import split
     >>> [(word.text, word.spoken) for word in runs_as_written(split("Yes—and/or no !")).words]
@@ -269,32 +291,46 @@ def runs_as_written(words: Words) -> Words:
         said = word if word.said or word.kind else replace(word, spoken=word.text)
         before = runs[-1] if runs else None
         if before and before.char_end == word.char_start and not (before.kind or word.kind):
-            spoken, roman = f"{before.spoken} {said.spoken}", f"{before.said} {said.said}" if said.roman else None
+            spoken, roman = (
+                f"{before.spoken} {said.spoken}",
+                f"{before.said} {said.said}" if said.roman else None,
+            )
             text = before.text + word.text
-            runs[-1] = replace(before, text=text, spoken=spoken, roman=roman, char_end=word.char_end)
+            runs[-1] = replace(
+                before, text=text, spoken=spoken, roman=roman, char_end=word.char_end
+            )
         else:
             runs.append(said)
     return replace(words, words=tuple(runs), optional=())
 
 
 def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
-    """Return words prepared for `tokenizer`: for IPA, with the phones of each word in `language`."""
+    """Return words prepared for `tokenizer`: for IPA, with the phones of each word in
+    `language`."""
     if not isinstance(tokenizer, IpaTokenizer):
         return words
     from ctc_align.text.sounds import pronounced
 
     said = pronounced(words, language)
     with_others = [
-        replace(word, others=tuple(pronounced(Words("", (other,)), language).words[0] for other in word.others))
-        if word.others
-        else word
+        (
+            replace(
+                word,
+                others=tuple(
+                    pronounced(Words("", (other,)), language).words[0] for other in word.others
+                ),
+            )
+            if word.others
+            else word
+        )
         for word in said.words
     ]
     return replace(said, words=tuple(with_others))
 
 
 def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
-    """Return the tokens of each word, in order; a word that is not spoken has none, and none missing."""
+    """Return the tokens of each word, in order; a word that is not spoken has none, and none
+    missing."""
     tokenizer.prepare(word.said for word in words.words)
     made = [_word_tokens(word, tokenizer) for word in words.words]
     for passage in words.optional:
@@ -304,7 +340,9 @@ def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
                 next((at for at in range(passage.last, len(made)) if words.words[at].said), None),
             )
             if whole is not None:
-                made[index] = _begun(made[index], words.words[index].said, made[whole], words.words[whole].said)
+                made[index] = _begun(
+                    made[index], words.words[index].said, made[whole], words.words[whole].said
+                )
     return made
 
 
@@ -325,12 +363,18 @@ def _word_tokens(word: Word, tokenizer: Tokenizer) -> WordTokens:
 
 
 def _begun(own: WordTokens, letters: str, whole: WordTokens, all_letters: str) -> WordTokens:
-    """Return the tokens of a word that breaks off: if the next word begins with its letters, with the sounds of that.
+    """Return the tokens of a word that breaks off: if the next word begins with its letters, with
+    the sounds of that.
 
-    The letters may end within a sound, or several: the likeliest number of sounds comes first, then one fewer and more.
+    The letters may end within a sound, or several: the likeliest number of sounds comes first, then
+    one fewer and more.
     """
     letters = letters.rstrip("-‐")
-    if not whole.pronunciations or not letters or not all_letters.casefold().startswith(letters.casefold()):
+    if (
+        not whole.pronunciations
+        or not letters
+        or not all_letters.casefold().startswith(letters.casefold())
+    ):
         return own
     said = whole.pronunciations[0]
     count = max(1, round(len(said.ids) * len(letters) / len(all_letters)))
@@ -343,7 +387,8 @@ def _begun(own: WordTokens, letters: str, whole: WordTokens, all_letters: str) -
 
 
 def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: int | None) -> Tokens:
-    """Return one row of tokens: the chosen pronunciation of each word, with separators only between words.
+    """Return one row of tokens: the chosen pronunciation of each word, with separators only between
+    words.
 
     Args:
         word_tokens: one per word; words without pronunciations are left out.
@@ -357,7 +402,9 @@ def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: in
     ((2, 3, 1, 2, 3), (0, 0, -1, 2, 2))
     """
     if len(choice) != len(word_tokens):
-        raise UsageError(f"expected one choice for each of {len(word_tokens)} words, got {len(choice)}")
+        raise UsageError(
+            f"expected one choice for each of {len(word_tokens)} words, got {len(choice)}"
+        )
     ids: list[int] = []
     labels: list[str] = []
     owners: list[int] = []
@@ -389,10 +436,13 @@ def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
     ]
     if lacking:
         each = ", ".join(f"{letters!r} of {word!r}" for word, letters in lacking[:_NAMED])
-        more = f" and letters of {len(lacking) - _NAMED} more words" if len(lacking) > _NAMED else ""
+        more = (
+            f" and letters of {len(lacking) - _NAMED} more words" if len(lacking) > _NAMED else ""
+        )
         raise TranscriptError(
-            f"the model's vocabulary lacks {each}{more}; expected a transcript in its letters, for unknown is 'error': "
-            "write them otherwise, romanize, or choose unknown = 'wildcard' or 'skip'"
+            f"the model's vocabulary lacks {each}{more}; expected a transcript in its letters, for"
+            " unknown is 'error': write them otherwise, romanize, or choose unknown = 'wildcard'"
+            " or 'skip'"
         )
 
 
@@ -401,16 +451,20 @@ def refuse_unreadable(words: Words, tokenizer: LetterTokenizer, vocab: Sequence[
     letters = "".join(word.said for word in words.words if word.said)
     lacking = sum(len(tokenizer.word(word.said).missing) for word in words.words if word.said)
     if lacking > _MOST_LACKING * sum(map(is_letter, letters)):
-        tokens = " ".join(token for token in vocab if any(map(is_letter, token)) and not is_special(token))
+        tokens = " ".join(
+            token for token in vocab if any(map(is_letter, token)) and not is_special(token)
+        )
         raise TranscriptError(
-            f"expected words of the vocabulary's tokens, got {words.words[0].text!r} …: its tokens "
-            f"({textwrap.shorten(tokens, 60, placeholder=' …')}) are no letters and no phones that are known here; "
-            "give a dictionary of the words in these tokens (--lexicon FILE), or a transcript of tokens with spaces "
-            "between them"
+            f"expected words of the vocabulary's tokens, got {words.words[0].text!r} …: its tokens"
+            f" ({textwrap.shorten(tokens, 60, placeholder=' …')}) are no letters and no phones that"
+            " are known here; give a dictionary of the words in these tokens (--lexicon FILE), or"
+            " a transcript of tokens with spaces between them"
         )
 
 
 def missing_letters(word_tokens: Iterable[WordTokens]) -> dict[str, int]:
     """Return the letters that the vocabulary lacks with their counts, the most frequent first."""
-    letters = Counter(letter for word in word_tokens if word.missing != (ANY_SPEECH,) for letter in word.missing)
+    letters = Counter(
+        letter for word in word_tokens if word.missing != (ANY_SPEECH,) for letter in word.missing
+    )
     return dict(letters.most_common())

@@ -1,4 +1,5 @@
-"""The translation in a bilingual transcript: lines that a model cannot read, beside lines that it can."""
+"""The translation in a bilingual transcript: lines that a model cannot read, beside lines that it
+can."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _TOGETHER_S = 0.2
 
 @dataclass
 class _Line:
-    """The spoken words of a line, by index; whether the model can read it; the number of the cue, or of the line."""
+    """The spoken words of a line, by index; whether the model can read it; the number of the cue,
+    or of the line."""
 
     indices: list[int]
     group: int
@@ -28,8 +30,8 @@ class _Line:
 def without_translations(words: Words, tokenizer: Tokenizer) -> Words:
     """Return words of which those of a translation are not spoken.
 
-    A translation is in a script of which the model has no letters. Most of its lines are in a cue, or beside a line of
-    a text, that the model can read.
+    A translation is in a script of which the model has no letters. Most of its lines are in a cue,
+    or beside a line of a text, that the model can read.
     """
     cues = words.subtitles.cues if words.subtitles is not None else ()
     lines = _lines(words, cues)
@@ -49,7 +51,11 @@ def without_translations(words: Words, tokenizer: Tokenizer) -> Words:
         return words  # a text in which somebody says a line in another language
     left_out = {index for line in unread_lines for index in line.indices}
     changed = (
-        replace(word, spoken="", roman=None, phones=None, reading=None, kind=TRANSLATION) if at in left_out else word
+        (
+            replace(word, spoken="", roman=None, phones=None, reading=None, kind=TRANSLATION)
+            if at in left_out
+            else word
+        )
         for at, word in enumerate(words.words)
     )
     return replace(words, words=tuple(changed))
@@ -86,7 +92,12 @@ def _is_unread(word: Word, tokenizer: Tokenizer) -> bool:
 
 
 def _beside_read_lines(lines: Sequence[_Line], by_cue: bool) -> list[_Line]:
-    """Return the lines that the model cannot read beside one that it can: in the same cue, or in the next line."""
+    """Return the lines that the model cannot read beside one that it can: in the same cue, or in
+    the next line."""
     read = {line.group for line in lines if line.is_read}
     near = (0,) if by_cue else (-1, 1)
-    return [line for line in lines if not line.is_read and any(line.group + step in read for step in near)]
+    return [
+        line
+        for line in lines
+        if not line.is_read and any(line.group + step in read for step in near)
+    ]

@@ -1,4 +1,5 @@
-"""Train the acoustic network with CTC and, if there are frame labels, with classification of segmentation states."""
+"""Train the acoustic network with CTC and, if there are frame labels, with classification of
+segmentation states."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ from ctc_align.training.training_batches import (
 
 STAGE = "training"
 EVALUATIONS = 20
-"""The most evaluations of the held-out part in a run; with `keep_best` there is one after each epoch."""
+"""The most evaluations of the held-out part in a run; with `keep_best` there is one after each
+epoch."""
 CPU = torch.device("cpu")
 HEADS = ("up", "local", "mix", "tokens", "states")
 """The network's modules above its body."""
@@ -42,12 +44,14 @@ Check = Callable[[AcousticNetwork], Sequence[str]]
 
 @dataclass(frozen=True)
 class Training:
-    """Settings of the network's training. `batch_s`: seconds of padded audio per step; `learning_rate`: of a cosine.
+    """Settings of the network's training. `batch_s`: seconds of padded audio per step;
+    `learning_rate`: of a cosine.
 
-    `epochs` and `batch_s` of 0 and `warmup_steps` of -1 depend on the amount of speech (see `Recipe`); `minutes` of 0
-    is no limit. `layers` "head" trains only the layers above the body, `freeze_norms` keeps the statistics of the
-    norms, `keep_best` ends with the best weights on the held-out part, those at the start among them. `bfloat16` is
-    ignored by processors without instructions for it, on which it would be ten times slower than float32.
+    `epochs` and `batch_s` of 0 and `warmup_steps` of -1 depend on the amount of speech (see
+    `Recipe`); `minutes` of 0 is no limit. `layers` "head" trains only the layers above the body,
+    `freeze_norms` keeps the statistics of the norms, `keep_best` ends with the best weights on the
+    held-out part, those at the start among them. `bfloat16` is ignored by processors without
+    instructions for it, on which it would be ten times slower than float32.
     """
 
     epochs: int = 0
@@ -84,9 +88,11 @@ class HeldOutLosses:
 
 @dataclass(frozen=True)
 class Trained:
-    """A network in evaluation mode, its losses on the held-out part, and those of the initial weights.
+    """A network in evaluation mode, its losses on the held-out part, and those of the initial
+    weights.
 
-    If the check refused all weights that were better than the initial ones, `faults` are those of the best weights.
+    If the check refused all weights that were better than the initial ones, `faults` are those of
+    the best weights.
     """
 
     network: AcousticNetwork
@@ -106,10 +112,11 @@ def train(
     watch: Watch | None = None,
     check: Check | None = None,
 ) -> Trained:
-    """Train a network, or continue from a checkpoint in `folder`. The same seed gives the same network.
+    """Train a network, or continue from a checkpoint in `folder`. The same seed gives the same
+    network.
 
-    On the CPU, with the same number of threads, a run that was stopped and continued gives the same bits as an
-    uninterrupted one, unless `training.minutes` ends it.
+    On the CPU, with the same number of threads, a run that was stopped and continued gives the same
+    bits as an uninterrupted one, unless `training.minutes` ends it.
 
     Args:
         shape: sizes of the network.
@@ -121,7 +128,8 @@ def train(
         check: with `keep_best`, weights with faults are not kept.
 
     Raises:
-        InputError: there is nothing to train on, or the folder has the state of a different network.
+        InputError: there is nothing to train on, or the folder has the state of a different
+            network.
         OutputError: a checkpoint cannot be written.
     """
     if not len(material.train):
@@ -131,7 +139,9 @@ def train(
     network = AcousticNetwork(shape, training.dropout)
     if start:
         random = network.state_dict()
-        network.load_state_dict(random | {k: v for k, v in start.items() if k in random and v.shape == random[k].shape})
+        network.load_state_dict(
+            random | {k: v for k, v in start.items() if k in random and v.shape == random[k].shape}
+        )
     network.to(device)
     final = folder / "final.pt"
     if not final.exists():
@@ -141,7 +151,9 @@ def train(
     return Trained(network, evaluate(network, material, material.dev), before, faults)
 
 
-def _put_back_final(network: AcousticNetwork, state: dict[str, Any]) -> tuple[HeldOutLosses | None, tuple[str, ...]]:
+def _put_back_final(
+    network: AcousticNetwork, state: dict[str, Any]
+) -> tuple[HeldOutLosses | None, tuple[str, ...]]:
     network.load_state_dict(state["network"])
     before = HeldOutLosses(*state["before"]) if state["before"] else None
     return before, tuple(state["faults"])
@@ -149,7 +161,8 @@ def _put_back_final(network: AcousticNetwork, state: dict[str, Any]) -> tuple[He
 
 @cache
 def computes_in_bfloat16(device: torch.device) -> bool:
-    """Return whether a device has instructions for bfloat16; others would convert every number twice."""
+    """Return whether a device has instructions for bfloat16; others would convert every number
+    twice."""
     if device.type != "cpu":
         return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
@@ -159,7 +172,8 @@ def computes_in_bfloat16(device: torch.device) -> bool:
 def losses(
     network: AcousticNetwork, batch: TrainingBatch, *, bfloat16: bool, with_ctc: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return sums over a batch on the network's device: CTC loss, tokens, cross-entropy of the states, frames.
+    """Return sums over a batch on the network's device: CTC loss, tokens, cross-entropy of the
+    states, frames.
 
     Utterances with too few frames do not count.
     """
@@ -170,7 +184,9 @@ def losses(
     ctc, count = nothing, nothing
     if with_ctc:
         log_probs = tokens.float().log_softmax(-1).transpose(0, 1)
-        each = ctc_loss(log_probs, batch.targets, batch.lengths, batch.target_lengths, reduction="none")
+        each = ctc_loss(
+            log_probs, batch.targets, batch.lengths, batch.target_lengths, reduction="none"
+        )
         fits = torch.isfinite(each)
         ctc, count = each[fits].sum(), batch.target_lengths.to(each.device)[fits].sum()
     if states is None or batch.labels is None:
@@ -178,7 +194,8 @@ def losses(
     labels = batch.labels.flatten()
     scores = states.float().flatten(0, 1)
     if batch.more_silence:
-        # as if silence were as frequent here as in the data of the log-priors: see `adaptation.more_silence`
+        # as if silence were as frequent here as in the data of the log-priors: see
+        # `adaptation.more_silence`
         scores = torch.cat((scores[:, :-1], scores[:, -1:] + batch.more_silence), 1)
     entropy = torch.nn.functional.cross_entropy(scores, labels, ignore_index=-1, reduction="sum")
     return ctc, count, entropy, (labels >= 0).sum()
@@ -219,10 +236,14 @@ class _Loop:
         for name, weights in network.named_parameters():
             weights.requires_grad_(training.layers == "all" or name.split(".")[0] in HEADS)
         trained = [weights for weights in network.parameters() if weights.requires_grad]
-        self.optimizer = torch.optim.AdamW(trained, lr=training.learning_rate, weight_decay=training.weight_decay)
+        self.optimizer = torch.optim.AdamW(
+            trained, lr=training.learning_rate, weight_decay=training.weight_decay
+        )
         lengths = material.store.lengths[material.train]
         frames = int(training.batch_s * 100)
-        self.epochs = [plan(lengths, frames, training.seed, epoch) for epoch in range(training.epochs)]
+        self.epochs = [
+            plan(lengths, frames, training.seed, epoch) for epoch in range(training.epochs)
+        ]
         self.steps = sum(map(len, self.epochs))
         self.step, self.spent_s = 0, 0.0
         self.sums = [0.0] * 4
@@ -278,16 +299,21 @@ class _Loop:
         self.sums = [0.98 * old + 0.02 * float(new.detach()) for old, new in zip(self.sums, parts)]
 
     def _evaluate(self) -> HeldOutLosses:
-        """Report and return the losses on the held-out part; with `keep_best`, keep the best weights."""
+        """Report and return the losses on the held-out part; with `keep_best`, keep the best
+        weights."""
         held_out = evaluate(self.network, self.material, self.material.dev)
         self.watch.say(f"step {self.step} of {self.steps}  held out: {held_out}")
         if self.training.keep_best and len(self.material.dev):
-            self._keep(self.training.ctc_weight * held_out.ctc + self.training.frame_weight * held_out.frame)
+            self._keep(
+                self.training.ctc_weight * held_out.ctc
+                + self.training.frame_weight * held_out.frame
+            )
         self._train_mode()
         return held_out
 
     def _keep(self, loss: float) -> None:
-        """Keep the weights if they have the least loss and no faults; the weights at the start need no check."""
+        """Keep the weights if they have the least loss and no faults; the weights at the start need
+        no check."""
         if self.best is not None and loss >= self.best["loss"]:
             return
         faults = list(self.check(self.network)) if self.check is not None and self.step else []
@@ -296,7 +322,9 @@ class _Loop:
             if loss < self.refused["loss"]:
                 self.refused = {"loss": loss, "faults": faults}
             return
-        weights = {name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()}
+        weights = {
+            name: value.detach().cpu().clone() for name, value in self.network.state_dict().items()
+        }
         self.best = {"loss": loss, "network": weights, "step": self.step}
 
     def _train_mode(self) -> None:
@@ -330,11 +358,22 @@ class _Loop:
             for batch in batches:
                 step += 1
                 if step > done:
-                    indices, context = [int(material.train[i]) for i in batch], self.network.shape.context_frames
-                    yield partial(collate, material, indices, context, training.augmentation, (training.seed, epoch))
+                    indices, context = (
+                        [int(material.train[i]) for i in batch],
+                        self.network.shape.context_frames,
+                    )
+                    yield partial(
+                        collate,
+                        material,
+                        indices,
+                        context,
+                        training.augmentation,
+                        (training.seed, epoch),
+                    )
 
     def _state(self) -> dict[str, Any]:
-        """Return everything that a continued run needs, including torch's random generators, which dropout uses."""
+        """Return everything that a continued run needs, including torch's random generators, which
+        dropout uses."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -345,7 +384,9 @@ class _Loop:
             "refused": self.refused,
             "before": list(astuple(self.before)) if self.before else None,
             "random": torch.get_rng_state(),
-            "cuda_random": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
+            "cuda_random": (
+                torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None
+            ),
         }
 
     def _resume(self) -> None:
@@ -367,7 +408,8 @@ class _Loop:
 
 
 def rate(training: Training, step: int, steps: int, time_share: float = 0.0) -> float:
-    """Return the learning rate of a step: a warm-up, then a cosine to almost zero at the last step or time limit."""
+    """Return the learning rate of a step: a warm-up, then a cosine to almost zero at the last step
+    or time limit."""
     warm = min(1.0, (step + 1) / max(1, training.warmup_steps))
     share = min(1.0, max(step / max(1, steps), time_share))
     return training.learning_rate * warm * (0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * share)))

@@ -1,10 +1,12 @@
-"""Adapt a trained model to the speakers or recordings of a corpus, without labels other than the transcripts.
+"""Adapt a trained model to the speakers or recordings of a corpus, without labels other than the
+transcripts.
 
-The model segments the corpus and chooses the best-fitting pronunciations; then it is trained further with a small
-learning rate, on these segments and by CTC on the transcripts. The result is the epoch with the lowest loss on the
-held-out part among those that pass a check independent of the segments (`ctc_align.training.adaptation_check`). If no
-epoch has a lower loss than the unadapted model, that model is written unchanged, with a message. If the epochs with
-lower losses do not pass the check, nothing is written.
+The model segments the corpus and chooses the best-fitting pronunciations; then it is trained
+further with a small learning rate, on these segments and by CTC on the transcripts. The result is
+the epoch with the lowest loss on the held-out part among those that pass a check independent of the
+segments (`ctc_align.training.adaptation_check`). If no epoch has a lower loss than the unadapted
+model, that model is written unchanged, with a message. If the epochs with lower losses do not pass
+the check, nothing is written.
 """
 
 from __future__ import annotations
@@ -31,7 +33,12 @@ from ctc_align.text.phone_sets import is_ipa
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
 from ctc_align.training import Watch, acoustic_training, frame_labels
-from ctc_align.training.adaptation_check import AdaptationCheck, CheckLimits, SegmentComparison, segments
+from ctc_align.training.adaptation_check import (
+    AdaptationCheck,
+    CheckLimits,
+    SegmentComparison,
+    segments,
+)
 from ctc_align.training.corpus_data import Corpus, Inventory, Spoken, gather
 from ctc_align.training.model_package import ModelPackage, write_model
 from ctc_align.training.pipeline import pairs_of, say_corpus
@@ -50,8 +57,8 @@ class Adaptation:
     name: str = setting("", may_be_empty=True)
     """The model's name; "": that of its folder."""
     language: str = setting("", may_be_empty=True)
-    """The transcripts' language, in which digits and signs are read; "": the model's, or English for English phones;
-    otherwise they are not read."""
+    """The transcripts' language, in which digits and signs are read; "": the model's, or English
+    for English phones; otherwise they are not read."""
     seed: int = 1
     longest_s: float = setting(36.0, above=0.0)
     """Longer utterances are left out."""
@@ -63,17 +70,25 @@ class Adaptation:
     """How much worse than before the segments may become."""
     training: acoustic_training.Training = field(
         default_factory=lambda: acoustic_training.Training(
-            epochs=6, learning_rate=3e-4, batch_s=30.0, warmup_steps=5, freeze_norms=True, keep_best=True
+            epochs=6,
+            learning_rate=3e-4,
+            batch_s=30.0,
+            warmup_steps=5,
+            freeze_norms=True,
+            keep_best=True,
         )
     )
 
 
-def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watch | None = None) -> ModelPackage:
+def adapt(
+    adaptation: Adaptation, model: str, options: TrainOptions, watch: Watch | None = None
+) -> ModelPackage:
     """Read, segment, train, write. Resumable, as `ctc_align.training.pipeline.train`.
 
     Raises:
-        UsageError: the call is wrong, the model cannot be adapted, or the folder belongs to a different run.
-        InputError: nothing in the corpus can be used, or the adapted model would be worse.
+        UsageError: the call is wrong, the model cannot be adapted, or the folder belongs to a
+        different run. InputError: nothing in the corpus can be used, or the adapted model would be
+        worse.
         OutputError: something cannot be written.
     """
     watch = watch or Watch()
@@ -85,7 +100,9 @@ def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watc
     lexicon = None if path is None else read_lexicon(path)
     tokenizer = tokenizer_for(vocab, 0, lexicon)
     units = _units(vocab, tokenizer)
-    language = adaptation.language or base.description.language or (ENGLISH if units == "arpabet" else "")
+    language = (
+        adaptation.language or base.description.language or (ENGLISH if units == "arpabet" else "")
+    )
     inventory = Inventory(vocab, tokenizer, {}, units, language)
     training = replace(adaptation.training, seed=adaptation.seed, keep_best=True)
     adaptation = replace(adaptation, training=training)
@@ -108,7 +125,9 @@ def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watc
             seed=adaptation.seed,
         )
         say_corpus(corpus, inventory, watch)
-        corpus, trained, comparison = _trained(adaptation, base, corpus, options.device, work, watch)
+        corpus, trained, comparison = _trained(
+            adaptation, base, corpus, options.device, work, watch
+        )
         if not trained.faults:
             name = adaptation.name or options.model_name
             package = ModelPackage(
@@ -129,10 +148,18 @@ def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watc
 
 
 def _trained(
-    adaptation: Adaptation, base: Start, corpus: Corpus, device: torch.device, work: Path, watch: Watch
+    adaptation: Adaptation,
+    base: Start,
+    corpus: Corpus,
+    device: torch.device,
+    work: Path,
+    watch: Watch,
 ) -> tuple[Corpus, acoustic_training.Trained, SegmentComparison | None]:
-    """Return the utterances that have a path, the network trained on them, and its segments beside the base's."""
-    labels = frame_labels.load_or_make(work / "labels.npz", corpus, lambda: own_labels(base, corpus, watch))
+    """Return the utterances that have a path, the network trained on them, and its segments beside
+    the base's."""
+    labels = frame_labels.load_or_make(
+        work / "labels.npz", corpus, lambda: own_labels(base, corpus, watch)
+    )
     corpus = _with_labels(corpus, labels)
     more = more_silence(labels, corpus.train, base.log_priors)
     material = Material(corpus.store, labels.targets, labels.states, corpus.train, corpus.dev, more)
@@ -165,16 +192,21 @@ def outcome(trained: acoustic_training.Trained) -> str:
     if (before.ctc, before.frame) == (after.ctc, after.frame):
         return f"no epoch was better on what is held out ({after}): the model is unchanged"
     line = f"held out: {after}, before {before}"
-    worse = [name for name, a, b in (("ctc", after.ctc, before.ctc), ("frame", after.frame, before.frame)) if a > b]
+    worse = [
+        name
+        for name, a, b in (("ctc", after.ctc, before.ctc), ("frame", after.frame, before.frame))
+        if a > b
+    ]
     return f"{line}; better together, but {worse[0]} alone is worse" if worse else line
 
 
 def refusal(faults: Sequence[str], model: str, options: TrainOptions) -> str:
     """Return why no adapted model is written, and what to do about it."""
     return (
-        f"{options.out_dir}: no model is written, because on what is held out the adapted one was worse: "
-        f"{'; '.join(faults)}. Its losses fell all the same: it learnt its own mistakes. Align with --model {model} as "
-        "it is, or adapt it to more speech with less silence and noise around it"
+        f"{options.out_dir}: no model is written, because on what is held out the adapted one was"
+        f" worse: {'; '.join(faults)}. Its losses fell all the same: it learnt its own mistakes."
+        f" Align with --model {model} as it is, or adapt it to more speech with less silence and"
+        " noise around it"
     )
 
 
@@ -187,14 +219,19 @@ def read_base_model(model: str, options: TrainOptions) -> Start:
     folder = folder_of(model)
     if not (folder / "model.toml").is_file():
         raise UsageError(
-            f"--model {model}: expected english, or the folder of a model that `ctc-align train` wrote: "
-            "no other can be adapted"
+            f"--model {model}: expected english, or the folder of a model that `ctc-align train`"
+            " wrote: no other can be adapted"
         )
     if options.out_dir.resolve() == folder.resolve():
-        raise UsageError(f"--out-dir {options.out_dir}: is the folder of the model that is adapted; take another one")
+        raise UsageError(
+            f"--out-dir {options.out_dir}: is the folder of the model that is adapted; take"
+            " another one"
+        )
     description, weights = read_model(folder)
     if not description.shape.states:
-        raise UsageError(f"--model {model}: has no segmentation states; train a model with `ctc-align train`")
+        raise UsageError(
+            f"--model {model}: has no segmentation states; train a model with `ctc-align train`"
+        )
     return Start(model, folder, description, weights)
 
 
@@ -204,14 +241,20 @@ def own_labels(base: Start, corpus: Corpus, watch: Watch) -> frame_labels.Labels
     every = np.array(sorted(corpus.spoken))
     found = dict(segments(base, network, corpus, every, watch))
     spoken = {i: one.spoken for i, one in found.items()}
-    return frame_labels.collected(len(corpus.store), spoken, ((i, one.states) for i, one in found.items()))
+    return frame_labels.collected(
+        len(corpus.store), spoken, ((i, one.states) for i, one in found.items())
+    )
 
 
-def more_silence(labels: frame_labels.Labels, indices: np.ndarray, log_priors: torch.Tensor) -> float:
-    """Return how much likelier silence is in labels than in the data of the log-priors, as a difference of log-odds.
+def more_silence(
+    labels: frame_labels.Labels, indices: np.ndarray, log_priors: torch.Tensor
+) -> float:
+    """Return how much likelier silence is in labels than in the data of the log-priors, as a
+    difference of log-odds.
 
-    Without this correction the network would learn how long the pauses of this corpus are. The log-priors, which stay
-    those of the model, would not subtract that again, and words would shrink at every uncertain edge.
+    Without this correction the network would learn how long the pauses of this corpus are. The
+    log-priors, which stay those of the model, would not subtract that again, and words would shrink
+    at every uncertain edge.
     """
     states = np.concatenate([labels.states[i] for i in indices.tolist()])
     here = float((states == len(log_priors) - 1).mean())
@@ -224,7 +267,9 @@ def _log_odds(share: float) -> float:
     return math.log(share / (1.0 - share))
 
 
-def _check(base: Start, corpus: Corpus, labels: frame_labels.Labels, limits: CheckLimits) -> AdaptationCheck:
+def _check(
+    base: Start, corpus: Corpus, labels: frame_labels.Labels, limits: CheckLimits
+) -> AdaptationCheck:
     """Return the check on the held-out part, with the pronunciations of the labels."""
     spoken = {i: Spoken.chosen(labels.targets[i], labels.words[i]) for i in corpus.dev.tolist()}
     of_dev = replace(corpus, spoken=spoken)
@@ -236,7 +281,10 @@ def _with_labels(corpus: Corpus, labels: frame_labels.Labels) -> Corpus:
     """Return the corpus without utterances that have no path."""
     has = np.array([len(row) > 0 for row in labels.states])
     if not has[corpus.train].any():
-        raise InputError("expected utterances that the model finds a path through, got none: is it the right model?")
+        raise InputError(
+            "expected utterances that the model finds a path through, got none: is it the right"
+            " model?"
+        )
     return replace(corpus, train=corpus.train[has[corpus.train]], dev=corpus.dev[has[corpus.dev]])
 
 
@@ -250,4 +298,7 @@ def _units(vocab: tuple[str, ...], tokenizer: Tokenizer) -> str:
 
 def _sum_of(weights: dict[str, torch.Tensor]) -> list[float]:
     """Return numbers that identify a model's weights."""
-    return [float(sum(weight.double().abs().sum() for weight in weights.values())), float(len(weights))]
+    return [
+        float(sum(weight.double().abs().sum() for weight in weights.values())),
+        float(len(weights)),
+    ]

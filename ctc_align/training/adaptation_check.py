@@ -1,13 +1,16 @@
-"""Check that adaptation did no harm: compare the new segments with those of the start model and with the sound level.
+"""Check that adaptation did no harm: compare the new segments with those of the start model and
+with the sound level.
 
-A model that learns from its own segments can agree with them better and better while they get worse: with a bonus for
-silence and much silence in the recordings, words shrink, and the loss on held-out segments falls. The level of the
-sound does not depend on the segments. A frame is *loud* if it is above the middle between the recording's quiet and
-loud frames (`ctc_align.models.convnet.features.Statistics`). Hardly any frame of a pause is loud, but at least half of
-the frames of words are, even in noise only 2 dB below the speech.
+A model that learns from its own segments can agree with them better and better while they get
+worse: with a bonus for silence and much silence in the recordings, words shrink, and the loss on
+held-out segments falls. The level of the sound does not depend on the segments. A frame is *loud*
+if it is above the middle between the recording's quiet and loud frames
+(`ctc_align.models.convnet.features.Statistics`). Hardly any frame of a pause is loud, but at least
+half of the frames of words are, even in noise only 2 dB below the speech.
 
-The corpus is segmented as the aligner would segment it: near CTC's path, with the same scores, log-priors, bonus for
-silence (and its reduction in noise), and mixtures. So adaptation and check use the segments that the model would write.
+The corpus is segmented as the aligner would segment it: near CTC's path, with the same scores,
+log-priors, bonus for silence (and its reduction in noise), and mixtures. So adaptation and check
+use the segments that the model would write.
 """
 
 from __future__ import annotations
@@ -37,9 +40,11 @@ from ctc_align.training.training_batches import Material, collate
 from ctc_align.types import Emissions, Pronunciation, WordTokens
 
 TRIMMED = 0.1
-"""Share of the largest, and of the smallest, changes of words that a mean ignores, because a few words move far."""
+"""Share of the largest, and of the smallest, changes of words that a mean ignores, because a few
+words move far."""
 GAINED_LOUD = 0.1
-"""More than this share of the frames that words gain over speech is loud; almost none over pauses."""
+"""More than this share of the frames that words gain over speech is loud; almost none over
+pauses."""
 FRAME_MS = 1000.0 * features.FRAME_SHIFT_S
 BAND_FRAMES = units.seconds_to_frames(Settings().band_s, features.FRAME_SHIFT_S)
 
@@ -69,7 +74,11 @@ class OwnSegments:
 
 @torch.inference_mode()
 def segments(
-    base: Start, network: AcousticNetwork, corpus: Corpus, indices: np.ndarray, watch: Watch | None = None
+    base: Start,
+    network: AcousticNetwork,
+    corpus: Corpus,
+    indices: np.ndarray,
+    watch: Watch | None = None,
 ) -> Iterator[tuple[int, OwnSegments]]:
     """Yield the utterances that have a path, with their segments.
 
@@ -89,20 +98,32 @@ def _steps(
     base: Start, network: AcousticNetwork, corpus: Corpus, part: Sequence[int]
 ) -> list[KernelSteps[OwnSegments | None]]:
     none = [np.zeros(0, np.int16)] * len(corpus.store)
-    batch = collate(Material(corpus.store, none, None, corpus.train), part, network.shape.context_frames)
+    batch = collate(
+        Material(corpus.store, none, None, corpus.train), part, network.shape.context_frames
+    )
     device = next(network.parameters()).device
     tokens, states = (output.float().cpu() for output in network(batch.inputs.to(device)))
-    log_probs, vocab, context = tokens.log_softmax(-1), base.description.vocab, network.shape.context_frames
+    log_probs, vocab, context = (
+        tokens.log_softmax(-1),
+        base.description.vocab,
+        network.shape.context_frames,
+    )
     found = []
     for b, (i, n) in enumerate(zip(part, batch.lengths.tolist())):
         share = share_of_weight(features.statistics_of(corpus.store[i]))
-        scores = base.scoring.scores(states[b, :n].numpy(), batch.inputs[b, : n + 2 * context].numpy(), share)
-        emissions = Emissions(log_probs[b, :n], vocab, features.FRAME_SHIFT_S, states=torch.from_numpy(scores))
+        scores = base.scoring.scores(
+            states[b, :n].numpy(), batch.inputs[b, : n + 2 * context].numpy(), share
+        )
+        emissions = Emissions(
+            log_probs[b, :n], vocab, features.FRAME_SHIFT_S, states=torch.from_numpy(scores)
+        )
         found.append(own_segments(emissions, _word_tokens(corpus.spoken[i])))
     return found
 
 
-def own_segments(emissions: Emissions, word_tokens: Sequence[WordTokens]) -> KernelSteps[OwnSegments | None]:
+def own_segments(
+    emissions: Emissions, word_tokens: Sequence[WordTokens]
+) -> KernelSteps[OwnSegments | None]:
     """Return the segments of an utterance, or None without a path; the blank is token 0."""
     try:
         chosen, spikes, _ = yield from choose_pronunciations(emissions, word_tokens, None)
@@ -119,7 +140,11 @@ def own_segments(emissions: Emissions, word_tokens: Sequence[WordTokens]) -> Ker
 
 def _word_tokens(spoken: Spoken) -> list[WordTokens]:
     return [
-        WordTokens(tuple(Pronunciation(tuple((phones + 1).tolist()), ("",) * len(phones)) for phones in word))
+        WordTokens(
+            tuple(
+                Pronunciation(tuple((phones + 1).tolist()), ("",) * len(phones)) for phones in word
+            )
+        )
         for word in spoken.words
     ]
 
@@ -198,31 +223,47 @@ class SegmentComparison:
         if self.starts_ms * self.ends_ms > 0 and abs(common) > limits.shift_ms:
             found.append(f"words came {abs(common):.0f} ms {'later' if common > 0 else 'earlier'}")
         if self.lost:
-            found.append(f"{self.lost} of {self.utterances + self.lost} utterances have no path any more")
+            found.append(
+                f"{self.lost} of {self.utterances + self.lost} utterances have no path any more"
+            )
         return tuple(found)
 
     def __str__(self) -> str:
         return (
-            f"{self.words} words: {self.longer:+.1%} long, loud sound in words {self.start.covered:.1%} -> "
-            f"{self.adapted.covered:.1%}, edges moved by {self.median_ms:.0f} ms (median), {self.p90_ms:.0f} ms (90 %)"
+            f"{self.words} words: {self.longer:+.1%} long, loud sound in words"
+            f" {self.start.covered:.1%} -> {self.adapted.covered:.1%}, edges moved by"
+            f" {self.median_ms:.0f} ms (median), {self.p90_ms:.0f} ms (90 %)"
         )
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the rows of the model's card: name, before, after."""
         start, adapted = self.start, self.adapted
         return [
-            ("mean length of a word", f"{start.word_ms:.0f} ms", f"{adapted.word_ms:.0f} ms ({self.longer:+.1%})"),
+            (
+                "mean length of a word",
+                f"{start.word_ms:.0f} ms",
+                f"{adapted.word_ms:.0f} ms ({self.longer:+.1%})",
+            ),
             ("mean length of a token", f"{start.token_ms:.0f} ms", f"{adapted.token_ms:.0f} ms"),
             ("loud sound that words cover", f"{start.covered:.1%}", f"{adapted.covered:.1%}"),
             ("pauses that are loud", f"{start.loud_pauses:.1%}", f"{adapted.loud_pauses:.1%}"),
-            ("edges of words moved", "", f"{self.median_ms:.0f} ms (median), {self.p90_ms:.0f} ms (90 %)"),
-            ("starts, ends of words", "", f"{self.starts_ms:+.0f} ms, {self.ends_ms:+.0f} ms (mean)"),
+            (
+                "edges of words moved",
+                "",
+                f"{self.median_ms:.0f} ms (median), {self.p90_ms:.0f} ms (90 %)",
+            ),
+            (
+                "starts, ends of words",
+                "",
+                f"{self.starts_ms:+.0f} ms, {self.ends_ms:+.0f} ms (mean)",
+            ),
         ]
 
 
 @dataclass(frozen=True)
 class AdaptationCheck:
-    """The check of a model during its adaptation: held-out utterances, and their segments by its start.
+    """The check of a model during its adaptation: held-out utterances, and their segments by its
+    start.
 
     `corpus` has one pronunciation of each word, that of the labels.
     """
@@ -237,7 +278,9 @@ class AdaptationCheck:
         if not self.start:
             return None
         adapted = dict(segments(self.base, network, self.corpus, np.array(sorted(self.start))))
-        return compared(self.start, adapted, {i: loud_frames(self.corpus.store[i]) for i in adapted})
+        return compared(
+            self.start, adapted, {i: loud_frames(self.corpus.store[i]) for i in adapted}
+        )
 
     def faults(self, network: AcousticNetwork) -> tuple[str, ...]:
         """Return what is worse than with the start."""
@@ -246,13 +289,16 @@ class AdaptationCheck:
 
 
 def loud_frames(frames: np.ndarray) -> np.ndarray:
-    """Return which frames (T, MELS) of a recording are loud (T,) bool: above the middle between quiet and loud."""
+    """Return which frames (T, MELS) of a recording are loud (T,) bool: above the middle between
+    quiet and loud."""
     statistics = features.statistics_of(frames)
     return features.level(frames) > (statistics.quiet + statistics.loud) / 2
 
 
 def compared(
-    start: Mapping[int, OwnSegments], adapted: Mapping[int, OwnSegments], loud: Mapping[int, np.ndarray]
+    start: Mapping[int, OwnSegments],
+    adapted: Mapping[int, OwnSegments],
+    loud: Mapping[int, np.ndarray],
 ) -> SegmentComparison | None:
     """Return how segments differ; None if the adapted model has none.
 
@@ -266,7 +312,10 @@ def compared(
     before, after = [start[i].words for i in both], [adapted[i].words for i in both]
     old, new = np.concatenate(before), np.concatenate(after)
     ratios = np.log((new[:, 1] - new[:, 0]) / (old[:, 1] - old[:, 0]))
-    gained = [loud[i][_covered(b, loud[i]) & ~_covered(a, loud[i])] for i, a, b in zip(both, before, after)]
+    gained = [
+        loud[i][_covered(b, loud[i]) & ~_covered(a, loud[i])]
+        for i, a, b in zip(both, before, after)
+    ]
     every = np.concatenate(gained)
     moved = FRAME_MS * (new - old)
     sizes = np.abs(moved)

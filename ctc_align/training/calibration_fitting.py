@@ -1,12 +1,14 @@
-"""Calibrate a model on hand-labelled speech, and prove on held-out speakers that its edges are better for it.
+"""Calibrate a model on hand-labelled speech, and prove on held-out speakers that its edges are
+better for it.
 
-Where a network of edges has learnt already, labels say how their convention differs from the model's habit, and from
-`FEWEST_UTTERANCES` files on the network goes on learning. For other models, offsets and their spread, the weights of
-the confidence, and a new network are estimated.
+Where a network of edges has learnt already, labels say how their convention differs from the
+model's habit, and from `FEWEST_UTTERANCES` files on the network goes on learning. For other models,
+offsets and their spread, the weights of the confidence, and a new network are estimated.
 
-All errors are measured on held-out speakers (held-out files if there is one speaker, parts of them if there are fewer
-than `FEWEST_FILES`): neither constants nor network have learnt from their labels. What is not proven to be better than
-the model as it is leaves the model's own values. The final constants and the final network come from all labels.
+All errors are measured on held-out speakers (held-out files if there is one speaker, parts of them
+if there are fewer than `FEWEST_FILES`): neither constants nor network have learnt from their
+labels. What is not proven to be better than the model as it is leaves the model's own values. The
+final constants and the final network come from all labels.
 """
 
 from __future__ import annotations
@@ -57,12 +59,14 @@ FEWEST_EDGES = 20
 FEWEST_WORDS = 4
 """A word is replaced only in utterances of this many words or more."""
 FEWEST_FILES, MOST_PARTS = 3, 5
-"""With fewer files, each is divided, so that there are this many parts in all, each left out in turn."""
+"""With fewer files, each is divided, so that there are this many parts in all, each left out in
+turn."""
 STANDARD_ERRORS, FEW_UNITS = 1.65, 1.5
-"""A gain g over m units is proven if it exceeds its standard error 1.65 · (1 + 1.5 / (m - 1)) times: about the 95th
-percentile of Student's t."""
+"""A gain g over m units is proven if it exceeds its standard error 1.65 · (1 + 1.5 / (m - 1))
+times: about the 95th percentile of Student's t."""
 Confident = tuple[Calibration, tuple[tuple[float, int, float, float], ...], float | None]
-"""A calibration with its weights of the confidence, their reliability, and the AUC; see `Report`."""
+"""A calibration with its weights of the confidence, their reliability, and the AUC; see
+`Report`."""
 AS_IT_IS, CONSTANTS, LEARNT = "as it is", "constants", "learnt edges"
 
 
@@ -85,7 +89,8 @@ class CalibrationErrors:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The errors of constants or of a network for speakers left out, and whether they are proven to be less."""
+    """The errors of constants or of a network for speakers left out, and whether they are proven to
+    be less."""
 
     name: str
     errors: CalibrationErrors
@@ -100,18 +105,20 @@ class Report:
     Attributes:
         calibration: the model's own, or that from all labels if it is proven to be better.
         edge_network: what was learnt, if it is proven to be better.
-        chosen: the name of the trial that `calibration` and `edge_network` are of; `AS_IT_IS` if none is proven.
-        before: errors of the edges that the model writes as it is, with its present calibration and network; model
+        chosen: the name of the trial that `calibration` and `edge_network` are of; `AS_IT_IS` if
+        none is proven. before: errors of the edges that the model writes as it is, with its present
+        calibration and network; model
             minus label, so that positive errors are late.
         trials: by name, in the order in which they were made; empty if nothing could be left out.
-        reliability: (lowest confidence, words, mean confidence, share of words right), by other speakers' weights;
-            empty if the model's own weights stay.
-        replaced_auc: the probability that a word replaced by another one, a word of each utterance, gets a lower
-            confidence than a right one, by other speakers' weights.
+        reliability: (lowest confidence, words, mean confidence, share of words right), by other
+            speakers' weights; empty if the model's own weights stay.
+        replaced_auc: the probability that a word replaced by another one, a word of each utterance,
+            gets a lower confidence than a right one, by other speakers' weights.
         speakers, utterances, folds: numbers of those used, and of the groups left out in turn.
         parts: of each utterance, which are left out instead of utterances; 1: none.
         failed: names of the utterances that could not be used, with reasons.
-        learnt: the edge network and its errors; None with too few utterances, without PyTorch, or where not wanted.
+        learnt: the edge network and its errors; None with too few utterances, without PyTorch, or
+            where not wanted.
     """
 
     calibration: Calibration
@@ -150,13 +157,21 @@ def calibrate(
         InputError: no utterance can be used, or too few edges.
     """
     given = PlacedUtterances.of(aligner, labelled, keep_sound=learns)
-    fitted: Convention | Constants = Convention(given) if given.network is not None else Constants.of(given)
+    fitted: Convention | Constants = (
+        Convention(given) if given.network is not None else Constants.of(given)
+    )
     everything = np.ones(len(given.folds), np.bool_)
     learnt = None
     if learns and len(given.utterances) >= FEWEST_UTTERANCES and has_torch():
         from ctc_align.training.edge_learning import learn_edges
 
-        learnt = learn_edges(given.utterances, given.folds, fitted.drawn_with, present=given.network, progress=progress)
+        learnt = learn_edges(
+            given.utterances,
+            given.folds,
+            fitted.drawn_with,
+            present=given.network,
+            progress=progress,
+        )
     trials = {}
     if int(given.folds.max()):
         trials[CONSTANTS] = given.trial(CONSTANTS, *given.held_out(fitted))
@@ -166,8 +181,14 @@ def calibrate(
     chosen = min(proven, key=lambda trial: trial.errors.mae_ms).name if proven else AS_IT_IS
     written: Confident = given.own, (), None
     if chosen != AS_IT_IS:
-        count = "1 labelled file" if len(given.utterances) == 1 else f"{len(given.utterances)} labelled files"
-        known = replace(fitted.constants(everything), source=f"{source}, {count}" if source else count)
+        count = (
+            "1 labelled file"
+            if len(given.utterances) == 1
+            else f"{len(given.utterances)} labelled files"
+        )
+        known = replace(
+            fitted.constants(everything), source=f"{source}, {count}" if source else count
+        )
         written = fitted.with_confidence(aligner, known, learnt if chosen == LEARNT else None)
     calibration, reliability, auc = written
     return Report(
@@ -190,7 +211,8 @@ def calibrate(
 def is_proven(before_ms: np.ndarray, after_ms: np.ndarray, units: np.ndarray) -> bool:
     """Return whether edges are better after than before, beyond what chance does to as many units.
 
-    The gain per edge is the ratio of sums over the units, and its standard error that of such a ratio (Cochran 1977).
+    The gain per edge is the ratio of sums over the units, and its standard error that of such a
+    ratio (Cochran 1977).
 
     Args:
         before_ms, after_ms: (E,) errors of the same edges.
@@ -216,8 +238,10 @@ class PlacedUtterances:
     """The utterances, each with its edges as the model draws them and then refines them as it is.
 
     Attributes:
-        utterances: with the labels that pair with words, so that the same edges are compared always.
-        drawn, final: edges before and after the network of edges and a convention; the same without a network.
+        utterances: with the labels that pair with words, so that the same edges are compared
+            always.
+        drawn, final: edges before and after the network of edges and a convention; the same without
+            a network.
         words, phones: the final edges, paired with labels; parts of utterances count as utterances.
         folds: (U * parts,) the group that each is left out with.
         parts: of each utterance.
@@ -241,7 +265,9 @@ class PlacedUtterances:
     failed: Sequence[str]
 
     @staticmethod
-    def of(aligner: Aligner, labelled: Iterable[LabelledUtterance], *, keep_sound: bool) -> PlacedUtterances:
+    def of(
+        aligner: Aligner, labelled: Iterable[LabelledUtterance], *, keep_sound: bool
+    ) -> PlacedUtterances:
         """Choose pronunciations and place words. Raises as `calibrate`."""
         failed: list[str] = []
         placed: list[tuple[SpokenUtterance, Spans, Spans]] = []
@@ -253,12 +279,16 @@ class PlacedUtterances:
             except CtcAlignError as error:
                 failed.append(str(error))
         if not placed or inputs is None:
-            raise InputError(f"no utterance could be used: {failed[0] if failed else 'there is none'}")
+            raise InputError(
+                f"no utterance could be used: {failed[0] if failed else 'there is none'}"
+            )
         utterances, drawn, final = zip(*_without_strangers(placed, failed))
         parts = 1 if len(utterances) >= FEWEST_FILES else MOST_PARTS // len(utterances)
         words, phones = paired_edges(utterances, final)
         if len(words.errors_ms) < FEWEST_EDGES:
-            raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, got fewer")
+            raise InputError(
+                f"expected at least {FEWEST_EDGES} labelled edges that pair with words, got fewer"
+            )
         speakers = [each.labelled.speaker for each in utterances for _ in range(parts)]
         network = inputs.edge_network if inputs.refines_edges else None
         return PlacedUtterances(
@@ -282,7 +312,8 @@ class PlacedUtterances:
         return self.utterances[0].emissions.states is not None
 
     def trial(self, name: str, errors_ms: np.ndarray, evaluation: Evaluation | None) -> HeldOut:
-        """Compare errors (E,) of held-out words with those as it is: over files, and over speakers if there are two."""
+        """Compare errors (E,) of held-out words with those as it is: over files, and over speakers
+        if there are two."""
         before_ms, units = np.asarray(self.words.errors_ms), np.asarray(self.words.utterances)
         names = [each.labelled.speaker for each in self.utterances]
         speakers = np.unique(names, return_inverse=True)[1][units // self.parts]
@@ -291,7 +322,8 @@ class PlacedUtterances:
         return HeldOut(name, CalibrationErrors.of(errors_ms), evaluation, proven)
 
     def held_out(self, fitted: Convention | Constants) -> tuple[np.ndarray, Evaluation | None]:
-        """Return errors in ms (E,) of words with constants from other folds, and their evaluation if there is one."""
+        """Return errors in ms (E,) of words with constants from other folds, and their evaluation
+        if there is one."""
         errors_ms = np.zeros(len(self.words.errors_ms))
         rows: list[Row] = []
         for fold in range(int(self.folds.max()) + 1):
@@ -302,22 +334,32 @@ class PlacedUtterances:
                 indices = np.flatnonzero(~learnt)
                 chosen = [self.utterances[k] for k in indices.tolist()]
                 edges = fitted.edges_with(learnt, indices)
-                rows += [(u.labelled.name, u.labelled_intervals(e), u.labelled.words) for u, e in zip(chosen, edges)]
+                rows += [
+                    (u.labelled.name, u.labelled_intervals(e), u.labelled.words)
+                    for u, e in zip(chosen, edges)
+                ]
         return errors_ms, evaluate_intervals(rows) if rows else None
 
 
 def _as_it_is(
     inputs: UtteranceInputs, labelled: LabelledUtterance
 ) -> KernelSteps[tuple[SpokenUtterance, Spans, Spans]]:
-    """Return an utterance and its edges as the model writes them, before and after the network of edges."""
+    """Return an utterance and its edges as the model writes them, before and after the network of
+    edges."""
     chosen = yield from choose_tokens(inputs)
     tokens, spikes, drawn = yield from place_tokens(inputs, chosen)
     final = yield from adjust_edges(inputs, tokens, drawn)
     words, separator = inputs.words.words, inputs.tokenizer.separator
-    return SpokenUtterance(labelled, inputs.emissions, words, tokens, spikes, separator), drawn, final
+    return (
+        SpokenUtterance(labelled, inputs.emissions, words, tokens, spikes, separator),
+        drawn,
+        final,
+    )
 
 
-def spoken_utterance(aligner: Aligner, labelled: LabelledUtterance, *, keep_sound: bool = False) -> SpokenUtterance:
+def spoken_utterance(
+    aligner: Aligner, labelled: LabelledUtterance, *, keep_sound: bool = False
+) -> SpokenUtterance:
     inputs = aligner.inputs(labelled.audio, labelled.text, labelled.name, keep_sound=keep_sound)
     chosen = batching.run([choose_tokens(inputs)])[0]
     return SpokenUtterance(
@@ -331,11 +373,17 @@ def spoken_utterance(aligner: Aligner, labelled: LabelledUtterance, *, keep_soun
 
 
 def _placed(
-    utterances: Sequence[SpokenUtterance], calibration: Calibration, settings: Settings, backend: str
+    utterances: Sequence[SpokenUtterance],
+    calibration: Calibration,
+    settings: Settings,
+    backend: str,
 ) -> list[Spans]:
     """Return the edges of all utterances."""
     return batching.run(
-        [place_edges(each.emissions, each.tokens, each.spikes, calibration, settings, backend) for each in utterances]
+        [
+            place_edges(each.emissions, each.tokens, each.spikes, calibration, settings, backend)
+            for each in utterances
+        ]
     )
 
 
@@ -344,7 +392,8 @@ def _without_strangers(
 ) -> list[tuple[SpokenUtterance, Spans, Spans]]:
     """Return the utterances whose labels fit their recordings, and add the others to `failed`.
 
-    Words that a person marked one by one, perhaps the worst first, prove nothing about the fit, so they always fit.
+    Words that a person marked one by one, perhaps the worst first, prove nothing about the fit, so
+    they always fit.
 
     Raises:
         InputError: no labels fit.
@@ -354,7 +403,11 @@ def _without_strangers(
         labelled = utterance.labelled
         labels = [label for label in labelled.words if label.label.strip()]
         pairing = pair_intervals(utterance.word_intervals(final), labels)
-        doubts = () if labelled.char_starts else find_time_doubts([replace(pairing, utterance=labelled.name)])
+        doubts = (
+            ()
+            if labelled.char_starts
+            else find_time_doubts([replace(pairing, utterance=labelled.name)])
+        )
         failed += [f"{labelled.name}: these labels are ignored: {doubt}" for doubt in doubts]
         fitting += [] if doubts else [(utterance.with_pairs(final), drawn, final)]
     if not fitting:
@@ -362,7 +415,9 @@ def _without_strangers(
     return fitting
 
 
-def paired_edges(utterances: Sequence[SpokenUtterance], placed: Sequence[Spans]) -> tuple[PairedEdges, PairedEdges]:
+def paired_edges(
+    utterances: Sequence[SpokenUtterance], placed: Sequence[Spans]
+) -> tuple[PairedEdges, PairedEdges]:
     """Return the edges of words and of phones that pair with labels."""
     words, phones = PairedEdges(), PairedEdges()
     for number, (utterance, edges) in enumerate(zip(utterances, placed)):
@@ -373,7 +428,8 @@ def paired_edges(utterances: Sequence[SpokenUtterance], placed: Sequence[Spans])
 
 @dataclass(frozen=True, eq=False)
 class Convention:
-    """The convention of labels: constants for edges that a network has refined; all else stays the model's own."""
+    """The convention of labels: constants for edges that a network has refined; all else stays the
+    model's own."""
 
     given: PlacedUtterances
 
@@ -390,27 +446,35 @@ class Convention:
     def errors_ms(self, learnt: np.ndarray) -> np.ndarray:
         """Return the errors (E,) of all words with the convention of some."""
         shifts_ms, words = self.shifts_ms(learnt), self.given.words
-        return np.array([e + offset_between(shifts_ms, pair) for pair, e in zip(words.pairs, words.errors_ms)])
+        return np.array(
+            [e + offset_between(shifts_ms, pair) for pair, e in zip(words.pairs, words.errors_ms)]
+        )
 
     def edges_with(self, learnt: np.ndarray, indices: np.ndarray) -> list[Spans]:
         """Return the edges of the utterances at `indices` with the convention of some."""
         given = self.given
         more = replace(given.own, convention_ms=self.shifts_ms(learnt))
         chosen = [(given.utterances[k], given.final[k]) for k in indices.tolist()]
-        return [with_convention(edges, u.tokens, more, frames_in(u.emissions)) for u, edges in chosen]
+        return [
+            with_convention(edges, u.tokens, more, frames_in(u.emissions)) for u, edges in chosen
+        ]
 
     def drawn_with(self, learnt: np.ndarray) -> tuple[Calibration, Sequence[Spans]]:
-        """Return constants from some utterances, and the edges of all before a network refines them."""
+        """Return constants from some utterances, and the edges of all before a network refines
+        them."""
         return self.constants(learnt), self.given.drawn
 
-    def with_confidence(self, aligner: Aligner, known: Calibration, learnt: LearntEdges | None) -> Confident:
+    def with_confidence(
+        self, aligner: Aligner, known: Calibration, learnt: LearntEdges | None
+    ) -> Confident:
         """Return the calibration: the model's own weights of the confidence stay."""
         return known, (), None
 
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """All constants of a model without a network of edges, by each candidate of those that are not offsets."""
+    """All constants of a model without a network of edges, by each candidate of those that are not
+    offsets."""
 
     given: PlacedUtterances
     candidates: Sequence[Candidate]
@@ -422,7 +486,9 @@ class Constants:
         first = given.utterances[0].emissions
         settings = replace(given.settings, edges="occupancy" if given.segmented else "calibrated")
         candidates = []
-        for each in _candidate_constants(Calibration().at(first.frame_shift_s, first.vocab), given.segmented):
+        for each in _candidate_constants(
+            Calibration().at(first.frame_shift_s, first.vocab), given.segmented
+        ):
             placed = _placed(given.utterances, each, settings, given.backend)
             words, phones = paired_edges(given.utterances, placed)
             candidates.append((each, words.in_parts(given.parts), phones.in_parts(given.parts)))
@@ -441,7 +507,9 @@ class Constants:
     def errors_ms(self, learnt: np.ndarray) -> np.ndarray:
         """Return the errors (E,) of all words with constants from some."""
         (_, words, _), offsets_ms = self.best(learnt)
-        return np.array([error + offsets_ms.get(pair, 0.0) for pair, error in zip(words.pairs, words.errors_ms)])
+        return np.array(
+            [error + offsets_ms.get(pair, 0.0) for pair, error in zip(words.pairs, words.errors_ms)]
+        )
 
     def edges_with(self, learnt: np.ndarray, indices: np.ndarray) -> list[Spans]:
         """Return the edges of the utterances at `indices` with constants from some."""
@@ -450,11 +518,17 @@ class Constants:
         return _placed(chosen, self.constants(learnt), settings, self.given.backend)
 
     def drawn_with(self, learnt: np.ndarray) -> tuple[Calibration, Sequence[Spans]]:
-        """Return constants from some utterances, and the edges of all before a network refines them."""
-        return self.constants(learnt), self.edges_with(learnt, np.arange(len(self.given.utterances)))
+        """Return constants from some utterances, and the edges of all before a network refines
+        them."""
+        return self.constants(learnt), self.edges_with(
+            learnt, np.arange(len(self.given.utterances))
+        )
 
-    def with_confidence(self, aligner: Aligner, known: Calibration, learnt: LearntEdges | None) -> Confident:
-        """Return constants with the spread of edges and weights of the confidence, their reliability, and the AUC."""
+    def with_confidence(
+        self, aligner: Aligner, known: Calibration, learnt: LearntEdges | None
+    ) -> Confident:
+        """Return constants with the spread of edges and weights of the confidence, their
+        reliability, and the AUC."""
         if not self.given.segmented:
             return known, (), None
         (plain, words, phones), _ = self.best(np.ones(len(self.given.folds), np.bool_))
@@ -467,7 +541,11 @@ def _candidate_constants(plain: Calibration, segmented: bool) -> list[Calibratio
     """Return the candidates of the constants, without offsets."""
     if segmented:
         return [replace(plain, scale=scale) for scale in SCALES]
-    return [replace(plain, blank_cost=cost, spike_gap_s=gap) for gap in SPIKE_GAPS_S for cost in BLANK_COSTS]
+    return [
+        replace(plain, blank_cost=cost, spike_gap_s=gap)
+        for gap in SPIKE_GAPS_S
+        for cost in BLANK_COSTS
+    ]
 
 
 def _with_confidence(
@@ -477,9 +555,11 @@ def _with_confidence(
     folds: np.ndarray,
     learnt: LearntEdges | None,
 ) -> tuple[Calibration, tuple[tuple[float, int, float, float], ...]]:
-    """Return the calibration with the spread of edges and the weights of confidence, and its reliability.
+    """Return the calibration with the spread of edges and the weights of confidence, and its
+    reliability.
 
-    The weights say whether the edges that are written are right, those of the network where one is `learnt`.
+    The weights say whether the edges that are written are right, those of the network where one is
+    `learnt`.
     """
     left_ms = left_out(words, phones, folds)
     spread = float(np.quantile(np.abs(left_ms) / np.asarray(words.spreads_ms), SIGMA))
@@ -489,14 +569,17 @@ def _with_confidence(
         left_ms, tokens_ms = np.asarray(words.errors_ms), np.asarray(phones.errors_ms)
     chances, weights = _confidence(words, left_ms, folds)
     tokens = _confidence(phones, tokens_ms, folds)[1] if phones.errors_ms else weights
-    calibration = replace(calibration, spread=round(spread, 3), word_confidence=weights, token_confidence=tokens)
+    calibration = replace(
+        calibration, spread=round(spread, 3), word_confidence=weights, token_confidence=tokens
+    )
     return calibration, _reliability(chances, _right(left_ms))
 
 
 def _presence(
     aligner: Aligner, given: PlacedUtterances, plain: Calibration, settings: Settings
 ) -> tuple[tuple[float, ...], float | None]:
-    """Return weights that separate replaced words from the others, and the AUC by other speakers' weights."""
+    """Return weights that separate replaced words from the others, and the AUC by other speakers'
+    weights."""
     rng = np.random.default_rng(0)
     labelled = [utterance.labelled for utterance in given.utterances]
     written = (word for each in labelled for word in aligner.split(each.text, "transcript").words)
@@ -528,7 +611,8 @@ def _presence(
 
 
 def rank_auc(higher: np.ndarray, lower: np.ndarray) -> float | None:
-    """Return the probability that one of `higher` exceeds one of `lower`; ties count half (Mann and Whitney 1947).
+    """Return the probability that one of `higher` exceeds one of `lower`; ties count half (Mann and
+    Whitney 1947).
 
     >>> rank_auc(np.array([0.9, 0.5]), np.array([0.5, 0.1]))
     0.875
@@ -545,16 +629,23 @@ def _right(errors_ms: np.ndarray) -> np.ndarray:
     return np.abs(errors_ms).reshape(-1, 2).max(1) <= RIGHT_MS
 
 
-def _confidence(edges: PairedEdges, left_ms: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, tuple[float, ...]]:
-    """Return the probability that each unit is right, by other folds' weights, and the weights of all."""
+def _confidence(
+    edges: PairedEdges, left_ms: np.ndarray, folds: np.ndarray
+) -> tuple[np.ndarray, tuple[float, ...]]:
+    """Return the probability that each unit is right, by other folds' weights, and the weights of
+    all."""
     return cross_validated(np.stack(edges.features), _right(left_ms), folds[edges.utterances[::2]])
 
 
-def _reliability(chances: np.ndarray, right: np.ndarray) -> tuple[tuple[float, int, float, float], ...]:
+def _reliability(
+    chances: np.ndarray, right: np.ndarray
+) -> tuple[tuple[float, int, float, float], ...]:
     lowest = (0.0, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
     rows = []
     for low, high in zip(lowest, (*lowest[1:], 1.01)):
         inside = (chances >= low) & (chances < high)
         if inside.any():
-            rows.append((low, int(inside.sum()), float(chances[inside].mean()), float(right[inside].mean())))
+            rows.append(
+                (low, int(inside.sum()), float(chances[inside].mean()), float(right[inside].mean()))
+            )
     return tuple(rows)

@@ -1,10 +1,13 @@
-"""The training data of a corpus: its frames on disk, the tokens of the model, pronunciations, and a held-out part.
+"""The training data of a corpus: its frames on disk, the tokens of the model, pronunciations, and a
+held-out part.
 
-A pair of audio and transcript that cannot be used does not stop a run: it is left out, with a reason, and counted.
+A pair of audio and transcript that cannot be used does not stop a run: it is left out, with a
+reason, and counted.
 
 The tokens (`Recipe.units`) are
     letters   the letters and marks that are frequent enough in the transcripts' spoken forms: lower case, NFC, so é is
-              one letter, because Unicode composes it; otherwise letter and mark are two (Devanagari, Thai)
+              one letter, because Unicode composes it; otherwise letter and mark are two
+              (Devanagari, Thai)
     lexicon   the phones of the words in the transcripts
     arpabet   the 39 phones of CMUdict; words are pronounced as by the model `english`
     ipa       the phones of `IPA_PHONES`, which all languages share; words are pronounced by their spelling
@@ -47,7 +50,8 @@ AHEAD = 32
 FASTEST_TOKENS_S = 33.0
 """Nobody speaks more letters or phones per second."""
 PAUSE_S, SLOWEST_TOKEN_S = 5.0, 1.0
-"""Audio longer than this pause plus this time for each token has more speech than its transcript."""
+"""Audio longer than this pause plus this time for each token has more speech than its
+transcript."""
 FEWEST_SPEAKERS = 4
 """Corpora of fewer speakers hold out utterances, the others whole speakers."""
 MOST_DEV_S = 1800.0
@@ -58,8 +62,8 @@ Result = TypeVar("Result")
 def spread(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Yield `function` of each item, in order, computed on all cores.
 
-    Within `function`, torch has a single thread: several would wait for one another after every operation, which costs
-    more than it gains on tensors as small as these.
+    Within `function`, torch has a single thread: several would wait for one another after every
+    operation, which costs more than it gains on tensors as small as these.
     """
     count = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -72,10 +76,11 @@ def spread(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterato
 
 
 class FeatureStore:
-    """Log-mel frames of utterances: float16 on disk, mapped into memory; `store[i]` is (T, MELS) float32.
+    """Log-mel frames of utterances: float16 on disk, mapped into memory; `store[i]` is (T, MELS)
+    float32.
 
-    Epochs read them from here instead of decoding the audio again. `faults` maps the indices of utterances without
-    frames to the reasons.
+    Epochs read them from here instead of decoding the audio again. `faults` maps the indices of
+    utterances without frames to the reasons.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -85,7 +90,11 @@ class FeatureStore:
         count = int(self.starts[-1])
         shape = (count, features.MELS)
         # a file of no bytes cannot be mapped
-        self._frames = np.memmap(folder / "frames.f16", np.float16, "r", shape=shape) if count else np.empty(shape)
+        self._frames = (
+            np.memmap(folder / "frames.f16", np.float16, "r", shape=shape)
+            if count
+            else np.empty(shape)
+        )
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -102,9 +111,11 @@ class FeatureStore:
 def build_store(
     utterances: Sequence[Utterance], folder: Path, progress: Callable[[int], None] | None = None
 ) -> FeatureStore:
-    """Decode every utterance into a store in `folder`, or open an existing store with the same number of utterances.
+    """Decode every utterance into a store in `folder`, or open an existing store with the same
+    number of utterances.
 
-    Each list of utterances needs a separate folder. `progress` is called with the number of decoded utterances.
+    Each list of utterances needs a separate folder. `progress` is called with the number of decoded
+    utterances.
     """
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index.json"
@@ -146,7 +157,8 @@ def _frames_of(utterance: Utterance) -> np.ndarray | str:
 
 @dataclass(frozen=True)
 class Inventory:
-    """The tokens of a model: `vocab` with the blank first, the tokenizer, and the counts of letters too rare to learn.
+    """The tokens of a model: `vocab` with the blank first, the tokenizer, and the counts of letters
+    too rare to learn.
 
     `units` is one of `UNITS`; `language` is the transcripts' language, "" if unknown.
     """
@@ -171,12 +183,14 @@ def make_inventory(
     Args:
         units: one of `UNITS`.
         texts: the transcripts.
-        lexicon: required for `lexicon`; overrides the package's pronunciations for `arpabet` and `ipa`.
+        lexicon: required for `lexicon`; overrides the package's pronunciations for `arpabet` and
+            `ipa`.
         fewest: a rarer letter is not a token.
         language: the language of the transcripts.
 
     Raises:
-        InputError: the transcripts have no letters that are frequent enough, or no word of the lexicon.
+        InputError: the transcripts have no letters that are frequent enough, or no word of the
+            lexicon.
     """
     rare: dict[str, int] = {}
     if units == "letters":
@@ -193,17 +207,31 @@ def make_inventory(
     return Inventory(vocab, tokenizer, rare, units, language)
 
 
-def _frequent_letters(texts: Iterable[Words], fewest: int) -> tuple[tuple[str, ...], dict[str, int]]:
+def _frequent_letters(
+    texts: Iterable[Words], fewest: int
+) -> tuple[tuple[str, ...], dict[str, int]]:
     """Return the letters that occur `fewest` times or more, and the counts of the others."""
     count: Counter[str] = Counter()
     for words in texts:
         for word in words.words:
-            count.update(c for c in unicodedata.normalize("NFC", word.spoken) if unicodedata.category(c)[0] in "LM")
+            count.update(
+                c
+                for c in unicodedata.normalize("NFC", word.spoken)
+                if unicodedata.category(c)[0] in "LM"
+            )
     letters = sorted(letter for letter, number in count.items() if number >= fewest)
     if not letters:
-        got = "none at all" if not count else f"{len(count)} letters, {count.most_common(1)[0][1]} times at most"
-        raise InputError(f"expected transcripts with letters that occur {fewest} times or more; got {got}")
-    return tuple(letters), {letter: number for letter, number in count.most_common() if number < fewest}
+        got = (
+            "none at all"
+            if not count
+            else f"{len(count)} letters, {count.most_common(1)[0][1]} times at most"
+        )
+        raise InputError(
+            f"expected transcripts with letters that occur {fewest} times or more; got {got}"
+        )
+    return tuple(letters), {
+        letter: number for letter, number in count.most_common() if number < fewest
+    }
 
 
 def _used_phones(texts: Iterable[Words], lexicon: Lexicon) -> tuple[str, ...]:
@@ -213,7 +241,9 @@ def _used_phones(texts: Iterable[Words], lexicon: Lexicon) -> tuple[str, ...]:
     used: set[str] = set()
     for words in texts:
         for word in tokenize(words, tokenizer):
-            used.update(every[token] for pronunciation in word.pronunciations for token in pronunciation.ids)
+            used.update(
+                every[token] for pronunciation in word.pronunciations for token in pronunciation.ids
+            )
     if not used:
         raise InputError(f"{lexicon.source}: expected words of the transcripts, got none of them")
     return tuple(sorted(used))
@@ -221,7 +251,8 @@ def _used_phones(texts: Iterable[Words], lexicon: Lexicon) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Spoken:
-    """The pronunciations (phone indices, without the blank) of each word of an utterance, and the chosen ones."""
+    """The pronunciations (phone indices, without the blank) of each word of an utterance, and the
+    chosen ones."""
 
     words: tuple[tuple[np.ndarray, ...], ...]
     choice: tuple[int, ...]
@@ -229,12 +260,17 @@ class Spoken:
     @staticmethod
     def of(words: Sequence[WordTokens]) -> Spoken:
         """Return the words that have pronunciations."""
-        heard = [tuple(np.asarray(p.ids) - 1 for p in word.pronunciations) for word in words if word.pronunciations]
+        heard = [
+            tuple(np.asarray(p.ids) - 1 for p in word.pronunciations)
+            for word in words
+            if word.pronunciations
+        ]
         return Spoken(tuple(heard), (0,) * len(heard))
 
     @staticmethod
     def chosen(targets: np.ndarray, owners: np.ndarray) -> Spoken:
-        """Return words of one pronunciation each, from token ids (L,), 0 the blank, and the word of each (L,)."""
+        """Return words of one pronunciation each, from token ids (L,), 0 the blank, and the word of
+        each (L,)."""
         words = tuple((targets[owners == word].astype(np.int64) - 1,) for word in np.unique(owners))
         return Spoken(words, (0,) * len(words))
 
@@ -246,12 +282,15 @@ class Spoken:
     @property
     def owners(self) -> np.ndarray:
         """Word of each of the `phones` (L,)."""
-        return np.concatenate([np.full(len(word[k]), w) for w, (word, k) in enumerate(zip(self.words, self.choice))])
+        return np.concatenate(
+            [np.full(len(word[k]), w) for w, (word, k) in enumerate(zip(self.words, self.choice))]
+        )
 
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A pair that cannot be used: its id, its origin (file and line), the kind of reason, and details."""
+    """A pair that cannot be used: its id, its origin (file and line), the kind of reason, and
+    details."""
 
     id: str
     origin: str
@@ -261,7 +300,8 @@ class LeftOut:
 
 @dataclass
 class Pairs:
-    """The pairs of a corpus whose transcripts can be read; `is_dev` marks those of a corpus to hold out."""
+    """The pairs of a corpus whose transcripts can be read; `is_dev` marks those of a corpus to hold
+    out."""
 
     utterances: list[Utterance] = field(default_factory=list)
     words: list[Words] = field(default_factory=list)
@@ -274,7 +314,8 @@ class Pairs:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of speakers, languages, texts and files (size and time), which tells corpora apart."""
+        """Hash of speakers, languages, texts and files (size and time), which tells corpora
+        apart."""
         digest = hashlib.sha256()
         for utterance, dev in zip(self.utterances, self.is_dev):
             try:
@@ -282,7 +323,13 @@ class Pairs:
                 file = (stat.st_size, stat.st_mtime_ns)
             except OSError:
                 file = (0, 0)
-            part = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.speaker, utterance.language)
+            part = (
+                utterance.offset_s,
+                utterance.duration_s,
+                utterance.channel,
+                utterance.speaker,
+                utterance.language,
+            )
             facts = (utterance.id, utterance.audio, utterance.text, *part)
             digest.update(repr((facts, file, dev)).encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
@@ -292,7 +339,8 @@ class Pairs:
 class Corpus:
     """Frames and pronunciations of the usable pairs; `train` and `dev` are indices into the store.
 
-    `speakers` counts the named ones; `languages` has one for each utterance of the store, or is () if the corpus
+    `speakers` counts the named ones; `languages` has one for each utterance of the store, or is ()
+    if the corpus
     names none.
     """
 
@@ -330,25 +378,34 @@ def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
             utterance = replace(utterance, language=utterance.language or language)
             # digits of texts in an unknown language are not spelled out
             cues = utterance.file.subtitles if utterance.file is not None else None
-            words = words_of(utterance.text, Settings(language=utterance.language or UNKNOWN_LANGUAGE), cues)
+            words = words_of(
+                utterance.text, Settings(language=utterance.language or UNKNOWN_LANGUAGE), cues
+            )
             words = _without_sample_numbers(words, utterance)
             if any(word.spoken for word in words.words):
                 pairs.utterances.append(utterance)
                 pairs.words.append(words)
                 pairs.is_dev.append(is_dev)
             else:
-                pairs.leave_out(utterance, "nothing that is spoken in the transcript", utterance.text)
+                pairs.leave_out(
+                    utterance, "nothing that is spoken in the transcript", utterance.text
+                )
     if not pairs.utterances:
-        raise InputError(f"{sources[0][0].name}: none of the transcripts can be used: {summary(pairs.left_out)}")
+        raise InputError(
+            f"{sources[0][0].name}: none of the transcripts can be used: {summary(pairs.left_out)}"
+        )
     return pairs
 
 
 def _without_sample_numbers(words: Words, utterance: Utterance) -> Words:
-    """Return the words without the sample numbers with which a transcript may begin, as TIMIT's do."""
+    """Return the words without the sample numbers with which a transcript may begin, as TIMIT's
+    do."""
     if not may_have_sample_numbers(words.text):
         return words
     try:
-        return without_sample_numbers(words, utterance.duration_s or estimated_duration_s(utterance.audio))
+        return without_sample_numbers(
+            words, utterance.duration_s or estimated_duration_s(utterance.audio)
+        )
     except AudioError:  # `gather` will leave it out
         return words
 
@@ -364,12 +421,14 @@ def gather(
     dev_share: float = 0.05,
     seed: int = 1,
 ) -> Corpus:
-    """Return the frames and pronunciations of the usable pairs; the frames are written into `folder`.
+    """Return the frames and pronunciations of the usable pairs; the frames are written into
+    `folder`.
 
     Args:
         longest_s: longer utterances are left out.
         parts: states of a token, which need as many frames.
-        dev_share, seed: the share that is held out where no pair is marked, and the seed that draws it.
+        dev_share, seed: the share that is held out where no pair is marked, and the seed that draws
+            it.
 
     Raises:
         InputError: fewer than two pairs are usable.
@@ -381,24 +440,37 @@ def gather(
     left_out = list(pairs.left_out)
     usable: dict[int, Spoken] = {}
     for index, (utterance, spoken) in enumerate(zip(utterances, pronounced.values())):
-        fault = _fault(len(spoken.phones), int(store.lengths[index]), longest_s, parts, store.faults.get(index))
+        fault = _fault(
+            len(spoken.phones), int(store.lengths[index]), longest_s, parts, store.faults.get(index)
+        )
         if fault:
             left_out.append(LeftOut(utterance.id, utterance.origin, *fault))
         else:
             usable[index] = spoken
     if len(usable) < 2:
-        raise InputError(f"expected two utterances or more that can be used, got {len(usable)}: {summary(left_out)}")
+        raise InputError(
+            f"expected two utterances or more that can be used, got {len(usable)}:"
+            f" {summary(left_out)}"
+        )
     indices = np.array(sorted(usable))
     marked = np.array([pairs.is_dev[origin[i]] for i in indices.tolist()], bool)
     speakers = [utterances[i].speaker for i in indices.tolist()]
     lengths_s = store.lengths[indices] * features.FRAME_SHIFT_S
     dev = marked if marked.any() else _held_out(speakers, lengths_s, dev_share, seed)
     if dev.all():
-        raise InputError(f"expected utterances to train on, got none that can be used: {summary(left_out)}")
+        raise InputError(
+            f"expected utterances to train on, got none that can be used: {summary(left_out)}"
+        )
     known = len(set(filter(None, speakers)))
     languages = tuple(utterance.language for utterance in utterances)
     return Corpus(
-        store, usable, indices[~dev], indices[dev], tuple(left_out), known, languages if any(languages) else ()
+        store,
+        usable,
+        indices[~dev],
+        indices[dev],
+        tuple(left_out),
+        known,
+        languages if any(languages) else (),
     )
 
 
@@ -421,7 +493,8 @@ def summary(left_out: Iterable[LeftOut]) -> str:
 
 
 def _pronounced(pairs: Pairs, inventory: Inventory) -> dict[int, Spoken]:
-    """Return the pronunciations of each pair, by index; leave out pairs with words that the tokens cannot spell."""
+    """Return the pronunciations of each pair, by index; leave out pairs with words that the tokens
+    cannot spell."""
     pronounced = {}
     for i, (utterance, words) in enumerate(zip(pairs.utterances, pairs.words)):
         words = with_phones(words, inventory.tokenizer, utterance.language)
@@ -431,13 +504,17 @@ def _pronounced(pairs: Pairs, inventory: Inventory) -> dict[int, Spoken]:
         if lacking or not spoken.words:
             without = Words(words.text, tuple(words.words[k] for k in lacking))
             missing = [letter for k in lacking for letter in word_tokens[k].missing]
-            pairs.leave_out(utterance, *_why_not_spelled(without, missing, inventory.units, utterance.language))
+            pairs.leave_out(
+                utterance, *_why_not_spelled(without, missing, inventory.units, utterance.language)
+            )
         else:
             pronounced[i] = spoken
     return pronounced
 
 
-def _why_not_spelled(words: Words, missing: Sequence[str], units: str, language: str) -> tuple[str, str]:
+def _why_not_spelled(
+    words: Words, missing: Sequence[str], units: str, language: str
+) -> tuple[str, str]:
     """Return why a transcript cannot be spelled: the kind of reason, and the words or letters."""
     digits = [character for character in missing if unicodedata.category(character[0])[0] == "N"]
     if not missing:
@@ -452,7 +529,9 @@ def _why_not_spelled(words: Words, missing: Sequence[str], units: str, language:
     return "words that are not in the lexicon", " ".join(word.spoken for word in words.words)
 
 
-def _fault(tokens: int, frames: int, longest_s: float, parts: int, unreadable: str | None) -> tuple[str, str] | None:
+def _fault(
+    tokens: int, frames: int, longest_s: float, parts: int, unreadable: str | None
+) -> tuple[str, str] | None:
     """Return why a pair cannot be used (kind, details), or None if it can."""
     seconds = frames * features.FRAME_SHIFT_S
     details = f"{tokens} tokens in {seconds:.1f} s"
@@ -467,8 +546,11 @@ def _fault(tokens: int, frames: int, longest_s: float, parts: int, unreadable: s
     return None
 
 
-def _held_out(speakers: Sequence[str], seconds: np.ndarray, dev_share: float, seed: int) -> np.ndarray:
-    """Return which utterances are held out (N,) bool, drawn by the seed: whole speakers, unless these are few."""
+def _held_out(
+    speakers: Sequence[str], seconds: np.ndarray, dev_share: float, seed: int
+) -> np.ndarray:
+    """Return which utterances are held out (N,) bool, drawn by the seed: whole speakers, unless
+    these are few."""
     random = np.random.default_rng((seed, 20))
     wanted = min(MOST_DEV_S, dev_share * float(seconds.sum()))
     known = sorted(set(filter(None, speakers)))

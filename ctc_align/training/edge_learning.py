@@ -1,10 +1,12 @@
 """Train an edge network on hand-labelled utterances, and measure its errors on held-out speakers.
 
-An example is a window around an aligned edge, with the position of the labelled edge in the window. Labels of words say
-nothing about the edges inside words. These edges are examples with a small weight, too, and their targets are the
-aligned positions, so that the network learns not to move them.
+An example is a window around an aligned edge, with the position of the labelled edge in the window.
+Labels of words say nothing about the edges inside words. These edges are examples with a small
+weight, too, and their targets are the aligned positions, so that the network learns not to move
+them.
 
-For each held-out group of speakers, the constants and the network come from the other speakers only.
+For each held-out group of speakers, the constants and the network come from the other speakers
+only.
 """
 
 from __future__ import annotations
@@ -24,7 +26,14 @@ from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.refined_edges import SIGMA, Edges, EdgeScene, edges_of, utterance_sounds
 from ctc_align.evaluate import evaluate_intervals
 from ctc_align.kernels import batching
-from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, SOUND, Calibration, offset_between
+from ctc_align.models.calibration import (
+    KINDS,
+    MOST_SPREAD,
+    SILENCE,
+    SOUND,
+    Calibration,
+    offset_between,
+)
 from ctc_align.models.edge_network import (
     CHANNELS,
     DILATIONS,
@@ -39,22 +48,32 @@ from ctc_align.models.edge_network import (
     EdgeNetworkShape,
     EdgeWindows,
 )
-from ctc_align.training.labelled_speech import LearntEdges, PairedEdges, Row, SpokenUtterance, phones_of, words_of
+from ctc_align.training.labelled_speech import (
+    LearntEdges,
+    PairedEdges,
+    Row,
+    SpokenUtterance,
+    phones_of,
+    words_of,
+)
 from ctc_align.types import Emissions
 
 MARGIN = 4
-"""Fine frames by which the windows of examples are wider on either side, so that training can shift them."""
+"""Fine frames by which the windows of examples are wider on either side, so that training can shift
+them."""
 UNLABELLED_WEIGHT = 0.2
 """Weight of an edge without a label."""
 ONE_EDGE_S = 0.011
-"""If a phone's labelled end and the next one's start are at most this far apart, they are one edge."""
+"""If a phone's labelled end and the next one's start are at most this far apart, they are one
+edge."""
 FEWEST_STEPS, MOST_STEPS = 300, 6000
 """Limits of the steps of a training, and so of its epochs."""
 MOST_AT_ONCE = 8
 """Networks that are trained at the same time."""
 _NO_CONVENTION = Calibration()
 DrawnWith = Callable[[np.ndarray], tuple[Calibration, Sequence[Spans]]]
-"""From the utterances (U,) bool that are learnt from to their constants, and the edges of all before any network."""
+"""From the utterances (U,) bool that are learnt from to their constants, and the edges of all
+before any network."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +113,9 @@ class EdgeTraining:
         learning_rate: the peak of a one-cycle schedule.
         weight_decay: of AdamW.
         dropout: share of the hidden values that are set to 0.
-        hidden_sounds: share of the edges whose neighbouring sounds are replaced by unknown ones of their kind.
-        hidden_kinds: share of the edges whose sounds' kinds are hidden, too, so that the network can draw edges
+        hidden_sounds: share of the edges whose neighbouring sounds are replaced by unknown ones of
+        their kind. hidden_kinds: share of the edges whose sounds' kinds are hidden, too, so that
+        the network can draw edges
             between sounds of any language.
         shift_frames: the largest shift of a window, in fine frames.
         level: standard deviation of a random change of level, in units of the features.
@@ -117,12 +137,15 @@ class EdgeTraining:
 GOING_ON = EdgeTraining(epochs=10, learning_rate=3e-4)
 """The further training of a model's own network …"""
 HALFWAY = 0.5
-"""… to whose weights the result then returns this share of the way: what few labels teach is mostly their own
-(Wortsman et al. 2022, arXiv 2109.01903). Without it, networks taught by 8 files draw other speakers' edges worse."""
+"""… to whose weights the result then returns this share of the way: what few labels teach is mostly
+their own
+(Wortsman et al. 2022, arXiv 2109.01903). Without it, networks taught by 8 files draw other
+speakers' edges worse."""
 
 
 def examples_of(scene: EdgeScene, edge_s: np.ndarray, weight: np.ndarray) -> EdgeExamples:
-    """Return the examples of one utterance's edges that are known and within reach of their windows.
+    """Return the examples of one utterance's edges that are known and within reach of their
+    windows.
 
     Args:
         scene: of the utterance.
@@ -147,12 +170,16 @@ class TrainableEdgeNetwork(nn.Module):
         self.kind = nn.Embedding(len(KINDS), size)
         self.role = nn.Embedding(len(ROLES), size)
         inputs = (CHANNELS, *[width] * (len(DILATIONS) - 1))
-        self.layers = nn.ModuleList(nn.Conv1d(count, width, KERNEL, dilation=d) for count, d in zip(inputs, DILATIONS))
+        self.layers = nn.ModuleList(
+            nn.Conv1d(count, width, KERNEL, dilation=d) for count, d in zip(inputs, DILATIONS)
+        )
         self.modulation = nn.ModuleList(nn.Linear(shape.around, 2 * width) for _ in DILATIONS)
         self.output = nn.Conv1d(width, 1, 1)
         self.habit = nn.Linear(shape.around, POSITIONS)
 
-    def hidden(self, index: torch.Tensor, sounds: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
+    def hidden(
+        self, index: torch.Tensor, sounds: torch.Tensor, kinds: torch.Tensor
+    ) -> torch.Tensor:
         """Return indices (E,) of sounds, some replaced by their kind or by "sound"; silence stays.
 
         Args:
@@ -206,7 +233,8 @@ def train_edge_network(
     begin: EdgeNetwork | None = None,
     say: Callable[[str], None] | None = None,
 ) -> EdgeNetwork:
-    """Return a network trained on examples; the same for the same seed, machine and number of threads.
+    """Return a network trained on examples; the same for the same seed, machine and number of
+    threads.
 
     Args:
         examples: their sounds are indices into `labels`.
@@ -220,7 +248,9 @@ def train_edge_network(
     generator = torch.Generator().manual_seed(seed)
     network = TrainableEdgeNetwork(EdgeNetworkShape(tuple(labels)))
     if begin is not None:
-        network.load_state_dict({name: torch.from_numpy(begin.weights[name]) for name in network.state_dict()})
+        network.load_state_dict(
+            {name: torch.from_numpy(begin.weights[name]) for name in network.state_dict()}
+        )
     else:
         _initialise(network, generator)
     network.train()
@@ -245,11 +275,14 @@ def train_edge_network(
             total += loss.item()
         if say is not None:
             say(f"epoch {epoch + 1} of {training.epochs}: {total / batches:.4f} nats an edge")
-    return EdgeNetwork(network.shape, {name: weight.numpy() for name, weight in network.state_dict().items()})
+    return EdgeNetwork(
+        network.shape, {name: weight.numpy() for name, weight in network.state_dict().items()}
+    )
 
 
 def _initialise(network: TrainableEdgeNetwork, generator: torch.Generator) -> None:
-    """Initialise the weights: labels hardly matter at first, and kinds of sounds matter more than single sounds."""
+    """Initialise the weights: labels hardly matter at first, and kinds of sounds matter more than
+    single sounds."""
     with torch.no_grad():
         for each in (*network.layers, network.output, network.habit):
             assert isinstance(each, (nn.Conv1d, nn.Linear))
@@ -274,29 +307,42 @@ def _loss(
     training: EdgeTraining,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Return the mean cross-entropy of a batch of examples, with random shifts, levels and hidden sounds."""
+    """Return the mean cross-entropy of a batch of examples, with random shifts, levels and hidden
+    sounds."""
     windows = examples.windows.part(batch)
-    left, right, role = (torch.from_numpy(column) for column in (windows.left, windows.right, windows.role))
-    offset, weight = torch.from_numpy(examples.offset[batch]), torch.from_numpy(examples.weight[batch])
+    left, right, role = (
+        torch.from_numpy(column) for column in (windows.left, windows.right, windows.role)
+    )
+    offset, weight = (
+        torch.from_numpy(examples.offset[batch]),
+        torch.from_numpy(examples.weight[batch]),
+    )
     count, most = len(batch), training.shift_frames
     shift = torch.randint(-most, most + 1, (count,), generator=generator)
     column = MARGIN + shift[:, None] + torch.arange(WINDOW)
     values = torch.from_numpy(windows.values).float()
     values = values.gather(1, column[:, :, None].expand(-1, -1, values.shape[2]))
     values[:, :, :FINE_MELS] += training.level * torch.randn(count, 1, 1, generator=generator)
-    sounds, others = (torch.rand(count, generator=generator) < training.hidden_sounds for _ in range(2))
+    sounds, others = (
+        torch.rand(count, generator=generator) < training.hidden_sounds for _ in range(2)
+    )
     kinds = torch.rand(count, generator=generator) < training.hidden_kinds
     left, right = network.hidden(left, sounds, kinds), network.hidden(right, others, kinds)
-    logits = network(values, left, right, role, partial(_dropout, share=training.dropout, generator=generator))
+    logits = network(
+        values, left, right, role, partial(_dropout, share=training.dropout, generator=generator)
+    )
     # the target is a Gaussian around the edge: an edge that is one fine frame off is nearly as good
     positions = torch.arange(POSITIONS) - FARTHEST
-    target = torch.softmax(-0.5 * ((positions - (offset - shift)[:, None]) / training.width_frames).square(), 1)
+    target = torch.softmax(
+        -0.5 * ((positions - (offset - shift)[:, None]) / training.width_frames).square(), 1
+    )
     losses = -(target * logits.log_softmax(1)).sum(1)
     return (weight * losses).sum() / weight.sum().clamp_min(1e-6)
 
 
 def _dropout(hidden: torch.Tensor, share: float, generator: torch.Generator) -> torch.Tensor:
-    """Return hidden values with a share of them set to 0, drawn from a generator, which torch's own cannot."""
+    """Return hidden values with a share of them set to 0, drawn from a generator, which torch's own
+    cannot."""
     stays = torch.rand(hidden.shape, generator=generator) >= share
     return hidden * stays / (1.0 - share)
 
@@ -309,7 +355,9 @@ def network_labels(emissions: Emissions, separator: int | None = None) -> tuple[
     ('a', 'b')
     """
     others = (emissions.blank, separator)
-    return tuple(label for index, label in enumerate(emissions.vocab) if label and index not in others)
+    return tuple(
+        label for index, label in enumerate(emissions.vocab) if label and index not in others
+    )
 
 
 def edge_examples(
@@ -318,9 +366,12 @@ def edge_examples(
     shape: EdgeNetworkShape,
     convention: Calibration = _NO_CONVENTION,
 ) -> EdgeExamples:
-    """Return the examples of one utterance or more; the arguments are those of `utterance_examples`."""
+    """Return the examples of one utterance or more; the arguments are those of
+    `utterance_examples`."""
     pairs = zip(utterances, drawn)
-    return EdgeExamples.joined([utterance_examples(u, edges, shape, convention=convention) for u, edges in pairs])
+    return EdgeExamples.joined(
+        [utterance_examples(u, edges, shape, convention=convention) for u, edges in pairs]
+    )
 
 
 def utterance_examples(
@@ -336,9 +387,10 @@ def utterance_examples(
         utterance: its emissions have their sound.
         drawn: its edges before a network refines them.
         shape: of the network that will learn.
-        word_weights: (W, 2) of the start and the end of each labelled word, all other edges weighing as unlabelled
-            ones; None: 1 for every labelled edge.
-        convention: its convention is taken off the labels, because it will be added to the network's edges.
+        word_weights: (W, 2) of the start and the end of each labelled word, all other edges
+            weighing as unlabelled ones; None: 1 for every labelled edge.
+        convention: its convention is taken off the labels, because it will be added to the
+            network's edges.
     """
     spoken, ids, words = utterance_sounds(utterance.tokens)
     of_words = drawn.of(spoken)
@@ -359,7 +411,9 @@ def utterance_examples(
     return examples_of(EdgeScene(emissions, ids, edges, shape), edge_s, weight)
 
 
-def _weights_of_words(utterance: SpokenUtterance, drawn: Spans, edges: Edges, word_weights: np.ndarray) -> np.ndarray:
+def _weights_of_words(
+    utterance: SpokenUtterance, drawn: Spans, edges: Edges, word_weights: np.ndarray
+) -> np.ndarray:
     weight = np.full(len(edges), UNLABELLED_WEIGHT)
     of_label = {id(label): row for label, row in zip(utterance.labelled.words, word_weights)}
     begins, labels = words_of(utterance, drawn)
@@ -371,9 +425,11 @@ def _weights_of_words(utterance: SpokenUtterance, drawn: Spans, edges: Edges, wo
 
 
 def labelled_edges_s(utterance: SpokenUtterance, drawn: Spans, edges: Edges) -> np.ndarray:
-    """Return the labelled edges (E,), in seconds from the audio's start; NaN where there is no label.
+    """Return the labelled edges (E,), in seconds from the audio's start; NaN where there is no
+    label.
 
-    Labelled words give their starts and ends; two labelled phones that touch give the edge between them.
+    Labelled words give their starts and ends; two labelled phones that touch give the edge between
+    them.
 
     Args:
         utterance: with its labels.
@@ -403,13 +459,15 @@ def learn_edges(
 ) -> LearntEdges:
     """Return an edge network trained on labelled utterances of two folds or more.
 
-    As many networks are trained at once as torch would use threads; the result does not depend on the number.
+    As many networks are trained at once as torch would use threads; the result does not depend on
+    the number.
 
     Args:
         utterances: U of them, with their sound.
         folds: (U,) the group of each; the utterances of a group are left out together.
-        drawn_with: returns constants from some of the utterances (U,) bool, and the edges of all that they give.
-        present: a network to train further if it knows the same tokens; None: a new one.
+        drawn_with: returns constants from some of the utterances (U,) bool, and the edges of all
+        that they give. present: a network to train further if it knows the same tokens; None: a new
+        one.
         progress: called with the share of finished trainings, in [0, 1].
     """
     labels = network_labels(utterances[0].emissions, utterances[0].separator)
@@ -428,7 +486,8 @@ def learn_edges(
 
 
 def spread_of(ratios: np.ndarray) -> float:
-    """Return the factor of standard deviations with which a share `SIGMA` of the edges lies within them.
+    """Return the factor of standard deviations with which a share `SIGMA` of the edges lies within
+    them.
 
     Args:
         ratios: (E,) of errors to standard deviations, both above 0.
@@ -461,7 +520,8 @@ def _trained(
     begin: EdgeNetwork | None,
     progress: Callable[[float], None] | None,
 ) -> Iterator[tuple[Calibration, Sequence[Spans], EdgeNetwork]]:
-    """Yield, for each job in order, constants, all drawn edges and its network; finished jobs leave no examples.
+    """Yield, for each job in order, constants, all drawn edges and its network; finished jobs leave
+    no examples.
 
     A job says which utterances a network learns from (U,) bool.
     """
@@ -473,7 +533,9 @@ def _trained(
             for job in jobs:
                 known, drawn = drawn_with(job)
                 learnt: list[int] = np.flatnonzero(job).tolist()
-                examples = edge_examples([utterances[k] for k in learnt], [drawn[k] for k in learnt], shape, known)
+                examples = edge_examples(
+                    [utterances[k] for k in learnt], [drawn[k] for k in learnt], shape, known
+                )
                 pending.append((known, drawn, pool.submit(_taught, examples, shape.labels, begin)))
                 while len(pending) > (workers if job is not jobs[-1] else 0):
                     known, drawn, network = pending.popleft()
@@ -486,8 +548,11 @@ def _trained(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _taught(examples: EdgeExamples, labels: tuple[str, ...], begin: EdgeNetwork | None) -> EdgeNetwork:
-    """Return a new network taught by examples, or the members of another that have gone on learning half the way."""
+def _taught(
+    examples: EdgeExamples, labels: tuple[str, ...], begin: EdgeNetwork | None
+) -> EdgeNetwork:
+    """Return a new network taught by examples, or the members of another that have gone on learning
+    half the way."""
     training = training_for(len(examples), begin)
     if begin is None:
         return train_edge_network(examples, labels, training)
@@ -505,18 +570,30 @@ def _left_out_edges(
     words: PairedEdges,
     phones: PairedEdges,
 ) -> list[Row]:
-    """Add the edges of utterances left out, refined by a network, to `words` and `phones`; return rows to evaluate."""
+    """Add the edges of utterances left out, refined by a network, to `words` and `phones`; return
+    rows to evaluate."""
     chosen = [(utterances[k], drawn[k]) for k in left_out.tolist()]
-    final = batching.run([finish_edges(u.emissions, u.tokens, before, known, network) for u, before in chosen])
+    final = batching.run(
+        [finish_edges(u.emissions, u.tokens, before, known, network) for u, before in chosen]
+    )
     rows: list[Row] = []
     for k, (utterance, before), after in zip(left_out.tolist(), chosen, final):
         words.add_words(k, utterance, before, after)
         phones.add_phones(k, utterance, before, after)
-        rows.append((utterance.labelled.name, utterance.labelled_intervals(after), list(utterance.labelled.words)))
+        rows.append(
+            (
+                utterance.labelled.name,
+                utterance.labelled_intervals(after),
+                list(utterance.labelled.words),
+            )
+        )
     return rows
 
 
 def _within_sd(ratios: np.ndarray, folds: np.ndarray) -> float:
-    """Return the share of edges within their standard deviation, scaled by the spread of other folds (E,)."""
-    within = [ratios[folds == fold] <= spread_of(ratios[folds != fold]) for fold in np.unique(folds)]
+    """Return the share of edges within their standard deviation, scaled by the spread of other
+    folds (E,)."""
+    within = [
+        ratios[folds == fold] <= spread_of(ratios[folds != fold]) for fold in np.unique(folds)
+    ]
     return float(np.concatenate(within).mean())

@@ -1,15 +1,17 @@
-"""Targets and a state for every frame of a corpus: by the generative segmenter, then by network and mixtures together.
+"""Targets and a state for every frame of a corpus: by the generative segmenter, then by network and
+mixtures together.
 
-The segmenter begins from a flat start; its edges are where the sound changes. Every token (a phone or a letter) is a
-sequence of a few states, and silence is one state; each state is a mixture of diagonal Gaussians. Viterbi training
-(Juang and Rabiner 1990) begins with states of equal length between the first and the last loud frame. It alternates
-between Gaussians from the labels, by EM within each state, and labels from the Gaussians; the number of Gaussians
-doubles in each round.
+The segmenter begins from a flat start; its edges are where the sound changes. Every token (a phone
+or a letter) is a sequence of a few states, and silence is one state; each state is a mixture of
+diagonal Gaussians. Viterbi training (Juang and Rabiner 1990) begins with states of equal length
+between the first and the last loud frame. It alternates between Gaussians from the labels, by EM
+within each state, and labels from the Gaussians; the number of Gaussians doubles in each round.
 
-A network trained on a generative segmenter's labels reproduces their random errors, and the Gaussians are misled by
-single frames; the sum of their scores is closer to hand labels than either. So the second segmentation uses both, and
-both are then trained further on it. There, the state of a frame is the one with the highest posterior over all
-segmentations, not that of the best segmentation (see `ctc_align.alignment.segmentation`).
+A network trained on a generative segmenter's labels reproduces their random errors, and the
+Gaussians are misled by single frames; the sum of their scores is closer to hand labels than either.
+So the second segmentation uses both, and both are then trained further on it. There, the state of a
+frame is the one with the highest posterior over all segmentations, not that of the best
+segmentation (see `ctc_align.alignment.segmentation`).
 """
 
 from __future__ import annotations
@@ -31,7 +33,14 @@ from ctc_align.kernels import batching
 from ctc_align.kernels.batching import KernelSteps, Posteriors
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.convnet import features
-from ctc_align.models.convnet.gaussian_mixtures import REACH, VALUES, Mixtures, cepstra_of, values_of, with_differences
+from ctc_align.models.convnet.gaussian_mixtures import (
+    REACH,
+    VALUES,
+    Mixtures,
+    cepstra_of,
+    values_of,
+    with_differences,
+)
 from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training import Watch
 from ctc_align.training.corpus_data import Corpus, FeatureStore, Spoken, spread
@@ -39,7 +48,8 @@ from ctc_align.training.recipe import Recipe, Refining, SegmenterPlan
 from ctc_align.training.training_batches import Material, collate, evaluation_batches
 
 SMALLEST_VARIANCE = 0.05
-"""Least variance, of values with deviation 1, so that a Gaussian of few frames does not collapse onto them."""
+"""Least variance, of values with deviation 1, so that a Gaussian of few frames does not collapse
+onto them."""
 FEWEST_FRAMES = 10
 PARTS = 3
 """Default number of states of a phone."""
@@ -51,16 +61,22 @@ Labelled = tuple[np.ndarray, np.ndarray]
 
 
 def cepstra(frames: np.ndarray) -> np.ndarray:
-    """Return 13 cepstra of log-mel frames (T, MELS) with first and second differences (T, 39): mean 0, deviation 1."""
+    """Return 13 cepstra of log-mel frames (T, MELS) with first and second differences (T, 39): mean
+    0, deviation 1."""
     floor = features.floor_of(features.statistics_of(frames).loud)
     values = with_differences(cepstra_of(np.maximum(frames, floor)))
     return np.asarray((values - values.mean(0)) / np.maximum(values.std(0), np.float32(1e-3)))
 
 
 def grow_mixtures(
-    labelled: Sequence[Labelled], states: int, mixtures: int, steps: int, old: Mixtures | None = None
+    labelled: Sequence[Labelled],
+    states: int,
+    mixtures: int,
+    steps: int,
+    old: Mixtures | None = None,
 ) -> Mixtures:
-    """Return `mixtures` Gaussians a state, doubled from `old`, or from one each, with `steps` of EM each time."""
+    """Return `mixtures` Gaussians a state, doubled from `old`, or from one each, with `steps` of EM
+    each time."""
     fitted = old or estimate(labelled, states)
     while fitted.means.shape[1] < mixtures:
         fitted = fitted.doubled()
@@ -70,9 +86,11 @@ def grow_mixtures(
 
 
 def estimate(labelled: Sequence[Labelled], states: int, old: Mixtures | None = None) -> Mixtures:
-    """Return the mixtures after one step of EM within each of K `states`; without `old`, a single Gaussian each.
+    """Return the mixtures after one step of EM within each of K `states`; without `old`, a single
+    Gaussian each.
 
-    The responsibilities come from `old`, whose Gaussians of fewer than `FEWEST_FRAMES` frames stay as they are.
+    The responsibilities come from `old`, whose Gaussians of fewer than `FEWEST_FRAMES` frames stay
+    as they are.
     """
     mixtures = old.means.shape[1] if old else 1
     gaussians = states * mixtures
@@ -83,7 +101,9 @@ def estimate(labelled: Sequence[Labelled], states: int, old: Mixtures | None = N
         x, state = pair
         share = np.zeros((len(x), gaussians), np.float32)
         gaussian = state[:, None] * mixtures + np.arange(mixtures)
-        np.put_along_axis(share, gaussian, _responsibility(x, state, old) if old else np.float32(1.0), 1)
+        np.put_along_axis(
+            share, gaussian, _responsibility(x, state, old) if old else np.float32(1.0), 1
+        )
         return np.asarray(share.T @ np.concatenate((np.ones((len(x), 1), np.float32), x, x * x), 1))
 
     for part in spread(sums_of, labelled):
@@ -94,7 +114,10 @@ def estimate(labelled: Sequence[Labelled], states: int, old: Mixtures | None = N
     variances = np.maximum(second / number - means**2, SMALLEST_VARIANCE)
     if old is not None:
         rare = count < FEWEST_FRAMES
-        means, variances = np.where(rare, old.means, means), np.where(rare, old.variances, variances)
+        means, variances = (
+            np.where(rare, old.means, means),
+            np.where(rare, old.variances, variances),
+        )
     # one more frame for each Gaussian: none gets the weight 0
     weights = np.log((count + 1.0) / (count + 1.0).sum(1, keepdims=True))[:, :, 0]
     return Mixtures(*(part.astype(np.float32) for part in (weights, means, variances)))
@@ -112,7 +135,12 @@ class Segmenter:
     """Viterbi training over a corpus; `spoken[i]` belongs to `store[i]`."""
 
     def __init__(
-        self, store: FeatureStore, spoken: dict[int, Spoken], phones: int, watch: Watch, parts: int = PARTS
+        self,
+        store: FeatureStore,
+        spoken: dict[int, Spoken],
+        phones: int,
+        watch: Watch,
+        parts: int = PARTS,
     ) -> None:
         self.store, self.spoken, self.watch, self.parts = store, dict(spoken), watch, parts
         self.silence = phones * parts
@@ -129,16 +157,27 @@ class Segmenter:
         for number, (gaussians, realignments, utterances) in enumerate(rounds):
             indices, score = list(order[:utterances]), float("nan")
             data = self._cepstra(indices)
-            labels = self._realigned(indices, data)[0] if self.mixtures else {i: self._flat(i) for i in indices}
+            labels = (
+                self._realigned(indices, data)[0]
+                if self.mixtures
+                else {i: self._flat(i) for i in indices}
+            )
             labelled = [(data[i], labels[i]) for i in labels]
             self.mixtures = grow_mixtures(labelled, self.states, gaussians, 3, self.mixtures)
             for turn in range(realignments):
                 line = f"round {number + 1} of {len(rounds)}, {gaussians} Gaussians a state"
-                self.watch.progress("segmenting", (number + turn / realignments) / len(rounds), line)
+                self.watch.progress(
+                    "segmenting", (number + turn / realignments) / len(rounds), line
+                )
                 labels, score = self._realigned(indices, data)
                 labelled = [(data[i], labels[i]) for i in labels]
-                self.mixtures = estimate(labelled, self.states, self.mixtures if gaussians > 1 else None)
-            self.watch.say(f"segments: {gaussians} Gaussians a state, {len(indices)} utterances: {score:.3f} per frame")
+                self.mixtures = estimate(
+                    labelled, self.states, self.mixtures if gaussians > 1 else None
+                )
+            self.watch.say(
+                f"segments: {gaussians} Gaussians a state, {len(indices)} utterances: {score:.3f}"
+                " per frame"
+            )
 
     def label(self, indices: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
         """Yield the utterances that have a path, and the state of every frame (T,)."""
@@ -148,10 +187,15 @@ class Segmenter:
                 yield i, labels
 
     def choose_pronunciations(self, indices: Sequence[int]) -> int:
-        """Choose, word by word, the pronunciation that fits its frames best; return the number of changed words."""
+        """Choose, word by word, the pronunciation that fits its frames best; return the number of
+        changed words."""
         changed = 0
         for begin in range(0, len(indices), BATCH):
-            part = [i for i in indices[begin : begin + BATCH] if any(len(word) > 1 for word in self.spoken[i].words)]
+            part = [
+                i
+                for i in indices[begin : begin + BATCH]
+                if any(len(word) > 1 for word in self.spoken[i].words)
+            ]
             data = self._cepstra(part)
             for i, _, _, tokens in list(self._paths(part, data)):
                 choice = self._best_choice(i, data[i], tokens)
@@ -160,11 +204,13 @@ class Segmenter:
         return changed
 
     def _best_choice(self, i: int, x: np.ndarray, tokens: np.ndarray) -> tuple[int, ...]:
-        """Return the pronunciation of each word whose best path over the word's present frames scores highest."""
+        """Return the pronunciation of each word whose best path over the word's present frames
+        scores highest."""
         assert self.mixtures is not None
         spoken, owners = self.spoken[i], self.spoken[i].owners
         word_of_frame = np.where(tokens >= 0, owners[tokens], -1)
-        # each pronunciation of a word is scored by its best path through the frames that the word has now
+        # each pronunciation of a word is scored by its best path through the frames that the word
+        # has now
         jobs, windows = [], []
         for w, word in enumerate(spoken.words):
             frames = np.flatnonzero(word_of_frame == w)
@@ -176,8 +222,12 @@ class Segmenter:
         if not jobs:
             return tuple(choice)
         phones = [spoken.words[w][k] for w, k in jobs]
-        topology = lattice.segmentation(phones, [np.zeros(len(p)) for p in phones], self.parts, self.silence)
-        scores = kernels.best_path(_padded(windows), topology, [len(window) for window in windows]).scores.tolist()
+        topology = lattice.segmentation(
+            phones, [np.zeros(len(p)) for p in phones], self.parts, self.silence
+        )
+        scores = kernels.best_path(
+            _padded(windows), topology, [len(window) for window in windows]
+        ).scores.tolist()
         best: dict[int, float] = {}
         for (w, k), score in zip(jobs, scores):
             if score > best.get(w, float("-inf")):
@@ -188,7 +238,8 @@ class Segmenter:
         return dict(zip(indices, spread(lambda i: cepstra(self.store[i]), indices)))
 
     def _flat(self, i: int) -> np.ndarray:
-        """Return states of equal length between the first and the last loud frame, silence around them."""
+        """Return states of equal length between the first and the last loud frame, silence around
+        them."""
         frames = self.store[i]
         level = features.level(frames)
         loud = np.flatnonzero(level > features.statistics_of(frames).loud - QUIET_NATS)
@@ -198,7 +249,9 @@ class Segmenter:
         labels[first:last] = states[(np.arange(last - first) * len(states)) // (last - first)]
         return labels
 
-    def _realigned(self, indices: list[int], data: dict[int, np.ndarray]) -> tuple[dict[int, np.ndarray], float]:
+    def _realigned(
+        self, indices: list[int], data: dict[int, np.ndarray]
+    ) -> tuple[dict[int, np.ndarray], float]:
         labels, total, frames = {}, 0.0, 0
         order = sorted(indices, key=lambda i: len(data[i]))
         for begin in range(0, len(order), BATCH):
@@ -210,7 +263,8 @@ class Segmenter:
     def _paths(
         self, part: list[int], data: dict[int, np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray, float, np.ndarray]]:
-        """Yield utterance, state of every frame, score, and token of every frame (-1 in silence)."""
+        """Yield utterance, state of every frame, score, and token of every frame (-1 in
+        silence)."""
         if not part:
             return
         assert self.mixtures is not None
@@ -224,11 +278,18 @@ class Segmenter:
         for b, i in enumerate(part):
             if path.scores[b] > float("-inf"):
                 states = path.states[b, : lengths[b]].numpy()
-                yield i, topology.emit[b][states].astype(np.int64), float(path.scores[b]), topology.token[b][states]
+                yield (
+                    i,
+                    topology.emit[b][states].astype(np.int64),
+                    float(path.scores[b]),
+                    topology.token[b][states],
+                )
 
 
 def _padded(rows: Sequence[np.ndarray]) -> torch.Tensor:
-    return torch.nn.utils.rnn.pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True)
+    return torch.nn.utils.rnn.pad_sequence(
+        [torch.from_numpy(row) for row in rows], batch_first=True
+    )
 
 
 EM_STEPS = 4
@@ -238,7 +299,8 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Labels:
-    """Token ids for CTC, a state for each frame, and the word of each token, for every utterance of a store.
+    """Token ids for CTC, a state for each frame, and the word of each token, for every utterance of
+    a store.
 
     All three are empty for an utterance without labels.
     """
@@ -249,7 +311,9 @@ class Labels:
 
     def log_priors(self, indices: Iterable[int], states: int) -> np.ndarray:
         """Return the log shares (K,) float32 of the states' frames in these utterances."""
-        count = np.bincount(np.concatenate([self.states[i] for i in indices]), minlength=states) + 1.0
+        count = (
+            np.bincount(np.concatenate([self.states[i] for i in indices]), minlength=states) + 1.0
+        )
         return np.log(count / count.sum()).astype(np.float32)
 
 
@@ -262,14 +326,25 @@ def load_or_make(path: Path, corpus: Corpus, make: Callable[[], Labels]) -> Labe
     if not path.exists():
         made = make()
         part = path.with_suffix(".part.npz")
-        rows = _packed("labels", made.states) | _packed("targets", made.targets) | _packed("words", made.words)
+        rows = (
+            _packed("labels", made.states)
+            | _packed("targets", made.targets)
+            | _packed("words", made.words)
+        )
         np.savez(part, **rows)  # type: ignore[arg-type]
         os.replace(part, path)
     with np.load(path) as data:
-        labels = Labels(_unpacked(data, "targets"), _unpacked(data, "labels"), _unpacked(data, "words"))
+        labels = Labels(
+            _unpacked(data, "targets"), _unpacked(data, "labels"), _unpacked(data, "words")
+        )
     frames = [len(row) for row in labels.states]
-    if len(frames) != len(corpus.store) or any(n not in (0, m) for n, m in zip(frames, corpus.store.lengths)):
-        raise InputError(f"{path}: these labels belong to a different corpus; remove them, or choose another folder")
+    if len(frames) != len(corpus.store) or any(
+        n not in (0, m) for n, m in zip(frames, corpus.store.lengths)
+    ):
+        raise InputError(
+            f"{path}: these labels belong to a different corpus; remove them, or choose another"
+            " folder"
+        )
     return labels
 
 
@@ -287,14 +362,22 @@ def from_nothing(corpus: Corpus, recipe: Recipe, tokens: int, watch: Watch) -> L
 
 
 def teaching_order(corpus: Corpus, plan: SegmenterPlan, seed: int) -> list[int]:
-    """Return the utterances to train Gaussians on, in a random order: the short ones, if there are any."""
-    short = corpus.train[corpus.store.lengths[corpus.train] <= plan.longest_s / features.FRAME_SHIFT_S]
-    order: list[int] = np.random.default_rng(seed).permutation(short if len(short) else corpus.train).tolist()
+    """Return the utterances to train Gaussians on, in a random order: the short ones, if there are
+    any."""
+    short = corpus.train[
+        corpus.store.lengths[corpus.train] <= plan.longest_s / features.FRAME_SHIFT_S
+    ]
+    order: list[int] = (
+        np.random.default_rng(seed).permutation(short if len(short) else corpus.train).tolist()
+    )
     return order
 
 
-def collected(count: int, spoken: dict[int, Spoken], states: Iterable[tuple[int, np.ndarray]]) -> Labels:
-    """Return labels for a store of `count` utterances from pronunciations and (utterance, states)."""
+def collected(
+    count: int, spoken: dict[int, Spoken], states: Iterable[tuple[int, np.ndarray]]
+) -> Labels:
+    """Return labels for a store of `count` utterances from pronunciations and (utterance,
+    states)."""
     labels = Labels(*([np.empty(0, np.int16)] * count for _ in range(3)))
     for i, row in states:
         labels.states[i] = row.astype(np.int16)
@@ -320,9 +403,11 @@ def run_in_batches(
     watch: Watch,
     stage: str,
 ) -> Iterator[tuple[int, Result]]:
-    """Yield utterances of a store with the results of their steps, without those whose result is None.
+    """Yield utterances of a store with the results of their steps, without those whose result is
+    None.
 
-    `steps_of` returns the steps of a batch of utterances of similar length; `stage` is the name for `watch`.
+    `steps_of` returns the steps of a batch of utterances of similar length; `stage` is the name for
+    `watch`.
     """
     done = 0
     for part in evaluation_batches(store.lengths, indices):
@@ -340,7 +425,9 @@ def mixture_values(frames: np.ndarray) -> np.ndarray:
     return values_of(np.concatenate((silence, features.normalise(frames, statistics), silence)))
 
 
-def learn_mixtures(store: FeatureStore, labels: Labels, indices: Sequence[int], states: int, mixtures: int) -> Mixtures:
+def learn_mixtures(
+    store: FeatureStore, labels: Labels, indices: Sequence[int], states: int, mixtures: int
+) -> Mixtures:
     """Return mixtures for `Mixtures.log_posteriors`, fitted to the utterances that have labels."""
     labelled = [i for i in indices if len(labels.states[i])]
     rows = list(spread(lambda i: mixture_values(store[i]), labelled))
@@ -355,10 +442,11 @@ def learn_mixtures(store: FeatureStore, labels: Labels, indices: Sequence[int], 
 
 @dataclass(frozen=True)
 class StateScorer:
-    """A network, in evaluation mode on the CPU, and mixtures that score segmentation states together.
+    """A network, in evaluation mode on the CPU, and mixtures that score segmentation states
+    together.
 
-    The score of a state is scale × (log P(state) by the network + `offset` (K,) + weight × log P(state) by the
-    mixtures); `refining` has the scale and the weight.
+    The score of a state is scale × (log P(state) by the network + `offset` (K,) + weight × log
+    P(state) by the mixtures); `refining` has the scale and the weight.
     """
 
     network: AcousticNetwork
@@ -371,18 +459,27 @@ class StateScorer:
         batch = collate(material, indices, self.network.shape.context_frames)
         posteriors = self.network(batch.inputs)[1]
         assert posteriors is not None
-        by_mixtures = spread(lambda i: self.mixtures.log_posteriors(mixture_values(material.store[i])), indices)
+        by_mixtures = spread(
+            lambda i: self.mixtures.log_posteriors(mixture_values(material.store[i])), indices
+        )
         weight, scale = self.refining.mixture_weight, self.refining.scale
         return [
-            (row[: len(other)].log_softmax(-1) + torch.from_numpy(self.offset + weight * other)) * scale
+            (row[: len(other)].log_softmax(-1) + torch.from_numpy(self.offset + weight * other))
+            * scale
             for row, other in zip(posteriors, by_mixtures)
         ]
 
-    def steps(self, store: FeatureStore, labels: Labels, part: Sequence[int]) -> list[KernelSteps[np.ndarray | None]]:
-        """Return the steps towards the likeliest states of utterances with the tokens of `labels`."""
+    def steps(
+        self, store: FeatureStore, labels: Labels, part: Sequence[int]
+    ) -> list[KernelSteps[np.ndarray | None]]:
+        """Return the steps towards the likeliest states of utterances with the tokens of
+        `labels`."""
         parts = lattice.states_per_sound(len(self.offset), self.network.shape.classes)
         scores = self.scores(Material(store, labels.targets, None, np.asarray(part)), part)
-        return [_likely_states(row, labels.targets[i] - 1, labels.words[i], parts) for i, row in zip(part, scores)]
+        return [
+            _likely_states(row, labels.targets[i] - 1, labels.words[i], parts)
+            for i, row in zip(part, scores)
+        ]
 
 
 @torch.inference_mode()
@@ -400,7 +497,8 @@ def resegmented(scorer: StateScorer, corpus: Corpus, labels: Labels, watch: Watc
 def _likely_states(
     scores: torch.Tensor, phones: np.ndarray, owners: np.ndarray, parts: int
 ) -> KernelSteps[np.ndarray | None]:
-    """Request the posteriors of an utterance's states and return the likeliest of each frame, None without a path."""
+    """Request the posteriors of an utterance's states and return the likeliest of each frame, None
+    without a path."""
     topology = lattice.segmentation([phones], [owners], parts, scores.shape[1] - 1)
     occupancy = yield Posteriors(scores.numpy(), topology)
     return None if occupancy is None else occupancy.argmax(1).astype(np.int16)

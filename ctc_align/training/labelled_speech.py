@@ -1,4 +1,5 @@
-"""Hand-labelled speech in folders: TextGrids, each with a recording of the same name, and corrected JSON."""
+"""Hand-labelled speech in folders: TextGrids, each with a recording of the same name, and corrected
+JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ from ctc_align.units import seconds_to_ms
 TRANSCRIPTS = (".txt", ".lab")
 _NOT_AUDIO = (".textgrid", ".txt", ".lab", ".json", ".ctm", ".md", ".toml")
 _KEPT = re.compile(r"\.hand(-\d+)?$")
-"""The part of a name that a corpus run adds to an output changed by a person, when it makes the output again."""
+"""The part of a name that a corpus run adds to an output changed by a person, when it makes the
+output again."""
 ALIGNED_AGAIN = ".aligned"
 """The part of a name that commands add if the name is taken."""
 FEWEST_UTTERANCES = 8
@@ -46,7 +48,8 @@ logger = logging.getLogger(__name__)
 class LabelledUtterance:
     """A hand-labelled utterance; phones may be missing.
 
-    With `char_starts`, `words` are those at these characters of the text, and the others have no label.
+    With `char_starts`, `words` are those at these characters of the text, and the others have no
+    label.
     """
 
     name: str
@@ -59,15 +62,16 @@ class LabelledUtterance:
 
 
 _LabelFile = tuple[Path, Path]
-"""A TextGrid, or JSON with corrections; its path, and its name: the path in the folder, without extension."""
+"""A TextGrid, or JSON with corrections; its path, and its name: the path in the folder, without
+extension."""
 
 
 @dataclass
 class LabelFiles:
     """The files of labels in a folder: those that are learnt from, and what is not.
 
-    `files` are in the order of their names; `untouched` are alignments without corrections; `notes` say which
-    corrections are used, and which are not.
+    `files` are in the order of their names; `untouched` are alignments without corrections; `notes`
+    say which corrections are used, and which are not.
     """
 
     files: list[_LabelFile] = field(default_factory=list)
@@ -81,18 +85,20 @@ def read_labelled(
     failed: list[str] | None = None,
     found: LabelFiles | None = None,
 ) -> Iterator[LabelledUtterance]:
-    """Yield every TextGrid and every corrected alignment below a folder, in order, with its recording and transcript.
+    """Yield every TextGrid and every corrected alignment below a folder, in order, with its
+    recording and transcript.
 
     Args:
-        reference: a folder of TextGrids with a tier of words, and perhaps one of phones, or of alignments in JSON. If a
-            person has corrected the TextGrid of an alignment, all its words are labels, otherwise only words by hand.
-            An alignment without corrections is ignored, and so is its TextGrid. The speaker is the folder of a file,
-            or the file itself if all are in one folder. The latest correction of an alignment is used. Of TextGrids
-            without JSON, `NAME.aligned.TextGrid` belongs to the recording NAME and overrides `NAME.TextGrid`;
-            `NAME.hand.TextGrid` overrides both.
-        audio: the folder with recordings of the same relative names; None: `reference` itself, and for JSON the path
-            that it names. The transcript is a .txt or .lab file beside the recording, else the words of the TextGrid;
-            JSON has its text.
+        reference: a folder of TextGrids with a tier of words, and perhaps one of phones, or of
+            alignments in JSON. If a person has corrected the TextGrid of an alignment, all its
+            words are labels, otherwise only words by hand. An alignment without corrections is
+            ignored, and so is its TextGrid. The speaker is the folder of a file,
+            or the file itself if all are in one folder. The latest correction of an alignment is
+            used. Of TextGrids without JSON, `NAME.aligned.TextGrid` belongs to the recording NAME
+            and overrides `NAME.TextGrid`; `NAME.hand.TextGrid` overrides both.
+        audio: the folder with recordings of the same relative names; None: `reference` itself, and
+            for JSON the path that it names. The transcript is a .txt or .lab file beside the
+            recording, else the words of the TextGrid; JSON has its text.
         failed: a list for the reasons why files cannot be used; without it the first one is raised.
         found: receives the files before the first utterance is read.
 
@@ -103,16 +109,20 @@ def read_labelled(
     folder, sounds = Path(reference), Path(reference if audio is None else audio)
     for needed in (folder, sounds):
         if not needed.is_dir():
-            raise UsageError(f"{needed}: expected a folder of labels, or of the recordings that they are of")
+            raise UsageError(
+                f"{needed}: expected a folder of labels, or of the recordings that they are of"
+            )
     problems: list[str] = []
     found = LabelFiles() if found is None else found
     _find_label_files(folder, problems, found)
     files = found.files
     if not files and not problems:
-        got = f"{len(found.untouched)} alignments without corrections" if found.untouched else "none"
+        got = (
+            f"{len(found.untouched)} alignments without corrections" if found.untouched else "none"
+        )
         raise UsageError(
-            f"{folder}: expected hand-labelled TextGrids in this folder or below it, or alignments with corrections, "
-            f"got {got}" + "".join(f"; {note}" for note in found.notes[:1])
+            f"{folder}: expected hand-labelled TextGrids in this folder or below it, or alignments"
+            f" with corrections, got {got}" + "".join(f"; {note}" for note in found.notes[:1])
         )
     if problems and failed is None:
         raise InputError(problems[0])
@@ -136,17 +146,28 @@ def read_labelled(
 
 def _find_label_files(folder: Path, problems: list[str], into: LabelFiles) -> None:
     """Find the files with labels, one for each name; add JSON that cannot be read to `problems`."""
-    paths = sorted(path for path in folder.rglob("*") if path.suffix.casefold() in (".json", ".textgrid"))
-    has_fixes = {path: _has_fixes(path, problems) for path in paths if path.suffix.casefold() == ".json"}
+    paths = sorted(
+        path for path in folder.rglob("*") if path.suffix.casefold() in (".json", ".textgrid")
+    )
+    has_fixes = {
+        path: _has_fixes(path, problems) for path in paths if path.suffix.casefold() == ".json"
+    }
     alignments = [path for path, fixed in has_fixes.items() if fixed is not None]
     fixed = [path for path in alignments if has_fixes[path]]
     found: dict[Path, tuple[int, _LabelFile]] = {}
     works = list(latest_works(fixed))
     for work in works:
         for path in work.outdated:
-            logger.warning("%s is ignored: it belongs to a different text or recording from %s", path, work.path.name)
+            logger.warning(
+                "%s is ignored: it belongs to a different text or recording from %s",
+                path,
+                work.path.name,
+            )
     corrected = {original_of(work.path) for work in works}
-    others = [work.path for work in latest_works(path for path in alignments if original_of(path) not in corrected)]
+    others = [
+        work.path
+        for work in latest_works(path for path in alignments if original_of(path) not in corrected)
+    ]
     governed: set[Path] = set()
     for path in (*(work.path for work in works), *others):
         bare = original_of(path).relative_to(folder).with_suffix("")
@@ -176,30 +197,41 @@ def _find_label_files(folder: Path, problems: list[str], into: LabelFiles) -> No
 
 
 def _has_fixes(path: Path, problems: list[str]) -> bool | None:
-    """Return whether an alignment has hand-corrected words; None for other JSON (a summary, settings)."""
+    """Return whether an alignment has hand-corrected words; None for other JSON (a summary,
+    settings)."""
     try:
         words = read_object(path).get("words")
     except InputError as error:
         if "expected an alignment of format" not in str(error):
             problems.append(str(error))
         return None
-    return isinstance(words, list) and any(isinstance(word, dict) and word.get("by") == HAND for word in words)
+    return isinstance(words, list) and any(
+        isinstance(word, dict) and word.get("by") == HAND for word in words
+    )
 
 
 def _read_textgrid(path: Path, name: Path, speaker: str, sounds: Path) -> LabelledUtterance:
     sound = _recording(sounds / name, path)
     words = read_intervals(path, "words")
-    return LabelledUtterance(name.as_posix(), speaker, sound, _transcript(sound, words), words, _phones(path))
+    return LabelledUtterance(
+        name.as_posix(), speaker, sound, _transcript(sound, words), words, _phones(path)
+    )
 
 
-def _read_json(path: Path, name: Path, speaker: str, sounds: Path, *, given: bool) -> LabelledUtterance:
+def _read_json(
+    path: Path, name: Path, speaker: str, sounds: Path, *, given: bool
+) -> LabelledUtterance:
     """Return the labels of a corrected alignment, and the part of the recording that it covers.
 
     They are the words and tokens by hand; all of them if a person has corrected its TextGrid.
     """
     corrected = read_corrected(path)
     alignment = corrected.alignment
-    named = [Path(alignment.audio), path.parent / alignment.audio] if alignment.audio and not given else []
+    named = (
+        [Path(alignment.audio), path.parent / alignment.audio]
+        if alignment.audio and not given
+        else []
+    )
     sound = next((each for each in named if each.is_file()), None)
     if sound is None and alignment.audio:
         leaf = (sounds / name).with_name(Path(alignment.audio).name)
@@ -210,17 +242,22 @@ def _read_json(path: Path, name: Path, speaker: str, sounds: Path, *, given: boo
         audio = load_audio(sound, offset_s=alignment.offset_s, duration_s=alignment.duration_s)
     if corrected.files:
         words, phones = corrected.intervals("words"), corrected.intervals("phones")
-        return LabelledUtterance(name.as_posix(), speaker, audio, _spoken_text(alignment), words, phones)
+        return LabelledUtterance(
+            name.as_posix(), speaker, audio, _spoken_text(alignment), words, phones
+        )
     fixed = [word for word in alignment.words if is_fixed(word)]
     words = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in fixed]
     tokens = [token for word in fixed for token in word.tokens if token.by == HAND]
     phones = [Interval(token.start_s, token.end_s, token.token) for token in tokens]
     starts = [word.char_start for word in fixed]
-    return LabelledUtterance(name.as_posix(), speaker, audio, _spoken_text(alignment), words, phones, starts)
+    return LabelledUtterance(
+        name.as_posix(), speaker, audio, _spoken_text(alignment), words, phones, starts
+    )
 
 
 def _spoken_text(alignment: Alignment) -> str:
-    """Return the text of an alignment with spaces instead of words that are not in the recording."""
+    """Return the text of an alignment with spaces instead of words that are not in the
+    recording."""
     text = list(alignment.text)
     for word in alignment.words:
         if word.status == SKIPPED:
@@ -230,7 +267,9 @@ def _spoken_text(alignment: Alignment) -> str:
 
 def _recording(name: Path, label: Path) -> Path:
     """Return the recording with the name of a file of labels."""
-    files = [path for path in name.parent.iterdir() if path.is_file()] if name.parent.is_dir() else []
+    files = (
+        [path for path in name.parent.iterdir() if path.is_file()] if name.parent.is_dir() else []
+    )
     others = [path for path in files if path.suffix.casefold() not in _NOT_AUDIO]
     # A recording may itself be called NAME.aligned.wav.
     sounds = sorted(path for path in others if path.stem in (name.name, label.stem))
@@ -249,7 +288,9 @@ def _transcript(sound: Path, words: list[Interval]) -> str:
             return read_transcript(str(transcript))
     text = " ".join(word.label.strip() for word in words if word.label.strip())
     if not text:
-        raise TranscriptError(f"{sound}: no transcript beside it, and its TextGrid's tier of words is empty")
+        raise TranscriptError(
+            f"{sound}: no transcript beside it, and its TextGrid's tier of words is empty"
+        )
     return text
 
 
@@ -260,16 +301,19 @@ def _phones(grid: Path) -> list[Interval]:
         return []
 
 
-# Edges of aligned words and phones paired with hand labels, offsets estimated from them, and cross-validation.
+# Edges of aligned words and phones paired with hand labels, offsets estimated from them, and
+# cross-validation.
 
 AS_GOOD = 0.03
-"""Among candidates at most this much worse than the best, the one that removes the fewest pauses is chosen."""
+"""Among candidates at most this much worse than the best, the one that removes the fewest pauses is
+chosen."""
 MOST_FOLDS = 5
 
 
 @dataclass(frozen=True)
 class SpokenUtterance:
-    """A labelled utterance with chosen pronunciations: its words, and tokens with their spikes on CTC's best path."""
+    """A labelled utterance with chosen pronunciations: its words, and tokens with their spikes on
+    CTC's best path."""
 
     labelled: LabelledUtterance
     emissions: Emissions
@@ -304,23 +348,35 @@ class SpokenUtterance:
         return self.intervals(edges, self.begins, [self.words[w].text for w in self.owners])
 
     def labelled_intervals(self, edges: Spans) -> list[Interval]:
-        """Return the words that are compared with labels: all, or only the labelled ones if some have no label."""
+        """Return the words that are compared with labels: all, or only the labelled ones if some
+        have no label."""
         intervals = self.word_intervals(edges)
         if not self.labelled.char_starts:
             return intervals
         return [intervals[unit] for unit, _ in words_of(self, edges)[1]]
 
     def with_pairs(self, edges: Spans) -> SpokenUtterance:
-        """Return the utterance with labels only for words that pair with one, by the characters of the text."""
+        """Return the utterance with labels only for words that pair with one, by the characters of
+        the text."""
         pairs = [(self.words[self.owners[unit]], label) for unit, label in words_of(self, edges)[1]]
         words = [replace(label, label=word.text) for word, label in pairs]
-        labelled = replace(self.labelled, words=words, char_starts=[word.char_start for word, _ in pairs])
+        labelled = replace(
+            self.labelled, words=words, char_starts=[word.char_start for word, _ in pairs]
+        )
         return replace(self, labelled=labelled)
 
     def intervals(self, edges: Spans, begins: np.ndarray, labels: Sequence[str]) -> list[Interval]:
-        """Return the units that have the sounds from begins[u] to begins[u + 1], between their edges."""
-        spoken, shift_s, origin_s = self.spoken, self.emissions.frame_shift_s, self.emissions.first_frame_s
-        start, end = edges.start[spoken] * shift_s + origin_s, edges.end[spoken] * shift_s + origin_s
+        """Return the units that have the sounds from begins[u] to begins[u + 1], between their
+        edges."""
+        spoken, shift_s, origin_s = (
+            self.spoken,
+            self.emissions.frame_shift_s,
+            self.emissions.first_frame_s,
+        )
+        start, end = (
+            edges.start[spoken] * shift_s + origin_s,
+            edges.end[spoken] * shift_s + origin_s,
+        )
         return [
             Interval(float(start[a]), float(end[b - 1]), label)
             for a, b, label in zip(begins[:-1].tolist(), begins[1:].tolist(), labels)
@@ -334,10 +390,11 @@ class SpokenUtterance:
 
 @dataclass
 class PairedEdges:
-    """Edges of units (words or phones) that are paired with labels: two for each unit, its start and its end.
+    """Edges of units (words or phones) that are paired with labels: two for each unit, its start
+    and its end.
 
-    `utterances` are the indices of their utterances. `features` has one row of confidence features for each unit,
-    computed from the drawn edges; errors and spreads are those of the final edges.
+    `utterances` are the indices of their utterances. `features` has one row of confidence features
+    for each unit, computed from the drawn edges; errors and spreads are those of the final edges.
     """
 
     utterances: list[int] = field(default_factory=list)
@@ -346,11 +403,16 @@ class PairedEdges:
     spreads_ms: list[float] = field(default_factory=list)
     features: list[np.ndarray] = field(default_factory=list)
 
-    def add_words(self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans | None = None) -> None:
-        """Pair the words of an utterance with its labels; `final` are edges that a network made of those drawn."""
+    def add_words(
+        self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans | None = None
+    ) -> None:
+        """Pair the words of an utterance with its labels; `final` are edges that a network made of
+        those drawn."""
         self._add(number, utterance, drawn, final or drawn, words_of(utterance, drawn))
 
-    def add_phones(self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans | None = None) -> None:
+    def add_phones(
+        self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans | None = None
+    ) -> None:
         """Pair the phones of an utterance with its labels, both in broad classes."""
         self._add(number, utterance, drawn, final or drawn, phones_of(utterance, drawn))
 
@@ -359,18 +421,26 @@ class PairedEdges:
         return np.asarray(self.errors_ms)[np.argsort(self.utterances, kind="stable")]
 
     def in_parts(self, parts: int) -> PairedEdges:
-        """Return the same edges with parts of each utterance, in the order of its units, as utterances."""
+        """Return the same edges with parts of each utterance, in the order of its units, as
+        utterances."""
         numbers = np.asarray(self.utterances, np.int64)
         rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
         counts = np.bincount(numbers)[numbers] if len(numbers) else numbers
-        return replace(self, utterances=(numbers * parts + rank // 2 * parts // (counts // 2)).tolist())
+        return replace(
+            self, utterances=(numbers * parts + rank // 2 * parts // (counts // 2)).tolist()
+        )
 
     def among(self, used: np.ndarray) -> np.ndarray:
         """Return which edges (E,) belong to the `used` utterances (U,) bool."""
         return used[np.asarray(self.utterances, np.int64)]
 
     def _add(
-        self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans, labelled: LabelledUnits
+        self,
+        number: int,
+        utterance: SpokenUtterance,
+        drawn: Spans,
+        final: Spans,
+        labelled: LabelledUnits,
     ) -> None:
         spoken, (begins, labels) = utterance.spoken, labelled
         apart = np.append(final.end[spoken][:-1] < final.start[spoken][1:], True)
@@ -394,7 +464,8 @@ class PairedEdges:
 
 
 LabelledUnits = tuple[np.ndarray, Sequence[tuple[int, Interval]]]
-"""The words or the phones of an utterance that have a label: where units begin, and (unit, label), in order.
+"""The words or the phones of an utterance that have a label: where units begin, and (unit, label),
+in order.
 
 Unit u has the sounds from begins[u] to begins[u + 1].
 """
@@ -406,10 +477,10 @@ class LearntEdges:
 
     Attributes:
         network: trained on all utterances.
-        words, phones: edges drawn by networks trained on other folds, with their errors and standard deviations.
-        evaluation: of the words between these edges.
-        within_sd: share of the edges within their standard deviation, scaled by the spread of other folds; 0.68 is
-            right.
+        words, phones: edges drawn by networks trained on other folds, with their errors and
+        standard deviations. evaluation: of the words between these edges.
+        within_sd: share of the edges within their standard deviation, scaled by the spread of other
+            folds; 0.68 is right.
     """
 
     network: EdgeNetwork
@@ -420,13 +491,15 @@ class LearntEdges:
 
 
 def words_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:
-    """Return the words of an utterance that pair with its labels: by characters of the text, if known."""
+    """Return the words of an utterance that pair with its labels: by characters of the text, if
+    known."""
     if utterance.labelled.char_starts:
         unit_at = {utterance.words[w].char_start: u for u, w in enumerate(utterance.owners)}
         pairs = [
             (unit_at[start], label)
             for start, label in zip(utterance.labelled.char_starts, utterance.labelled.words)
-            if start in unit_at and utterance.words[utterance.owners[unit_at[start]]].text == label.label
+            if start in unit_at
+            and utterance.words[utterance.owners[unit_at[start]]].text == label.label
         ]
         return utterance.begins, pairs
     reference = [word for word in utterance.labelled.words if word.label.strip()]
@@ -444,7 +517,9 @@ def phones_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:
     return _paired_units(begins, ours, broad_phones(reference))
 
 
-def _paired_units(begins: np.ndarray, units: Sequence[Interval], reference: Sequence[Interval]) -> LabelledUnits:
+def _paired_units(
+    begins: np.ndarray, units: Sequence[Interval], reference: Sequence[Interval]
+) -> LabelledUnits:
     index = {id(unit): u for u, unit in enumerate(units)}
     found = [
         (index[id(pair.hypothesis)], pair.reference)
@@ -459,7 +534,8 @@ Candidate = tuple[Calibration, PairedEdges, PairedEdges]
 
 
 def folds_of(speakers: Sequence[str]) -> np.ndarray:
-    """Return which utterances (U,) are left out together: at most `MOST_FOLDS` groups of speakers, or of single ones.
+    """Return which utterances (U,) are left out together: at most `MOST_FOLDS` groups of speakers,
+    or of single ones.
 
     >>> folds_of(["anna", "anna", "bert", "carl"]).tolist()
     [0, 0, 1, 2]
@@ -480,7 +556,8 @@ def folds_of(speakers: Sequence[str]) -> np.ndarray:
 def offsets_of(
     words: PairedEdges, phones: PairedEdges | None = None, used: np.ndarray | None = None
 ) -> dict[tuple[str, str], float]:
-    """Return offsets of words' edges, shrunk towards those of all sounds, from the `used` utterances (U,) bool."""
+    """Return offsets of words' edges, shrunk towards those of all sounds, from the `used`
+    utterances (U,) bool."""
     wider = offsets_of(phones, None, used) if phones is not None and phones.errors_ms else None
     among = [True] * len(words.pairs) if used is None else words.among(used)
     rows = zip(among, words.pairs, words.errors_ms)
@@ -495,7 +572,8 @@ def left_out(edges: PairedEdges, phones: PairedEdges | None, folds: np.ndarray) 
 
 
 def best_of(candidates: Sequence[Candidate], used: np.ndarray) -> int:
-    """Return the index of the constants with the least error after their offsets, in the `used` utterances (U,)."""
+    """Return the index of the constants with the least error after their offsets, in the `used`
+    utterances (U,)."""
     errors_ms = []
     for _, words, phones in candidates:
         offsets = offsets_of(words, phones, used)
@@ -510,8 +588,11 @@ def best_of(candidates: Sequence[Candidate], used: np.ndarray) -> int:
     return min((k for k, gap in enumerate(gaps_s) if gap == gap_s), key=lambda k: errors_ms[k])
 
 
-def cross_validated(rows: np.ndarray, right: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, tuple[float, ...]]:
-    """Return P(right) (N,) by weights from other folds (from all, if there is one fold), and the weights of all.
+def cross_validated(
+    rows: np.ndarray, right: np.ndarray, folds: np.ndarray
+) -> tuple[np.ndarray, tuple[float, ...]]:
+    """Return P(right) (N,) by weights from other folds (from all, if there is one fold), and the
+    weights of all.
 
     Args:
         rows: (N, F) features.

@@ -1,4 +1,5 @@
-"""The folder of a trained model: its weights, their description, and a card that says how they were made."""
+"""The folder of a trained model: its weights, their description, and a card that says how they were
+made."""
 
 from __future__ import annotations
 
@@ -48,8 +49,8 @@ class ModelPackage:
         base: the name of the adapted model; "" for a new one.
         start: the model that the weights come from; "" for none.
         more_epochs: number of epochs after the second segmentation.
-        by_language: losses on the held-out part of each language, if the corpus has several ("": unnamed ones).
-        comparison: an adapted model's segments beside its base's.
+        by_language: losses on the held-out part of each language, if the corpus has several ("":
+        unnamed ones). comparison: an adapted model's segments beside its base's.
     """
 
     description: ModelDescription
@@ -82,11 +83,20 @@ class ModelPackage:
 
     def card(self) -> str:
         """Return the card in Markdown."""
-        corpus, training, inventory, shape = self.corpus, self.training, self.inventory, self.description.shape
+        corpus, training, inventory, shape = (
+            self.corpus,
+            self.training,
+            self.inventory,
+            self.description.shape,
+        )
         weights = sum(weight.numel() for weight in self.trained.network.parameters())
         kind = "letters" if inventory.units == "letters" else "phones"
-        gaussians = f", with {self.mixtures.weights.shape[1]} Gaussians each" if self.mixtures else ""
-        more_epochs = f" and {self.more_epochs} on a second segmentation" if self.more_epochs else ""
+        gaussians = (
+            f", with {self.mixtures.weights.shape[1]} Gaussians each" if self.mixtures else ""
+        )
+        more_epochs = (
+            f" and {self.more_epochs} on a second segmentation" if self.more_epochs else ""
+        )
         left_out = Counter(pair.kind for pair in corpus.left_out).most_common()
         lines = [
             *self._front_matter(),
@@ -110,7 +120,10 @@ class ModelPackage:
             "| | |",
             "|---|---|",
             f"| corpus | {_escaped(self.options.corpus)} |",
-            f"| trained on | {len(corpus.train)} utterances, {60 * corpus.hours(corpus.train):.1f} min |",
+            (
+                f"| trained on | {len(corpus.train)} utterances,"
+                f" {60 * corpus.hours(corpus.train):.1f} min |"
+            ),
             f"| held out | {len(corpus.dev)} utterances, {60 * corpus.hours(corpus.dev):.1f} min |",
             f"| speakers named | {corpus.speakers} |",
             *(f"| left out: {_escaped(reason)} | {number} |" for reason, number in left_out),
@@ -123,17 +136,24 @@ class ModelPackage:
             "",
             f"    {self.options.command or 'ctc_align.training.pipeline.train'}",
             "",
-            f"{training.epochs} epochs at most{more_epochs}, batches of {training.batch_s:g} s, learning rate "
-            f"{training.learning_rate:g}, seed {training.seed}; torch {torch.__version__}; "
-            f"{self.seconds / 60:.1f} minutes in the last call, {self.cpu_seconds / 60:.1f} minutes of CPU time.",
+            (
+                f"{training.epochs} epochs at most{more_epochs}, batches of {training.batch_s:g} s,"
+                f" learning rate {training.learning_rate:g}, seed {training.seed}; torch"
+                f" {torch.__version__}; {self.seconds / 60:.1f} minutes in the last call,"
+                f" {self.cpu_seconds / 60:.1f} minutes of CPU time."
+            ),
             "",
         ]
         return "\n".join(lines)
 
     def _front_matter(self) -> list[str]:
-        """Return the metadata that model hubs read: YAML, in which each string is written as JSON, a subset of YAML."""
+        """Return the metadata that model hubs read: YAML, in which each string is written as JSON,
+        a subset of YAML."""
         dataset = {"type": "held-out", "name": f"held-out part of {self.options.corpus}"}
-        losses = {"CTC loss, nats per token": self.dev.ctc, "cross-entropy, nats per frame": self.dev.frame}
+        losses = {
+            "CTC loss, nats per token": self.dev.ctc,
+            "cross-entropy, nats per frame": self.dev.frame,
+        }
         metrics = [
             {"type": "loss", "name": name, "value": round(value, 3)}
             for name, value in losses.items()
@@ -147,55 +167,91 @@ class ModelPackage:
             **({"language": languages} if any(languages) else {}),
             "model-index": [{"name": self.description.name, "results": [result]}],
         }
-        rows = (f"{name}: {json_escaped(json.dumps(value, ensure_ascii=False))}" for name, value in fields.items())
+        rows = (
+            f"{name}: {json_escaped(json.dumps(value, ensure_ascii=False))}"
+            for name, value in fields.items()
+        )
         return ["---", *rows, "---", ""]
 
     def _origin(self) -> str:
         if self.base:
             return "adapted from " + self.base
-        return f"begun with the weights of {_escaped(self.start)}" if self.start else "trained from nothing"
+        return (
+            f"begun with the weights of {_escaped(self.start)}"
+            if self.start
+            else "trained from nothing"
+        )
 
     def _implied_settings(self) -> list[str]:
         """Return the settings that the model's folder implies."""
         inventory = self.inventory
-        implied = [f"transcripts are read in `{inventory.language}` (`--language`)"] if inventory.language else []
-        implied += [f"words are looked up in `{LEXICON}` (`--lexicon`)"] if inventory.units == "lexicon" else []
+        implied = (
+            [f"transcripts are read in `{inventory.language}` (`--language`)"]
+            if inventory.language
+            else []
+        )
+        implied += (
+            [f"words are looked up in `{LEXICON}` (`--lexicon`)"]
+            if inventory.units == "lexicon"
+            else []
+        )
         return [f"Unless the call says otherwise, {' and '.join(implied)}.", ""] if implied else []
 
     def _edges(self) -> str:
         """Return how the model draws edges."""
         if self.edges is None:
             return "medians over all segmentations"
-        knows = "and knows their phones" if self.edges.shape.labels else "and does not know their phones"
+        knows = (
+            "and knows their phones"
+            if self.edges.shape.labels
+            else "and does not know their phones"
+        )
         return f"drawn finely by a network that learnt from English edges drawn by eye, {knows}"
 
     def _figures(self) -> list[str]:
-        """Return the losses on the held-out part, the segments of base and model, and tables for several languages."""
+        """Return the losses on the held-out part, the segments of base and model, and tables for
+        several languages."""
         states = self.description.shape.states
         lines = [
-            f"On what was held out: CTC loss {self.dev.ctc:.3f} nats a token, cross-entropy {self.dev.frame:.3f} nats "
-            f"a frame ({states} states, labels of the training's own segmentation)."
+            f"On what was held out: CTC loss {self.dev.ctc:.3f} nats a token, cross-entropy"
+            f" {self.dev.frame:.3f} nats a frame ({states} states, labels of the training's own"
+            " segmentation)."
         ]
         if self.trained.before is not None:
-            lines.append(f"Before: {self.trained.before.ctc:.3f} and {self.trained.before.frame:.3f}.")
+            lines.append(
+                f"Before: {self.trained.before.ctc:.3f} and {self.trained.before.frame:.3f}."
+            )
         if self.comparison is not None:
-            about = "Its words in the same utterances; a frame is loud past the middle between quiet and loud ones:"
-            rows = [f"| {name} | {before} | {after} |" for name, before, after in self.comparison.rows()]
+            about = (
+                "Its words in the same utterances; a frame is loud past the middle between quiet"
+                " and loud ones:"
+            )
+            rows = [
+                f"| {name} | {before} | {after} |" for name, before, after in self.comparison.rows()
+            ]
             lines += ["", about, "", "| | before | adapted |", "|---|---|---|", *rows]
         if self.by_language:
             head = "| language | hours | utterances | held out | its CTC loss, nats per token |"
             lines += ["", head, "|---|---|---|---|---|", *map(self._language_row, self.by_language)]
         if self.inventory.rare:
-            rare = ", ".join(f"{letter} ({number})" for letter, number in list(self.inventory.rare.items())[:40])
+            rare = ", ".join(
+                f"{letter} ({number})" for letter, number in list(self.inventory.rare.items())[:40]
+            )
             lines += ["", f"Letters that are too rare to learn: {_escaped(rare)}."]
         return lines
 
     def _language_row(self, language: str) -> str:
         """Return the row of a language in the card's table."""
-        train, dev = self.corpus.in_language(self.corpus.train, language), self.by_language[language]
+        train, dev = (
+            self.corpus.in_language(self.corpus.train, language),
+            self.by_language[language],
+        )
         loss = f"{dev.ctc:.3f}" if dev.utterances else "–"
         name = _escaped(language) or "not named"
-        return f"| {name} | {self.corpus.hours(train):.2f} | {len(train)} | {dev.utterances} | {loss} |"
+        return (
+            f"| {name} | {self.corpus.hours(train):.2f} | {len(train)} | {dev.utterances} |"
+            f" {loss} |"
+        )
 
 
 def write_model(package: ModelPackage) -> None:
@@ -209,10 +265,16 @@ def write_model(package: ModelPackage) -> None:
     try:
         shutil.rmtree(part, ignore_errors=True)
         network = package.trained.network.cpu()
-        save_folder(part, package.description, network, package.log_priors, torch.float16, package.mixtures)
+        save_folder(
+            part, package.description, network, package.log_priors, torch.float16, package.mixtures
+        )
         (part / "README.md").write_text(package.card(), "utf-8", newline="\n")
         if package.lexicon is not None and package.inventory.units == "lexicon":
-            entries = [(word, entry) for word, several in package.lexicon.entries.items() for entry in several]
+            entries = [
+                (word, entry)
+                for word, several in package.lexicon.entries.items()
+                for entry in several
+            ]
             lines = [f"{word}\t{' '.join(entry.labels)}\n" for word, entry in entries]
             (part / LEXICON).write_text("".join(lines), "utf-8", newline="\n")
         if package.edges is not None:
@@ -225,12 +287,19 @@ def write_model(package: ModelPackage) -> None:
         for path in sorted(part.iterdir(), key=lambda path: path.name == "model.toml"):
             os.replace(path, folder / path.name)
     except OSError as error:
-        raise OutputError(f"{error.filename or folder}: writing failed ({error.strerror})") from error
+        raise OutputError(
+            f"{error.filename or folder}: writing failed ({error.strerror})"
+        ) from error
 
 
 def _table(left_out: Sequence[LeftOut]) -> str:
-    rows = [["utterance", "origin", "reason", "met"], *(list(asdict(pair).values()) for pair in left_out)]
-    cells = ([spreadsheet_cell(printable(" ".join(str(cell).split()))) for cell in row] for row in rows)
+    rows = [
+        ["utterance", "origin", "reason", "met"],
+        *(list(asdict(pair).values()) for pair in left_out),
+    ]
+    cells = (
+        [spreadsheet_cell(printable(" ".join(str(cell).split()))) for cell in row] for row in rows
+    )
     return "".join("\t".join(row) + "\n" for row in cells)
 
 

@@ -6,8 +6,8 @@ training      the network learns both outputs at once: CTC from the tokens, clas
 refining      optional: a second segmentation, by the network and mixtures together, on which both are trained further
 writing       model.safetensors, model.toml, README.md (the card), left-out.tsv
 
-The result of each stage is stored below the model's folder, so that an interrupted run resumes. The same seed gives the
-same model on the same machine.
+The result of each stage is stored below the model's folder, so that an interrupted run resumes. The
+same seed gives the same model on the same machine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ from ctc_align.models.convnet.inference import NetworkShape
 from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.training import Watch, acoustic_training, frame_labels
-from ctc_align.training.corpus_data import Corpus, Inventory, Pairs, gather, make_inventory, read_pairs, summary
+from ctc_align.training.corpus_data import (
+    Corpus,
+    Inventory,
+    Pairs,
+    gather,
+    make_inventory,
+    read_pairs,
+    summary,
+)
 from ctc_align.training.frame_labels import StateScorer, learn_mixtures, resegmented
 from ctc_align.training.model_package import ModelPackage, write_model
 from ctc_align.training.recipe import Recipe
@@ -67,7 +75,9 @@ def train(recipe: Recipe, options: TrainOptions, watch: Watch | None = None) -> 
         hours = corpus.hours(corpus.train)
         shape = recipe.shape(hours, inventory.tokens, start.description.shape if start else None)
         training = recipe.resolved(hours)
-        weights = start.weights_for(shape, inventory.vocab, recipe.units, recipe.seed) if start else None
+        weights = (
+            start.weights_for(shape, inventory.vocab, recipe.units, recipe.seed) if start else None
+        )
         flat_start = partial(frame_labels.from_nothing, corpus, recipe, inventory.tokens, watch)
         labels = frame_labels.load_or_make(work / "labels.npz", corpus, flat_start)
         watch.say(network_line(shape, training))
@@ -112,7 +122,9 @@ def losses_by_language(
     if len(languages) < 2:
         return {}
     return {
-        language: acoustic_training.evaluate(network, material, corpus.in_language(corpus.dev, language))
+        language: acoustic_training.evaluate(
+            network, material, corpus.in_language(corpus.dev, language)
+        )
         for language in languages
     }
 
@@ -138,7 +150,8 @@ def network_line(shape: NetworkShape, training: acoustic_training.Training) -> s
 
 
 def _with_lexicon(recipe: Recipe, options: TrainOptions) -> tuple[Recipe, Lexicon | None]:
-    """Return the recipe and the dictionary; if the call names a dictionary, the units are its phones, not letters."""
+    """Return the recipe and the dictionary; if the call names a dictionary, the units are its
+    phones, not letters."""
     lexicon = None if options.lexicon is None else read_lexicon(options.lexicon)
     if lexicon is not None and recipe.units == "letters":
         recipe = replace(recipe, units="lexicon")
@@ -147,7 +160,9 @@ def _with_lexicon(recipe: Recipe, options: TrainOptions) -> tuple[Recipe, Lexico
     return recipe, lexicon
 
 
-def _description(recipe: Recipe, options: TrainOptions, inventory: Inventory, shape: NetworkShape) -> ModelDescription:
+def _description(
+    recipe: Recipe, options: TrainOptions, inventory: Inventory, shape: NetworkShape
+) -> ModelDescription:
     return ModelDescription(
         recipe.name or options.model_name,
         inventory.vocab,
@@ -163,7 +178,12 @@ def _description(recipe: Recipe, options: TrainOptions, inventory: Inventory, sh
 
 
 def _refined(
-    recipe: Recipe, corpus: Corpus, labels: frame_labels.Labels, network: AcousticNetwork, work: Path, watch: Watch
+    recipe: Recipe,
+    corpus: Corpus,
+    labels: frame_labels.Labels,
+    network: AcousticNetwork,
+    work: Path,
+    watch: Watch,
 ) -> tuple[frame_labels.Labels, Mixtures]:
     """Return labels by the network and mixtures together, and mixtures fitted to these labels."""
     plan, states = recipe.refining, network.shape.states

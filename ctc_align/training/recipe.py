@@ -1,4 +1,5 @@
-"""The settings of `ctc-align train`: a TOML file over these defaults; values of 0 depend on the amount of speech.
+"""The settings of `ctc-align train`: a TOML file over these defaults; values of 0 depend on the
+amount of speech.
 
 ctc-align train CORPUS --out-dir DIR --config english
 """
@@ -29,23 +30,31 @@ class NetworkSizes:
 class SegmenterPlan:
     """Rounds of the segmenter as [Gaussians, realignments, utterances].
 
-    Pronunciations are chosen after round `choose_after` (from 1). It is not trained on utterances over `longest_s`.
+    Pronunciations are chosen after round `choose_after` (from 1). It is not trained on utterances
+    over `longest_s`.
     """
 
-    rounds: tuple[tuple[int, int, int], ...] = ((1, 12, 800), (2, 3, 1600), (4, 3, 2400), (4, 3, 2400))
+    rounds: tuple[tuple[int, int, int], ...] = (
+        (1, 12, 800),
+        (2, 3, 1600),
+        (4, 3, 2400),
+        (4, 3, 2400),
+    )
     choose_after: int = 3
     longest_s: float = 15.0
 
 
 @dataclass(frozen=True)
 class Refining:
-    """The stage after the network's training; with `epochs` of 0 it is skipped, and the model has no mixtures.
+    """The stage after the network's training; with `epochs` of 0 it is skipped, and the model has
+    no mixtures.
 
     Attributes:
-        epochs, learning_rate, warmup_steps: of the network's further training; -1 steps: by the number of steps.
-        mixtures: Gaussians of a state, a power of 2.
-        mixture_weight: of their log-posteriors in the states' scores, here and in the model; chosen, as the bonus for
-            silence of `english`, on 80 hand-labelled utterances of eight speakers.
+        epochs, learning_rate, warmup_steps: of the network's further training; -1 steps: by the
+        number of steps. mixtures: Gaussians of a state, a power of 2.
+        mixture_weight: of their log-posteriors in the states' scores, here and in the model;
+            chosen, as the bonus for silence of `english`, on 80 hand-labelled utterances of eight
+            speakers.
         scale: factor of the scores before they are summed over all segmentations.
         utterances: number of utterances, drawn at random, that mixtures are fitted to.
     """
@@ -68,11 +77,12 @@ class Recipe:
     units: str = setting("letters", choices=UNITS)
     """See `ctc_align.training.corpus_data`."""
     language: str = setting("", may_be_empty=True)
-    """The language ("de", "pt-BR") of transcripts whose corpus names none, in which digits and signs are read and words
-    pronounced; "": digits are not read, and words are pronounced as in most languages."""
+    """The language ("de", "pt-BR") of transcripts whose corpus names none, in which digits and
+    signs are read and words pronounced; "": digits are not read, and words are pronounced as in
+    most languages."""
     start: str = setting("", may_be_empty=True)
-    """The model whose weights this one begins with, `english` or a folder: see `ctc_align.training.starting`; "":
-    random weights."""
+    """The model whose weights this one begins with, `english` or a folder: see
+    `ctc_align.training.starting`; "": random weights."""
     fewest: int = setting(5, above=0)
     """A letter that occurs less often is not a token."""
     parts: int = 0
@@ -101,7 +111,8 @@ class Recipe:
         return self.parts or (2 if self.units == "letters" else 3)
 
     def shape(self, hours: float, tokens: int, start: NetworkShape | None = None) -> NetworkShape:
-        """Return the network's sizes for an amount of speech, or those of the `start`, and a number of tokens."""
+        """Return the network's sizes for an amount of speech, or those of the `start`, and a number
+        of tokens."""
         stem, body, head = next(sizes for below, *sizes in _SIZES if hours < below)
         if start is not None:
             stem, body, head = start.stem, start.body, start.head
@@ -113,14 +124,21 @@ class Recipe:
     def resolved(self, hours: float) -> Training:
         """Return the network's training with the values that depend on the hours of speech."""
         training = self.training
-        epochs = training.epochs or round(min(max(TRAINING_HOURS / max(hours, 1e-6), FEWEST_EPOCHS), MOST_EPOCHS))
+        epochs = training.epochs or round(
+            min(max(TRAINING_HOURS / max(hours, 1e-6), FEWEST_EPOCHS), MOST_EPOCHS)
+        )
         batch_s = training.batch_s or (60.0 if hours < _SIZES[0][0] else 150.0)
         steps = epochs * max(1.0, hours * 3600.0 / batch_s)
-        warmup = training.warmup_steps if training.warmup_steps >= 0 else round(min(300.0, 0.1 * steps))
-        return replace(training, epochs=epochs, batch_s=batch_s, warmup_steps=warmup, seed=self.seed)
+        warmup = (
+            training.warmup_steps if training.warmup_steps >= 0 else round(min(300.0, 0.1 * steps))
+        )
+        return replace(
+            training, epochs=epochs, batch_s=batch_s, warmup_steps=warmup, seed=self.seed
+        )
 
     def stages(self, training: Training, steps: float) -> tuple[Training, Training]:
-        """Return the network's training before and after the second segmentation; epochs share `training.minutes`.
+        """Return the network's training before and after the second segmentation; epochs share
+        `training.minutes`.
 
         Args:
             training: the result of `resolved`.
@@ -141,6 +159,7 @@ class Recipe:
 
 
 _SIZES = ((2.0, 64, 128, 96), (6.0, 96, 192, 128), (float("inf"), 128, 256, 128))
-"""(fewer hours of speech than, channels of the stem, the body and the head): 0.6, 1.2 and 2.0 million weights."""
+"""(fewer hours of speech than, channels of the stem, the body and the head): 0.6, 1.2 and 2.0
+million weights."""
 TRAINING_HOURS, FEWEST_EPOCHS, MOST_EPOCHS = 32.0, 12, 60
 """Epochs times hours of speech, within limits of the epochs."""

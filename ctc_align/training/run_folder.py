@@ -1,4 +1,5 @@
-"""The options of a training run, and its folder `.training` in the model's folder: lock, settings, checkpoints.
+"""The options of a training run, and its folder `.training` in the model's folder: lock, settings,
+checkpoints.
 
 An interrupted run resumes from this folder; a finished run removes it.
 """
@@ -60,20 +61,27 @@ class TrainOptions:
 
 
 def check_run(options: TrainOptions) -> None:
-    """Raise UsageError if torch is too old to read a run's checkpoints, or the folder must not be written."""
+    """Raise UsageError if torch is too old to read a run's checkpoints, or the folder must not be
+    written."""
     if not reads_torch_files():
-        raise UsageError(f"training needs PyTorch 2.10 or newer, this is {torch.__version__}: {install_line('train')}")
+        raise UsageError(
+            f"training needs PyTorch 2.10 or newer, this is {torch.__version__}:"
+            f" {install_line('train')}"
+        )
     folder = options.out_dir
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--out-dir {folder}: expected a folder, got a file")
     there = [name for name in FOLDER_FILES if (folder / name).exists()]
     if there and not options.force and not (folder / NAME).exists():
-        raise UsageError(f"--out-dir {folder}: there is a model already ({there[0]}); give --force to replace it")
+        raise UsageError(
+            f"--out-dir {folder}: there is a model already ({there[0]}); give --force to replace it"
+        )
 
 
 @contextmanager
 def run_folder(options: TrainOptions, settings: dict[str, object]) -> Iterator[Path]:
-    """Lock the folder `.training` for this process, yield it, and remove it after a block without errors.
+    """Lock the folder `.training` for this process, yield it, and remove it after a block without
+    errors.
 
     A run with other `settings` cannot be continued; `options.force` removes it.
 
@@ -88,9 +96,13 @@ def run_folder(options: TrainOptions, settings: dict[str, object]) -> Iterator[P
         refuse_link(work)
         work.mkdir(exist_ok=True)
     except OSError as error:
-        raise OutputError(f"--out-dir {folder}: the folder cannot be made ({error.strerror})") from error
+        raise OutputError(
+            f"--out-dir {folder}: the folder cannot be made ({error.strerror})"
+        ) from error
     with FolderLock(folder, Shard()):
-        for path in filter(is_link, work.rglob("*")):  # a run makes no links, and writing would follow them
+        for path in filter(
+            is_link, work.rglob("*")
+        ):  # a run makes no links, and writing would follow them
             path.unlink()
         _check_settings(work, settings, force=options.force)
         yield work
@@ -99,7 +111,8 @@ def run_folder(options: TrainOptions, settings: dict[str, object]) -> Iterator[P
 
 
 def _check_settings(work: Path, settings: dict[str, object], *, force: bool) -> None:
-    """Write the settings of a new run, or raise UsageError if they are not those of the run that was stopped."""
+    """Write the settings of a new run, or raise UsageError if they are not those of the run that
+    was stopped."""
     path = work / "run.json"
     wanted = json.loads(json.dumps(settings))
     if path.exists():
@@ -109,8 +122,9 @@ def _check_settings(work: Path, settings: dict[str, object], *, force: bool) -> 
         differ = sorted(key for key in {*there, *wanted} if there.get(key) != wanted.get(key))
         if not force:
             raise UsageError(
-                f"{work.parent}: a run with another {' and another '.join(differ)} was stopped here; repeat that call "
-                "to continue it, give --force to start again, or choose another folder"
+                f"{work.parent}: a run with another {' and another '.join(differ)} was stopped"
+                " here; repeat that call to continue it, give --force to start again, or choose"
+                " another folder"
             )
         for old in work.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -154,6 +168,6 @@ def restore_checkpoint(path: Path, put_back: Callable[[Any], Result]) -> Result:
         raise
     except Exception as error:  # torch and pickle raise many kinds; all mean that this is not the state of this run
         raise InputError(
-            f"{path}: expected the state of this recipe's network, got another or a damaged one ({one_line(error)}); "
-            "remove it, or choose another folder"
+            f"{path}: expected the state of this recipe's network, got another or a damaged one"
+            f" ({one_line(error)}); remove it, or choose another folder"
         ) from error

@@ -1,12 +1,13 @@
 """Start a new model from another one: its initial weights, and its edge network.
 
-Weights of equal shape are copied. The output rows of a token are copied from the most similar token: the one with the
-same name, otherwise the nearest phone of the other set; for a letter, the phone that it has in most languages.
+Weights of equal shape are copied. The output rows of a token are copied from the most similar
+token: the one with the same name, otherwise the nearest phone of the other set; for a letter, the
+phone that it has in most languages.
 
-An edge network that learns from a model's own edges would hardly improve them, and few languages have hand labels.
-Therefore new models use edges of English that people drew: a model with IPA phones gets the English edge network, with
-each phone replaced by the most similar English phone; a model with other tokens gets the English network without
-information about single sounds.
+An edge network that learns from a model's own edges would hardly improve them, and few languages
+have hand labels. Therefore new models use edges of English that people drew: a model with IPA
+phones gets the English edge network, with each phone replaced by the most similar English phone; a
+model with other tokens gets the English network without information about single sounds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,13 @@ from ctc_align.models.convnet.inference import NetworkShape
 from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
 from ctc_align.reading import content_hash
-from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_OF_ARPABET, IPA_PHONES, NEAREST_ARPABET, is_ipa
+from ctc_align.text.phone_sets import (
+    ARPABET_PHONES,
+    IPA_OF_ARPABET,
+    IPA_PHONES,
+    NEAREST_ARPABET,
+    is_ipa,
+)
 from ctc_align.text.sounds.pieces import pieces
 from ctc_align.tokens.phones import is_arpabet
 
@@ -40,7 +47,8 @@ EDGES = ("english", "none")
 
 @dataclass(frozen=True)
 class Start:
-    """The model from which another one starts: its name in the call, folder, description and weights (float32)."""
+    """The model from which another one starts: its name in the call, folder, description and
+    weights (float32)."""
 
     model: str
     folder: Path
@@ -59,7 +67,8 @@ class Start:
 
     @cached_property
     def scoring(self) -> StateScoring:
-        """Scores of its segmentation states, from the outputs of its network or of one trained further."""
+        """Scores of its segmentation states, from the outputs of its network or of one trained
+        further."""
         return convnet_model.state_scoring(self.description, self.arrays)
 
     @property
@@ -79,7 +88,9 @@ class Start:
         """The log-priors (K,) of the segmentation states."""
         return self.weights.get("log_priors", torch.zeros(self.description.shape.states))
 
-    def weights_for(self, shape: NetworkShape, vocab: Sequence[str], units: str, seed: int) -> dict[str, torch.Tensor]:
+    def weights_for(
+        self, shape: NetworkShape, vocab: Sequence[str], units: str, seed: int
+    ) -> dict[str, torch.Tensor]:
         """Return initial weights for a network; all others start at random.
 
         Args:
@@ -93,7 +104,11 @@ class Start:
         """
         torch.manual_seed(seed)
         random = AcousticNetwork(shape).state_dict()
-        fitting = {name: w for name, w in self.weights.items() if name in random and w.shape == random[name].shape}
+        fitting = {
+            name: w
+            for name, w in self.weights.items()
+            if name in random and w.shape == random[name].shape
+        }
         if not any(name.startswith("body.") for name in fitting):
             old = self.description.shape
             raise UsageError(
@@ -106,16 +121,22 @@ class Start:
         nearest = [0, *(self._nearest(token, units) for token in vocab[1:])]
         rows = {"tokens": nearest}
         if shape.states and self.description.shape.states:
-            rows["states"] = self._nearest_states(nearest[1:], states_per_sound(shape.states, len(vocab)))
+            rows["states"] = self._nearest_states(
+                nearest[1:], states_per_sound(shape.states, len(vocab))
+            )
         for layer, sources in rows.items():
             for name in (f"{layer}.weight", f"{layer}.bias"):
                 fitting[name] = torch.stack(
-                    [random[name][row] if old < 0 else self.weights[name][old] for row, old in enumerate(sources)]
+                    [
+                        random[name][row] if old < 0 else self.weights[name][old]
+                        for row, old in enumerate(sources)
+                    ]
                 )
         return fitting
 
     def _nearest(self, token: str, units: str) -> int:
-        """Return the index of the token that sounds most like a token of the new model; -1 if there is none."""
+        """Return the index of the token that sounds most like a token of the new model; -1 if there
+        is none."""
         vocab = self.description.vocab
         phone = _phone(token, units)
         if is_ipa(vocab):
@@ -127,11 +148,15 @@ class Start:
         return vocab.index(name) if name in vocab[1:] else -1
 
     def _nearest_states(self, nearest: Sequence[int], parts: int) -> list[int]:
-        """Return the old index of each state of the new model's tokens (-1 without one), and of silence."""
+        """Return the old index of each state of the new model's tokens (-1 without one), and of
+        silence."""
         states = self.description.shape.states
         old_parts = self.parts
         each = [part * old_parts // parts for part in range(parts)]
-        return [*((old - 1) * old_parts + part if old > 0 else -1 for old in nearest for part in each), states - 1]
+        return [
+            *((old - 1) * old_parts + part if old > 0 else -1 for old in nearest for part in each),
+            states - 1,
+        ]
 
 
 def read_start(model: str, out_dir: Path) -> Start | None:
@@ -145,10 +170,13 @@ def read_start(model: str, out_dir: Path) -> Start | None:
     folder = folder_of(model)
     if not all((folder / name).is_file() for name in FOLDER_FILES):
         raise UsageError(
-            f"start {model}: expected {' or '.join(EMBEDDED)}, or the folder of a model that `ctc-align train` wrote"
+            f"start {model}: expected {' or '.join(EMBEDDED)}, or the folder of a model that"
+            " `ctc-align train` wrote"
         )
     if out_dir.resolve() == folder.resolve():
-        raise UsageError(f"--out-dir {out_dir}: is the folder of the model that is begun with; take another one")
+        raise UsageError(
+            f"--out-dir {out_dir}: is the folder of the model that is begun with; take another one"
+        )
     return Start(model, folder, *read_model(folder))
 
 
@@ -184,9 +212,9 @@ def learnt_edges(edges: str, vocab: Sequence[str], base: Path | None = None) -> 
     """Return the edge network for a new model; None for none.
 
     Args:
-        edges: one of `EDGES`. With "english" the network is the one of the `base`, if it has one, else the English one:
-            whole for the same phones, for IPA phones with its knowledge of the nearest ones, and for other tokens
-            without its knowledge of single phones.
+        edges: one of `EDGES`. With "english" the network is the one of the `base`, if it has one,
+            else the English one: whole for the same phones, for IPA phones with its knowledge of
+            the nearest ones, and for other tokens without its knowledge of single phones.
         vocab: of the new model, the blank first.
         base: the folder of the model that is adapted.
 

@@ -1,6 +1,8 @@
-"""Augmented training data in batches of similar length; the same seed and epoch give the same batches.
+"""Augmented training data in batches of similar length; the same seed and epoch give the same
+batches.
 
-Frames (T, MELS) are natural logs of power. The augmentation varies vocal tracts, rooms, noise and band limits.
+Frames (T, MELS) are natural logs of power. The augmentation varies vocal tracts, rooms, noise and
+band limits.
 """
 
 from __future__ import annotations
@@ -26,10 +28,10 @@ SHORTEST_ROOM_S, LONGEST_ROOM_S = 0.2, 0.8
 class Augmentation:
     """Probability and strength of each change.
 
-    `noise`: share of utterances with stationary coloured noise, at `noise_snr_db` (low, high) below their louder
-    frames. `warp`: largest change of the mel axis (vocal tract length). `band_limit`: share without the channels above
-    a random one. `mask_channels`: widest band set to its mean. `room`: share with reverberation of a random length and
-    strength.
+    `noise`: share of utterances with stationary coloured noise, at `noise_snr_db` (low, high) below
+    their louder frames. `warp`: largest change of the mel axis (vocal tract length). `band_limit`:
+    share without the channels above a random one. `mask_channels`: widest band set to its mean.
+    `room`: share with reverberation of a random length and strength.
     """
 
     noise: float = 0.5
@@ -41,7 +43,9 @@ class Augmentation:
     room: float = 0.0
 
 
-def augment(frames: torch.Tensor, settings: Augmentation, generator: torch.Generator) -> torch.Tensor:
+def augment(
+    frames: torch.Tensor, settings: Augmentation, generator: torch.Generator
+) -> torch.Tensor:
     """Return a changed copy of the frames (T, MELS)."""
     frames = _warp(frames, settings.warp, generator)
     if settings.room and _random(generator) < settings.room:
@@ -56,7 +60,8 @@ def augment(frames: torch.Tensor, settings: Augmentation, generator: torch.Gener
 
 
 def mask(inputs: torch.Tensor, settings: Augmentation, generator: torch.Generator) -> torch.Tensor:
-    """Return normalised inputs (T, MELS) with one band set to its mean, 0 (frequency masks, Park et al. 2019)."""
+    """Return normalised inputs (T, MELS) with one band set to its mean, 0 (frequency masks, Park et
+    al. 2019)."""
     width = int(_random(generator) * (settings.mask_channels + 1))
     first = int(_random(generator) * (MELS - width))
     inputs = inputs.clone()
@@ -79,17 +84,25 @@ def _warp(frames: torch.Tensor, strength: float, generator: torch.Generator) -> 
 
 
 def _room(frames: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return frames with reverberation: power 0 to 12 dB below, decaying by 60 dB in 0.2 to 0.8 s."""
+    """Return frames with reverberation: power 0 to 12 dB below, decaying by 60 dB in 0.2 to 0.8
+    s."""
     seconds = SHORTEST_ROOM_S + (LONGEST_ROOM_S - SHORTEST_ROOM_S) * _random(generator)
     below_nats = 12.0 * _random(generator) / 10.0 * math.log(10.0)
-    falls = torch.arange(1, int(seconds / FRAME_SHIFT_S) + 1) * (6.0 * math.log(10.0) * FRAME_SHIFT_S / seconds)
+    falls = torch.arange(1, int(seconds / FRAME_SHIFT_S) + 1) * (
+        6.0 * math.log(10.0) * FRAME_SHIFT_S / seconds
+    )
     tail = torch.cat((torch.ones(1), math.exp(-below_nats) * torch.softmax(-falls, 0)))
     power = torch.nn.functional.pad(frames.exp().T[:, None], (len(tail) - 1, 0))
-    return torch.nn.functional.conv1d(power, tail.flip(0)[None, None])[:, 0].T.clamp_min(1e-30).log()
+    return (
+        torch.nn.functional.conv1d(power, tail.flip(0)[None, None])[:, 0].T.clamp_min(1e-30).log()
+    )
 
 
-def _noise(frames: torch.Tensor, settings: Augmentation, generator: torch.Generator) -> torch.Tensor:
-    """Return frames with stationary noise: random slope and ripple over channels, random jitter over frames."""
+def _noise(
+    frames: torch.Tensor, settings: Augmentation, generator: torch.Generator
+) -> torch.Tensor:
+    """Return frames with stationary noise: random slope and ripple over channels, random jitter
+    over frames."""
     low, high = settings.noise_snr_db
     snr_nats = (low + (high - low) * _random(generator)) / 10.0 * math.log(10.0)
     loud = torch.quantile(frames.amax(1), 0.9)
@@ -102,10 +115,11 @@ def _noise(frames: torch.Tensor, settings: Augmentation, generator: torch.Genera
 
 @dataclass(frozen=True)
 class Material:
-    """Frames, token ids (CTC) and optional state labels of every utterance; `train` and `dev` are indices of them.
+    """Frames, token ids (CTC) and optional state labels of every utterance; `train` and `dev` are
+    indices of them.
 
-    `more_silence` (nats) is added to the score of the last state in the cross-entropy: how much likelier silence is in
-    these labels than in the data of the model's log-priors.
+    `more_silence` (nats) is added to the score of the last state in the cross-entropy: how much
+    likelier silence is in these labels than in the data of the model's log-priors.
     """
 
     store: FeatureStore
@@ -118,7 +132,8 @@ class Material:
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """`inputs` (B, T + 2 * context, MELS), `lengths` (B,), `targets` (B, L), `labels` (B, T) or None, -1 ignored."""
+    """`inputs` (B, T + 2 * context, MELS), `lengths` (B,), `targets` (B, L), `labels` (B, T) or
+    None, -1 ignored."""
 
     inputs: torch.Tensor
     lengths: torch.Tensor
@@ -128,21 +143,26 @@ class TrainingBatch:
     more_silence: float = 0.0
 
     def to(self, device: torch.device) -> TrainingBatch:
-        """Return the batch with the network's tensors on `device`; kernels plan with lengths and targets on the CPU."""
+        """Return the batch with the network's tensors on `device`; kernels plan with lengths and
+        targets on the CPU."""
         if device.type == "cpu":
             return self
         return replace(
-            self, inputs=self.inputs.to(device), labels=None if self.labels is None else self.labels.to(device)
+            self,
+            inputs=self.inputs.to(device),
+            labels=None if self.labels is None else self.labels.to(device),
         )
 
 
 def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[list[int]]:
-    """Return the indices of each batch: sorted by length with some disorder, cut at `batch_frames`, shuffled.
+    """Return the indices of each batch: sorted by length with some disorder, cut at `batch_frames`,
+    shuffled.
 
     `batch_frames` counts padded frames.
     """
     random = np.random.default_rng((seed, epoch))
-    # utterances of about the same length share a batch, with little padding, but not the same ones in each epoch
+    # utterances of about the same length share a batch, with little padding, but not the same ones
+    # in each epoch
     order = np.argsort(lengths * random.uniform(0.9, 1.1, len(lengths)), kind="stable")
     batches: list[list[int]] = []
     longest = 0
@@ -157,7 +177,8 @@ def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[
 
 
 def evaluation_batches(lengths: np.ndarray, indices: np.ndarray) -> Iterator[list[int]]:
-    """Yield batches of `indices` for running forward; `lengths` (N,) are those of all utterances."""
+    """Yield batches of `indices` for running forward; `lengths` (N,) are those of all
+    utterances."""
     for batch in plan(lengths[indices], EVALUATION_FRAMES, 0, 0):
         yield indices[batch].tolist()
 
@@ -174,7 +195,9 @@ def collate(
     for i in indices:
         frames = material.store[i]
         if augmentation:
-            generator = torch.Generator().manual_seed(int(np.random.SeedSequence((*seed, i)).generate_state(1)[0]))
+            generator = torch.Generator().manual_seed(
+                int(np.random.SeedSequence((*seed, i)).generate_state(1)[0])
+            )
             frames = augment(torch.from_numpy(frames), augmentation, generator).numpy()
         statistics = features.statistics_of(frames)
         inputs = torch.from_numpy(features.normalise(frames, statistics))
@@ -192,7 +215,11 @@ def collate(
         torch.tensor(lengths),
         _pad([material.targets[i] for i in indices], 0),
         torch.tensor([len(material.targets[i]) for i in indices]),
-        None if material.labels is None else _pad([material.labels[i] for i in indices], -1, longest),
+        (
+            None
+            if material.labels is None
+            else _pad([material.labels[i] for i in indices], -1, longest)
+        ),
         material.more_silence,
     )
 
@@ -208,8 +235,10 @@ def _pad(rows: Sequence[np.ndarray], value: int, width: int | None = None) -> to
 def prefetched(makers: Iterator[Callable[[], TrainingBatch]]) -> Iterator[TrainingBatch]:
     """Yield the batches of `makers`; make each one while the previous one is in use."""
     with ThreadPoolExecutor(1) as pool:
-        # Making a batch needs one thread of torch: more would wait for one another and for the network's.
-        # torch sets the number for the calling thread and all later ones, so this thread sets its number again.
+        # Making a batch needs one thread of torch: more would wait for one another and for the
+        # network's.
+        # torch sets the number for the calling thread and all later ones, so this thread sets its
+        # number again.
         count = torch.get_num_threads()
         pool.submit(torch.set_num_threads, 1).result()
         torch.set_num_threads(count)

@@ -1,8 +1,9 @@
 """The page of an alignment: one HTML file to see, hear and correct it, without a network.
 
-The page, including script and style, is `page.html`, built from the folder `web` of the repository. This module inserts
-the alignment (its JSON object) and its sound as data that no browser can mistake for code. The sound is the outline of
-the waveform, and the recording: inside the page (encoded or unchanged), or as a link.
+The page, including script and style, is `page.html`, built from the folder `web` of the repository.
+This module inserts the alignment (its JSON object) and its sound as data that no browser can
+mistake for code. The sound is the outline of the waveform, and the recording: inside the page
+(encoded or unchanged), or as a link.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ _OPUS_RATES = (8000, 12000, 16000, 24000)
 _OPUS_BITS_PER_S = 32_000
 """About 16 MB an hour."""
 _OPUS_OPTIONS = {"compression_level": "5"}
-"""The coder's effort, of 10: half of it takes 25 s for an hour of speech, not a minute, and 12 % more bytes."""
+"""The coder's effort, of 10: half of it takes 25 s for an hour of speech, not a minute, and 12 %
+more bytes."""
 _AS_IT_IS_BYTES = 2_000_000
 _AS_IT_IS = {"WAV": "audio/wav", "FLAC": "audio/flac", "OGG": "audio/ogg"}
 _SUBTYPES = ("PCM_U8", "PCM_16", "PCM_24", "FLOAT", "VORBIS", "OPUS")
@@ -59,7 +61,8 @@ _DATA = '<script type="application/json" id="page-data">{}</script>'
 _SOUND = '<script type="text/plain" id="page-audio">{}</script>'
 _SOUND_HREF = "#page-audio"
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
-"""Without these characters, JSON inside HTML contains no tag, no comment, and no end of its element."""
+"""Without these characters, JSON inside HTML contains no tag, no comment, and no end of its
+element."""
 
 
 def page(
@@ -73,18 +76,20 @@ def page(
     realign_href: str | None = None,
     home_href: str | None = None,
 ) -> str:
-    """Return the page of an alignment as HTML; nothing in the arguments can become markup or script.
+    """Return the page of an alignment as HTML; nothing in the arguments can become markup or
+    script.
 
     Args:
-        alignment: a JSON object of format "ctc-align/1", its times counted from the start of the utterance.
+        alignment: a JSON object of format "ctc-align/1", its times counted from the start of the
+            utterance.
         name: the title, and the stem of the files that the page saves.
         sound: the recording; None: a page without sound.
         theme: one of `THEMES`; "auto" is that of the reader's system.
-        save_href: the address to which the page of a server saves corrections (HTTP PUT of JSON); None: they are only
-            downloaded.
+        save_href: the address to which the page of a server saves corrections (HTTP PUT of JSON);
+            None: they are only downloaded.
         save_tag: the ETag of the alignment there, which saving sends as If-Match.
-        realign_href: the address for aligning corrections again (HTTP POST of JSON, answered by an alignment of the
-            same words); None: there is none.
+        realign_href: the address for aligning corrections again (HTTP POST of JSON, answered by an
+            alignment of the same words); None: there is none.
         home_href: a link back, or None.
 
     Raises:
@@ -104,7 +109,11 @@ def page(
         "theme": theme,
     }
     # base64 has no marks of HTML
-    encoded = "" if sound is None or sound.encoded is None else base64.b64encode(sound.encoded).decode("ascii")
+    encoded = (
+        ""
+        if sound is None or sound.encoded is None
+        else base64.b64encode(sound.encoded).decode("ascii")
+    )
     rest = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
     pieces = []
     for element, empty, content in ((_DATA, "null", json_in_html(data)), (_SOUND, "", encoded)):
@@ -114,7 +123,8 @@ def page(
 
 
 def json_in_html(data: Any) -> str:
-    """Return JSON that can stand in a script element: it reads the same, and has no marks of HTML in it.
+    """Return JSON that can stand in a script element: it reads the same, and has no marks of HTML
+    in it.
 
     Control characters, marks of direction and halves of surrogate pairs are escaped too.
 
@@ -125,8 +135,12 @@ def json_in_html(data: Any) -> str:
 
 
 def _peaks_data(peaks: np.ndarray) -> dict[str, Any]:
-    """Return the object of the page's data for the outline of a waveform, as `peaks_of` returns it."""
-    coded = {key: base64.b64encode(row.tobytes()).decode("ascii") for key, row in zip(("min", "max"), peaks)}
+    """Return the object of the page's data for the outline of a waveform, as `peaks_of` returns
+    it."""
+    coded = {
+        key: base64.b64encode(row.tobytes()).decode("ascii")
+        for key, row in zip(("min", "max"), peaks)
+    }
     return {"per_s": PEAKS_PER_S, **coded}
 
 
@@ -138,8 +152,8 @@ class PageSound:
         href: a link to it; None if it is inside the page.
         mime: its media type.
         start_s: where the utterance begins in it, in seconds.
-        peaks: the outline of the utterance, by `peaks_of`; None: the page draws it when it has decoded the sound.
-        encoded: the bytes of the sound inside the page.
+        peaks: the outline of the utterance, by `peaks_of`; None: the page draws it when it has
+        decoded the sound. encoded: the bytes of the sound inside the page.
     """
 
     href: str | None
@@ -150,7 +164,8 @@ class PageSound:
 
     @classmethod
     def embedded(cls, samples: np.ndarray, sample_rate: int) -> PageSound:
-        """Return mono samples (N,) float32 of the utterance as sound inside the page, coded as Opus.
+        """Return mono samples (N,) float32 of the utterance as sound inside the page, coded as
+        Opus.
 
         Raises:
             AudioError: the samples cannot be encoded (NaN, none at all, an invalid sample rate).
@@ -169,8 +184,9 @@ class PageSound:
     ) -> PageSound:
         """Return the stretch of a recording that belongs to an utterance, as sound inside the page.
 
-        A small WAV, FLAC or Ogg file that is the whole utterance is copied; everything else is encoded as Opus, with
-        the clock by which it was aligned, because browsers play MP3 and MP4 with different clocks.
+        A small WAV, FLAC or Ogg file that is the whole utterance is copied; everything else is
+        encoded as Opus, with the clock by which it was aligned, because browsers play MP3 and MP4
+        with different clocks.
 
         Args:
             path: the recording.
@@ -184,18 +200,34 @@ class PageSound:
         rate, length_s, mime = _header(name)
         # the peaks need the samples, whichever bytes are embedded
         audio = load_audio(
-            name, _opus_rate(rate), offset_s=offset_s, duration_s=duration_s, choice=choice, on_disk=True
+            name,
+            _opus_rate(rate),
+            offset_s=offset_s,
+            duration_s=duration_s,
+            choice=choice,
+            on_disk=True,
         )
-        is_whole = offset_s == 0 and length_s is not None and abs(audio.duration_s - length_s) < 1e-3
-        if mime and is_whole and choice == DEFAULT_SOUND and os.path.getsize(name) <= _AS_IT_IS_BYTES:
+        is_whole = (
+            offset_s == 0 and length_s is not None and abs(audio.duration_s - length_s) < 1e-3
+        )
+        if (
+            mime
+            and is_whole
+            and choice == DEFAULT_SOUND
+            and os.path.getsize(name) <= _AS_IT_IS_BYTES
+        ):
             return cls(None, mime, 0.0, peaks_of(audio), read_input(name))
         return cls(None, OPUS, 0.0, peaks_of(audio), encoded_opus(audio))
 
     @classmethod
-    def link(cls, href: str, *, mime: str = "", start_s: float = 0.0, peaks: np.ndarray | None = None) -> PageSound:
-        """Return a link to a recording: `href` as in the page, `start_s` where the utterance begins in it.
+    def link(
+        cls, href: str, *, mime: str = "", start_s: float = 0.0, peaks: np.ndarray | None = None
+    ) -> PageSound:
+        """Return a link to a recording: `href` as in the page, `start_s` where the utterance begins
+        in it.
 
-        `peaks` are those of the utterance, by `peaks_of`; without them an overview waits until the sound is decoded.
+        `peaks` are those of the utterance, by `peaks_of`; without them an overview waits until the
+        sound is decoded.
         """
         return cls(href, mime or played_type(href) or OPUS, start_s, peaks)
 
@@ -204,7 +236,8 @@ class PageSound:
         return replace(self, href=href, encoded=None)
 
     def as_dict(self, embedded_href: str) -> dict[str, Any]:
-        """Return the object of the page's data; `embedded_href` is where the page has the sound that is inside it."""
+        """Return the object of the page's data; `embedded_href` is where the page has the sound
+        that is inside it."""
         href = embedded_href if self.href is None else self.href
         return {"href": href, "mime": self.mime, "start_s": round(self.start_s, 6)}
 
@@ -232,7 +265,8 @@ def relative_href(file: str | os.PathLike[str], folder: str | os.PathLike[str]) 
 
 
 def peaks_of(audio: Audio) -> np.ndarray:
-    """Return the outline (2, N) int8 of a sound: the least and the greatest sample of each hundredth of a second.
+    """Return the outline (2, N) int8 of a sound: the least and the greatest sample of each
+    hundredth of a second.
 
     It is scaled so that the loudest sample is 127. The sound may lie on disk.
     """
@@ -251,7 +285,8 @@ def peaks_of(audio: Audio) -> np.ndarray:
 
 
 def encoded_opus(audio: Audio) -> bytes:
-    """Return mono sound, at a rate that Opus has, as an Ogg Opus file; the same bytes for the same samples."""
+    """Return mono sound, at a rate that Opus has, as an Ogg Opus file; the same bytes for the same
+    samples."""
     import av
 
     file = io.BytesIO()
@@ -261,7 +296,9 @@ def encoded_opus(audio: Audio) -> bytes:
         # in parts of a second: samples of a long recording may lie on disk
         for first in range(0, len(audio.samples), audio.sample_rate):
             block = np.asarray(audio.samples[first : first + audio.sample_rate], np.float32)
-            frame = av.AudioFrame.from_ndarray(np.clip(block, -1, 1)[None], format="flt", layout="mono")
+            frame = av.AudioFrame.from_ndarray(
+                np.clip(block, -1, 1)[None], format="flt", layout="mono"
+            )
             frame.sample_rate, frame.pts = audio.sample_rate, first
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
@@ -269,7 +306,8 @@ def encoded_opus(audio: Audio) -> bytes:
 
 
 def opus_of(path: str | os.PathLike[str]) -> bytes:
-    """Return a recording as an Ogg Opus file, all of it and all channels as one. Raises as `PageSound.file`."""
+    """Return a recording as an Ogg Opus file, all of it and all channels as one. Raises as
+    `PageSound.file`."""
     rate, _, _ = _header(os.fspath(path))
     return encoded_opus(load_audio(path, _opus_rate(rate), on_disk=True))
 
@@ -280,7 +318,8 @@ def _opus_rate(rate: float) -> int:
 
 
 def _header(name: str) -> tuple[int, float | None, str]:
-    """Return sample rate, length in seconds, and the media type of a file that can be embedded as it is, "" if not."""
+    """Return sample rate, length in seconds, and the media type of a file that can be embedded as
+    it is, "" if not."""
     from ctc_align.audio.loading import open_recording
     from ctc_align.units import samples_to_seconds
 

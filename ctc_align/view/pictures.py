@@ -1,4 +1,5 @@
-"""Pictures of an alignment: the sound above tiers of words, phones and speakers, for papers and notebooks.
+"""Pictures of an alignment: the sound above tiers of words, phones and speakers, for papers and
+notebooks.
 
 They need matplotlib (the extra `plot`), which is imported when a picture is drawn.
 """
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 OWN = "DejaVu Sans"
 _WEIGHTS = (400, "normal", "regular", "book")
 _SYMBOLS = ("STIX", "cm", "Noto Color Emoji", "Last Resort")
-"""Fonts to avoid: mathematical ones, in which letters have other codes; colour fonts, which matplotlib cannot draw; and
-fonts that draw a box for every character."""
+"""Fonts to avoid: mathematical ones, in which letters have other codes; colour fonts, which
+matplotlib cannot draw; and fonts that draw a box for every character."""
 _MOST_NAMED = 5
 logger = logging.getLogger(__name__)
 INK = "#20242a"
@@ -46,14 +47,19 @@ _COLUMNS_AT_ONCE = 256
 Panel = Literal["waveform", "spectrogram"]
 PANELS: tuple[Panel, ...] = ("waveform", "spectrogram")
 MOST_FINE_S = 36.0
-"""Stretches of up to this many seconds are drawn with phones and a spectrogram, longer ones without."""
+"""Stretches of up to this many seconds are drawn with phones and a spectrogram, longer ones
+without."""
 _FINE_ROW_S, _COARSE_ROWS = 6.0, 6
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 11.0, 0.75, 0.15, 0.45, 0.45
 _HEIGHTS = {"waveform": 0.75, "spectrogram": 1.15}
 _TIER, _BETWEEN_ROWS = 0.3, 0.42
 _DPI = 150
 _FAINT = "#9aa3ad"
-_CONFIDENCES = ((0.9, "#d9e6f2", "0.9 and more"), (0.5, "#ffe3a8", "from 0.5 on"), (-1.0, "#f6b5a5", "below 0.5"))
+_CONFIDENCES = (
+    (0.9, "#d9e6f2", "0.9 and more"),
+    (0.5, "#ffe3a8", "from 0.5 on"),
+    (-1.0, "#f6b5a5", "below 0.5"),
+)
 """The least confidence of each colour of a word, the colour, and its name."""
 _SPEAKERS = ("#e3efdc", "#efe2f2", "#f3ead6", "#dcefee")
 _UNEXPLAINED = "#b06fd0"
@@ -64,7 +70,8 @@ _LARGEST_PT, _SMALLEST_PT, _READABLE_PT = 9.0, 4.5, 6.0
 
 @dataclass(frozen=True)
 class Cell:
-    """An interval of a tier: its label, its times in seconds from the start of the utterance, and its colour."""
+    """An interval of a tier: its label, its times in seconds from the start of the utterance, and
+    its colour."""
 
     start_s: float
     end_s: float
@@ -84,15 +91,16 @@ def alignment_figure(
 ) -> Figure:
     """Draw an alignment: the sound, and below it the words with their phones and speakers.
 
-    A stretch of up to 36 s is drawn in rows of at most 6 s; a longer one in six rows, without phones and spectrogram,
-    and with the words that have room. A word has the colour of its confidence; the band about an edge is one standard
-    deviation of it to either side; speech that no word explains is hatched.
+    A stretch of up to 36 s is drawn in rows of at most 6 s; a longer one in six rows, without
+    phones and spectrogram, and with the words that have room. A word has the colour of its
+    confidence; the band about an edge is one standard deviation of it to either side; speech that
+    no word explains is hatched.
 
     Args:
         alignment: the JSON object, "ctc-align/1".
         sound: of the utterance; None draws the tiers alone.
-        start_s, end_s: the stretch that is drawn, seconds from the start of the utterance; all of it where None.
-        panels: of the sound, from top to bottom.
+        start_s, end_s: the stretch that is drawn, seconds from the start of the utterance; all of
+        it where None. panels: of the sound, from top to bottom.
 
     Returns:
         A matplotlib figure without a window.
@@ -115,7 +123,9 @@ def alignment_figure(
     height = sum(_HEIGHTS[panel] for panel in shown) + _TIER * len(tiers)
     total = _TOP + _BOTTOM + count * height + (count - 1) * _BETWEEN_ROWS
     figure = Figure(figsize=(_WIDTH, total), dpi=_DPI, facecolor="white")
-    labels = "".join(cell.label for cells in tiers.values() for cell in cells) + as_label(alignment.get("utterance"))
+    labels = "".join(cell.label for cells in tiers.values() for cell in cells) + as_label(
+        alignment.get("utterance")
+    )
     page = _Sheet(figure, total, font_families(labels), is_fine)
     page.title(alignment)
     peak = _peak(sound, first_s, last_s) if sound is not None else 0.0
@@ -137,7 +147,8 @@ def alignment_figure(
 
 
 def rendered_figure(figure: Figure, format: str) -> bytes:
-    """Return a figure as the bytes of a PNG (150 dots an inch) or SVG file, the same for the same figure.
+    """Return a figure as the bytes of a PNG (150 dots an inch) or SVG file, the same for the same
+    figure.
 
     Raises:
         UsageError: no such format.
@@ -147,23 +158,44 @@ def rendered_figure(figure: Figure, format: str) -> bytes:
     if format not in ("png", "svg"):
         raise UsageError(f"a picture's format: expected png or svg, got {format!r}")
     file = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "ctc-align", "svg.fonttype": "path"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `font_families` has warned of it
-        figure.savefig(file, format=format, metadata={"Date": None} if format == "svg" else {"Software": None})
+    with (
+        matplotlib.rc_context({"svg.hashsalt": "ctc-align", "svg.fonttype": "path"}),
+        warnings.catch_warnings(),
+    ):
+        warnings.filterwarnings(
+            "ignore", "Glyph .* missing from font"
+        )  # `font_families` has warned of it
+        figure.savefig(
+            file, format=format, metadata={"Date": None} if format == "svg" else {"Software": None}
+        )
     return file.getvalue()
 
 
 def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, list[Cell]]:
-    """Return the tiers from top to bottom: "words", the tokens by their kind, and "speakers" if there are some."""
+    """Return the tiers from top to bottom: "words", the tokens by their kind, and "speakers" if
+    there are some."""
     shift_s = _shift_s(alignment)
-    words = [word for word in alignment["words"] if word["start_s"] is not None and word["end_s"] is not None]
-    tiers = {"words": [_cell(word, word["text"], shift_s, _colour(word.get("confidence"))) for word in words]}
+    words = [
+        word
+        for word in alignment["words"]
+        if word["start_s"] is not None and word["end_s"] is not None
+    ]
+    tiers = {
+        "words": [
+            _cell(word, word["text"], shift_s, _colour(word.get("confidence"))) for word in words
+        ]
+    }
     if phones:
         kind = as_label(alignment.get("token_kind") or "tokens")
-        tiers[kind] = [_cell(token, token["token"], shift_s) for word in words for token in word["tokens"]]
+        tiers[kind] = [
+            _cell(token, token["token"], shift_s) for word in words for token in word["tokens"]
+        ]
     if any(word.get("speaker") for word in words):
         in_time = sorted(words, key=lambda word: word["start_s"])
-        turns = [(name, list(said)) for name, said in groupby(in_time, key=lambda word: word.get("speaker") or "")]
+        turns = [
+            (name, list(said))
+            for name, said in groupby(in_time, key=lambda word: word.get("speaker") or "")
+        ]
         names = list(dict.fromkeys(name for name, _ in turns if name))
         tiers["speakers"] = [
             Cell(
@@ -180,12 +212,25 @@ def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, 
 
 def _shift_s(alignment: Mapping[str, Any]) -> float:
     """Return how much larger the object's times are than times from the start of the utterance."""
-    return float(alignment["offset_s"]) if (alignment.get("config") or {}).get("times") == "recording" else 0.0
+    return (
+        float(alignment["offset_s"])
+        if (alignment.get("config") or {}).get("times") == "recording"
+        else 0.0
+    )
 
 
 def _cell(edged: Mapping[str, Any], label: str, shift_s: float, colour: str = "none") -> Cell:
-    start_sd_s, end_sd_s = (float(edged.get(key) or 0.0) / 1000.0 for key in ("start_sd_ms", "end_sd_ms"))
-    return Cell(edged["start_s"] - shift_s, edged["end_s"] - shift_s, as_label(label), colour, start_sd_s, end_sd_s)
+    start_sd_s, end_sd_s = (
+        float(edged.get(key) or 0.0) / 1000.0 for key in ("start_sd_ms", "end_sd_ms")
+    )
+    return Cell(
+        edged["start_s"] - shift_s,
+        edged["end_s"] - shift_s,
+        as_label(label),
+        colour,
+        start_sd_s,
+        end_sd_s,
+    )
 
 
 def _colour(confidence: float | None) -> str:
@@ -194,13 +239,20 @@ def _colour(confidence: float | None) -> str:
     return next(colour for least, colour, _ in _CONFIDENCES if confidence >= least)
 
 
-def _stretch(alignment: Mapping[str, Any], start_s: float | None, end_s: float | None) -> tuple[float, float]:
-    """Return the first and the last second that are drawn; raise UsageError if there is no such stretch."""
+def _stretch(
+    alignment: Mapping[str, Any], start_s: float | None, end_s: float | None
+) -> tuple[float, float]:
+    """Return the first and the last second that are drawn; raise UsageError if there is no such
+    stretch."""
     duration_s = float(alignment["duration_s"])
-    first_s, last_s = (0.0 if start_s is None else float(start_s)), (duration_s if end_s is None else float(end_s))
+    first_s, last_s = (
+        (0.0 if start_s is None else float(start_s)),
+        (duration_s if end_s is None else float(end_s)),
+    )
     if not 0.0 <= first_s < last_s or first_s >= duration_s:
         raise UsageError(
-            f"start_s, end_s: expected a stretch of the utterance's {duration_s:.2f} s, got {first_s:g} to {last_s:g}"
+            f"start_s, end_s: expected a stretch of the utterance's {duration_s:.2f} s, got"
+            f" {first_s:g} to {last_s:g}"
         )
     return first_s, min(last_s, duration_s)
 
@@ -228,7 +280,8 @@ class _Sheet:
     is_fine: bool
 
     def title(self, alignment: Mapping[str, Any]) -> None:
-        """Write the name, how well the text fits, what is not in the recording, and what the colours mean."""
+        """Write the name, how well the text fits, what is not in the recording, and what the
+        colours mean."""
         lost = sum(word.get("status") == "skipped" for word in alignment["words"])
         facts = [f"fit {alignment['fit']}"] if alignment.get("fit") else []
         facts += [f"{lost} of {len(alignment['words'])} words not in the recording"] if lost else []
@@ -237,7 +290,11 @@ class _Sheet:
         x = _WIDTH - _RIGHT
         for _, colour, meaning in reversed(_CONFIDENCES):
             key = self._text(
-                x, meaning, 7, ha="right", bbox={"boxstyle": "square,pad=0.25", "fc": colour, "ec": "none"}
+                x,
+                meaning,
+                7,
+                ha="right",
+                bbox={"boxstyle": "square,pad=0.25", "fc": colour, "ec": "none"},
             )
             assert key is not None
             x -= 0.2 + 0.055 * len(meaning)
@@ -246,7 +303,9 @@ class _Sheet:
     def _text(self, x: float, text: str, size: float, **style: Any) -> Any:
         style = {"color": INK, **style}
         place = x / _WIDTH, 1 - 0.22 / self.height
-        return self.figure.text(*place, text, size=size, va="center", family=self.families, parse_math=False, **style)
+        return self.figure.text(
+            *place, text, size=size, va="center", family=self.families, parse_math=False, **style
+        )
 
     def axes(self, top: float, height: float, first_s: float, last_s: float) -> Axes:
         """Return axes `top` inches below the top edge, over a row of the stretch."""
@@ -260,7 +319,11 @@ class _Sheet:
         return axes
 
     def tiers(
-        self, top: float, tiers: Mapping[str, Sequence[Cell]], row: tuple[float, float], stretch: tuple[float, float]
+        self,
+        top: float,
+        tiers: Mapping[str, Sequence[Cell]],
+        row: tuple[float, float],
+        stretch: tuple[float, float],
     ) -> None:
         """Draw the tiers of a row of the stretch, the first on top, with the seconds below them."""
         first_s, last_s = row
@@ -269,11 +332,15 @@ class _Sheet:
         axes.set_yticks([i + 0.5 for i in range(len(tiers))], list(tiers))
         axes.tick_params(axis="y", length=0)
         ticks, in_minutes = _ticks(first_s, last_s), stretch[1] > 60
-        axes.set_xticks(ticks, [_minutes(tick) if in_minutes else f"{round(tick, 3):g}" for tick in ticks])
+        axes.set_xticks(
+            ticks, [_minutes(tick) if in_minutes else f"{round(tick, 3):g}" for tick in ticks]
+        )
         for level in range(1, len(tiers)):
             axes.axhline(level, color=_FAINT, linewidth=0.6)
         if last_s == stretch[1]:
-            axes.set_xlabel("minutes and seconds" if in_minutes else "seconds", size=7, color=INK, labelpad=2)
+            axes.set_xlabel(
+                "minutes and seconds" if in_minutes else "seconds", size=7, color=INK, labelpad=2
+            )
         for level, (tier, cells) in enumerate(tiers.items()):
             here = [cell for cell in cells if cell.end_s > first_s and cell.start_s < last_s]
             _draw_cells(axes, level, here)
@@ -282,15 +349,23 @@ class _Sheet:
                     self._label(axes, level, cell, row)
 
     def _label(self, axes: Axes, level: int, cell: Cell, row: tuple[float, float]) -> None:
-        """Write a cell's label into its visible part, as large as fits; none if it would be too small."""
+        """Write a cell's label into its visible part, as large as fits; none if it would be too
+        small."""
         start_s, end_s = max(cell.start_s, row[0]), min(cell.end_s, row[1])
         inches = 0.96 * (end_s - start_s) * (_WIDTH - _LEFT - _RIGHT) / (row[1] - row[0])
         size = min(_LARGEST_PT, inches * 72 / max(0.3, width_in_ems(cell.label)))
         if size < _READABLE_PT and not self.is_fine:
             return
-        style: dict[str, Any] = {"family": self.families, "parse_math": False, "clip_on": True, "color": INK}
+        style: dict[str, Any] = {
+            "family": self.families,
+            "parse_math": False,
+            "clip_on": True,
+            "color": INK,
+        }
         place = ((start_s + end_s) / 2, level + 0.52)
-        axes.text(*place, cell.label, size=max(size, _SMALLEST_PT), ha="center", va="center", **style)
+        axes.text(
+            *place, cell.label, size=max(size, _SMALLEST_PT), ha="center", va="center", **style
+        )
 
 
 def _is_most_here(cell: Cell, row: tuple[float, float], stretch: tuple[float, float]) -> bool:
@@ -308,14 +383,21 @@ def _draw_cells(axes: Axes, level: int, cells: Sequence[Cell]) -> None:
         return [(start_s, level), (end_s, level), (end_s, level + 1), (start_s, level + 1)]
 
     first_s, last_s = axes.get_xlim()
-    least_s = (last_s - first_s) / 1000  # what is doubtful is seen in an hour, too: on top, and never thinner
+    least_s = (
+        last_s - first_s
+    ) / 1000  # what is doubtful is seen in an hour, too: on top, and never thinner
     doubts = {colour: doubt for doubt, (_, colour, _) in enumerate(_CONFIDENCES)}
     filled = [
-        (box(cell.start_s, max(cell.end_s, cell.start_s + least_s * doubts.get(cell.colour, 0))), cell.colour)
+        (
+            box(cell.start_s, max(cell.end_s, cell.start_s + least_s * doubts.get(cell.colour, 0))),
+            cell.colour,
+        )
         for cell in sorted(cells, key=lambda cell: doubts.get(cell.colour, 0))
         if cell.colour != "none"
     ]
-    axes.add_collection(PolyCollection([b for b, _ in filled], facecolors=[c for _, c in filled], linewidths=0))
+    axes.add_collection(
+        PolyCollection([b for b, _ in filled], facecolors=[c for _, c in filled], linewidths=0)
+    )
     edges: dict[float, float] = {}  # where words touch they share one
     for cell in cells:
         for time_s, sd_s in ((cell.start_s, cell.start_sd_s), (cell.end_s, cell.end_sd_s)):
@@ -330,30 +412,60 @@ def _draw_cells(axes: Axes, level: int, cells: Sequence[Cell]) -> None:
 def _draw_marks(axes: Axes, alignment: Mapping[str, Any], words: Sequence[Cell]) -> None:
     """Draw the word edges through the sound, and hatch unexplained speech."""
     first_s, last_s = axes.get_xlim()
-    for edge_s in {time_s for cell in words for time_s in (cell.start_s, cell.end_s) if first_s < time_s < last_s}:
+    for edge_s in {
+        time_s
+        for cell in words
+        for time_s in (cell.start_s, cell.end_s)
+        if first_s < time_s < last_s
+    }:
         axes.axvline(edge_s, color="#2f6fb5", linewidth=0.5, alpha=0.7)
     shift_s = _shift_s(alignment)
     for start_s, end_s in _unexplained(alignment):
         if end_s - shift_s > first_s and start_s - shift_s < last_s:
-            axes.axvspan(start_s - shift_s, end_s - shift_s, fc="none", ec=_UNEXPLAINED, hatch="////", lw=0, alpha=0.6)
+            axes.axvspan(
+                start_s - shift_s,
+                end_s - shift_s,
+                fc="none",
+                ec=_UNEXPLAINED,
+                hatch="////",
+                lw=0,
+                alpha=0.6,
+            )
     axes.set_xlim(first_s, last_s)
 
 
 def _unexplained(alignment: Mapping[str, Any]) -> Iterator[tuple[float, float]]:
     for region in alignment.get("regions") or ():
-        if region["kind"] == "unexplained" and region["start_s"] is not None and region["end_s"] is not None:
+        if (
+            region["kind"] == "unexplained"
+            and region["start_s"] is not None
+            and region["end_s"] is not None
+        ):
             yield region["start_s"], region["end_s"]
 
 
 def _ticks(first_s: float, last_s: float) -> list[float]:
     """Return round times, at most about a dozen."""
-    steps = [base * 10.0**power for power in range(-3, 1) for base in (1, 2, 5)] + [10, 15, 30, 60, 120, 300, 600, 1800]
+    steps = [base * 10.0**power for power in range(-3, 1) for base in (1, 2, 5)] + [
+        10,
+        15,
+        30,
+        60,
+        120,
+        300,
+        600,
+        1800,
+    ]
     step = next((step for step in steps if (last_s - first_s) / step <= 12), 7200)
-    return [i * step for i in range(math.ceil(first_s / step - 1e-9), math.floor(last_s / step + 1e-9) + 1)]
+    return [
+        i * step
+        for i in range(math.ceil(first_s / step - 1e-9), math.floor(last_s / step + 1e-9) + 1)
+    ]
 
 
 def _minutes(time_s: float) -> str:
-    """Return a time in minutes and seconds, hours if there are some, and thousandths where they are not zero.
+    """Return a time in minutes and seconds, hours if there are some, and thousandths where they are
+    not zero.
 
     >>> _minutes(1.5), _minutes(75.0), _minutes(3720.0)
     ('0:01.5', '1:15', '1:02:00')
@@ -370,22 +482,28 @@ def as_label(text: object) -> str:
 
 
 def width_in_ems(text: str) -> float:
-    """Return the approximate width of a text, in units of its size: East Asian characters are twice as wide."""
+    """Return the approximate width of a text, in units of its size: East Asian characters are twice
+    as wide."""
     widths = {"W": 1.0, "F": 1.0}
     narrow = {**dict.fromkeys("ijl.,;:'!|I’‘", 0.33), **dict.fromkeys("mwMW—", 0.9)}
     return sum(
-        0.0
-        if combining(char)
-        else widths.get(east_asian_width(char)) or narrow.get(char) or (0.7 if char.isupper() else 0.6)
+        (
+            0.0
+            if combining(char)
+            else widths.get(east_asian_width(char))
+            or narrow.get(char)
+            or (0.7 if char.isupper() else 0.6)
+        )
         for char in text
     )
 
 
 def font_families(text: str) -> list[str]:
-    """Return the families in which a text can be written, matplotlib's own first; a warning names what none has.
+    """Return the families in which a text can be written, matplotlib's own first; a warning names
+    what none has.
 
-    It chooses as few of this machine's fonts as cover the characters, those with the most of them first. The package
-    brings no fonts, and searches for none elsewhere.
+    It chooses as few of this machine's fonts as cover the characters, those with the most of them
+    first. The package brings no fonts, and searches for none elsewhere.
     """
     missing = {char for char in text if not char.isspace()} - _characters_of(OWN)
     families = [OWN]
@@ -398,7 +516,11 @@ def font_families(text: str) -> list[str]:
         if not found:
             some = " ".join(f"U+{ord(char):04X}" for char in sorted(missing)[:_MOST_NAMED])
             more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-            logger.warning("no font of this machine has %s%s: a picture shows boxes in their places", some, more)
+            logger.warning(
+                "no font of this machine has %s%s: a picture shows boxes in their places",
+                some,
+                more,
+            )
             break
         families.append(family)
         missing -= found
@@ -407,10 +529,13 @@ def font_families(text: str) -> list[str]:
 
 @functools.cache
 def _families() -> dict[str, str]:
-    """Return the files of this machine's families of fonts, upright and of normal weight, by their names."""
+    """Return the files of this machine's families of fonts, upright and of normal weight, by their
+    names."""
     from matplotlib.font_manager import fontManager
 
-    regular = (font for font in fontManager.ttflist if font.style == "normal" and font.weight in _WEIGHTS)
+    regular = (
+        font for font in fontManager.ttflist if font.style == "normal" and font.weight in _WEIGHTS
+    )
     return {font.name: font.fname for font in regular if not font.name.startswith(_SYMBOLS)}
 
 
@@ -419,13 +544,18 @@ def _characters_of(family: str) -> frozenset[str]:
     """Return the characters that a family's regular font has; none if it cannot be read."""
     from matplotlib.font_manager import get_font
 
-    with contextlib.suppress(Exception):  # a damaged font of this machine is no reason to draw nothing
+    with contextlib.suppress(
+        Exception
+    ):  # a damaged font of this machine is no reason to draw nothing
         return frozenset(map(chr, get_font(_families()[family]).get_charmap()))
     return frozenset()
 
 
-def draw_waveform(axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int) -> None:
-    """Draw the least and the greatest sample of each column of the picture, or the samples if there are fewer.
+def draw_waveform(
+    axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int
+) -> None:
+    """Draw the least and the greatest sample of each column of the picture, or the samples if there
+    are fewer.
 
     Args:
         axes: to draw on.
@@ -437,7 +567,9 @@ def draw_waveform(axes: Axes, samples: np.ndarray, sample_rate: int, first_s: fl
     """
     axes.set(ylim=(-1.08 * peak, 1.08 * peak), yticks=[])
     if len(samples) <= 2 * columns:
-        axes.plot(first_s + np.arange(len(samples)) / sample_rate, samples, color=INK, linewidth=0.5)
+        axes.plot(
+            first_s + np.arange(len(samples)) / sample_rate, samples, color=INK, linewidth=0.5
+        )
         return
     times_s = first_s + np.arange(columns) * len(samples) / sample_rate / columns
     axes.fill_between(times_s, *waveform_peaks(samples, columns), color=INK, linewidth=0.2)
@@ -446,26 +578,34 @@ def draw_waveform(axes: Axes, samples: np.ndarray, sample_rate: int, first_s: fl
 def draw_spectrogram(
     axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int
 ) -> None:
-    """Draw the spectrogram up to 8 kHz, 60 dB deep, dark where it is loud. Arguments as for `draw_waveform`."""
+    """Draw the spectrogram up to 8 kHz, 60 dB deep, dark where it is loud. Arguments as for
+    `draw_waveform`."""
     levels_db, highest_hz = spectrogram(samples, sample_rate, columns, peak)
     extent = (first_s, first_s + len(samples) / sample_rate, 0.0, highest_hz / 1000.0)
-    axes.imshow(levels_db, extent=extent, origin="lower", aspect="auto", cmap="Greys", vmin=-60, vmax=0)
+    axes.imshow(
+        levels_db, extent=extent, origin="lower", aspect="auto", cmap="Greys", vmin=-60, vmax=0
+    )
     axes.set_yticks([tick for tick in (0, 2, 4, 6, 8) if tick < highest_hz / 1000.0])
     axes.set_ylabel("kHz", size=7, color=INK, labelpad=2)
 
 
-def spectrogram(samples: np.ndarray, sample_rate: int, columns: int, peak: float = 1.0) -> tuple[np.ndarray, float]:
+def spectrogram(
+    samples: np.ndarray, sample_rate: int, columns: int, peak: float = 1.0
+) -> tuple[np.ndarray, float]:
     """Return the levels of a sound over time, and the frequency at which they end.
 
     Args:
         samples: (N,) float32.
         sample_rate: in Hz.
-        columns: the number of spectra, evenly spaced over the samples; their windows are centred on these times.
+        columns: the number of spectra, evenly spaced over the samples; their windows are centred on
+            these times.
         peak: the greatest magnitude that samples may have.
 
     Returns:
-        Levels (bins, columns) in dB, float32, lowest frequency first: 0 where the loudest is, after a pre-emphasis of
-        6 dB an octave; and the frequency in Hz of the upper edge of the last bin, 8 kHz or half the sample rate.
+        Levels (bins, columns) in dB, float32, lowest frequency first: 0 where the loudest is, after
+        a pre-emphasis of
+        6 dB an octave; and the frequency in Hz of the upper edge of the last bin, 8 kHz or half the
+        sample rate.
 
     >>> levels_db, highest_hz = spectrogram(np.sin(np.arange(16000) * 0.5).astype(np.float32), 16000, 10)
     >>> levels_db.shape, highest_hz, int(np.median(levels_db.argmax(0)))    # 1273 Hz of 8000 Hz
@@ -489,7 +629,8 @@ def spectrogram(samples: np.ndarray, sample_rate: int, columns: int, peak: float
 
 
 def waveform_peaks(samples: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the greatest sample (columns,) of each of `columns` equal parts; N >= columns.
+    """Return the least and the greatest sample (columns,) of each of `columns` equal parts; N >=
+    columns.
 
     >>> waveform_peaks(np.array([0.0, 1.0, -1.0, 0.5]), 2)
     (array([ 0., -1.]), array([1. , 0.5]))

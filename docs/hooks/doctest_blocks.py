@@ -20,7 +20,8 @@ class DoctestBlocks(griffe.Extension):
 
 
 def with_fences(text: str) -> str:
-    """Return a docstring with each example, which ends at a blank line, between fences; directives are left out."""
+    """Return a docstring with each example, which ends at a blank line, between fences; directives
+    are left out."""
     lines: list[str] = []
     inside = False
     for line in [*text.split("\n"), ""]:

@@ -1,4 +1,5 @@
-"""Pages of reference, made from the code: commands and their options, settings, the fields of JSON."""
+"""Pages of reference, made from the code: commands and their options, settings, the fields of
+JSON."""
 
 from __future__ import annotations
 
@@ -48,9 +49,27 @@ def phones_page() -> str:
         "omit marks of length, tone, stress, aspiration and palatalisation (`e` for eː), and write a diphthong as two "
         "vowels (`ɔ y` for ɔʏ)."
     )
-    rows = [f"| {name} | {' '.join(f'`{phone}`' for phone in phones)} |" for name, phones in IPA_CLASSES.items()]
+    rows = [
+        f"| {name} | {' '.join(f'`{phone}`' for phone in phones)} |"
+        for name, phones in IPA_CLASSES.items()
+    ]
     end = "There is no `ʌ`: the English *cup* has `ə` unless labels come from a lexicon with stress (AH1 of CMUdict)."
-    return "\n".join(["# Phones of universal", "", about, "", "| class | phones |", "|---|---|", *rows, "", end]) + "\n"
+    return (
+        "\n".join(
+            [
+                "# Phones of universal",
+                "",
+                about,
+                "",
+                "| class | phones |",
+                "|---|---|",
+                *rows,
+                "",
+                end,
+            ]
+        )
+        + "\n"
+    )
 
 
 def _commands() -> dict[str, Any]:
@@ -62,10 +81,21 @@ def _commands() -> dict[str, Any]:
 
 def commands_page() -> str:
     """Return the list of commands."""
-    lines = ["# Commands", "", "`ctc-align AUDIO TRANSCRIPT` is short for `ctc-align align AUDIO TRANSCRIPT`.", ""]
+    lines = [
+        "# Commands",
+        "",
+        "`ctc-align AUDIO TRANSCRIPT` is short for `ctc-align align AUDIO TRANSCRIPT`.",
+        "",
+    ]
     lines += ["| command | |", "|---|---|"]
-    lines += [f"| [`{name}`](commands/{name}.md) | {_first(command.help)} |" for name, command in _commands().items()]
-    lines += ["", "`ctc-align help COMMAND` prints the same. All commands share their [exit codes](exit-codes.md)."]
+    lines += [
+        f"| [`{name}`](commands/{name}.md) | {_first(command.help)} |"
+        for name, command in _commands().items()
+    ]
+    lines += [
+        "",
+        "`ctc-align help COMMAND` prints the same. All commands share their [exit codes](exit-codes.md).",
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -77,24 +107,46 @@ def command_pages() -> Iterator[tuple[str, str]]:
         context = command.context_class(command, info_name=f"ctc-align {name}")
         usage = command.get_usage(context).removeprefix("Usage:")
         lines = [f"# {name}", "", f"    {' '.join(usage.split())}", "", _about(command.help), ""]
-        parameters = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
-        arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
-        options = [parameter for parameter in command.get_params(context) if parameter not in arguments]
+        parameters = [
+            parameter for parameter in command.params if not getattr(parameter, "hidden", False)
+        ]
+        arguments = [
+            parameter for parameter in parameters if parameter.param_type_name == "argument"
+        ]
+        options = [
+            parameter for parameter in command.get_params(context) if parameter not in arguments
+        ]
         if arguments:
             lines += ["## Arguments", "", "| argument | |", "|---|---|"]
-            lines += [f"| `{one.metavar or one.name.upper()}` | {_cell(one.help or '')} |" for one in arguments]
+            lines += [
+                f"| `{one.metavar or one.name.upper()}` | {_cell(one.help or '')} |"
+                for one in arguments
+            ]
             lines += [""]
         for panel in PANELS:
-            below = [option for option in options if (getattr(option, "rich_help_panel", None) or GENERAL) == panel]
+            below = [
+                option
+                for option in options
+                if (getattr(option, "rich_help_panel", None) or GENERAL) == panel
+            ]
             if below:
-                lines += [f"## {panel}", "", "| option | default | |", "|---|---|---|", *map(_option_row, below), ""]
+                lines += [
+                    f"## {panel}",
+                    "",
+                    "| option | default | |",
+                    "|---|---|---|",
+                    *map(_option_row, below),
+                    "",
+                ]
         if name in SEE_ALSO:
             lines += [f"See also: {SEE_ALSO[name]}."]
         yield name, "\n".join(lines).rstrip() + "\n"
 
 
 def _option_row(option: Any) -> str:
-    names = sorted((*option.opts, *option.secondary_opts), key=lambda text: (not text.startswith("--"), text))
+    names = sorted(
+        (*option.opts, *option.secondary_opts), key=lambda text: (not text.startswith("--"), text)
+    )
     shown = " ".join(f"`{name}`" for name in names)
     metavar = (option.metavar or "").replace("|", "|\u200b")  # where the line may break
     value = "" if option.is_flag or not metavar else f"<br>`{metavar}`"
@@ -110,7 +162,8 @@ def _default(option: Any) -> str:
 
 
 def settings_page(configs: Path) -> str:
-    """Return the table of the settings of an alignment, and the files of settings that the package has."""
+    """Return the table of the settings of an alignment, and the files of settings that the package
+    has."""
     from ctc_align.config import Settings, allowed_values, settings_toml
 
     lines = [
@@ -125,9 +178,14 @@ def settings_page(configs: Path) -> str:
         values = _cell(allowed_values(field, types[field.name]))
         about = _cell(f"{field.metadata['help']} {field.metadata['more']}")
         request = "yes" if field.metadata["api"] else ""
-        lines.append(f"| `{field.name}` | `{json.dumps(field.default)}` | {values} | {request} | {about} |")
+        lines.append(
+            f"| `{field.name}` | `{json.dumps(field.default)}` | {values} | {request} | {about} |"
+        )
     lines += ["", "## Files of settings in the package", ""]
-    lines += ["`--config NAME` reads them: `default` for alignments, the others for models and training.", ""]
+    lines += [
+        "`--config NAME` reads them: `default` for alignments, the others for models and training.",
+        "",
+    ]
     files = {path.stem: path.read_text(encoding="utf-8") for path in configs.glob("*.toml")}
     for name, text in sorted({"default": settings_toml(), **files}.items()):
         lines += [f"### {name}", "", f'??? note "{name}.toml"', "", "    ```toml"]
@@ -163,7 +221,9 @@ def _fields(kind: dict[str, Any], prefix: str = "") -> list[str]:
     rows = [] if prefix else ["| field | type | always | |", "|---|---|---|---|"]
     for name, field in kind["properties"].items():
         always = "yes" if name in kind.get("required", ()) else ""
-        rows.append(f"| `{prefix}{name}` | {_type(field)} | {always} | {_cell(field.get('description', ''))} |")
+        rows.append(
+            f"| `{prefix}{name}` | {_type(field)} | {always} | {_cell(field.get('description', ''))} |"
+        )
         if "properties" in field:
             rows += _fields(field, f"{prefix}{name}.")
         elif "properties" in field.get("items", {}):
@@ -194,10 +254,13 @@ def _type(field: dict[str, Any]) -> str:
 
 
 def _about(help: str) -> str:
-    """Return a command's help as Markdown: a paragraph whose lines stand as they are (Click's \\b) is a code block."""
+    """Return a command's help as Markdown: a paragraph whose lines stand as they are (Click's \\b)
+    is a code block."""
     paragraphs = inspect.cleandoc(help).split("\n\n")
     return "\n\n".join(
-        textwrap.indent(paragraph.removeprefix("\b\n"), "    ") if paragraph.startswith("\b\n") else paragraph
+        textwrap.indent(paragraph.removeprefix("\b\n"), "    ")
+        if paragraph.startswith("\b\n")
+        else paragraph
         for paragraph in paragraphs
     )
 

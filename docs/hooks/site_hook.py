@@ -1,4 +1,5 @@
-"""MkDocs' hook: pages that are made while the site is built, files of the repository beside `docs`, and their links."""
+"""MkDocs' hook: pages that are made while the site is built, files of the repository beside `docs`,
+and their links."""
 
 from __future__ import annotations
 
@@ -52,14 +53,16 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Return the page with links that lead where its neighbours in the repository are in the site."""
+    """Return the page with links that lead where its neighbours in the repository are in the
+    site."""
     places = {place: path for path, place in BROUGHT.items()}
     here = page.file.src_uri
     return with_site_links(markdown, places.get(here, f"docs/{here}"), here)
 
 
 def with_site_links(markdown: str, path: str, place: str) -> str:
-    """Return the Markdown of a file of the repository (`path`) with its links for its place in the site.
+    """Return the Markdown of a file of the repository (`path`) with its links for its place in the
+    site.
 
     Links to files that the site does not have become their text.
     """
@@ -69,9 +72,13 @@ def with_site_links(markdown: str, path: str, place: str) -> str:
         if not target or ":" in target:
             return match[0]
         file = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        there = BROUGHT.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else None)
+        there = BROUGHT.get(file) or (
+            file.removeprefix("docs/") if file.startswith("docs/") else None
+        )
         if there is None:
             return text if (ROOT / file).exists() else match[0]
         return f"{image}[{text}]({os.path.relpath(there, posixpath.dirname(place) or '.')}{anchor})"
 
-    return "".join(part if i % 2 else _LINK.sub(moved, part) for i, part in enumerate(_CODE.split(markdown)))
+    return "".join(
+        part if i % 2 else _LINK.sub(moved, part) for i, part in enumerate(_CODE.split(markdown))
+    )

@@ -49,7 +49,8 @@ def times(alignment: Alignment) -> list[tuple[str, float | None, float | None]]:
 def test_planted_paths_are_found_to_the_frame() -> None:
     alignment = ALIGNER.align(planted(spelt("cab abe")), "Cab, Abe!")
     check(alignment)
-    # Two blanks, then each letter for two frames of 20 ms and one blank; a separator between the words.
+    # Two blanks, then each letter for two frames of 20 ms and one blank; a separator between the
+    # words.
     assert times(alignment) == [("Cab,", 0.04, 0.2), ("Abe!", 0.28, 0.44)]
     assert [(token.token, token.start_s, token.end_s) for token in alignment.words[0].tokens] == [
         ("c", 0.04, 0.08),
@@ -62,7 +63,11 @@ def test_planted_paths_are_found_to_the_frame() -> None:
     assert alignment.score == pytest.approx(23 * math.log(0.9), rel=1e-6)
     names = (alignment.utterance, alignment.audio, alignment.model, alignment.backend)
     assert names == ("utterance", "", "log-probs", "cpu")
-    assert (alignment.duration_s, alignment.frame_shift_s, alignment.token_kind) == (0.46, 0.02, "tokens")
+    assert (alignment.duration_s, alignment.frame_shift_s, alignment.token_kind) == (
+        0.46,
+        0.02,
+        "tokens",
+    )
     assert alignment.config == Settings(language="en").to_dict()
     vocab = ("_", *"abcde")
     alignment = ALIGNER.align(planted(spelt("abbe"), vocab), "ab be")
@@ -83,11 +88,15 @@ def test_words_that_cannot_be_said_are_there_without_times(unknown: str, status:
 @pytest.mark.parametrize("blank", [0, 3, len(LETTERS) - 1])
 @pytest.mark.parametrize("with_states", [False, True])
 def test_the_blank_may_stand_anywhere(blank: int, with_states: bool) -> None:
-    """Rolling the vocabulary and its columns changes nothing, nor does naming the blank by its token."""
+    """Rolling the vocabulary and its columns changes nothing, nor does naming the blank by its
+    token."""
     plain = random_emissions(120, 5, parts=PARTS * with_states)
     order = [*range(1, blank + 1), 0, *range(blank + 1, len(LETTERS))]
     moved = replace(
-        plain, log_probs=plain.log_probs[:, order], vocab=tuple(LETTERS[i] for i in order), blank=order.index(0)
+        plain,
+        log_probs=plain.log_probs[:, order],
+        vocab=tuple(LETTERS[i] for i in order),
+        blank=order.index(0),
     )
     one, two = ALIGNER.align(plain, "we call it bear"), ALIGNER.align(moved, "we call it bear")
     assert times(one) == times(two)
@@ -115,26 +124,39 @@ def test_emissions_as_they_come(kind: str) -> None:
 
 def test_losses_and_scores_of_both_outputs_and_of_the_only_path() -> None:
     emissions = random_emissions(200, 1, parts=PARTS)
-    one, two = ALIGNER.align(emissions, "we call it"), ALIGNER.align(replace(emissions, states=None), "we call it")
+    one, two = (
+        ALIGNER.align(emissions, "we call it"),
+        ALIGNER.align(replace(emissions, states=None), "we call it"),
+    )
     assert (one.loss, one.score) == (two.loss, two.score)
     assert times(one) != times(two)
     # As many frames as tokens: rounding must not make the loss larger than its only path.
     for seed in range(20):
-        alignment = ALIGNER.align(random_emissions(16, seed), "we call it bear")  # 15 tokens, two of them alike
+        alignment = ALIGNER.align(
+            random_emissions(16, seed), "we call it bear"
+        )  # 15 tokens, two of them alike
         assert -alignment.score >= alignment.loss
         assert alignment.loss == pytest.approx(-alignment.score, rel=1e-6)
 
 
-@pytest.mark.parametrize("states", [torch.zeros(99, 85), torch.zeros(100, 84), torch.zeros(100), torch.zeros(100, 1)])
+@pytest.mark.parametrize(
+    "states", [torch.zeros(99, 85), torch.zeros(100, 84), torch.zeros(100), torch.zeros(100, 1)]
+)
 def test_states_of_a_wrong_shape(states: torch.Tensor) -> None:
-    with pytest.raises(EmissionsError, match=r"utterance: log-probs: expected states of shape \(100, parts \* 28 \+ 1"):
+    with pytest.raises(
+        EmissionsError,
+        match=r"utterance: log-probs: expected states of shape \(100, parts \* 28 \+ 1",
+    ):
         ALIGNER.align(replace(random_emissions(100), states=states), "ab")
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize(
     ("output", "message"),
-    [("log_probs", "value is (nan|inf) at frame 7, class 3"), ("states", r"states hold NaN or \+inf")],
+    [
+        ("log_probs", "value is (nan|inf) at frame 7, class 3"),
+        ("states", r"states hold NaN or \+inf"),
+    ],
 )
 def test_values_that_are_no_log_probs(output: str, message: str, bad: float) -> None:
     emissions = random_emissions(100, parts=PARTS, name="talk.npy")
@@ -154,10 +176,13 @@ def test_offset_and_duration_are_handed_on_and_bound_the_frames() -> None:
     alignment = ALIGNER.align(planted(path, duration_s=0.061), "ab")
     check(alignment)
     assert alignment.words[0].end_s == 0.061
-    with pytest.raises(EmissionsError, match=r"4 frames of 0\.02 s do not fit into duration_s 0\.06$"):
+    with pytest.raises(
+        EmissionsError, match=r"4 frames of 0\.02 s do not fit into duration_s 0\.06$"
+    ):
         ALIGNER.align(planted(path, duration_s=0.06), "ab")
     with pytest.raises(
-        EmissionsError, match=r"4 frames of 0\.02 s end at 0\.08 s of 1\.2 s .*either frame_shift_s is 0\.3,"
+        EmissionsError,
+        match=r"4 frames of 0\.02 s end at 0\.08 s of 1\.2 s .*either frame_shift_s is 0\.3,",
     ):
         ALIGNER.align(planted(path, duration_s=1.2), "ab")
 
@@ -189,7 +214,9 @@ def test_texts_that_cannot_be_aligned(call, text, error, message) -> None:
         ({"device": "abacus"}, UsageError),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, str], error: type[CtcAlignError], tmp_path: Path) -> None:
+def test_options_that_cannot_be(
+    options: dict[str, str], error: type[CtcAlignError], tmp_path: Path
+) -> None:
     model = None if "device" not in options else str(tiny_folder(tmp_path, LETTERS))
     with pytest.raises(error):
         Aligner(**{"model": model, **options})  # type: ignore[arg-type]
@@ -201,21 +228,31 @@ def test_both_backends_say_the_same() -> None:
     two = Aligner(model=None, backend="cpu").align(emissions, "we call it")
     assert (one.backend, two.backend) == ("reference", "cpu")
     assert one.words == two.words
-    assert (one.loss, one.score) == (pytest.approx(two.loss, rel=1e-6), pytest.approx(two.score, rel=1e-6))
+    assert (one.loss, one.score) == (
+        pytest.approx(two.loss, rel=1e-6),
+        pytest.approx(two.score, rel=1e-6),
+    )
 
 
 def test_log_probs_keep_their_best_path_also_through_a_long_gap_in_a_word() -> None:
-    """Without a second output the times are the best CTC path's, however far apart a word's tokens lie."""
+    """Without a second output the times are the best CTC path's, however far apart a word's tokens
+    lie."""
     log_probs = torch.full((300, 3), -3.0)
     log_probs[:, 0] = -0.2
     log_probs[10, 1] = log_probs[250, 2] = -0.1
     log_probs[10, 0] = log_probs[250, 0] = -3.0
-    alignment = Aligner(None).align(Emissions(log_probs.log_softmax(1), ("<b>", "a", "b"), 0.02), "ab")
-    assert [(token.start_s, token.end_s) for token in alignment.words[0].tokens] == [(0.2, 0.22), (5.0, 5.02)]
+    alignment = Aligner(None).align(
+        Emissions(log_probs.log_softmax(1), ("<b>", "a", "b"), 0.02), "ab"
+    )
+    assert [(token.start_s, token.end_s) for token in alignment.words[0].tokens] == [
+        (0.2, 0.22),
+        (5.0, 5.02),
+    ]
 
 
 def test_the_first_and_last_sample_of_a_transcript_are_not_spoken() -> None:
-    """TIMIT's texts: numbers that fit the recording's length at a usual rate are markup, whatever `match` is."""
+    """TIMIT's texts: numbers that fit the recording's length at a usual rate are markup, whatever
+    `match` is."""
     emissions = planted(spelt("cab abe"))  # 0.46 s
     for match in ("auto", "exact"):
         aligner = Aligner(None, settings=Settings(match=match))
@@ -223,23 +260,41 @@ def test_the_first_and_last_sample_of_a_transcript_are_not_spoken() -> None:
         kinds = [(word.text, word.kind) for word in alignment.words[:3]]
         assert kinds == [("0", "markup"), ("7360", "markup"), ("Cab,", "")]
         assert times(alignment)[2:] == [("Cab,", 0.04, 0.2), ("abe!", 0.28, 0.44)]
-        assert aligner.score(emissions, "0 7360 Cab, abe!") == pytest.approx(aligner.score(emissions, "Cab, abe!"))
-    for text in ("0 5000 cab abe", "0 7360\ncab abe", "7360 0 cab abe", "0 7360 cab\nabe", "9 7360 cab abe"):
+        assert aligner.score(emissions, "0 7360 Cab, abe!") == pytest.approx(
+            aligner.score(emissions, "Cab, abe!")
+        )
+    for text in (
+        "0 5000 cab abe",
+        "0 7360\ncab abe",
+        "7360 0 cab abe",
+        "0 7360 cab\nabe",
+        "9 7360 cab abe",
+    ):
         assert ALIGNER.align(emissions, text).words[0].kind == "", text
 
 
 @pytest.mark.parametrize(
     ("edges", "with_states", "told"),
     [
-        ("refined", False, "--edges refined is not possible here (log-probs: no network for edges): using spikes"),
+        (
+            "refined",
+            False,
+            "--edges refined is not possible here (log-probs: no network for edges): using spikes",
+        ),
         ("refined", True, "using medians over all paths"),
-        ("calibrated", False, "(log-probs: no calibration of edges; make one with ctc-align calibrate): using spikes"),
+        (
+            "calibrated",
+            False,
+            "(log-probs: no calibration of edges; make one with ctc-align calibrate): using spikes",
+        ),
         ("occupancy", False, ""),
         ("auto", True, ""),
     ],
 )
 def test_edges_that_cannot_be_had_are_told(edges, with_states, told, caplog) -> None:
-    Aligner(None, settings=Settings(edges=edges)).align(random_emissions(60, 1, parts=PARTS * with_states), "ab")
+    Aligner(None, settings=Settings(edges=edges)).align(
+        random_emissions(60, 1, parts=PARTS * with_states), "ab"
+    )
     assert told in caplog.text
     assert len(caplog.messages) == (1 if told else 0)
 
@@ -247,7 +302,23 @@ def test_edges_that_cannot_be_had_are_told(edges, with_states, told, caplog) -> 
 # Batches: what `align` says of each, to the bit, whatever stands beside it.
 
 plain_pad = batching.pad
-WORDS = ["a", "be", "see", "hello", "twenty-two", "—", "漢", "beжar", "жя", "O'Neil", "aaa", "we", "call", "it", "bear"]
+WORDS = [
+    "a",
+    "be",
+    "see",
+    "hello",
+    "twenty-two",
+    "—",
+    "漢",
+    "beжar",
+    "жя",
+    "O'Neil",
+    "aaa",
+    "we",
+    "call",
+    "it",
+    "bear",
+]
 PHONES = ("<blank>", "AE", "B", "D", "EY", "K", "Z")
 DICTIONARY = "cab\tK AE1 B\ncab\tK EY1 B Z\ncab\tB\nbad\tB AE1 D\nbad\tB EY1\nlaughed\tL AE F T\n"
 
@@ -261,7 +332,9 @@ def made(frames: int, seed: int, vocab: tuple[str, ...] = LETTERS, parts: int = 
     return replace(emissions, log_probs=emissions.log_probs.round(), states=states)
 
 
-def one_by_one(aligner: Aligner, pairs: list[tuple[object, str]]) -> list[Alignment | CtcAlignError]:
+def one_by_one(
+    aligner: Aligner, pairs: list[tuple[object, str]]
+) -> list[Alignment | CtcAlignError]:
     results: list[Alignment | CtcAlignError] = []
     for i, (audio, text) in enumerate(pairs):
         try:
@@ -307,13 +380,16 @@ utterances = st.tuples(
 )
 @settings(max_examples=40)
 def test_a_batch_is_its_utterances(rows, at_once, threads, edges) -> None:
-    """Random and tied scores, with and without states, too short, unspoken, unknown, empty, a last frame in part."""
+    """Random and tied scores, with and without states, too short, unspoken, unknown, empty, a last
+    frame in part."""
     before, torch_before = batching.VALUES_AT_ONCE, torch.get_num_threads()
     aligner = Aligner(model=None, settings=Settings(edges=edges))
     pairs: list[tuple[object, str]] = []
     for text, frames, seed, with_states, last in rows:
         emissions = made(frames, seed, parts=3 * with_states)
-        pairs.append((replace(emissions, duration_s=(frames - 1 + last) * emissions.frame_shift_s), text))
+        pairs.append(
+            (replace(emissions, duration_s=(frames - 1 + last) * emissions.frame_shift_s), text)
+        )
     batching.VALUES_AT_ONCE = at_once
     torch.set_num_threads(threads)
     try:
@@ -338,20 +414,29 @@ def test_a_batch_is_its_utterances(rows, at_once, threads, edges) -> None:
 def test_sound_in_batches_is_sound_alone(listener: Aligner, count: int, threads: None) -> None:
     torch.set_num_threads(count)
     lengths = [0.3, 12.0, 0.5, 3.0, 1.0, 25.0, 0.7, 3.0, 10.24, 10.25]
-    pairs = [((babble(seconds, i), 16000), "we call it bear"[: 1 + 5 * i]) for i, seconds in enumerate(lengths)]
+    pairs = [
+        ((babble(seconds, i), 16000), "we call it bear"[: 1 + 5 * i])
+        for i, seconds in enumerate(lengths)
+    ]
     alone = one_by_one(listener, pairs)
     for seed in range(3):
         order = random.Random(seed).sample(range(len(pairs)), len(pairs) - seed)
-        together = listener.align_batch([pairs[i] for i in order], utterances=[f"u-{i}" for i in order])
+        together = listener.align_batch(
+            [pairs[i] for i in order], utterances=[f"u-{i}" for i in order]
+        )
         assert all(same(alone[i], one) for i, one in zip(order, together))
         heard = listener.emissions_batch([pairs[i][0] for i in order])
         for i, emissions in zip(order, heard):
             assert torch.equal(emissions.log_probs, listener.emissions(pairs[i][0]).log_probs)
 
 
-def test_padding_is_never_looked_at_and_the_checker_would_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_is_never_looked_at_and_the_checker_would_see_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """NaN beyond the lengths, in every kernel's input."""
-    pairs: list[tuple[object, str]] = [(made(frames, frames), "hello bear") for frames in (60, 200, 90, 61)]
+    pairs: list[tuple[object, str]] = [
+        (made(frames, frames), "hello bear") for frames in (60, 200, 90, 61)
+    ]
     alone = one_by_one(Aligner(model=None), pairs)
     poisoned = []
 
@@ -370,7 +455,9 @@ def test_padding_is_never_looked_at_and_the_checker_would_see_it(monkeypatch: py
     # Kernels that look at the whole padded row give something else, and it is told.
     monkeypatch.setattr(batching, "pad", plain_pad)
     real = kernels.forward
-    monkeypatch.setattr(kernels, "forward", lambda x, topology, lengths=None, **how: real(x, topology, None, **how))
+    monkeypatch.setattr(
+        kernels, "forward", lambda x, topology, lengths=None, **how: real(x, topology, None, **how)
+    )
     together = Aligner(model=None).align_batch(pairs[:2], utterances=["u-0", "u-1"])
     assert [same(*both) for both in zip(alone, together)] == [False, True]
 
@@ -396,14 +483,19 @@ def test_pronunciations_are_chosen_in_company(tmp_path: Path) -> None:
 
 def test_vocabularies_blanks_and_numbers_of_states_may_be_mixed() -> None:
     moved = made(120, 4)
-    moved = replace(moved, log_probs=moved.log_probs.roll(-1, 1), vocab=(*LETTERS[1:], LETTERS[0]), blank=28)
+    moved = replace(
+        moved, log_probs=moved.log_probs.roll(-1, 1), vocab=(*LETTERS[1:], LETTERS[0]), blank=28
+    )
     narrow = replace(made(120, 6), states=torch.randn(120, 2 * 28 + 1))
     pairs: list[tuple[object, str]] = [
         (made(120, 2), "we call it"),
         (moved, "we call it"),
         (made(100, 3, ("_", *"abcde")), "abba"),
         (narrow, "bear"),
-        (replace(made(90, 5), log_probs=made(90, 5).log_probs.double(), frame_shift_s=0.02), "hello"),
+        (
+            replace(made(90, 5), log_probs=made(90, 5).log_probs.double(), frame_shift_s=0.02),
+            "hello",
+        ),
         (replace(made(90, 8), log_probs=made(90, 8).log_probs.bfloat16()), "hello"),
     ]
     alone = one_by_one(Aligner(model=None), pairs)
@@ -428,7 +520,9 @@ def test_what_is_wrong_with_one_concerns_no_other(listener: Aligner, tmp_path: P
     names = [f"u-{i}" for i in range(len(pairs))]
     results = listener.align_batch(pairs, on_error="return", utterances=names)
     assert all(isinstance(result, kind) for result, (*_, kind) in zip(results[1::2], bad))
-    assert all(str(result).startswith(f"u-{i}: ") for i, result in enumerate(results) if i % 2 and i != 11)
+    assert all(
+        str(result).startswith(f"u-{i}: ") for i, result in enumerate(results) if i % 2 and i != 11
+    )
     assert str(results[11]).startswith(str(tmp_path / "none.wav"))
     expected = listener.align(*good)
     assert all(replace(result, utterance="utterance") == expected for result in results[::2])  # type: ignore[arg-type]
@@ -437,7 +531,9 @@ def test_what_is_wrong_with_one_concerns_no_other(listener: Aligner, tmp_path: P
         listener.align_batch(pairs, utterances=names)
 
 
-def test_a_model_that_refuses_one_refuses_no_other(listener: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_refuses_one_refuses_no_other(
+    listener: Aligner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = listener.model
     real = type(model).emissions_batch
 
@@ -479,18 +575,26 @@ def test_names_and_wrong_calls() -> None:
 
 
 def test_a_long_batch_is_read_in_groups(listener: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Audio is read when its group's turn comes, and no group is larger than it may be by more than one."""
+    """Audio is read when its group's turn comes, and no group is larger than it may be by more than
+    one."""
     monkeypatch.setattr(aligner_module, "GROUP_S", 3.0)
     sizes: list[int] = []
     model = listener.model
     real = type(model).emissions_batch
     monkeypatch.setattr(
-        type(model), "emissions_batch", lambda self, audios: sizes.append(len(audios)) or real(self, audios)
+        type(model),
+        "emissions_batch",
+        lambda self, audios: sizes.append(len(audios)) or real(self, audios),
     )
-    pairs = [((babble(seconds, i), 16000), "we call it") for i, seconds in enumerate([1.0] * 7 + [9.0] + [0.4] * 3)]
+    pairs = [
+        ((babble(seconds, i), 16000), "we call it")
+        for i, seconds in enumerate([1.0] * 7 + [9.0] + [0.4] * 3)
+    ]
     results = listener.align_batch(pairs)
     assert sizes == [3, 3, 2, 3]
-    assert [result.duration_s for result in results if isinstance(result, Alignment)] == [1.0] * 7 + [9.0] + [0.4] * 3
+    assert [result.duration_s for result in results if isinstance(result, Alignment)] == [
+        1.0
+    ] * 7 + [9.0] + [0.4] * 3
 
 
 def test_lengths_far_apart_are_not_padded_to_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -512,9 +616,12 @@ def test_lengths_far_apart_are_not_padded_to_the_longest(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("first_frame_s", "start_s", "end_s"), [(0.0, 0.04, 0.2), (0.0125, 0.0525, 0.2125), (-0.05, 0.0, 0.15)]
+    ("first_frame_s", "start_s", "end_s"),
+    [(0.0, 0.04, 0.2), (0.0125, 0.0525, 0.2125), (-0.05, 0.0, 0.15)],
 )
-def test_frames_may_begin_later_or_before_the_audio(first_frame_s: float, start_s: float, end_s: float) -> None:
+def test_frames_may_begin_later_or_before_the_audio(
+    first_frame_s: float, start_s: float, end_s: float
+) -> None:
     emissions = replace(planted(spelt("cab abe")), first_frame_s=first_frame_s)
     alignment = Aligner(model=None).align(emissions, "cab abe")
     check(alignment)
@@ -535,7 +642,9 @@ def test_a_network_that_computes_nan_is_an_error_of_the_utterance(
 
     monkeypatch.setattr(ModelEmissions, "run", staticmethod(damaged))
     audio = Audio(babble(2.0), 16000)
-    with pytest.raises(EmissionsError, match=r"the model english computed .* \(NaN\): its weights are damaged"):
+    with pytest.raises(
+        EmissionsError, match=r"the model english computed .* \(NaN\): its weights are damaged"
+    ):
         english.align(audio, "hello there")
     results = english.align_batch([(audio, "hello there")] * 2, on_error="return")
     assert [isinstance(result, EmissionsError) for result in results] == [True, False]

@@ -32,10 +32,15 @@ def listener(tmp_path_factory: pytest.TempPathFactory) -> Aligner:
     return Aligner(str(tiny_folder(tmp_path_factory.mktemp("model"), LETTERS)), device="cpu")
 
 
-def test_a_file_and_its_samples_are_one_and_progress_is_told(listener: Aligner, tmp_path: Path) -> None:
+def test_a_file_and_its_samples_are_one_and_progress_is_told(
+    listener: Aligner, tmp_path: Path
+) -> None:
     path = tmp_path / "talk.wav"
     soundfile.write(path, babble(1.0), 16000, subtype="FLOAT")
-    one, two = listener.align(path, "we call it"), listener.align((babble(1.0), 16000), "we call it")
+    one, two = (
+        listener.align(path, "we call it"),
+        listener.align((babble(1.0), 16000), "we call it"),
+    )
     assert one.words == two.words
     assert (one.utterance, one.audio) == ("talk", str(path))
     assert two.utterance == "utterance"
@@ -49,7 +54,9 @@ def test_a_file_and_its_samples_are_one_and_progress_is_told(listener: Aligner, 
     assert shares == sorted(shares)
 
 
-def test_samples_are_let_go_once_they_are_heard(listener: Aligner, tmp_path: Path, monkeypatch) -> None:
+def test_samples_are_let_go_once_they_are_heard(
+    listener: Aligner, tmp_path: Path, monkeypatch
+) -> None:
     """Those of hours are most of the memory that an alignment would take."""
     soundfile.write(tmp_path / "a.wav", babble(2.0), 16000)
     loaded, left = [], []
@@ -73,7 +80,10 @@ def test_samples_are_let_go_once_they_are_heard(listener: Aligner, tmp_path: Pat
 def test_the_short_way_and_emissions_of_another_model(tmp_path: Path, listener: Aligner) -> None:
     folder = str(tiny_folder(tmp_path, LETTERS))
     sound = (babble(1.0), 16000)
-    assert align(sound, "ab", model=folder, device="cpu").words == Aligner(folder).align(sound, "ab").words
+    assert (
+        align(sound, "ab", model=folder, device="cpu").words
+        == Aligner(folder).align(sound, "ab").words
+    )
     other = planted(spelt("ab"), ("_", *"abc"))
     assert listener.align(other, "ab").model == "log-probs"
     assert listener.align(planted(spelt("ab")), "ab").model == "tiny"
@@ -90,9 +100,13 @@ def test_errors_of_audio_name_it_once(listener: Aligner, tmp_path: Path) -> None
     assert str(caught.value).count("absent") == 1
     assert isinstance(caught.value, UsageError)
     for call in (listener.align, listener.score):
-        with pytest.raises(AudioError, match=r"^utterance: samples in memory: the audio is silence only"):
+        with pytest.raises(
+            AudioError, match=r"^utterance: samples in memory: the audio is silence only"
+        ):
             call((np.zeros(8000, np.float32), 16000), "hello")
-    results = listener.align_batch([((np.full(8000, np.nan, np.float32), 16000), "hello")], on_error="return")
+    results = listener.align_batch(
+        [((np.full(8000, np.nan, np.float32), 16000), "hello")], on_error="return"
+    )
     assert isinstance(results[0], AudioError)
     assert str(results[0]).startswith("utterance-0: samples in memory: sample is nan")
     soundfile.write(path, babble(0.025, level=0.5), 16000)
@@ -106,10 +120,13 @@ def test_what_is_no_audio(listener: Aligner, sound: object) -> None:
         listener.align(sound, "hello")
 
 
-# Emissions stay on their device, and the kernels run there: on a pretended GPU, and in Triton's interpreter.
+# Emissions stay on their device, and the kernels run there: on a pretended GPU, and in Triton's
+# interpreter.
 
 TEXT = "cab abe"
-CALIBRATION = Path(__file__).resolve().parents[2] / "ctc_align" / "models" / "english" / "calibration.toml"
+CALIBRATION = (
+    Path(__file__).resolve().parents[2] / "ctc_align" / "models" / "english" / "calibration.toml"
+)
 
 
 class OnDevice(torch.Tensor):
@@ -127,7 +144,9 @@ def fake_gpu() -> types.ModuleType:
 
     def on_tensors(function: Any) -> Any:
         def call(*arguments: Any) -> Any:
-            assert all(isinstance(argument, torch.Tensor) for argument in (arguments[0], arguments[2]))
+            assert all(
+                isinstance(argument, torch.Tensor) for argument in (arguments[0], arguments[2])
+            )
             plain = [x.numpy() if isinstance(x, torch.Tensor) else x for x in arguments]
             results = function(*plain)
             each = results if isinstance(results, tuple) else (results,)
@@ -148,7 +167,9 @@ def segmented_speech() -> Emissions:
 
 @pytest.mark.parametrize("unknown", ["skip", "wildcard"])
 @pytest.mark.parametrize("segmented", [False, True])
-def test_emissions_on_a_device_use_its_kernels(segmented: bool, unknown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_emissions_on_a_device_use_its_kernels(
+    segmented: bool, unknown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = segmented_speech() if segmented else planted(spelt(TEXT))
     text = TEXT if unknown == "skip" else "cжb abe"
     there = replace(
@@ -176,7 +197,9 @@ def test_the_gpu_kernels_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     expected = Aligner(model=None, backend="cpu").align(emissions, TEXT)
     assert result.to_dict()["backend"] == "gpu"
     assert result.loss == pytest.approx(expected.loss, rel=1e-5)
-    assert [word.start_s for word in result.words] == pytest.approx([word.start_s for word in expected.words], abs=1e-3)
+    assert [word.start_s for word in result.words] == pytest.approx(
+        [word.start_s for word in expected.words], abs=1e-3
+    )
 
 
 # Parts of emissions: the frames of a stretch, with the times of the whole recording.
@@ -184,7 +207,9 @@ def test_the_gpu_kernels_align(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def emissions(frames: int = 10, duration_s: float | None = 0.095) -> Emissions:
     rows = torch.arange(frames * 3.0).reshape(frames, 3)
-    return Emissions(rows, ("<b>", "a", "b"), 0.01, states=rows + 100, duration_s=duration_s, first_frame_s=0.0)
+    return Emissions(
+        rows, ("<b>", "a", "b"), 0.01, states=rows + 100, duration_s=duration_s, first_frame_s=0.0
+    )
 
 
 def test_a_part_has_the_frames_and_times_of_the_whole() -> None:

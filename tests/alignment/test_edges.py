@@ -1,4 +1,5 @@
-"""What is written as edges: shared, corrected by kind, in order whatever comes; and the constants that correct them."""
+"""What is written as edges: shared, corrected by kind, in order whatever comes; and the constants
+that correct them."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ PHONES = ("AH", "T", "S", "N", "L", "W", "CH", "x")
 
 
 def tokens(labels: list[str], words: list[int] | None = None) -> Tokens:
-    return Tokens(tuple(range(1, len(labels) + 1)), tuple(labels), tuple(words or range(len(labels))))
+    return Tokens(
+        tuple(range(1, len(labels) + 1)), tuple(labels), tuple(words or range(len(labels)))
+    )
 
 
 def places(start: list[float], end: list[float]) -> Spans:
@@ -81,7 +84,9 @@ def test_where_sounds_touch_or_a_pause_parts_them() -> None:
                  Calibration(), 20, PauseRule(4.0))  # fmt: skip
     assert drawn.end[0] == drawn.start[1] == 9.0
     spans = Spans(np.array([0, 5, 9]), np.array([4, 6, 12]))
-    drawn = correct_edges(spans, None, tokens(["a", "|", "b"], [0, -1, 1]), Calibration(), 12, PauseRule(0.0))
+    drawn = correct_edges(
+        spans, None, tokens(["a", "|", "b"], [0, -1, 1]), Calibration(), 12, PauseRule(0.0)
+    )
     assert (drawn.start[1], drawn.end[1]) == (4, 4)
     assert drawn.start_sd is None
 
@@ -100,7 +105,9 @@ def test_where_sounds_touch_or_a_pause_parts_them() -> None:
         (["T", "S"], 6.1, "both"),
     ],
 )
-def test_how_short_a_pause_may_be_depends_on_the_sounds(labels: list[str], gap: float, edges: str) -> None:
+def test_how_short_a_pause_may_be_depends_on_the_sounds(
+    labels: list[str], gap: float, edges: str
+) -> None:
     end, start = 8.0, 8.0 + gap
     spans, soft = Spans(np.array([2, 20]), np.array([8, 30])), places([2.0, start], [end, 30.0])
     drawn = correct_edges(spans, soft, tokens(labels), Calibration(), 40, PauseRule(4.0))
@@ -119,14 +126,17 @@ def test_phones_of_ipa_are_of_the_kinds_of_english_ones_and_letters_of_none() ->
 
 def test_between_spikes_a_short_gap_is_shared_out() -> None:
     spikes = Spans(np.array([2, 12, 40]), np.array([4, 14, 42]))
-    drawn = correct_edges(spikes, None, tokens(["AH", "T", "x"]), Calibration(), 60, PauseRule(20.0, spikes=True))
+    drawn = correct_edges(
+        spikes, None, tokens(["AH", "T", "x"]), Calibration(), 60, PauseRule(20.0, spikes=True)
+    )
     assert drawn.start.tolist() == [2, 8, 40]
     assert drawn.end.tolist() == [8, 14, 42]
 
 
 @pytest.mark.parametrize(("blank_cost", "frames"), [(0.0, 1), (2.5, 3), (3.5, 5)])
 def test_spikes_grow_where_blanks_cost(blank_cost: float, frames: int) -> None:
-    """A token loses a nat a frame beside its spike, where the blank has none to lose but its cost."""
+    """A token loses a nat a frame beside its spike, where the blank has none to lose but its
+    cost."""
     log_probs = torch.full((21, 3), -30.0)
     log_probs[:, 0] = 0.0
     log_probs[10, 0] = -9.0
@@ -136,17 +146,23 @@ def test_spikes_grow_where_blanks_cost(blank_cost: float, frames: int) -> None:
     spikes = batching.run([best_ctc_path(log_probs.numpy(), row.ids, 0)])[0][0]
     known = Calibration(blank_cost=blank_cost)
     for how in ("auto", "calibrated") if blank_cost else ("calibrated",):
-        (drawn,) = batching.run([place_edges(emissions, row, spikes, known, Settings(edges=how), "auto")])
+        (drawn,) = batching.run(
+            [place_edges(emissions, row, spikes, known, Settings(edges=how), "auto")]
+        )
         assert drawn.end[0] - drawn.start[0] == frames
         assert drawn.start[0] + drawn.end[0] == 21
-    (plain,) = batching.run([place_edges(emissions, row, spikes, known, Settings(edges="spikes"), "auto")])
+    (plain,) = batching.run(
+        [place_edges(emissions, row, spikes, known, Settings(edges="spikes"), "auto")]
+    )
     assert (plain.start[0], plain.end[0]) == (10, 11)
 
 
 def test_offsets_by_kind_are_added_to_shared_edges_once() -> None:
     spans = Spans(np.array([0, 10, 30]), np.array([10, 20, 40]))
     soft = places([0, 10, 30], [10, 20, 40])
-    known = Calibration(offsets_ms={("vowel", "stop"): 20.0, ("stop", "silence"): -10.0, ("silence", "sound"): 5.0})
+    known = Calibration(
+        offsets_ms={("vowel", "stop"): 20.0, ("stop", "silence"): -10.0, ("silence", "sound"): 5.0}
+    )
     drawn = correct_edges(spans, soft, tokens(["AH0", "T", "x"]), known, 60, PauseRule(4.0))
     assert drawn.end.tolist() == pytest.approx([12, 19, 40])
     assert drawn.start.tolist() == pytest.approx([0, 12, 30.5])
@@ -157,11 +173,16 @@ def test_offsets_by_kind_are_added_to_shared_edges_once() -> None:
 def test_symbols_of_ipa_have_kinds_in_any_vocabulary_of_them() -> None:
     labels = ["aʊ", "t͡ʃ", "ɫ", "kʰ", "<wb>", "ʁ"]
     known = Calibration(offsets_ms={("vowel", "affricate"): 4.0, ("sound", "sound"): 2.0})
-    foreign, letters = known.at(0.01, ("<blank>", *labels)), known.at(0.01, ("<blank>", *"abcdefgh"))
+    foreign, letters = (
+        known.at(0.01, ("<blank>", *labels)),
+        known.at(0.01, ("<blank>", *"abcdefgh")),
+    )
     assert foreign.kinds(labels) == ["vowel", "affricate", "liquid", "stop", "sound", "fricative"]
     assert letters.kinds(["a", "b"]) == ["sound", "sound"]
     assert foreign.offset_frames("vowel", "affricate") == 0.4
-    assert foreign.offset_frames("stop", "liquid") == 0.2, "as files know it that have no kinds for them"
+    assert foreign.offset_frames("stop", "liquid") == 0.2, (
+        "as files know it that have no kinds for them"
+    )
 
 
 numbers = st.floats(-30, 120, allow_nan=False)
@@ -172,13 +193,17 @@ numbers = st.floats(-30, 120, allow_nan=False)
 def test_whatever_comes_edges_ascend_inside_the_audio(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 12))
     frames = data.draw(st.floats(count * 1.0, 90.0))
-    cuts = np.sort(np.array(data.draw(st.lists(st.integers(0, 90), min_size=2 * count, max_size=2 * count))))
+    cuts = np.sort(
+        np.array(data.draw(st.lists(st.integers(0, 90), min_size=2 * count, max_size=2 * count)))
+    )
     spans = Spans(cuts[::2], np.maximum(cuts[1::2], cuts[::2] + 1))
     soft = places(*(data.draw(st.lists(numbers, min_size=count, max_size=count)) for _ in range(2)))
     labels = data.draw(st.lists(st.sampled_from(PHONES), min_size=count, max_size=count))
     pairs = st.tuples(st.sampled_from(calibration.KINDS), st.sampled_from(calibration.KINDS))
     offsets = data.draw(st.dictionaries(pairs, st.floats(-500, 500), max_size=20))
-    drawn = correct_edges(spans, soft, tokens(labels), Calibration(offsets_ms=offsets), frames, PauseRule(4.0))
+    drawn = correct_edges(
+        spans, soft, tokens(labels), Calibration(offsets_ms=offsets), frames, PauseRule(4.0)
+    )
     assert drawn.start[0] >= 0
     assert drawn.end[-1] <= frames + 1e-9
     assert (drawn.end - drawn.start >= SHORTEST_FRAMES - 1e-9).all()
@@ -207,12 +232,26 @@ def test_offsets_are_medians_drawn_towards_zero_and_weights_say_how_often_it_is_
 
 def test_calibration_files_read_back_or_tell_all_their_faults(tmp_path: Path) -> None:
     weights = (1.0, -2.0, 0.0, 0.5, 0.1)
-    whole = ("m", 'a "few" files', 0.3, 1.25, 0.5, 0.1, weights, (1.0,) * 5, (2.0,) * 5, {("stop", "vowel"): -5.5})
+    whole = (
+        "m",
+        'a "few" files',
+        0.3,
+        1.25,
+        0.5,
+        0.1,
+        weights,
+        (1.0,) * 5,
+        (2.0,) * 5,
+        {("stop", "vowel"): -5.5},
+    )
     for known in (Calibration(*whole), Calibration(blank_cost=3.0, spike_gap_s=0.2)):
         (tmp_path / "calibration.toml").write_text(as_toml(known), encoding="utf-8")
         assert read_calibration(tmp_path / "calibration.toml") == known
     path = tmp_path / "calibration.toml"
-    path.write_text('scale = -1\nspred = 2\n[offsets_ms]\n"stop wovel" = 3\n"stop vowel" = 900\n', encoding="utf-8")
+    path.write_text(
+        'scale = -1\nspred = 2\n[offsets_ms]\n"stop wovel" = 3\n"stop vowel" = 900\n',
+        encoding="utf-8",
+    )
     with pytest.raises(ConfigError) as told:
         read_calibration(path)
     lines = str(told.value).splitlines()
@@ -296,7 +335,9 @@ def test_an_utterance_is_the_same_alone_and_in_a_batch() -> None:
     made = [made_utterance(str(seed), "anna", seed) for seed in range(4)]
     drawn = [roughly(begin, 9) for _, begin in made]
     each = [u for u, _ in made]
-    together = batching.run([refine_edges(u.emissions, u.tokens, d, network) for u, d in zip(each, drawn)])
+    together = batching.run(
+        [refine_edges(u.emissions, u.tokens, d, network) for u, d in zip(each, drawn)]
+    )
     for utterance, before, after in zip(each, drawn, together):
         alone = refined(utterance, before, network)
         np.testing.assert_array_equal(alone.start, after.start)
@@ -315,14 +356,18 @@ def emissions(parts: int) -> Emissions:
     log_probs = (4 * torch.randn(FRAMES, 4, generator=chance)).log_softmax(1)
     states = 4 * torch.randn(FRAMES, 3 * parts + 1, generator=chance) if parts else None
     samples = np.random.default_rng(5).normal(size=FRAMES * 160).astype(np.float32)
-    return Emissions(log_probs, VOCAB, frame_shift_s=0.01, states=states, sound=Audio(samples, 16000))
+    return Emissions(
+        log_probs, VOCAB, frame_shift_s=0.01, states=states, sound=Audio(samples, 16000)
+    )
 
 
 @pytest.mark.parametrize("parts", [0, 1, 3])
 def test_windows_hold_what_the_whole_recording_holds(parts: int) -> None:
     """At both ends of the recording, and where 20 s are between two words."""
     made, ids = emissions(parts), np.array([1, 2, 3, 1])
-    edges = edges_of(np.array([0.2, 9, 30, 2550.4]), np.array([9, 21.3, 44, 2599.9]), np.array([0, 0, 1, 2]))
+    edges = edges_of(
+        np.array([0.2, 9, 30, 2550.4]), np.array([9, 21.3, 44, 2599.9]), np.array([0, 0, 1, 2])
+    )
     scene = EdgeScene(made, ids, edges, EdgeNetworkShape(("AH", "S")))
     windows = scene.windows(0, len(edges))
     fine = scene.centres()[:, None] + np.arange(-REACH, REACH + 1)
@@ -339,7 +384,11 @@ def test_windows_hold_what_the_whole_recording_holds(parts: int) -> None:
     for edge in range(len(edges)):
         sides = []
         for sound in (edges.left[edge], edges.right[edge]):
-            own = rows[:, [ids[sound]]] if not parts else rows[:, (ids[sound] - 1) * parts : ids[sound] * parts]
+            own = (
+                rows[:, [ids[sound]]]
+                if not parts
+                else rows[:, (ids[sound] - 1) * parts : ids[sound] * parts]
+            )
             sides.append(silence[:, None] if sound < 0 else own)
         left, right = sides
         wholes = [np.logaddexp.reduce(side, axis=1) for side in sides]
@@ -357,8 +406,11 @@ FAR_S = 0.12
 VOWELS = ("vowel",) * 4
 
 
-def drawn(pause_db: float, outwards_s: float = FAR_S, first_frame_s: float = 0.0) -> tuple[Emissions, Tokens, Spans]:
-    """Return a recording whose pauses are so much quieter than its words, and edges that far out in them, or inside."""
+def drawn(
+    pause_db: float, outwards_s: float = FAR_S, first_frame_s: float = 0.0
+) -> tuple[Emissions, Tokens, Spans]:
+    """Return a recording whose pauses are so much quieter than its words, and edges that far out in
+    them, or inside."""
     rng = np.random.default_rng(0)
     samples = rng.standard_normal(round(2.5 * RATE)) * 0.1 * 10 ** (-pause_db / 20)
     for start_s, end_s in SPOKEN_S:
@@ -366,7 +418,12 @@ def drawn(pause_db: float, outwards_s: float = FAR_S, first_frame_s: float = 0.0
         samples[place] += 0.1 * rng.standard_normal(place.stop - place.start)
     audio = Audio(samples.astype(np.float32), RATE)
     emissions = Emissions(
-        torch.zeros(250, 3), ("", "a", "b"), SHIFT_S, sound=audio, duration_s=2.5, first_frame_s=first_frame_s
+        torch.zeros(250, 3),
+        ("", "a", "b"),
+        SHIFT_S,
+        sound=audio,
+        duration_s=2.5,
+        first_frame_s=first_frame_s,
     )
     out = outwards_s
     edges_s = np.array([0.5 - out, 0.75, 0.75, 1.0 + out, 1.4 - out, 1.7, 1.7, 2.0 + out])
@@ -397,7 +454,11 @@ def test_words_begin_and_end_with_their_sound(
     for word, (start_s, end_s) in enumerate(SPOKEN_S):
         assert start[2 * word] == pytest.approx(start_s, abs=0.015)
         assert end[2 * word + 1] == pytest.approx(end_s, abs=0.015)
-        assert end[2 * word] == start[2 * word + 1] == pytest.approx(seconds(before.end, emissions)[2 * word])
+        assert (
+            end[2 * word]
+            == start[2 * word + 1]
+            == pytest.approx(seconds(before.end, emissions)[2 * word])
+        )
 
 
 def test_a_stop_begins_where_the_level_begins_to_fall() -> None:
@@ -406,7 +467,9 @@ def test_a_stop_begins_where_the_level_begins_to_fall() -> None:
     samples = np.array(emissions.sound.samples)
     # What rings on falls by 20 dB from 0.72 to 0.8 s.
     ringing = slice(round(0.72 * RATE), round(0.85 * RATE))
-    samples[ringing] *= 10 ** -np.minimum(np.arange(ringing.stop - ringing.start) / (0.08 * RATE), 1.0)
+    samples[ringing] *= 10 ** -np.minimum(
+        np.arange(ringing.stop - ringing.start) / (0.08 * RATE), 1.0
+    )
     emissions = replace(emissions, sound=Audio(samples.astype(np.float32), RATE))
     for kinds, edge_s in ((("vowel", "stop", "vowel", "stop"), 0.744), (("vowel",) * 4, 0.75)):
         after = edges_beside_pauses(emissions, tokens, before, kinds)
@@ -437,7 +500,9 @@ def test_a_faint_fricative_belongs_to_its_word_and_a_faint_hiss_after_a_vowel_do
     spectrum = np.fft.rfft(hiss)
     spectrum[np.fft.rfftfreq(len(hiss), 1 / RATE) < 5000] = 0
     hiss = np.fft.irfft(spectrum, len(hiss))
-    samples[2 * RATE : 2 * RATE + len(hiss)] += (hiss / hiss.std() * 0.1 * 10 ** (-26 / 20)).astype(np.float32)
+    samples[2 * RATE : 2 * RATE + len(hiss)] += (hiss / hiss.std() * 0.1 * 10 ** (-26 / 20)).astype(
+        np.float32
+    )
     emissions = replace(emissions, sound=Audio(samples, RATE))
     for kind, end_s in (("fricative", 2.15), ("vowel", 2.0)):
         after = edges_beside_pauses(emissions, tokens, before, (kind,) * 4)
@@ -451,10 +516,16 @@ def test_a_faint_fricative_belongs_to_its_word_and_a_faint_hiss_after_a_vowel_do
     ("convention", "begin_s", "end_s"),
     [("glottal-out", 0.16, 0.4), ("release-out", 0.1, 0.36), ("both-out", 0.16, 0.36)],
 )
-def test_words_begin_after_a_glottal_onset_or_end_before_a_release(convention, begin_s, end_s) -> None:
-    """A creak of 60 ms before a vowel, a silent closure, and a hiss of 40 ms; a vowel without a creak stays."""
+def test_words_begin_after_a_glottal_onset_or_end_before_a_release(
+    convention, begin_s, end_s
+) -> None:
+    """A creak of 60 ms before a vowel, a silent closure, and a hiss of 40 ms; a vowel without a
+    creak stays."""
     rng, time_s = np.random.default_rng(0), np.arange(16000) / 16000
-    level = np.select([time_s < 0.1, time_s < 0.16, time_s < 0.3, time_s < 0.6], [0, 0.02, 0.3, 0], 0.3) + 1e-5
+    level = (
+        np.select([time_s < 0.1, time_s < 0.16, time_s < 0.3, time_s < 0.6], [0, 0.02, 0.3, 0], 0.3)
+        + 1e-5
+    )
     sound = level * np.sign(np.sin(2 * np.pi * 120 * time_s)) * (time_s < 0.9)
     hissing = (time_s >= 0.36) & (time_s < 0.4)
     sound[hissing] += 0.1 * np.diff(rng.normal(size=hissing.sum() + 1))

@@ -1,7 +1,8 @@
-"""Word and phone edges against hand labels, clean, in noise and in a room; figures: `tests/benchmarks/gold.py`.
+"""Word and phone edges against hand labels, clean, in noise and in a room; figures:
+`tests/benchmarks/gold.py`.
 
-The embedded model's few constants were estimated on these labels, which flatters it by about a millisecond; the
-constants themselves are held to figures of speakers left out.
+The embedded model's few constants were estimated on these labels, which flatters it by about a
+millisecond; the constants themselves are held to figures of speakers left out.
 """
 
 from __future__ import annotations
@@ -52,19 +53,30 @@ def evaluation(english: Aligner, folder: Path, condition: str, tier: str) -> Eva
         if tier == "words":
             spans = [(word.start_s, word.end_s, word.text) for word in alignment.words]
         else:
-            spans = [(token.start_s, token.end_s, token.token) for word in alignment.words for token in word.tokens]
+            spans = [
+                (token.start_s, token.end_s, token.token)
+                for word in alignment.words
+                for token in word.tokens
+            ]
         intervals = [Interval(start_s or 0.0, end_s or 0.0, text) for start_s, end_s, text in spans]
-        rows.append((name, intervals, read_intervals(folder / "reference" / f"{name}.TextGrid", tier)))
+        rows.append(
+            (name, intervals, read_intervals(folder / "reference" / f"{name}.TextGrid", tier))
+        )
     return evaluate_intervals(rows, tier)
 
 
-@pytest.mark.parametrize(("condition", "most_ms"), first_row_of([("clean", 17.0), ("noise", 28.0), ("room", 28.0)]))
+@pytest.mark.parametrize(
+    ("condition", "most_ms"), first_row_of([("clean", 17.0), ("noise", 28.0), ("room", 28.0)])
+)
 def test_word_edges(english: Aligner, speech_data: Path, condition: str, most_ms: float) -> None:
     edges = evaluation(english, speech_data / "gold-dev", condition, "words")
     assert edges.both.mae_ms <= most_ms
     if condition == "clean":
         assert (edges.both.within_ms[20] or 0.0) >= 74
-        assert max(abs(edges.onset.median_signed_ms or 0.0), abs(edges.offset.median_signed_ms or 0.0)) <= 3
+        assert (
+            max(abs(edges.onset.median_signed_ms or 0.0), abs(edges.offset.median_signed_ms or 0.0))
+            <= 3
+        )
         assert edges.missing == edges.extra == 0
 
 
@@ -78,12 +90,16 @@ def test_a_model_without_segmentation_gains_most(speech_data: Path, tmp_path: Pa
     """The embedded model's first output alone, as if it were any other CTC model."""
     english = load_model("english", device="cpu")
     description = replace(
-        english.description, shape=replace(english.description.shape, states=0), parts=0, mixture_weight=0.0
+        english.description,
+        shape=replace(english.description.shape, states=0),
+        parts=0,
+        mixture_weight=0.0,
     )
     network = AcousticNetwork(description.shape)
     weights = load_file(str(embedded_folder("english") / "model.safetensors"))
     network.load_state_dict(
-        {name: value for name, value in weights.items() if name in network.state_dict()}, strict=False
+        {name: value for name, value in weights.items() if name in network.state_dict()},
+        strict=False,
     )
     save_folder(tmp_path, description, network.eval(), None, torch.float16)
     gold = speech_data / "gold-dev"
@@ -96,8 +112,11 @@ def test_a_model_without_segmentation_gains_most(speech_data: Path, tmp_path: Pa
 
 
 @pytest.mark.long
-def test_constants_hold_for_speakers_that_were_left_out(english: Aligner, speech_data: Path) -> None:
-    """Without the network, whose speakers are not these; the model's own constants have learnt from these labels."""
+def test_constants_hold_for_speakers_that_were_left_out(
+    english: Aligner, speech_data: Path
+) -> None:
+    """Without the network, whose speakers are not these; the model's own constants have learnt from
+    these labels."""
     gold = speech_data / "gold-dev"
     labelled = list(read_labelled(gold / "reference", gold / "corpus"))
     aligner = english.with_settings(replace(english.settings, edges="calibrated"))
@@ -124,13 +143,19 @@ def test_constants_hold_for_speakers_that_were_left_out(english: Aligner, speech
 def test_five_files_of_a_speaker_do_others_no_harm(english: Aligner, speech_data: Path) -> None:
     """Calibrated by five files of each speaker, and edges of others: as they are, or nearly."""
     gold = speech_data / "gold-dev"
-    given = PlacedUtterances.of(english, read_labelled(gold / "reference", gold / "corpus"), keep_sound=True)
+    given = PlacedUtterances.of(
+        english, read_labelled(gold / "reference", gold / "corpus"), keep_sound=True
+    )
     of = np.unique([each.labelled.speaker for each in given.utterances], return_inverse=True)[1]
     before = np.abs(given.words.errors_ms)
     lost_ms, written = [], 0
     for speaker in np.unique(of):
-        report = calibrate(english, [given.utterances[k].labelled for k in np.flatnonzero(of == speaker)[::2]])
-        moved = [offset_between(report.calibration.convention_ms, pair) for pair in given.words.pairs]
+        report = calibrate(
+            english, [given.utterances[k].labelled for k in np.flatnonzero(of == speaker)[::2]]
+        )
+        moved = [
+            offset_between(report.calibration.convention_ms, pair) for pair in given.words.pairs
+        ]
         others = of[given.words.utterances] != speaker
         lost_ms.append((np.abs(np.array(given.words.errors_ms) + moved) - before)[others].mean())
         written += any(moved)

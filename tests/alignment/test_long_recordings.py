@@ -1,4 +1,5 @@
-"""Recordings of hours: what lies on disk, and is looked at in pieces, gives the same alignment to the bit."""
+"""Recordings of hours: what lies on disk, and is looked at in pieces, gives the same alignment to
+the bit."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ def same(one: Alignment, other: Alignment) -> bool:
 
 
 @pytest.mark.parametrize("rate", [16000, 22050])
-def test_samples_on_disk_are_those_in_memory(rate: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_on_disk_are_those_in_memory(
+    rate: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "made.wav"
     soundfile.write(path, babble(12.0), rate)
     whole = load_audio(path)
@@ -74,7 +77,8 @@ def test_samples_on_disk_are_those_in_memory(rate: int, tmp_path: Path, monkeypa
     assert isinstance(load_audio(path).samples, np.ndarray)
 
 
-# Recordings that are mostly not speech: words stay where the clip alone has them, and never in what lies between.
+# Recordings that are mostly not speech: words stay where the clip alone has them, and never in what
+# lies between.
 
 RATE = 16000
 CLIPS = 4
@@ -93,9 +97,14 @@ def edges(english: Aligner, samples: np.ndarray, text: str) -> list[tuple[float,
 @pytest.fixture(scope="module")
 def clips(english: Aligner, speech_data: Path) -> list[Clip]:
     """Clips of about 4 s at -26 dBFS, their texts, and their words' times."""
-    rows = [json.loads(row) for row in (speech_data / "english" / "manifest.jsonl").read_text("utf-8").splitlines()]
+    rows = [
+        json.loads(row)
+        for row in (speech_data / "english" / "manifest.jsonl").read_text("utf-8").splitlines()
+    ]
     found = []
-    for row in [row for row in rows if row["split"] == "dev" and 3.5 < row["duration_s"] < 5.0][:CLIPS]:
+    for row in [row for row in rows if row["split"] == "dev" and 3.5 < row["duration_s"] < 5.0][
+        :CLIPS
+    ]:
         samples = load_audio(speech_data / "english" / row["audio"], RATE).samples
         samples = samples * np.float32(0.05 / np.sqrt(np.mean(samples**2)))
         found.append((samples, row["text"], edges(english, samples, row["text"])))
@@ -137,9 +146,13 @@ def test_long_pauses(english: Aligner, clips: list[Clip], level_db: float) -> No
 
 
 @pytest.mark.parametrize("missing", range(CLIPS))
-def test_what_is_not_in_the_transcript_tears_no_word_apart(english: Aligner, clips: list[Clip], missing: int) -> None:
+def test_what_is_not_in_the_transcript_tears_no_word_apart(
+    english: Aligner, clips: list[Clip], missing: int
+) -> None:
     pause = np.zeros(RATE // 2, np.float32)
     sound = np.concatenate([part for samples, _, _ in clips for part in (samples, pause)])
-    found = edges(english, sound, " ".join(text for k, (_, text, _) in enumerate(clips) if k != missing))
+    found = edges(
+        english, sound, " ".join(text for k, (_, text, _) in enumerate(clips) if k != missing)
+    )
     assert max(end - start for start, end in found) < 2.0
     assert all(one[1] <= two[0] for one, two in pairwise(found))

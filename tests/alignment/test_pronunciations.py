@@ -34,7 +34,9 @@ def best_path(x: torch.Tensor, *arguments: object, **options: object) -> tuple[S
     return batching.run([best_ctc_path(x.numpy(), *arguments, **options)])[0]  # type: ignore[arg-type]
 
 
-def word_path(x: torch.Tensor, tokens: Tokens, blank: int, **options: object) -> tuple[Spans, float]:
+def word_path(
+    x: torch.Tensor, tokens: Tokens, blank: int, **options: object
+) -> tuple[Spans, float]:
     vocab = VOCAB[: x.shape[1]]
     emissions = Emissions(x, vocab, 0.01, blank, states=torch.zeros(len(x), 1))
     return batching.run([best_word_path(emissions, tokens, **options)])[0]  # type: ignore[arg-type]
@@ -44,7 +46,9 @@ def starts(path: tuple[Spans, float]) -> list[int]:
     return path[0].start.tolist()
 
 
-def choose(x: torch.Tensor, words: list[WordTokens], separator: int | None = None) -> tuple[Tokens, Spans]:
+def choose(
+    x: torch.Tensor, words: list[WordTokens], separator: int | None = None
+) -> tuple[Tokens, Spans]:
     return batching.run([choose_pronunciations(Emissions(x, VOCAB, 0.01), words, separator)])[0][:2]
 
 
@@ -85,10 +89,18 @@ def test_planted_spikes_are_found() -> None:
 @pytest.mark.parametrize("step", [0.0, 1.0])
 def test_loss_and_score_are_those_of_all_paths_written_out(target, blank, backend, step) -> None:
     x = scores(5, 4, seed=7, step=step)
-    paths = [path for path in itertools.product(range(4), repeat=5) if collapse(path, blank) == target]
-    each = torch.stack([sum((x[t, k] for t, k in enumerate(path)), torch.zeros(())) for path in paths])
-    assert best_path(x, target, blank, backend=backend)[1] == pytest.approx(float(each.max()), abs=1e-6)
-    assert loss(x, target, blank, backend=backend) == pytest.approx(-float(each.logsumexp(0)), abs=1e-6)
+    paths = [
+        path for path in itertools.product(range(4), repeat=5) if collapse(path, blank) == target
+    ]
+    each = torch.stack(
+        [sum((x[t, k] for t, k in enumerate(path)), torch.zeros(())) for path in paths]
+    )
+    assert best_path(x, target, blank, backend=backend)[1] == pytest.approx(
+        float(each.max()), abs=1e-6
+    )
+    assert loss(x, target, blank, backend=backend) == pytest.approx(
+        -float(each.logsumexp(0)), abs=1e-6
+    )
 
 
 def test_paths_that_cannot_be() -> None:
@@ -124,14 +136,21 @@ def test_each_word_has_its_own_choice_and_on_a_tie_the_first_stays() -> None:
 
 def test_the_choice_does_not_depend_on_how_many_are_scored_at_once(monkeypatch) -> None:
     x = scores(300, len(VOCAB), seed=3).float()
-    words = [said("ab", "ac", "fed"), said("d"), said("cb", "a"), WordTokens(()), said("ee", "f")] * 6
+    words = [
+        said("ab", "ac", "fed"),
+        said("d"),
+        said("cb", "a"),
+        WordTokens(()),
+        said("ee", "f"),
+    ] * 6
     together = choose(x, words)[0]
     monkeypatch.setattr(batching, "VALUES_AT_ONCE", 1)
     assert choose(x, words)[0] == together
 
 
 def test_a_word_that_spans_minutes_is_scored_in_bounded_memory(monkeypatch) -> None:
-    """One word over the whole recording and many short ones: no padded batch is larger than the limit."""
+    """One word over the whole recording and many short ones: no padded batch is larger than the
+    limit."""
     sizes = []
     real = batching.Forward.run
 
@@ -163,7 +182,8 @@ def test_words_side_by_side_and_shorter_pronunciations() -> None:
 
 
 def torn(low: float = 0.2, high: float = 0.6) -> torch.Tensor:
-    """ "ab" at frames 5 and 8, b doubtful; a likelier b stands alone at frame 150; "c" at frame 220."""
+    """ "ab" at frames 5 and 8, b doubtful; a likelier b stands alone at frame 150; "c" at frame
+    220."""
     x = planted(["a" if t == 5 else "c" if t == 220 else "" for t in range(240)], VOCAB).log_probs
     for t, p in ((8, low), (150, high)):
         x[t] = np.log(0.01)
@@ -180,7 +200,9 @@ def torn(low: float = 0.2, high: float = 0.6) -> torch.Tensor:
         ((0, 0, 1), (0.9, 0.01), [5, 8, 220]),  # where no word is torn, the spikes are those of CTC
     ],
 )
-def test_a_word_is_not_torn_apart(words: tuple[int, ...], scores: tuple[float, float], expected: list[int]) -> None:
+def test_a_word_is_not_torn_apart(
+    words: tuple[int, ...], scores: tuple[float, float], expected: list[int]
+) -> None:
     x, tokens = torn(*scores), Tokens(ids("abc"), tuple("abc"), words)
     plain, whole = best_path(x, tokens.ids, 0), word_path(x, tokens, 0)
     assert starts(plain) == ([5, 150, 220] if scores == (0.2, 0.6) else expected)
@@ -198,14 +220,16 @@ def test_a_word_that_is_torn_whatever_one_does_still_has_its_spikes(blank: int) 
     assert (found.start.tolist(), found.end.tolist()) == ([10, 190], [11, 191])
 
 
-# Words that CTC's best path tears apart, in recordings that are too long for a second search of all states.
+# Words that CTC's best path tears apart, in recordings that are too long for a second search of all
+# states.
 
 BLANK, CLASSES = 0, 5
 SOUNDS = (1, 2, 3)
 
 
 def torn_words(words: int = 12) -> tuple[torch.Tensor, Tokens]:
-    """Log-probs in which the first sound of every word comes a second early, once more, a little likelier."""
+    """Log-probs in which the first sound of every word comes a second early, once more, a little
+    likelier."""
     log_probs = torch.full((words * 200, CLASSES), -9.0)
     log_probs[:, BLANK] = -0.02
     for word in range(words):
@@ -244,7 +268,14 @@ def test_a_wildcard_among_the_tokens_keeps_its_scores() -> None:
     scores = np.full(len(log_probs), -9.0, np.float32)
     scores[323] = -0.1
     wild = Tokens(tuple(ids), tokens.labels, tokens.words)
-    assert starts(word_path(log_probs, wild, BLANK, wildcard=scores)) == [120, 123, 126, 320, 323, 326]
+    assert starts(word_path(log_probs, wild, BLANK, wildcard=scores)) == [
+        120,
+        123,
+        126,
+        320,
+        323,
+        326,
+    ]
 
 
 # Parentheses and possible names of speakers: the sound decides whether they are spoken.
@@ -290,7 +321,9 @@ def test_words_that_break_off_are_heard_or_not() -> None:
         assert found.words[0].kind == ("" if "|" in said else "cut_off")
 
 
-def test_long_recordings_are_searched_near_a_path_through_all_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_recordings_are_searched_near_a_path_through_all_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(pronunciations, "MOST_CELLS", 0)
     monkeypatch.setattr(pronunciations, "NEAR_FRAMES", 6)
     text = "abc (de fg) hi (ab) cd"
@@ -308,16 +341,27 @@ def test_names_that_are_not_heard_are_speakers() -> None:
     ]
 
 
-SAID = "Forced alignment finds where every word begins and ends, in twenty-two lines of text, or in 1999."
+SAID = (
+    "Forced alignment finds where every word begins and ends, in twenty-two lines of text, or in"
+    " 1999."
+)
 
 
 @pytest.mark.parametrize("match", ["auto", "exact"])
 def test_the_sound_decides_about_square_brackets_and_fillers(match: str, english: Aligner) -> None:
-    text = SAID.replace("alignment finds", "[alignment finds]").replace("and", "[He leaves the room.] and")
+    text = SAID.replace("alignment finds", "[alignment finds]").replace(
+        "and", "[He leaves the room.] and"
+    )
     text = text.replace("lines", "&-um lines")
     aligner = english.with_settings(replace(english.settings, match=match))
     alignment, plain = aligner.align(str(DEMO), text), aligner.align(str(DEMO), SAID)
-    assert {word.text for word in alignment.words if word.kind} == {"[He", "leaves", "the", "room.]", "&-um"}
+    assert {word.text for word in alignment.words if word.kind} == {
+        "[He",
+        "leaves",
+        "the",
+        "room.]",
+        "&-um",
+    }
     heard = [word for word in alignment.words if not word.kind]
     assert [word.start_s for word in heard] == [word.start_s for word in plain.words]
 
@@ -342,10 +386,13 @@ def test_the_sound_chooses_how_a_number_is_read(english: Aligner) -> None:
 
 def test_a_recording_with_and_without_what_is_in_parentheses(english: Aligner) -> None:
     text = (
-        "JOHN: Forced alignment (finds where every word) begins (he smiles at them) and ends, [laughs] <i>in</i> "
-        "twenty-two lines (of text),\nMARY: or in 1999. (Curtain falls.)"
+        "JOHN: Forced alignment (finds where every word) begins (he smiles at them) and ends,"
+        " [laughs] <i>in</i> twenty-two lines (of text),\nMARY: or in 1999. (Curtain falls.)"
     )
-    said = "Forced alignment finds where every word begins and ends, in twenty-two lines of text, or in 1999."
+    said = (
+        "Forced alignment finds where every word begins and ends, in twenty-two lines of text, or"
+        " in 1999."
+    )
     alignment, plain = english.align(str(DEMO), text), english.align(str(DEMO), said)
     heard = [word for word in alignment.words if word.status == ALIGNED]
     assert " ".join(word.text for word in heard).replace("(", "").replace(")", "") == said
@@ -360,7 +407,9 @@ def test_a_recording_with_and_without_what_is_in_parentheses(english: Aligner) -
     assert "2 of 4 parentheses are not spoken" in alignment_notes(alignment)
     assert [word.speaker for word in heard if word.text in ("Forced", "1999.")] == ["JOHN", "MARY"]
     inputs = english.inputs(str(DEMO), text)
-    exact = batching.run([choose_tokens(replace(inputs, settings=replace(inputs.settings, match="exact")))])[0]
+    exact = batching.run(
+        [choose_tokens(replace(inputs, settings=replace(inputs.settings, match="exact")))]
+    )[0]
     assert exact.words == inputs.words
 
 
@@ -377,7 +426,9 @@ def test_labels_of_phones_are_those_that_the_settings_ask_for(options, labels, t
     (tmp_path / "words.dict").write_text("boy\tB OY1\n", "utf-8")
     vocab = ("<blank>", *ARPABET_PHONES)
     emissions = random_emissions(40, len(vocab), vocab=vocab)
-    aligner = Aligner(model=None, lexicon=tmp_path / "words.dict", settings=Settings(match="exact", **options))
+    aligner = Aligner(
+        model=None, lexicon=tmp_path / "words.dict", settings=Settings(match="exact", **options)
+    )
     plain = Aligner(model=None, lexicon=tmp_path / "words.dict", settings=Settings(match="exact"))
     [word], [same] = aligner.align(emissions, "boy").words, plain.align(emissions, "boy").words
     assert [token.token for token in word.tokens] == labels
@@ -387,4 +438,6 @@ def test_labels_of_phones_are_those_that_the_settings_ask_for(options, labels, t
 def test_arpabet_labels_need_an_arpabet_model() -> None:
     emissions = random_emissions(40, vocab=("<blank>", *IPA_PHONES))
     with pytest.raises(UsageError, match="--phones arpabet: this model has the phones of IPA"):
-        Aligner(model=None, settings=Settings(match="exact", phones="arpabet")).align(emissions, "boy")
+        Aligner(model=None, settings=Settings(match="exact", phones="arpabet")).align(
+            emissions, "boy"
+        )

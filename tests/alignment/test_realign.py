@@ -1,4 +1,5 @@
-"""Aligning again between edges that a person has fixed: what is kept, what moves, and what has no room."""
+"""Aligning again between edges that a person has fixed: what is kept, what moves, and what has no
+room."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ NOT_SAID = " Elephants never forget their umbrellas."
 @pytest.fixture(scope="module")
 def aligned(english: Aligner) -> Alignment:
     """The demo, and after it a sentence that nobody says."""
-    return english.align(DEMO / "demo.flac", (DEMO / "demo.txt").read_text("utf-8").rstrip() + NOT_SAID)
+    return english.align(
+        DEMO / "demo.flac", (DEMO / "demo.txt").read_text("utf-8").rstrip() + NOT_SAID
+    )
 
 
 def timed(alignment: Alignment) -> list[int]:
@@ -38,7 +41,8 @@ def by_hand(alignment: Alignment, changes: dict[int, dict[str, Any]]) -> Alignme
 
 
 def in_order(alignment: Alignment) -> bool:
-    """Whether words and their tokens ascend, none of them empty, and words begin and end with their tokens."""
+    """Whether words and their tokens ascend, none of them empty, and words begin and end with their
+    tokens."""
     end_s = 0.0
     for index in timed(alignment):
         word = alignment.words[index]
@@ -49,9 +53,13 @@ def in_order(alignment: Alignment) -> bool:
     return end_s <= alignment.duration_s
 
 
-def test_what_is_right_stays_and_the_loss_is_that_of_the_whole(english: Aligner, aligned: Alignment) -> None:
+def test_what_is_right_stays_and_the_loss_is_that_of_the_whole(
+    english: Aligner, aligned: Alignment
+) -> None:
     assert aligned.skipped == len(NOT_SAID.split())
-    assert english.realign(replace(aligned, checked=True)) == aligned, "nobody has checked what is new"
+    assert english.realign(replace(aligned, checked=True)) == aligned, (
+        "nobody has checked what is new"
+    )
     every = timed(aligned)[1::4]
     again = english.realign(by_hand(aligned, {index: {} for index in every}))
     assert in_order(again)
@@ -87,7 +95,15 @@ def test_neighbours_go_to_the_edges_that_were_moved(english: Aligner, aligned: A
     word = aligned.words[at]
     assert aligned.words[at - 1].end_s == word.start_s
     moved = by_hand(
-        aligned, {at: {"start_s": word.start_s - 0.04, "end_s": word.end_s - 0.015, "tokens": (), "confidence": None}}
+        aligned,
+        {
+            at: {
+                "start_s": word.start_s - 0.04,
+                "end_s": word.end_s - 0.015,
+                "tokens": (),
+                "confidence": None,
+            }
+        },
     )
     again = english.realign(moved)
     assert in_order(again)
@@ -104,15 +120,25 @@ def test_neighbours_go_to_the_edges_that_were_moved(english: Aligner, aligned: A
 
 
 def test_a_text_that_was_changed_is_said_anew(english: Aligner, aligned: Alignment) -> None:
-    """What a page sends where a word was put in place of another: its tokens and its spoken form are not known."""
+    """What a page sends where a word was put in place of another: its tokens and its spoken form
+    are not known."""
     at = next(index for index, word in enumerate(aligned.words) if word.text.startswith("1999"))
     word = aligned.words[at]
     new, tail = "2001.", len("2001.") - len(word.text)
     text = aligned.text[: word.char_start] + new + aligned.text[word.char_end :]
     later = tuple(
-        replace(one, char_start=one.char_start + tail, char_end=one.char_end + tail) for one in aligned.words[at + 1 :]
+        replace(one, char_start=one.char_start + tail, char_end=one.char_end + tail)
+        for one in aligned.words[at + 1 :]
     )
-    own = replace(word, text=new, spoken="?", char_end=word.char_end + tail, tokens=(), confidence=None, by="hand")
+    own = replace(
+        word,
+        text=new,
+        spoken="?",
+        char_end=word.char_end + tail,
+        tokens=(),
+        confidence=None,
+        by="hand",
+    )
     again = english.realign(replace(aligned, text=text, words=(*aligned.words[:at], own, *later)))
     assert again.words[at].spoken == "two thousand one"
     assert (again.words[at].start_s, again.words[at].end_s) == (word.start_s, word.end_s)
@@ -136,7 +162,10 @@ FAULTS: dict[str, tuple[Callable[[AlignedWord, AlignedWord], dict[int, dict[str,
     ),
     "too short for its sounds": (
         lambda first, third: {2: {"start_s": (third.end_s or 0) - 0.011, "tokens": ()}},
-        r"demo: '\S+' \(.* by hand\) has no room for its sounds: make it longer, .* \(\d+ sounds in 0.011",
+        (
+            r"demo: '\S+' \(.* by hand\) has no room for its sounds: make it longer, .* \(\d+"
+            r" sounds in 0.011"
+        ),
     ),
     "another order": (
         lambda first, third: {0: {"start_s": 4.0, "end_s": 4.5}, 2: {}},
@@ -146,12 +175,16 @@ FAULTS: dict[str, tuple[Callable[[AlignedWord, AlignedWord], dict[int, dict[str,
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_cannot_be_names_words_and_times(english: Aligner, aligned: Alignment, name: str) -> None:
+def test_what_cannot_be_names_words_and_times(
+    english: Aligner, aligned: Alignment, name: str
+) -> None:
     change, message = FAULTS[name]
     first = timed(aligned)[0]
     changes = change(aligned.words[first], aligned.words[first + 2])
     with pytest.raises(InputError, match=message):
-        english.realign(by_hand(aligned, {first + index: fields for index, fields in changes.items()}))
+        english.realign(
+            by_hand(aligned, {first + index: fields for index, fields in changes.items()})
+        )
 
 
 def test_another_recording_is_refused(english: Aligner, aligned: Alignment) -> None:
@@ -163,7 +196,9 @@ def test_another_recording_is_refused(english: Aligner, aligned: Alignment) -> N
         english.realign(replace(aligned, offset_s=25.0), other)
 
 
-def test_hand_corrected_words_get_the_alphabet_that_is_asked_for(english: Aligner, aligned: Alignment) -> None:
+def test_hand_corrected_words_get_the_alphabet_that_is_asked_for(
+    english: Aligner, aligned: Alignment
+) -> None:
     """Labels of both alphabets in one tier were wildcards to the model, too."""
     first = timed(aligned)[1]
     drawn = tuple(replace(token, by="hand") for token in aligned.words[first].tokens)
@@ -173,7 +208,9 @@ def test_hand_corrected_words_get_the_alphabet_that_is_asked_for(english: Aligne
     labels = {token.token for word in again.words for token in word.tokens}
     assert not {label for label in labels if label.isupper()}, "all in IPA"
     back = english.realign(by_hand(again, {first: {}}))
-    assert [token.token for token in back.words[first].tokens] == [t.token for t in aligned.words[first].tokens]
+    assert [token.token for token in back.words[first].tokens] == [
+        t.token for t in aligned.words[first].tokens
+    ]
     assert back.words[first].confidence == pytest.approx(aligned.words[first].confidence, abs=0.1)
     shown = with_phones(aligned, "ipa").words[first].tokens
     assert [token.token for token in shown] == [token.token for token in again.words[first].tokens]

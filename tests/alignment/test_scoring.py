@@ -34,7 +34,11 @@ def letters_of(text: str) -> list[int]:
 
 def torch_loss(emissions: Emissions, text: str) -> float:
     ids, x = letters_of(text), emissions.log_probs.double()
-    return float(torch.nn.functional.ctc_loss(x[:, None], torch.tensor([ids]), [len(x)], [len(ids)], reduction="sum"))
+    return float(
+        torch.nn.functional.ctc_loss(
+            x[:, None], torch.tensor([ids]), [len(x)], [len(ids)], reduction="sum"
+        )
+    )
 
 
 def texts_of(scored: list[Scored]) -> list[str]:
@@ -49,7 +53,9 @@ def test_losses_are_those_of_torch_and_the_smallest_comes_first() -> None:
     assert [one.rank for one in scored] == [1, 2, 3, 4, 5]
     for one in scored:
         assert one.loss == pytest.approx(expected[one.text], rel=1e-6)
-        assert one.loss_per_token == pytest.approx(expected[one.text] / len(letters_of(one.text)), rel=1e-6)
+        assert one.loss_per_token == pytest.approx(
+            expected[one.text] / len(letters_of(one.text)), rel=1e-6
+        )
         assert one.loss_per_frame == pytest.approx(expected[one.text] / 150, rel=1e-6)
         assert (TEXTS[one.index], one.frames, one.unknown, one.error) == (one.text, 150, 0, None)
 
@@ -61,14 +67,18 @@ def test_the_loss_is_the_same_alone_among_others_and_in_the_alignment() -> None:
             alignment = ALIGNER.align(emissions, one.text)
             assert one.loss == ALIGNER.score(emissions, one.text) == alignment.loss
             assert one.loss_per_token == pytest.approx(alignment.loss_per_token)
-            assert [one.loss] == [alone.loss for alone in ALIGNER.score_texts(emissions, [one.text])]
+            assert [one.loss] == [
+                alone.loss for alone in ALIGNER.score_texts(emissions, [one.text])
+            ]
 
 
 def test_the_audio_is_heard_once_and_the_losses_are_one_call(tmp_path: Path, monkeypatch) -> None:
     aligner = Aligner(str(tiny_folder(tmp_path, LETTERS)), device="cpu")
     heard, calls = [], []
     listen, forward = aligner.model.emissions_batch, kernels.forward  # type: ignore[union-attr]
-    monkeypatch.setattr(aligner.model, "emissions_batch", lambda *a, **k: heard.append(1) or listen(*a, **k))
+    monkeypatch.setattr(
+        aligner.model, "emissions_batch", lambda *a, **k: heard.append(1) or listen(*a, **k)
+    )
 
     def counted(log_probs, *arguments, **options):
         calls.append(len(log_probs))
@@ -93,7 +103,9 @@ def test_the_order_of_ties_and_of_texts_with_unknown_letters() -> None:
     scored = ALIGNER.score_texts(emissions, ["caжb abe", "hello world", "cab aжяbe", "cab abe"])
     assert texts_of(scored) == ["cab abe", "hello world", "caжb abe", "cab aжяbe"]
     assert [one.unknown for one in scored] == [0, 0, 1, 2]
-    assert scored[2].loss == scored[3].loss == scored[0].loss < scored[1].loss, "by what is known they would win"
+    assert scored[2].loss == scored[3].loss == scored[0].loss < scored[1].loss, (
+        "by what is known they would win"
+    )
     assert [one.posterior is None for one in scored] == [False, False, True, True]
     assert scored[0].posterior == pytest.approx(1.0)
     assert [one.posterior for one in ALIGNER.score_texts(emissions, ["aж", "bж"])] == [None, None]
@@ -110,12 +122,17 @@ def test_what_does_not_fit_and_what_is_nothing_are_told_and_the_others_scored() 
     assert all(math.isnan(scored[rank].loss) for rank in (2, 4, 5))
     assert [one.posterior for one in scored] == [1.0, 0.0, None, None, None, None]
     assert [one.unknown for one in scored] == [0, 0, 2, 9, 0, 0]
-    assert str(scored[4].error) == "the transcript is empty; expected at least one word that is spoken"
+    assert (
+        str(scored[4].error) == "the transcript is empty; expected at least one word that is spoken"
+    )
 
 
 def test_transcripts_that_do_not_fit() -> None:
     scored = ALIGNER.score_texts(random_emissions(3), ["hello", "world"])
-    assert [(one.index, one.loss, one.posterior) for one in scored] == [(0, math.inf, None), (1, math.inf, None)]
+    assert [(one.index, one.loss, one.posterior) for one in scored] == [
+        (0, math.inf, None),
+        (1, math.inf, None),
+    ]
     assert ALIGNER.score_texts(random_emissions(3), []) == []
     emissions = planted(spelt("ab"))
     emissions.log_probs[:, LETTERS.index("c")] = -math.inf
@@ -125,7 +142,9 @@ def test_transcripts_that_do_not_fit() -> None:
     assert isinstance(scored[1].error, EmissionsError)
 
 
-@pytest.mark.parametrize("losses", [[5000.0, 5000.5, 5003.0], [0.0, 0.25], [98765.4321, 98765.4320], [7.0] * 30])
+@pytest.mark.parametrize(
+    "losses", [[5000.0, 5000.5, 5003.0], [0.0, 0.25], [98765.4321, 98765.4320], [7.0] * 30]
+)
 def test_posteriors_of_any_losses(losses: list[float]) -> None:
     """Against sums of fractions: exp of the differences from the first."""
     weights = [Fraction(math.exp(losses[0] - loss)) for loss in losses]
@@ -152,9 +171,14 @@ def test_posteriors_where_losses_are_thousands() -> None:
 
 def test_each_transcript_gets_the_pronunciation_that_fits_it(tmp_path: Path) -> None:
     lexicon = tmp_path / "words.dict"
-    lexicon.write_text("cab\tK AE1 B\ncab\tK EY1 B Z\ncab\tB\nbad\tB AE1 D\nbade\tB EY1 D\n", "utf-8")
+    lexicon.write_text(
+        "cab\tK AE1 B\ncab\tK EY1 B Z\ncab\tB\nbad\tB AE1 D\nbade\tB EY1 D\n", "utf-8"
+    )
     vocab = ("<blank>", "AE", "B", "D", "EY", "K", "Z")
-    path = ["", *(token for phone in ["K", "EY", "B", "Z", "B", "AE", "D"] for token in (phone, phone, ""))]
+    path = [
+        "",
+        *(token for phone in ["K", "EY", "B", "Z", "B", "AE", "D"] for token in (phone, phone, "")),
+    ]
     aligner, emissions = Aligner(model=None, lexicon=lexicon), planted(path, vocab)
     scored = aligner.score_texts(emissions, ["cab bade", "cab bad", "cab cab"])
     assert texts_of(scored)[0] == "cab bad"
@@ -164,7 +188,8 @@ def test_each_transcript_gets_the_pronunciation_that_fits_it(tmp_path: Path) -> 
 
 
 def test_one_wrong_word_is_seen_where_it_stands() -> None:
-    """Of fifty words one is wrong: the mean hardly moves, the worst place does, however long the rest is."""
+    """Of fifty words one is wrong: the mean hardly moves, the worst place does, however long the
+    rest is."""
     words = ["cab", "abe"] * 25
     true, wrong = " ".join(words), " ".join([*words[:20], "hub", *words[21:]])
     long, short = planted(spelt(true)), planted(spelt("cab abe"))
@@ -174,7 +199,9 @@ def test_one_wrong_word_is_seen_where_it_stands() -> None:
     assert fault.local_loss == pytest.approx(expected, rel=1e-6)
     assert fault.loss_per_token - right.loss_per_token < 0.2 < 5.0 < (fault.local_loss or 0.0)
     for one in (right, fault):
-        assert ALIGNER.align(long, one.text).local_loss == one.local_loss, "of words that are skipped, too"
+        assert ALIGNER.align(long, one.text).local_loss == one.local_loss, (
+            "of words that are skipped, too"
+        )
 
 
 def test_the_worst_place_is_that_of_every_place_however_short_the_audio() -> None:
@@ -192,7 +219,8 @@ def test_the_worst_place_is_that_of_every_place_however_short_the_audio() -> Non
     assert scored.local_loss == pytest.approx(expected, rel=1e-6)
     emissions = random_emissions(9)
     assert ALIGNER.score_texts(emissions, ["ab"])[0].local_loss == pytest.approx(
-        float(emissions.log_probs.max(1).values.sum()) + ALIGNER.align(emissions, "ab").score * -1, rel=1e-5
+        float(emissions.log_probs.max(1).values.sum()) + ALIGNER.align(emissions, "ab").score * -1,
+        rel=1e-5,
     )
 
 
@@ -203,10 +231,19 @@ def test_a_batch_says_of_each_audio_what_it_says_alone(at_once: int, monkeypatch
     plain = [random_emissions(frames, frames) for frames in (40, 90, 15, 120)]
     double = replace(plain[0], log_probs=plain[0].log_probs.double())
     heard = [plain[0], planted(spelt("ab"), ("_", *"abc")), plain[1], double, *plain[2:]]
-    texts = [["we call it"], ["ab"], ["no", "hello world", "no"], ["ab"], ["we call it bear"], ["bear"]]
+    texts = [
+        ["we call it"],
+        ["ab"],
+        ["no", "hello world", "no"],
+        ["ab"],
+        ["we call it bear"],
+        ["bear"],
+    ]
     for one, mine, together in zip(heard, texts, ALIGNER.score_emissions(heard, texts)):
         alone = ALIGNER.score_texts(one, mine)
-        shown = [[vars(it) | {"error": str(it.error)} for it in scored] for scored in (alone, together)]
+        shown = [
+            [vars(it) | {"error": str(it.error)} for it in scored] for scored in (alone, together)
+        ]
         assert shown[0] == shown[1]
 
 
@@ -215,11 +252,18 @@ def test_a_batch_says_of_each_audio_what_it_says_alone(at_once: int, monkeypatch
 def test_the_order_of_the_input_does_not_matter(order: list[int]) -> None:
     texts = [*TEXTS, "ж no"]
     emissions = random_emissions(70, 8)
-    expected = {one.text: (one.rank, one.loss, one.posterior) for one in ALIGNER.score_texts(emissions, texts)}
+    expected = {
+        one.text: (one.rank, one.loss, one.posterior)
+        for one in ALIGNER.score_texts(emissions, texts)
+    }
     met = ALIGNER.score_texts(emissions, [texts[i] for i in order])
-    assert {one.text: (one.rank, one.loss) for one in met} == {text: it[:2] for text, it in expected.items()}
+    assert {one.text: (one.rank, one.loss) for one in met} == {
+        text: it[:2] for text, it in expected.items()
+    }
     for one in met:
-        assert one.posterior == (expected[one.text][2] and pytest.approx(expected[one.text][2], rel=1e-12))
+        assert one.posterior == (
+            expected[one.text][2] and pytest.approx(expected[one.text][2], rel=1e-12)
+        )
 
 
 def test_a_line_that_is_shown_again_is_scored_once() -> None:
@@ -233,7 +277,9 @@ def test_a_line_that_is_shown_again_is_scored_once() -> None:
 
 
 def test_calls_that_are_wrong(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"expected a list of transcripts, got a str; write \[text\]"):
+    with pytest.raises(
+        UsageError, match=r"expected a list of transcripts, got a str; write \[text\]"
+    ):
         ALIGNER.score_texts(random_emissions(20), "no")
     with pytest.raises(UsageError, match="text 1: expected the transcript as a str, got NoneType"):
         ALIGNER.score_texts(random_emissions(20), ["no", None])  # type: ignore[list-item]
@@ -251,21 +297,33 @@ def test_of_real_speech_the_true_text_comes_first(english: Aligner, speech_data:
     for row in random.Random(0).sample(dev, 3):
         others = sorted(dev, key=lambda other: abs(len(other["text"]) - len(row["text"])))
         texts = [other["text"] for other in others if other["text"] != row["text"]][:9]
-        scored = english.score_texts(str(speech_data / "english" / row["audio"]), [*texts, row["text"]])
+        scored = english.score_texts(
+            str(speech_data / "english" / row["audio"]), [*texts, row["text"]]
+        )
         assert scored[0].text == row["text"]
         assert scored[0].posterior == pytest.approx(1.0)
 
 
 @pytest.mark.data
 def test_spoiled_texts_have_the_highest_local_losses(english: Aligner, speech_data: Path) -> None:
-    """Two words too many, four too few, and one that is another: in 3 of 24 clips of read speech."""
+    """Two words too many, four too few, and one that is another: in 3 of 24 clips of read
+    speech."""
     lines = (speech_data / "english" / "manifest.jsonl").read_text("utf-8").splitlines()
-    dev = [row for row in map(json.loads, lines) if row["split"] == "dev" and len(row["text"].split()) > 9]
+    dev = [
+        row
+        for row in map(json.loads, lines)
+        if row["split"] == "dev" and len(row["text"].split()) > 9
+    ]
     rows = random.Random(1).sample(dev, 24)
     words = [row["text"].split() for row in rows]
     words[3][4:4] = ["GREAT", "ELEPHANTS"]
     del words[9][4:8]
     words[15][6] = "YESTERDAY"
-    pairs = [(str(speech_data / "english" / row["audio"]), " ".join(said)) for row, said in zip(rows, words)]
-    found = [(each.local_loss or 0.0, place) for place, each in enumerate(english.align_batch(pairs))]
+    pairs = [
+        (str(speech_data / "english" / row["audio"]), " ".join(said))
+        for row, said in zip(rows, words)
+    ]
+    found = [
+        (each.local_loss or 0.0, place) for place, each in enumerate(english.align_batch(pairs))
+    ]
     assert {place for _, place in sorted(found)[-3:]} == {3, 9, 15}

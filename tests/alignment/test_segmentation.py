@@ -1,4 +1,5 @@
-"""From spikes to spans: the segmentation states, the band around the spikes, and what to do without either."""
+"""From spikes to spans: the segmentation states, the band around the spikes, and what to do without
+either."""
 
 from __future__ import annotations
 
@@ -67,7 +68,9 @@ def test_planted_edges_are_found(blank: int, band_frames: int) -> None:
     assert (spans.start.tolist(), spans.end.tolist()) == SPANS
 
 
-@pytest.mark.parametrize(("pause", "words"), [(0, (0, 1)), (4, (7, 7))], ids=["two words", "one word"])
+@pytest.mark.parametrize(
+    ("pause", "words"), [(0, (0, 1)), (4, (7, 7))], ids=["two words", "one word"]
+)
 def test_sounds_touch_without_a_pause_between_words(pause: int, words: tuple[int, int]) -> None:
     """Silence within a word belongs to its sounds."""
     path = sound(0, 6) + [-1] * pause + sound(1, 6)
@@ -99,12 +102,16 @@ def test_too_few_frames_or_no_path_leave_the_spikes() -> None:
     assert from_states(emissions(torch.zeros(6, 7), 2), tokens, spikes, 10) is not None
     states = torch.zeros(20, 7)
     states[:, 4] = float("-inf")
-    assert from_states(emissions(states, 2), row((0, 1), (0, 1)), spikes_at((3, 4), (12, 13)), 4) is None
+    assert (
+        from_states(emissions(states, 2), row((0, 1), (0, 1)), spikes_at((3, 4), (12, 13)), 4)
+        is None
+    )
 
 
 @st.composite
 def utterances(draw: st.DrawFn) -> tuple[list[int], list[int], Spans, int]:
-    """Units, their words, spikes in order, and the number of frames: room enough for three frames a token."""
+    """Units, their words, spikes in order, and the number of frames: room enough for three frames a
+    token."""
     words = draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))
     owners = [w for w, size in enumerate(words) for _ in range(size)]
     gaps = draw(st.lists(st.integers(0, 60), min_size=len(owners) + 1, max_size=len(owners) + 1))
@@ -180,10 +187,17 @@ def utterance(rng: np.random.Generator, words: list[int], frames: int) -> Spoken
     """Random scores, and a best path that fits them no better than any other."""
     count = len(words)
     states = rng.normal(0, 2, (frames, SOUNDS * EDGE_PARTS + 1)).astype(np.float32)
-    cuts = np.sort(rng.choice(np.arange(1, frames // EDGE_PARTS), count - 1, replace=False)) * EDGE_PARTS
+    cuts = (
+        np.sort(rng.choice(np.arange(1, frames // EDGE_PARTS), count - 1, replace=False))
+        * EDGE_PARTS
+    )
     edges = np.concatenate(([0], cuts, [frames]))
     return SpokenTokens(
-        states, rng.integers(0, SOUNDS, count), np.array(words), Spans(edges[:-1], edges[1:]), EDGE_PARTS
+        states,
+        rng.integers(0, SOUNDS, count),
+        np.array(words),
+        Spans(edges[:-1], edges[1:]),
+        EDGE_PARTS,
     )
 
 
@@ -192,7 +206,8 @@ def soft_places(utterances: list[SpokenTokens], scale: float) -> list[Spans]:
 
 
 def by_enumeration(given: SpokenTokens, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """P(frame t is at or beyond the start of sound k), and beyond its end: (T, L) each, over every path there is."""
+    """P(frame t is at or beyond the start of sound k), and beyond its end: (T, L) each, over every
+    path there is."""
     topology = lattice.segmentation([given.sounds], [given.words], given.parts, SOUNDS * EDGE_PARTS)
     emit, token, skip = topology.emit[0], topology.token[0], topology.skip[0]
     frames, size, count = len(given.states), len(emit), len(given.sounds)
@@ -204,7 +219,9 @@ def by_enumeration(given: SpokenTokens, scale: float) -> tuple[np.ndarray, np.nd
                 continue
             if any(move == 2 and not skip[s] for move, s in zip(moves, path[1:])):
                 continue
-            weight = float(np.exp(scale * given.states[:][np.arange(frames), emit[path]].sum(dtype=np.float64)))
+            weight = float(
+                np.exp(scale * given.states[:][np.arange(frames), emit[path]].sum(dtype=np.float64))
+            )
             total += weight
             for k in range(count):
                 own = np.flatnonzero(token == k)
@@ -214,7 +231,8 @@ def by_enumeration(given: SpokenTokens, scale: float) -> tuple[np.ndarray, np.nd
 
 
 def median_and_sd(beyond: np.ndarray) -> tuple[float, float]:
-    """Written once more, by another way: the line through the middles of frames, and moments of its steps."""
+    """Written once more, by another way: the line through the middles of frames, and moments of its
+    steps."""
     risen = [*beyond.tolist(), 1.0]
     t = next(t for t, value in enumerate(risen) if value >= 0.5)
     median = 0.0 if t == 0 else float(np.interp(0.5, [risen[t - 1], risen[t]], [t - 0.5, t + 0.5]))
@@ -232,8 +250,12 @@ def test_against_enumeration(seed: int) -> None:
     (places,) = soft_places([given], 0.5)
     starts, ends = by_enumeration(given, 0.5)
     for k in range(len(words)):
-        assert (places.start[k], places.start_sd[k]) == pytest.approx(median_and_sd(starts[:, k]), abs=1e-3)
-        assert (places.end[k], places.end_sd[k]) == pytest.approx(median_and_sd(ends[:, k]), abs=1e-3)
+        assert (places.start[k], places.start_sd[k]) == pytest.approx(
+            median_and_sd(starts[:, k]), abs=1e-3
+        )
+        assert (places.end[k], places.end_sd[k]) == pytest.approx(
+            median_and_sd(ends[:, k]), abs=1e-3
+        )
 
 
 def long_utterance(seed: int, sounds: int) -> SpokenTokens:
@@ -241,7 +263,11 @@ def long_utterance(seed: int, sounds: int) -> SpokenTokens:
     rng = np.random.default_rng(seed)
     words = np.cumsum(rng.random(sounds) < 0.4)
     lengths = rng.integers(2 * EDGE_PARTS, 12, sounds)
-    pauses = np.where(np.diff(words, prepend=words[0]) > 0, rng.integers(0, 2, sounds) * rng.integers(3, 60, sounds), 0)
+    pauses = np.where(
+        np.diff(words, prepend=words[0]) > 0,
+        rng.integers(0, 2, sounds) * rng.integers(3, 60, sounds),
+        0,
+    )
     first = np.cumsum(lengths + pauses) - lengths
     last = first + lengths
     ids = rng.integers(0, SOUNDS, sounds)

@@ -1,4 +1,5 @@
-"""The search for a text among what was heard: against an enumeration, and with parts missing on either side."""
+"""The search for a text among what was heard: against an enumeration, and with parts missing on
+either side."""
 
 from __future__ import annotations
 
@@ -44,7 +45,10 @@ def text_of(ids: np.ndarray, per_word: int = 4) -> TextTokens:
 
 def words_of(text: TextTokens) -> list[WordTokens]:
     """Return the words of four tokens each."""
-    return [WordTokens((Pronunciation(tuple(ids), ("",) * 4),)) for ids in text.ids.reshape(-1, 4).tolist()]
+    return [
+        WordTokens((Pronunciation(tuple(ids), ("",) * 4),))
+        for ids in text.ids.reshape(-1, 4).tolist()
+    ]
 
 
 def heard_of(ids: np.ndarray, frames_each: int = 8) -> HeardTokens:
@@ -64,7 +68,8 @@ def no_pauses(heard: HeardTokens) -> np.ndarray:
 
 
 def best_by_enumeration(text: TextTokens, odds: np.ndarray, pauses: np.ndarray) -> float:
-    """Return the best score over all ways to meet tokens with labels, and to jump between any of them."""
+    """Return the best score over all ways to meet tokens with labels, and to jump between any of
+    them."""
     count, heard = odds.shape[0], odds.shape[1]
     jump = (JUMP_NATS + np.log(count * heard)) / 2
     parts = text.parts
@@ -73,10 +78,14 @@ def best_by_enumeration(text: TextTokens, odds: np.ndarray, pauses: np.ndarray) 
         return -(jump - PAUSE_NATS * pauses[h] - PAUSE_NATS * text.ends[i])
 
     def between(a: tuple[int, int], b: tuple[int, int]) -> float:
-        """Return the best cost from behind token a[0] - 1 and label a[1] - 1 to before token b[0] and label b[1]."""
+        """Return the best cost from behind token a[0] - 1 and label a[1] - 1 to before token b[0]
+        and label b[1]."""
         small = -UNHEARD_NATS * (b[0] - a[0]) - UNWRITTEN_NATS * (b[1] - a[1])
         jumps = [
-            -UNHEARD_NATS * (i - a[0] + b[0] - k) - UNWRITTEN_NATS * (h - a[1]) + edge(i, h) + edge(k, b[1])
+            -UNHEARD_NATS * (i - a[0] + b[0] - k)
+            - UNWRITTEN_NATS * (h - a[1])
+            + edge(i, h)
+            + edge(k, b[1])
             for i in range(a[0], b[0] + 1)
             for k in range(i, b[0] + 1)
             for h in range(a[1], b[1] + 1)
@@ -90,10 +99,13 @@ def best_by_enumeration(text: TextTokens, odds: np.ndarray, pauses: np.ndarray) 
             for labels in combinations(range(heard), size):
                 met = sum(odds[text.ids[i], h] for i, h in zip(tokens, labels))
                 inner = sum(
-                    between((tokens[n] + 1, labels[n] + 1), (tokens[n + 1], labels[n + 1])) for n in range(size - 1)
+                    between((tokens[n] + 1, labels[n] + 1), (tokens[n + 1], labels[n + 1]))
+                    for n in range(size - 1)
                 )
                 first, last = (tokens[0], labels[0]), (tokens[-1] + 1, labels[-1] + 1)
-                enter = [-UNHEARD_NATS * first[0] - UNWRITTEN_NATS * first[1]] + [edge(*first)] * bool(parts[first[0]])
+                enter = [-UNHEARD_NATS * first[0] - UNWRITTEN_NATS * first[1]] + [
+                    edge(*first)
+                ] * bool(parts[first[0]])
                 leave = [-UNHEARD_NATS * (count - last[0]) - UNWRITTEN_NATS * (heard - last[1])] + [
                     edge(i, h) - UNHEARD_NATS * (i - last[0]) - UNWRITTEN_NATS * (h - last[1])
                     for i in range(last[0], count + 1)
@@ -122,7 +134,9 @@ def spoilt(rng: np.random.Generator, ids: np.ndarray, share: float = 0.2) -> np.
     parts = [np.array([token]) for token in ids]
     for place in np.flatnonzero(rng.random(len(ids)) < share).tolist():
         other = rng.integers(1, CLASSES + 1)
-        parts[place] = [np.array([other]), np.zeros(0, np.int64), np.array([ids[place], other])][int(rng.integers(3))]
+        parts[place] = [np.array([other]), np.zeros(0, np.int64), np.array([ids[place], other])][
+            int(rng.integers(3))
+        ]
     return np.concatenate(parts)
 
 
@@ -166,7 +180,8 @@ def test_passages_in_another_order_are_found_and_nothing_in_other_speech() -> No
 def test_a_passage_that_is_read_twice_is_found_in_one_reading() -> None:
     rng = np.random.default_rng(5)
     before, passage, after = (random_ids(rng, count) for count in (60, 80, 60))
-    # Each reading has one half that is heard better: the best match would begin in one and end in the other.
+    # Each reading has one half that is heard better: the best match would begin in one and end in
+    # the other.
     readings = [
         np.concatenate([passage[:40], spoilt(rng, passage[40:], 0.3)]),
         np.concatenate([spoilt(rng, passage[:40], 0.4), passage[40:]]),
@@ -188,7 +203,16 @@ def test_words_and_islands_in_one_piece() -> None:
     count, order = 3, np.array([1, 0, 2])  # nothing of the first is heard; all are in reverse order
     first, last = np.array([4, 0, 4]), np.array([3, 3, 7])
     zeros = np.zeros((count, 2), np.int64)
-    found = FoundWords(np.array([1, 2, 0]), np.full(count, 4), order, first, last, np.ones(count), zeros, np.zeros(4))
+    found = FoundWords(
+        np.array([1, 2, 0]),
+        np.full(count, 4),
+        order,
+        first,
+        last,
+        np.ones(count),
+        zeros,
+        np.zeros(4),
+    )
     gaps = gaps_of(found, heard, found.in_time(), 0.01)
     assert islands._with_labels(found, found.in_time(), gaps).tolist() == [True, False, True]
     gaps = SimpleNamespace(before=[10], after=[50], foreign=[False], unheard=[(0, 0)])
@@ -196,7 +220,9 @@ def test_words_and_islands_in_one_piece() -> None:
 
 
 def test_where_every_word_is_absent_all_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(speech: object, found: FoundWords, *_: object) -> KernelSteps[tuple[FoundWords, bool]]:
+    def nothing(
+        speech: object, found: FoundWords, *_: object
+    ) -> KernelSteps[tuple[FoundWords, bool]]:
         return replace(found, order=np.full(len(found.words), -1)), False
         yield
 
@@ -217,7 +243,10 @@ def test_a_word_that_is_heard_among_noise_is_never_skipped(text: str, seed: int)
     emissions = among_noise(text, np.random.default_rng(seed))
     alignment = Aligner(None).align(emissions, text)
     assert [word.status for word in alignment.words] == ["aligned"] * len(text.split())
-    assert alignment.loss == Aligner(None, settings=Settings(match="exact")).align(emissions, text).loss
+    assert (
+        alignment.loss
+        == Aligner(None, settings=Settings(match="exact")).align(emissions, text).loss
+    )
 
 
 def test_absent_words_are_found_and_words_beside_unwritten_ones_stay() -> None:
@@ -225,7 +254,15 @@ def test_absent_words_are_found_and_words_beside_unwritten_ones_stay() -> None:
     absent, beside = [], []
     for seed in range(6):
         emissions = among_noise(SAID, np.random.default_rng(seed))
-        longer = [*words[:4], "elephant", *words[4:9], "yellow", *words[9:13], "bicycle", *words[13:]]
+        longer = [
+            *words[:4],
+            "elephant",
+            *words[4:9],
+            "yellow",
+            *words[9:13],
+            "bicycle",
+            *words[13:],
+        ]
         status = [word.status for word in Aligner(None).align(emissions, " ".join(longer)).words]
         absent += [status[at] for at in (4, 10, 15)]
         beside += [now for at, now in enumerate(status) if at not in (4, 10, 15)]
@@ -235,7 +272,8 @@ def test_absent_words_are_found_and_words_beside_unwritten_ones_stay() -> None:
     assert beside.count("skipped") <= 0.02 * len(beside)
 
 
-# The scorer of recordings and transcripts that are not exact: right on what is right, and seen to count each fault.
+# The scorer of recordings and transcripts that are not exact: right on what is right, and seen to
+# count each fault.
 
 FOREIGN = Stretch(SPEECH, 20.0, 30.0, 19.0, 31.0)
 SONG = Stretch(MUSIC, 40.0, 60.0, 40.0, 60.0)
@@ -256,17 +294,24 @@ RIGHT = make_alignment(
     ),
     70.0,
     text=CASE.text,
-    regions=(Region(UNEXPLAINED, 19.5, 30.0, reason="speech"), Region(UNEXPLAINED, 40.0, 60.0, reason="music")),
+    regions=(
+        Region(UNEXPLAINED, 19.5, 30.0, reason="speech"),
+        Region(UNEXPLAINED, 40.0, 60.0, reason="music"),
+    ),
 )
 
 
 def test_what_is_right_is_counted_as_right_and_cases_are_summed() -> None:
     found = score(CASE, RIGHT, (1.1, 3.2)).shares()
-    assert [found[name] for name in ("<100ms", "<300ms", "skipped", "found", "true", "cues")] == [100.0] * 6
+    assert [found[name] for name in ("<100ms", "<300ms", "skipped", "found", "true", "cues")] == [
+        100.0
+    ] * 6
     assert [found[name] for name in ("gross", "sure", "lost", "music s")] == [0.0] * 4
     total = Scores()
     for _ in range(2):
-        total.add(score(CASE, replace(RIGHT, regions=(Region(UNEXPLAINED, 50.0, 55.0, reason="speech"),))))
+        total.add(
+            score(CASE, replace(RIGHT, regions=(Region(UNEXPLAINED, 50.0, 55.0, reason="speech"),)))
+        )
     assert (total.spoken, total.music_s, total.most_music_s) == (4, 10.0, 5.0)
 
 
@@ -277,7 +322,11 @@ def test_what_is_right_is_counted_as_right_and_cases_are_summed() -> None:
         ({"word": (0, {"end_s": 1.85})}, "<300ms", 50.0),
         ({"word": (0, {"start_s": 9.0, "end_s": 9.5})}, "sure", 50.0),
         ({"word": (0, {"status": "skipped", "start_s": None, "end_s": None})}, "lost", 50.0),
-        ({"word": (1, {"status": "aligned", "start_s": 2.0, "end_s": 2.2, "confidence": 0.1})}, "skipped", 0.0),
+        (
+            {"word": (1, {"status": "aligned", "start_s": 2.0, "end_s": 2.2, "confidence": 0.1})},
+            "skipped",
+            0.0,
+        ),
         ({"regions": (Region(UNEXPLAINED, 25.0, 35.0, reason="speech"),)}, "found", 50.0),
         ({"regions": (Region(UNEXPLAINED, 21.0, 41.0, reason="speech"),)}, "true", 50.0),
         ({"regions": (Region(UNEXPLAINED, 50.0, 55.0, reason="speech"),)}, "music s", 5.0),
@@ -287,7 +336,9 @@ def test_what_is_right_is_counted_as_right_and_cases_are_summed() -> None:
 )
 def test_each_fault_is_seen(faults: dict, name: str, expected: float) -> None:
     place, changed = faults.get("word", (0, {}))
-    words = [replace(word, **changed) if at == place else word for at, word in enumerate(RIGHT.words)]
+    words = [
+        replace(word, **changed) if at == place else word for at, word in enumerate(RIGHT.words)
+    ]
     wrong = replace(RIGHT, words=tuple(words), regions=faults.get("regions", RIGHT.regions))
     assert score(CASE, wrong, faults.get("starts", (1.0, 3.0))).shares()[name] == expected
 
@@ -296,7 +347,10 @@ def test_of_two_readings_the_one_without_words_is_unexplained() -> None:
     first, second = Stretch(SPEECH, 0.5, 3.6, 0.0, 4.0), Stretch(SPEECH, 5.5, 8.6, 5.0, 9.0)
     twice = replace(CASE, twice=((first, second),), foreign=())
     told = replace(RIGHT, regions=(Region(UNEXPLAINED, 5.0, 9.0, reason="speech"),))
-    assert (score(twice, told).foreign_found_s, score(twice, told).twice_whole) == (pytest.approx(3.1), 1)
+    assert (score(twice, told).foreign_found_s, score(twice, told).twice_whole) == (
+        pytest.approx(3.1),
+        1,
+    )
     assert score(twice, RIGHT).foreign_found_s == 0.0
     torn = replace(told, words=(*RIGHT.words[:2], replace(RIGHT.words[2], start_s=8.0, end_s=8.5)))
     assert score(twice, torn).twice_whole == 0

@@ -1,4 +1,5 @@
-"""Letters that a vocabulary lacks: a wildcard for their times, none for the loss; left out; or refused."""
+"""Letters that a vocabulary lacks: a wildcard for their times, none for the loss; left out; or
+refused."""
 
 from __future__ import annotations
 
@@ -57,7 +58,10 @@ def test_a_word_of_unknown_letters_is_where_its_sounds_are(edges: str) -> None:
 def test_letters_inside_a_word(edges: str) -> None:
     found = aligner(edges=edges).align(said("caesar wins"), "cæsar wins")
     check(found)
-    assert ["".join(token.token for token in word.tokens) for word in found.words] == ["cæsar", "wins"]
+    assert ["".join(token.token for token in word.tokens) for word in found.words] == [
+        "cæsar",
+        "wins",
+    ]
     assert 0.0 < found.words[0].confidence < found.words[1].confidence  # type: ignore[operator]
 
 
@@ -66,17 +70,27 @@ def test_letters_inside_a_word(edges: str) -> None:
 @pytest.mark.parametrize(
     "transcript", ["we 7 bear", "7 we bear", "we beжar 77", "ж we bear ж", "we ж ж bear", "we bear"]
 )
-def test_loss_and_score_are_those_of_the_letters_there_are(transcript: str, unknown: str, edges: str) -> None:
-    known = " ".join("".join(c for c in word if c.isascii() and c.isalpha()) for word in transcript.split())
+def test_loss_and_score_are_those_of_the_letters_there_are(
+    transcript: str, unknown: str, edges: str
+) -> None:
+    known = " ".join(
+        "".join(c for c in word if c.isascii() and c.isalpha()) for word in transcript.split()
+    )
     plain = aligner(edges=edges, match="exact").align(said("we call bear"), " ".join(known.split()))
     found = aligner(unknown, edges, match="exact").align(said("we call bear"), transcript)
     check(found)
-    assert (found.loss, found.score, found.loss_per_token) == (plain.loss, plain.score, plain.loss_per_token)
+    assert (found.loss, found.score, found.loss_per_token) == (
+        plain.loss,
+        plain.score,
+        plain.loss_per_token,
+    )
     assert aligner(unknown).score(said("we call bear"), transcript) == plain.loss
     if unknown == "skip":
         lost = [word for word in found.words if not set(word.text) & set("webar")]
         assert {word.status for word in lost} <= {"unknown"}
-        known_times = [(word.start_s, word.end_s) for word in found.words if word.status == "aligned"]
+        known_times = [
+            (word.start_s, word.end_s) for word in found.words if word.status == "aligned"
+        ]
         assert known_times == [(word.start_s, word.end_s) for word in plain.words]
     else:
         assert {word.status for word in found.words} == {"aligned"}
@@ -109,11 +123,16 @@ def test_wildcards_that_do_not_fit_and_stars() -> None:
     np.testing.assert_array_equal(scores_of(emissions), scores_of(said("we call bear")))
     starred = aligner("wildcard", "spikes").align(emissions, "we жж bear")
     plain = aligner("wildcard", "spikes").align(said("we call bear"), "we жж bear")
-    assert [(w.start_s, w.end_s) for w in starred.words] == [(w.start_s, w.end_s) for w in plain.words]
+    assert [(w.start_s, w.end_s) for w in starred.words] == [
+        (w.start_s, w.end_s) for w in plain.words
+    ]
 
 
 def test_errors_name_the_words_and_their_letters() -> None:
-    with pytest.raises(TranscriptError, match=r"lacks 'ж' of 'beжжar', 'як' of 'як!'; expected .*'wildcard' or 'skip'"):
+    with pytest.raises(
+        TranscriptError,
+        match=r"lacks 'ж' of 'beжжar', 'як' of 'як!'; expected .*'wildcard' or 'skip'",
+    ):
         aligner("error").align(said("we bear"), "we beжжar як!")
     (scored,) = aligner("error").score_texts(said("we bear"), ["we beжar"])
     assert isinstance(scored.error, TranscriptError)
@@ -145,12 +164,19 @@ def test_the_row_with_wildcards() -> None:
     seed=st.integers(0, 3),
     edges=st.sampled_from(EDGES),
 )
-def test_whatever_is_lacking_every_word_comes_out(words: list[str], heard: str, seed: int, edges: str) -> None:
+def test_whatever_is_lacking_every_word_comes_out(
+    words: list[str], heard: str, seed: int, edges: str
+) -> None:
     text = " ".join(words)
     emissions = said(heard)
-    noise = torch.randn(emissions.log_probs.shape, generator=torch.Generator().manual_seed(seed)) * seed
+    noise = (
+        torch.randn(emissions.log_probs.shape, generator=torch.Generator().manual_seed(seed)) * seed
+    )
     emissions = Emissions((emissions.log_probs + noise).log_softmax(1), LETTERS, SHIFT_S)
-    results = {u: aligner(u, edges).align_batch([(emissions, text)], "return")[0] for u in ("wildcard", "skip")}
+    results = {
+        u: aligner(u, edges).align_batch([(emissions, text)], "return")[0]
+        for u in ("wildcard", "skip")
+    }
     assert len({isinstance(one, Alignment) for one in results.values()}) == 1
     for one in results.values():
         if isinstance(one, Alignment):
@@ -169,7 +195,8 @@ STEP = 10
 
 
 def heard(rng: np.random.Generator, labels: list[int], classes: int = 8) -> torch.Tensor:
-    """Peaky log-probs (T, C): a label every STEP frames (frame 5, 15, …), right but not certain; blanks between."""
+    """Peaky log-probs (T, C): a label every STEP frames (frame 5, 15, …), right but not certain;
+    blanks between."""
     x = rng.normal(size=(STEP * len(labels), classes))
     x[:, BLANK] += 8
     for place, label in enumerate(labels):
@@ -180,9 +207,13 @@ def heard(rng: np.random.Generator, labels: list[int], classes: int = 8) -> torc
 
 
 def places(
-    x: torch.Tensor, row: list[int], optional: list[bool] | None = None, penalty: float | None = None
+    x: torch.Tensor,
+    row: list[int],
+    optional: list[bool] | None = None,
+    penalty: float | None = None,
 ) -> tuple[list[int], list[int]]:
-    """First and last (exclusive) frame of each token of the row on the best path; -1 where it is left out."""
+    """First and last (exclusive) frame of each token of the row on the best path; -1 where it is
+    left out."""
     given = {} if penalty is None else {"penalty": penalty}
     topology = lattice.ctc([row], BLANK, None if optional is None else [optional])
     path = kernels.best_path(x[None], topology, wildcard=wildcard_scores(x, BLANK, **given)[None])
@@ -194,7 +225,8 @@ def places(
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("place", range(len(SAID) + 1))
 def test_it_swallows_no_word_that_fits(place: int, seed: int) -> None:
-    """A wildcard where nothing is missing leaves every token in its place, also those that may be left out."""
+    """A wildcard where nothing is missing leaves every token in its place, also those that may be
+    left out."""
     x = heard(np.random.default_rng(seed), SAID)
     row = [*SAID[:place], WILDCARD, *SAID[place:]]
     expected = [STEP * k + STEP // 2 for k in range(len(SAID))]
@@ -235,7 +267,11 @@ def test_words_that_were_not_said_are_left_to_it(seed: int) -> None:
 @pytest.mark.parametrize("blank", [0, 1, 3])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
 def test_scores(dtype: torch.dtype, blank: int) -> None:
-    x = torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(0)).log_softmax(-1).to(dtype)
+    x = (
+        torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(0))
+        .log_softmax(-1)
+        .to(dtype)
+    )
     x[0, 0, 0] = float("-inf")
     expected = x.clone()
     expected -= 1.5
@@ -270,8 +306,11 @@ def test_wrong_arguments(given: tuple, said: str) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("missing", [1, 2])
 @pytest.mark.long
-def test_neighbours_of_an_unwritten_word_stay_where_they_are(missing: int, english: Aligner, speech_data: Path) -> None:
-    """Recorded sentences, every second word: how far the words beside it move when a wildcard takes its place."""
+def test_neighbours_of_an_unwritten_word_stay_where_they_are(
+    missing: int, english: Aligner, speech_data: Path
+) -> None:
+    """Recorded sentences, every second word: how far the words beside it move when a wildcard takes
+    its place."""
     moved, covered = [], []
     for audio in sorted((speech_data / "gold-dev" / "corpus").rglob("*.wav"))[::2]:
         emissions = english.emissions(audio)
@@ -291,11 +330,14 @@ def test_neighbours_of_an_unwritten_word_stay_where_they_are(missing: int, engli
             spans = token_spans(path.states[0].numpy(), topology.token[0], topology.token.max() + 1)
             first, last = spans.start, spans.end
             beside = (owner >= word - 1) & (owner <= word + missing) & ~gone
-            moved.append(np.abs(np.delete(first, place)[beside[~gone]] - spikes.start[beside]).max())
+            moved.append(
+                np.abs(np.delete(first, place)[beside[~gone]] - spikes.start[beside]).max()
+            )
             spoken = np.arange(spikes.start[gone][0], spikes.end[gone][-1])
             covered.append(np.mean((spoken >= first[place]) & (spoken < last[place])))
     assert len(moved) > 100
-    # In frames of 10 ms. What was said in between is the wildcard's. (Of 153 words, or 126: a hundredth is one or two.)
+    # In frames of 10 ms. What was said in between is the wildcard's. (Of 153 words, or 126: a
+    # hundredth is one or two.)
     assert np.mean(np.array(moved) <= 2) >= 0.85
     assert np.mean(np.array(moved) <= 5) >= 0.88
     assert np.mean(covered) > 0.75

@@ -1,4 +1,5 @@
-"""Random damage of journals and of outputs: nothing is believed that was not written, and a rerun mends it all.
+"""Random damage of journals and of outputs: nothing is believed that was not written, and a rerun
+mends it all.
 
     DAMAGES=20000 python -m pytest tests/attack/test_damage.py
 
@@ -38,13 +39,21 @@ def overwrite(data: bytes, other: bytes, chance: random.Random) -> bytes:
     """A sector of zeros or of noise, as disks have it."""
     place, size = chance.randrange(len(data)), chance.choice((1, 16, 512))
     size = min(size, len(data) - place)
-    return data[:place] + (bytes(size) if chance.random() < 0.5 else chance.randbytes(size)) + data[place + size :]
+    return (
+        data[:place]
+        + (bytes(size) if chance.random() < 0.5 else chance.randbytes(size))
+        + data[place + size :]
+    )
 
 
 def digit(data: bytes, other: bytes, chance: random.Random) -> bytes:
     """Another digit: the line stays JSON."""
     place = chance.choice([place for place, byte in enumerate(data) if chr(byte).isdigit()])
-    return data[:place] + b"%d" % ((int(chr(data[place])) + chance.randrange(1, 10)) % 10) + data[place + 1 :]
+    return (
+        data[:place]
+        + b"%d" % ((int(chr(data[place])) + chance.randrange(1, 10)) % 10)
+        + data[place + 1 :]
+    )
 
 
 CHANGES: tuple[Damage, ...] = (flip, overwrite, digit, delete, lines, lines, lines)
@@ -61,7 +70,9 @@ def made_journals(folder: Path, chance: random.Random) -> list[Path]:
             loss = chance.randrange(1000) / 8 if status == DONE else None
             files = {f"u{id}.json": (chance.randrange(999), f"{chance.getrandbits(64):016x}")}
             reason = None if status == DONE else f"reason {chance.random()}"
-            line = journal_line(f"u{id}", status, reason, loss=loss, fingerprint=f"{id:016x}", files=files)
+            line = journal_line(
+                f"u{id}", status, reason, loss=loss, fingerprint=f"{id:016x}", files=files
+            )
             mine.append(line.encoded(run, len(mine) + 1))
     for path in paths:
         path.write_bytes(b"".join(rows[path]))
@@ -69,11 +80,14 @@ def made_journals(folder: Path, chance: random.Random) -> list[Path]:
 
 
 def test_a_journal_of_which_no_line_is_left_lets_no_older_one_win(tmp_path):
-    """Every line of a later run is damaged; what it says of its run still tells that it was later."""
+    """Every line of a later run is damaged; what it says of its run still tells that it was
+    later."""
     paths = [tmp_path / "journal.0-of-2.jsonl", tmp_path / "journal.jsonl"]
     done = [journal_line(f"u{i}", DONE, fingerprint=f"{i:016x}") for i in range(3)]
     for run, path in enumerate(paths, start=1):
-        path.write_bytes(b"".join(line.encoded(run, number) for number, line in enumerate(done, start=1)))
+        path.write_bytes(
+            b"".join(line.encoded(run, number) for number, line in enumerate(done, start=1))
+        )
     paths[1].write_bytes(paths[1].read_bytes().replace(b"done", b"dine"))
     outcomes = Outcomes(paths)
     assert all(outcomes.is_unsure(line.key) for line in done)
@@ -81,10 +95,14 @@ def test_a_journal_of_which_no_line_is_left_lets_no_older_one_win(tmp_path):
 
 
 def believed(paths: list[Path], counts: dict[Path, int]) -> dict[str, Line | None]:
-    """The lines that a run would rely on without looking at the outputs; `counts` of lines are in the summaries."""
+    """The lines that a run would rely on without looking at the outputs; `counts` of lines are in
+    the summaries."""
     with Outcomes(paths, counts, quiet=True) as outcomes:
         keys = {f"u{id}": line_key(f"u{id}") for id in range(12)}
-        sure = {id: outcomes.find(key) is not None and not outcomes.is_unsure(key) for id, key in keys.items()}
+        sure = {
+            id: outcomes.find(key) is not None and not outcomes.is_unsure(key)
+            for id, key in keys.items()
+        }
         return {id: outcomes.line(key) if sure[id] else None for id, key in keys.items()}
 
 

@@ -1,6 +1,8 @@
-"""Links and pipes that others put into an output folder: nothing outside is written, and nothing hangs.
+"""Links and pipes that others put into an output folder: nothing outside is written, and nothing
+hangs.
 
-`pytest --long tests/attack/test_links.py` plants every link with every target, a hundred and fifty in all.
+`pytest --long tests/attack/test_links.py` plants every link with every target, a hundred and fifty
+in all.
 """
 
 from __future__ import annotations
@@ -39,12 +41,30 @@ OF_ALL = (
 )
 PLACES = {
     "files": (
-        *("spk", "spk/deep", "cuts", "cuts/spk", "spk/u0.json", "spk/u0.ctm", "spk/u0.tokens.ctm", "spk/u0.srt"),
-        *("cuts/spk/u0-0001.flac", "cuts/spk/u0-0002.txt", "manifest.nemo.jsonl", "manifest.lhotse.jsonl.gz"),
+        *(
+            "spk",
+            "spk/deep",
+            "cuts",
+            "cuts/spk",
+            "spk/u0.json",
+            "spk/u0.ctm",
+            "spk/u0.tokens.ctm",
+            "spk/u0.srt",
+        ),
+        *(
+            "cuts/spk/u0-0001.flac",
+            "cuts/spk/u0-0002.txt",
+            "manifest.nemo.jsonl",
+            "manifest.lhotse.jsonl.gz",
+        ),
     ),
     "shards": (
         *("alignments-00000.jsonl.gz", "alignments-00000.ctm", ".ctc-align-spool.sqlite"),
-        *(".ctc-align-spool.sqlite-journal", ".ctc-align-spool.0-of-2.sqlite", ".ctc-align-parts.0-of-2"),
+        *(
+            ".ctc-align-spool.sqlite-journal",
+            ".ctc-align-spool.0-of-2.sqlite",
+            ".ctc-align-parts.0-of-2",
+        ),
     ),
     "grids": ("spk", "spk/rec.TextGrid"),
     "failing": ("spk", "spk/rec.TextGrid"),
@@ -56,9 +76,22 @@ EVERY = [
     for target in ("", "spk", "file", "empty", "new")
 ]
 SOME = [
-    *(("files", "spk", "spk"), ("files", "cuts", ""), ("files", "spk/deep", ""), ("files", "spk/u0.json", "file")),
-    *(("files", ".ctc-align-parts", ""), ("files", ".ctc-align.lock", "file"), ("files", ".ctc-align.holder", "file")),
-    *(("files", "manifest.nemo.jsonl", "file"), ("files", "journal.jsonl", "file"), ("shards", "journal.jsonl", "new")),
+    *(
+        ("files", "spk", "spk"),
+        ("files", "cuts", ""),
+        ("files", "spk/deep", ""),
+        ("files", "spk/u0.json", "file"),
+    ),
+    *(
+        ("files", ".ctc-align-parts", ""),
+        ("files", ".ctc-align.lock", "file"),
+        ("files", ".ctc-align.holder", "file"),
+    ),
+    *(
+        ("files", "manifest.nemo.jsonl", "file"),
+        ("files", "journal.jsonl", "file"),
+        ("shards", "journal.jsonl", "new"),
+    ),
     *(("shards", ".ctc-align-spool.sqlite", "empty"), ("shards", "alignments-00000.ctm", "file")),
     *(("grids", "spk", "spk"), ("failing", "spk", "spk")),
 ]
@@ -75,10 +108,14 @@ class Silent:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A manifest of two utterances, and folders of one recording of two utterances, which may both fail."""
+    """A manifest of two utterances, and folders of one recording of two utterances, which may both
+    fail."""
     folder = tmp_path_factory.mktemp("source")
     sound = runs.write_clip(folder / "clip.wav", 0.4)
-    rows = [{"audio_filepath": str(sound), "text": "one two", "utterance": name} for name in ("spk/u0", "spk/deep/u1")]
+    rows = [
+        {"audio_filepath": str(sound), "text": "one two", "utterance": name}
+        for name in ("spk/u0", "spk/deep/u1")
+    ]
     manifest = runs.write_manifest(folder / "corpus.jsonl", rows)
     made = {"files": manifest, "shards": manifest}
     for name, text in (("grids", "one two"), ("failing", "word " * 60)):
@@ -93,19 +130,29 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def contents(folder: Path) -> dict[str, bytes | None]:
     """Everything below a folder; links are not followed."""
     return {
-        str(path.relative_to(folder)): path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        str(path.relative_to(folder)): (
+            path.read_bytes() if path.is_file() and not path.is_symlink() else None
+        )
         for path in folder.rglob("*")
     }
 
 
 @contextlib.contextmanager
 def attacked(tmp_path: Path, name: str, target: str) -> Iterator[Path]:
-    """An output folder with a link in it; what lies outside must be as it was when the block ends."""
+    """An output folder with a link in it; what lies outside must be as it was when the block
+    ends."""
     shutil.rmtree(tmp_path)
     out_dir, victim = tmp_path / "out", tmp_path / "victim"
     (out_dir / name).parent.mkdir(parents=True)
     (victim / "spk").mkdir(parents=True)
-    for file in ("file", "spk/u0.json", "u0-0003.flac", "u0-0003.txt", "rec.TextGrid", "spk/rec.TextGrid"):
+    for file in (
+        "file",
+        "spk/u0.json",
+        "u0-0003.flac",
+        "u0-0003.txt",
+        "rec.TextGrid",
+        "spk/rec.TextGrid",
+    ):
         (victim / file).write_text("mine")
     (victim / "empty").touch()
     (out_dir / name).symlink_to(Path("../" * name.count("/"), "..", "victim", target))
@@ -118,10 +165,15 @@ def attacked(tmp_path: Path, name: str, target: str) -> Iterator[Path]:
 def run_twice(layout: str, source: Path, out_dir: Path) -> None:
     for _ in range(2):
         with contextlib.suppress(CtcAlignError):
-            run_corpus(CorpusRun(str(source), str(out_dir), outputs=replace(SETTINGS[layout]), force=True), Silent())
+            run_corpus(
+                CorpusRun(str(source), str(out_dir), outputs=replace(SETTINGS[layout]), force=True),
+                Silent(),
+            )
 
 
-@pytest.mark.parametrize("links", [SOME, pytest.param(EVERY, marks=pytest.mark.long)], ids=("some", "every"))
+@pytest.mark.parametrize(
+    "links", [SOME, pytest.param(EVERY, marks=pytest.mark.long)], ids=("some", "every")
+)
 def test_no_link_in_an_output_folder_is_followed(links, sources, tmp_path, inline_corpus):  # noqa: F811
     for layout, name, target in links:
         with attacked(tmp_path, name, target) as out_dir:
@@ -162,13 +214,24 @@ def test_a_folder_that_folds_case_is_seen_by_every_shard(shard, tmp_path, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-def test_ids_that_differ_in_case_do_not_meet_under_a_shard(sources, tmp_path, monkeypatch, inline_corpus):  # noqa: F811
-    """A file system that folds case, imitated where the run looks; both utterances must have files of their own."""
+def test_ids_that_differ_in_case_do_not_meet_under_a_shard(
+    sources,
+    tmp_path,
+    monkeypatch,
+    inline_corpus,  # noqa: F811
+):
+    """A file system that folds case, imitated where the run looks; both utterances must have files
+    of their own."""
     sound = sources["files"].parent / "clip.wav"
-    rows = [{"audio_filepath": str(sound), "text": "one", "utterance": name} for name in ("Anna", "anna")]
+    rows = [
+        {"audio_filepath": str(sound), "text": "one", "utterance": name}
+        for name in ("Anna", "anna")
+    ]
     source = runs.write_manifest(tmp_path / "corpus.jsonl", rows)
     real = Path.exists
-    monkeypatch.setattr(Path, "exists", lambda path, **_: real(path) or path.name.lower() in os.listdir(path.parent))
+    monkeypatch.setattr(
+        Path, "exists", lambda path, **_: real(path) or path.name.lower() in os.listdir(path.parent)
+    )
     for index in range(2):
         run_corpus(CorpusRun(str(source), str(tmp_path / "out"), shard=Shard(index, 2)), Silent())
     names = [path.name.casefold() for path in (tmp_path / "out").glob("*.TextGrid")]

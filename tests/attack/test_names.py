@@ -1,6 +1,8 @@
-"""Hostile names and texts through commands: nothing is obeyed, nothing lands outside, and all that is written parses.
+"""Hostile names and texts through commands: nothing is obeyed, nothing lands outside, and all that
+is written parses.
 
-Seeded; the plain suite takes the first cases. For hours: `HOSTILE_CASES=100000 pytest tests/attack/test_names.py`.
+Seeded; the plain suite takes the first cases. For hours: `HOSTILE_CASES=100000 pytest
+tests/attack/test_names.py`.
 """
 
 from __future__ import annotations
@@ -31,16 +33,84 @@ CASES = int(os.environ.get("HOSTILE_CASES", "64"))
 EACH = 20
 FORMATS = "json,ctm,textgrid,srt,vtt,tsv,audacity,eaf"
 PIECES = (
-    *("\x1b[2J", "\x1b]0;x\x07", "\x9b31m", "\x08", "\r", "\n", "\t", "\0", "\x7f", "\x85", "\x1c", "\u2028", "\u202e"),
-    *("\u2066", "\u200f", "\ufeff", "\ufffe", "\U000e0041", "\udcff", "\ud800", "e\u0301", "\u00e9", "ﬁ", "İ", "ß"),
+    *(
+        "\x1b[2J",
+        "\x1b]0;x\x07",
+        "\x9b31m",
+        "\x08",
+        "\r",
+        "\n",
+        "\t",
+        "\0",
+        "\x7f",
+        "\x85",
+        "\x1c",
+        "\u2028",
+        "\u202e",
+    ),
+    *(
+        "\u2066",
+        "\u200f",
+        "\ufeff",
+        "\ufffe",
+        "\U000e0041",
+        "\udcff",
+        "\ud800",
+        "e\u0301",
+        "\u00e9",
+        "ﬁ",
+        "İ",
+        "ß",
+    ),
     *("=1+1", "@SUM(1)", "+cmd|'/c calc'!A0", "-2+3", "\t=x", "'=x"),
     *('"', "'", "\\", "`id`", "$(id)", ";rm", "%s", "{0}"),
-    *("<b>", "</b>", "<script>alert(1)</script>", "&lt;b&gt;", "{\\an8}", "[bold]", "[/red]", "-->", "1\n00:00:01,000"),
-    *("..", "../", "/", "//", "/etc/passwd", "~", "C:", "CON", ".", " ", "x ", "x.", "-", "--force", "-rf", "*", "?"),
-    *(".json", ".ctc-align-spool", "journal.jsonl", "summary", "word", "two words", "日本", "שלום", "😀", "x" * 300),
+    *(
+        "<b>",
+        "</b>",
+        "<script>alert(1)</script>",
+        "&lt;b&gt;",
+        "{\\an8}",
+        "[bold]",
+        "[/red]",
+        "-->",
+        "1\n00:00:01,000",
+    ),
+    *(
+        "..",
+        "../",
+        "/",
+        "//",
+        "/etc/passwd",
+        "~",
+        "C:",
+        "CON",
+        ".",
+        " ",
+        "x ",
+        "x.",
+        "-",
+        "--force",
+        "-rf",
+        "*",
+        "?",
+    ),
+    *(
+        ".json",
+        ".ctc-align-spool",
+        "journal.jsonl",
+        "summary",
+        "word",
+        "two words",
+        "日本",
+        "שלום",
+        "😀",
+        "x" * 300,
+    ),
 )
 TIMES = re.compile(r"^\d\d:\d\d:\d\d[,.]\d{3} --> \d\d:\d\d:\d\d[,.]\d{3}$", re.MULTILINE)
-DIRECTIONS = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c\u2028\u2029")
+DIRECTIONS = set(
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c\u2028\u2029"
+)
 
 
 def hostile(chance: random.Random) -> str:
@@ -49,13 +119,19 @@ def hostile(chance: random.Random) -> str:
 
 def file_name(chance: random.Random) -> str:
     """A name that a file can have."""
-    name = re.sub("[/\0]|[\ud800-\udbff]", "_", hostile(chance)).encode("utf-8", "surrogateescape")[:200]
+    name = re.sub("[/\0]|[\ud800-\udbff]", "_", hostile(chance)).encode("utf-8", "surrogateescape")[
+        :200
+    ]
     return name.decode("utf-8", "surrogateescape").strip(".") or "x"
 
 
 def obeyed(text: str, allowed: str = "\n") -> list[str]:
     """The characters that a terminal would obey."""
-    return [c for c in text if c not in allowed and (unicodedata.category(c) in ("Cc", "Cs") or c in DIRECTIONS)]
+    return [
+        c
+        for c in text
+        if c not in allowed and (unicodedata.category(c) in ("Cc", "Cs") or c in DIRECTIONS)
+    ]
 
 
 def called(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> int:
@@ -64,7 +140,9 @@ def called(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> int:
     said = capsys.readouterr()
     assert obeyed(said.err) == [], ascii(said.err)
     # a file's content, to a pipe: marks of direction are what the text has
-    assert obeyed(said.out, "\n\t" + "".join(DIRECTIONS) * ("--stdout" in arguments)) == [], ascii(said.out)
+    assert obeyed(said.out, "\n\t" + "".join(DIRECTIONS) * ("--stdout" in arguments)) == [], ascii(
+        said.out
+    )
     assert "Traceback" not in said.err
     assert code in (0, 1, 2, 3)
     return code
@@ -79,9 +157,13 @@ def check_file(path: Path, keeps_cues: bool = False) -> None:
     if path.suffix == ".flac":
         return
     text = data.decode("utf-8")
-    assert [c for c in text if unicodedata.category(c) == "Cc" and c not in "\n\t"] == [], ascii(path.name)
+    assert [c for c in text if unicodedata.category(c) == "Cc" and c not in "\n\t"] == [], ascii(
+        path.name
+    )
     name = path.name
-    if (name.startswith(("journal", "alignments")) and name.endswith((".jsonl", ".jsonl.gz"))) or ".nemo." in name:
+    if (
+        name.startswith(("journal", "alignments")) and name.endswith((".jsonl", ".jsonl.gz"))
+    ) or ".nemo." in name:
         assert all(isinstance(json.loads(line), dict) for line in text.split("\n")[:-1])
     elif name.endswith(".json"):
         assert isinstance(json.loads(text), dict)
@@ -101,7 +183,9 @@ def check_file(path: Path, keeps_cues: bool = False) -> None:
     elif name.endswith(".tsv"):
         table = list(csv.reader(io.StringIO(text), delimiter="\t", quoting=csv.QUOTE_NONE))
         assert {len(row) for row in table} == {6}
-        assert not [row for row in table[1:] if re.match(r"[=@]|[+-](?!\d+(\.\d+)*%?$)(?=.)", row[2])]
+        assert not [
+            row for row in table[1:] if re.match(r"[=@]|[+-](?!\d+(\.\d+)*%?$)(?=.)", row[2])
+        ]
     elif name.endswith(".eaf"):
         assert len(list(ElementTree.fromstring(data).iter("TIER"))) >= 2
     elif name.endswith(".audacity.txt"):
@@ -109,7 +193,11 @@ def check_file(path: Path, keeps_cues: bool = False) -> None:
 
 
 def tree(folder: Path, *, without: str) -> dict[str, bytes]:
-    files = [path for path in folder.rglob("*") if path.is_file() and without not in path.relative_to(folder).parts]
+    files = [
+        path
+        for path in folder.rglob("*")
+        if path.is_file() and without not in path.relative_to(folder).parts
+    ]
     return {str(path): path.read_bytes() for path in files}
 
 
@@ -126,7 +214,11 @@ def test_a_hostile_corpus(layout, tmp_path, monkeypatch, capsys, inline_corpus):
                 (tmp_path / "in").mkdir(exist_ok=True)
                 (tmp_path / "in" / f"{name}.wav").write_bytes(sound.read_bytes())
             audio = chance.choice([str(sound), f"in/{name}.wav", f"none {hostile(chance)}"])
-            row = {"audio_filepath": audio, "text": f"one {hostile(chance)}", "utterance": hostile(chance)}
+            row = {
+                "audio_filepath": audio,
+                "text": f"one {hostile(chance)}",
+                "utterance": hostile(chance),
+            }
             rows.append(row if chance.random() < 0.5 else {**row, "speaker": hostile(chance)})
         source = runs.write_manifest(tmp_path / f"{number}.jsonl", rows)
         before = tree(tmp_path, without="out")
@@ -152,7 +244,8 @@ def transcript_of(chance: random.Random) -> tuple[str, bytes]:
 
 
 def test_hostile_files(tmp_path, monkeypatch, capsys, english):
-    """One recording and its transcript, by every name; what was written is scored and evaluated again."""
+    """One recording and its transcript, by every name; what was written is scored and evaluated
+    again."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys.modules["ctc_align.cli.align"], "load_aligner", lambda *_: english)
     chance = random.Random("files")
@@ -166,12 +259,18 @@ def test_hostile_files(tmp_path, monkeypatch, capsys, english):
         out_dir = Path("out", str(number), name)
         before = tree(tmp_path, without="out")
         call = [str(audio), str(text), "--out-dir", str(out_dir)]
-        code = called([*call, "--format", FORMATS, *(["--cues", "again"] if number % 2 else [])], capsys)
+        code = called(
+            [*call, "--format", FORMATS, *(["--cues", "again"] if number % 2 else [])], capsys
+        )
         called([*call[:2], "--stdout", "--format", chance.choice(FORMATS.split(","))], capsys)
-        called(["score", str(audio), str(text), "--text", hostile(chance).replace("\0", "")], capsys)
+        called(
+            ["score", str(audio), str(text), "--text", hostile(chance).replace("\0", "")], capsys
+        )
         if code == 0:
             called([*call, "--format", "json"], capsys)  # exists already
-            called(["evaluate", *[str(out_dir / f"{name}.TextGrid")] * 2, "--bootstrap", "0"], capsys)
+            called(
+                ["evaluate", *[str(out_dir / f"{name}.TextGrid")] * 2, "--bootstrap", "0"], capsys
+            )
         assert tree(tmp_path, without="out") == before
         for path in out_dir.rglob("*"):
             check_file(path, keeps_cues=kind in (".srt", ".vtt") and not number % 2)

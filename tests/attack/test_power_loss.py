@@ -1,11 +1,13 @@
-"""A loss of power at each call that changes files: what the journal calls done is there, and a rerun ends as ever.
+"""A loss of power at each call that changes files: what the journal calls done is there, and a
+rerun ends as ever.
 
     EVERY_CALL=1 pytest tests/attack/test_power_loss.py        (else some of the calls, by chance)
 
-The run is in this process. Of each file the bytes are kept that it had when it was last written to the disk (`fsync`,
-`syncfs`), and of each folder its names. What a loss of power leaves is made of those: nothing but them; or the newest
-names with files that are empty, or cut in the middle; or any mixture. SQLite's promise is taken as it is: rows of a
-transaction with `synchronous = EXTRA` are on the disk.
+The run is in this process. Of each file the bytes are kept that it had when it was last written to
+the disk (`fsync`, `syncfs`), and of each folder its names. What a loss of power leaves is made of
+those: nothing but them; or the newest names with files that are empty, or cut in the middle; or any
+mixture. SQLite's promise is taken as it is: rows of a transaction with `synchronous = EXTRA` are on
+the disk.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ OBSERVER = SimpleNamespace(progress=lambda tally: None, warn=lambda line: None)
 
 @dataclass
 class Disk:
-    """What is on the disk of the files below `root`, call by call; `number` is a file's own, however it is called."""
+    """What is on the disk of the files below `root`, call by call; `number` is a file's own,
+    however it is called."""
 
     root: Path
     data: dict[int, bytes] = field(default_factory=dict)
@@ -72,7 +75,10 @@ class Disk:
 
     def has(self, path: Any) -> bool:
         """Return whether a path is `root` or below it."""
-        return isinstance(path, (str, os.PathLike)) and self.root in [Path(path), *Path(path).parents]
+        return isinstance(path, (str, os.PathLike)) and self.root in [
+            Path(path),
+            *Path(path).parents,
+        ]
 
     def sync(self, path: Path) -> None:
         """Have a file, or the names of a folder, on the disk."""
@@ -99,9 +105,13 @@ class Disk:
             if number
         }
         disk = {folder: dict(names) for folder, names in self.names.items()}
-        self.states.append({"call": call, "names": disk, "data": dict(self.data), "new": now, "bytes": bytes_now})
+        self.states.append(
+            {"call": call, "names": disk, "data": dict(self.data), "new": now, "bytes": bytes_now}
+        )
 
-    def restore(self, state: dict[str, Any], loss: str, folder: Path, chance: random.Random) -> None:
+    def restore(
+        self, state: dict[str, Any], loss: str, folder: Path, chance: random.Random
+    ) -> None:
         """Make in `folder` what a loss of power leaves."""
 
         def made(path: Path, to: Path) -> None:
@@ -118,9 +128,18 @@ class Disk:
                     continue
                 whole = state["bytes"].get(number, b"")
                 lost = {LOSSES[0]: b"", LOSSES[1]: b"", LOSSES[2]: whole[: len(whole) // 2]}
-                unsynced = lost.get(loss) if loss in lost else chance.choice([b"", whole, whole[: len(whole) // 2]])
+                unsynced = (
+                    lost.get(loss)
+                    if loss in lost
+                    else chance.choice([b"", whole, whole[: len(whole) // 2]])
+                )
                 data = state["data"].get(number)
-                if data is not None and loss == "anything" and chance.random() < 0.5 and whole.startswith(data):
+                if (
+                    data is not None
+                    and loss == "anything"
+                    and chance.random() < 0.5
+                    and whole.startswith(data)
+                ):
                     data = whole[: chance.randint(len(data), len(whole))]
                 (to / name).write_bytes(unsynced if data is None else data)
 
@@ -128,7 +147,8 @@ class Disk:
 
 
 def watch_syncs(monkeypatch: pytest.MonkeyPatch, disk: Disk) -> None:
-    """Watch the calls that have data on the disk: of a file or folder, of a file system, of SQLite."""
+    """Watch the calls that have data on the disk: of a file or folder, of a file system, of
+    SQLite."""
     fsync = os.fsync
 
     def synced(file: int) -> None:
@@ -193,7 +213,11 @@ def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Disk:
 
     for name in ("replace", "mkdir", "unlink", "rmdir"):
         watch(os, name, lambda path, *_, **__: disk.has(path))
-    watch(os, "open", lambda path, flags, *_, **__: disk.has(path) and bool(flags & (os.O_CREAT | os.O_TRUNC)))
+    watch(
+        os,
+        "open",
+        lambda path, flags, *_, **__: disk.has(path) and bool(flags & (os.O_CREAT | os.O_TRUNC)),
+    )
     watch(os, "write", is_file_of_ours)
     watch(os, "ftruncate", is_file_of_ours)
     watch(builtins, "open", writes)
@@ -205,16 +229,31 @@ def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Disk:
 def corpus_of(folder: Path, text: str) -> Path:
     clips = [str(runs.write_clip(folder / f"clip{i}.wav", 0.2, i)) for i in range(3)]
     rows = [
-        {"audio": clips[i % 3], "text": f"{text} {i}", "utterance": f"s{i % 2}/u{i}", "duration": 0.2}
+        {
+            "audio": clips[i % 3],
+            "text": f"{text} {i}",
+            "utterance": f"s{i % 2}/u{i}",
+            "duration": 0.2,
+        }
         for i in range(UTTERANCES)
     ]
     return runs.write_manifest(folder / "corpus.jsonl", rows)
 
 
 def run(corpus: Path, out_dir: Path, layout: str) -> dict[str, bytes]:
-    result = run_corpus(CorpusRun(str(corpus), str(out_dir), outputs=LAYOUTS[layout], batch_seconds=0.7), OBSERVER)
-    assert (result.summary.done, result.summary.failed, result.summary.complete) == (UTTERANCES, 0, True)
-    return {name: data for name, data in runs.outputs(out_dir).items() if not name.startswith(".ctc-align")}
+    result = run_corpus(
+        CorpusRun(str(corpus), str(out_dir), outputs=LAYOUTS[layout], batch_seconds=0.7), OBSERVER
+    )
+    assert (result.summary.done, result.summary.failed, result.summary.complete) == (
+        UTTERANCES,
+        0,
+        True,
+    )
+    return {
+        name: data
+        for name, data in runs.outputs(out_dir).items()
+        if not name.startswith(".ctc-align")
+    }
 
 
 def losses(disk: Disk, calls: int) -> list[tuple[dict[str, Any], str]]:
@@ -233,7 +272,9 @@ def assert_kept(folder: Path, layout: str, expected: list[dict[str, bytes]], wha
         if raw.endswith(b"\n"):
             for name in json.loads(raw)["files"]:
                 assert (folder / name).is_file(), f"{what}: {name} is gone, and was done"
-                assert (folder / name).read_bytes() in [files[name] for files in expected], f"{what}: {name} is damaged"
+                assert (folder / name).read_bytes() in [files[name] for files in expected], (
+                    f"{what}: {name} is damaged"
+                )
 
 
 @pytest.mark.parametrize(

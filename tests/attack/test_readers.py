@@ -1,4 +1,5 @@
-"""Every reader, given anything: a value, or an error of ours that names the file; and the attack sees what it should.
+"""Every reader, given anything: a value, or an error of ours that names the file; and the attack
+sees what it should.
 
 `python tests/support/reader_attack.py --minutes 600 --out runs/attack` goes on for hours.
 """
@@ -60,7 +61,14 @@ def test_some_cases(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_four_thousand_cases_of_all_readers(tmp_path: Path) -> None:
     """Native code, too; a process that ends or hangs is a fault."""
-    command = [sys.executable, ROOT / "tests" / "support" / "reader_attack.py", "--cases", "4000", "--out", tmp_path]
+    command = [
+        sys.executable,
+        ROOT / "tests" / "support" / "reader_attack.py",
+        "--cases",
+        "4000",
+        "--out",
+        tmp_path,
+    ]
     result = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-1000:]
 
@@ -103,8 +111,12 @@ def test_the_attack_sees_a_count_of_1e999(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @over_rows(("reader", "owner", "name", "fault"), FAULTS)
-def test_the_attack_sees_faults_that_were_there(tmp_path_factory, schema_watch, reader, owner, name, fault):
-    assert was_seen(tmp_path_factory.mktemp("attack"), reader, owner, name, fault), f"nothing was seen in {reader}"
+def test_the_attack_sees_faults_that_were_there(
+    tmp_path_factory, schema_watch, reader, owner, name, fault
+):
+    assert was_seen(tmp_path_factory.mktemp("attack"), reader, owner, name, fault), (
+        f"nothing was seen in {reader}"
+    )
     schema_watch.faults.clear()  # what is planted may read, and write, what no alignment is
 
 
@@ -118,7 +130,8 @@ def was_seen(folder: Path, reader: str, owner: Any, name: str, fault: Any) -> bo
 
 @pytest.mark.long
 def test_what_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another exception, a message without the file or of pages, a hang, memory: each is told with its place."""
+    """Another exception, a message without the file or of pages, a hang, memory: each is told with
+    its place."""
     reader = READERS["labels map"]
 
     def raising(error: BaseException) -> Callable[[Path], object]:
@@ -149,5 +162,7 @@ def test_what_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_case_follows_from_its_seed(tmp_path: Path) -> None:
-    one, two = (Attack(tmp_path / name, ["npz"], 3).case("npz", random.Random("3 7")) for name in ("a", "b"))
+    one, two = (
+        Attack(tmp_path / name, ["npz"], 3).case("npz", random.Random("3 7")) for name in ("a", "b")
+    )
     assert one == two

@@ -21,7 +21,13 @@ from rows import over_rows
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio import recordings
 from ctc_align.audio.audio_kinds import MissingAudioError
-from ctc_align.audio.loading import CheckedResampler, as_audio, header_duration_s, load_audio, load_stdin
+from ctc_align.audio.loading import (
+    CheckedResampler,
+    as_audio,
+    header_duration_s,
+    load_audio,
+    load_stdin,
+)
 from ctc_align.config import Settings, load_settings
 from ctc_align.errors import AudioError, ConfigError, UsageError
 from ctc_align.types import Audio, SoundChoice
@@ -44,7 +50,8 @@ def noise(samples: int, seed: int = 0, scale: float = 0.1) -> np.ndarray:
 
 
 def burst(rate: int, at_s: float, length_s: float) -> np.ndarray:
-    """A smooth pulse whose centre of gravity lies at `at_s`, band-limited so that every codec keeps it."""
+    """A smooth pulse whose centre of gravity lies at `at_s`, band-limited so that every codec keeps
+    it."""
     t = np.arange(round(length_s * rate)) / rate
     return (0.5 * np.exp(-0.5 * ((t - at_s) / 0.002) ** 2)).astype(np.float32)
 
@@ -54,8 +61,12 @@ def write(path: Path, samples: np.ndarray, rate: int = 16000, **how: str) -> Pat
     return path
 
 
-@over_rows(("rate", "channels"), product([8000, 11025, 16000, 22050, 44100, 48000, 96000], [1, 2, 6]))
-def test_any_rate_and_channel_count_gives_mono_at_the_models_rate(tmp_path: Path, rate: int, channels: int) -> None:
+@over_rows(
+    ("rate", "channels"), product([8000, 11025, 16000, 22050, 44100, 48000, 96000], [1, 2, 6])
+)
+def test_any_rate_and_channel_count_gives_mono_at_the_models_rate(
+    tmp_path: Path, rate: int, channels: int
+) -> None:
     source = np.stack([burst(rate, 0.7, 1.23)] * channels, axis=1)
     audio = load_audio(write(tmp_path / "a.wav", source, rate))
     assert audio.sample_rate == 16000
@@ -77,9 +88,13 @@ def test_containers_keep_time(tmp_path: Path, extension: str, subtype: str) -> N
 
 
 @pytest.mark.parametrize(("extension", "subtype"), CONTAINERS)
-def test_blocks_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str, subtype: str) -> None:
+def test_blocks_do_not_show(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, extension: str, subtype: str
+) -> None:
     source = np.stack([noise(90_017, 1), noise(90_017, 2)], axis=1)
-    path = write(tmp_path / f"a.{extension}", source, 44100 if subtype != "OPUS" else 48000, subtype=subtype)
+    path = write(
+        tmp_path / f"a.{extension}", source, 44100 if subtype != "OPUS" else 48000, subtype=subtype
+    )
     whole = load_audio(path).samples
     for size in (977, 8192):
         monkeypatch.setattr(recordings, "BLOCK_SAMPLES", size)
@@ -99,7 +114,9 @@ def test_memory_and_file_agree_and_are_resampled_once(tmp_path: Path) -> None:
         as_audio((source, 16000), 0)
 
 
-@over_rows("name", ["with space.wav", "žluťoučký 語.wav", "A.WAV", "odd.raw", "odd.vox", "none", "a.b.c"])
+@over_rows(
+    "name", ["with space.wav", "žluťoučký 語.wav", "A.WAV", "odd.raw", "odd.vox", "none", "a.b.c"]
+)
 def test_names_say_nothing_about_the_content(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(write(tmp_path / "x.wav", noise(16000)).read_bytes())
     audio = load_audio(str(tmp_path / name))
@@ -120,11 +137,21 @@ def test_samples_of_every_kind_however_quiet() -> None:
     expected = as_audio((source, 16000)).samples
     np.testing.assert_array_equal(expected, source)
     scaled = np.round(source * 32768).astype(np.int16)
-    for given in (source.tolist(), source.astype(np.float64), torch.from_numpy(source), source[None], source[:, None]):
+    for given in (
+        source.tolist(),
+        source.astype(np.float64),
+        torch.from_numpy(source),
+        source[None],
+        source[:, None],
+    ):
         np.testing.assert_array_equal(as_audio((given, 16000)).samples, expected)
     np.testing.assert_array_equal(as_audio((scaled, 16000)).samples, scaled / np.float32(32768))
-    np.testing.assert_array_equal(as_audio((torch.from_numpy(scaled), 16000.0)).samples, scaled / np.float32(32768))
-    np.testing.assert_array_equal(as_audio((scaled.astype(np.int32) << 16, 16000)).samples, scaled / np.float32(32768))
+    np.testing.assert_array_equal(
+        as_audio((torch.from_numpy(scaled), 16000.0)).samples, scaled / np.float32(32768)
+    )
+    np.testing.assert_array_equal(
+        as_audio((scaled.astype(np.int32) << 16, 16000)).samples, scaled / np.float32(32768)
+    )
     np.testing.assert_array_equal(as_audio(Audio(source, np.int64(16000), "x")).samples, expected)
     grad = torch.from_numpy(source).double().requires_grad_()
     np.testing.assert_array_equal(as_audio((grad, torch.tensor(16000))).samples, expected)
@@ -135,7 +162,10 @@ def test_samples_of_every_kind_however_quiet() -> None:
 @over_rows(
     ("sound", "message"),
     [
-        ((np.zeros((2, 9000), np.float32), 16000), r"one channel of shape \(N,\), got shape \(2, 9000\)"),
+        (
+            (np.zeros((2, 9000), np.float32), 16000),
+            r"one channel of shape \(N,\), got shape \(2, 9000\)",
+        ),
         ((np.zeros(9000, np.int64), 16000), "got int64"),
         ((np.zeros(9000, np.complex64), 16000), "got complex64"),
         (("a", 16000), "expected numbers, got str"),
@@ -204,7 +234,9 @@ NOT_AUDIO = [
 
 
 @over_rows(("content", "name"), product(NOT_AUDIO, ["a.wav", "a.mp3", "a.raw", "a.txt"]))
-def test_what_is_not_audio(tmp_path: Path, capfd: pytest.CaptureFixture[str], content: bytes, name: str) -> None:
+def test_what_is_not_audio(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], content: bytes, name: str
+) -> None:
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(AudioError, match=rf"{name}: "):
@@ -242,16 +274,27 @@ def test_a_part_is_what_the_whole_has_there(tmp_path: Path, extension: str, subt
         # Decoders that begin in the middle need a moment to be as exact as from the start.
         exact = 0 if extension in ("wav", "flac", "aiff") else 1e-3
         np.testing.assert_allclose(part.samples, whole.samples[first:last], atol=exact, rtol=0)
-        assert (part.name, part.offset_s, part.duration_s) == (str(path), offset_s, (last - first) / 16000)
+        assert (part.name, part.offset_s, part.duration_s) == (
+            str(path),
+            offset_s,
+            (last - first) / 16000,
+        )
 
 
 @pytest.mark.parametrize("rate", [8000, 44100])
 def test_parts_at_other_rates(tmp_path: Path, rate: int) -> None:
     time = np.arange(4 * rate) / rate
-    path = write(tmp_path / "a.wav", (0.5 * np.sin(2 * np.pi * 440 * time)).astype(np.float32), rate, subtype="FLOAT")
+    path = write(
+        tmp_path / "a.wav",
+        (0.5 * np.sin(2 * np.pi * 440 * time)).astype(np.float32),
+        rate,
+        subtype="FLOAT",
+    )
     part = load_audio(path, offset_s=1.0, duration_s=2.0)
     assert (len(part.samples), part.duration_s) == (32000, 2.0)
-    np.testing.assert_allclose(part.samples[800:-800], load_audio(path).samples[16800:47200], atol=1e-3)
+    np.testing.assert_allclose(
+        part.samples[800:-800], load_audio(path).samples[16800:47200], atol=1e-3
+    )
 
 
 def test_one_channel_or_all_of_a_setting(tmp_path: Path) -> None:
@@ -260,15 +303,21 @@ def test_one_channel_or_all_of_a_setting(tmp_path: Path) -> None:
     for channel in (1, 2):
         part = load_audio(path, offset_s=0.5, duration_s=1.0, choice=SoundChoice(channel))
         assert np.array_equal(part.samples, both[8000:24000, channel - 1])
-        assert np.array_equal(load_audio(path, choice=SoundChoice(channel)).samples, both[:, channel - 1])
+        assert np.array_equal(
+            load_audio(path, choice=SoundChoice(channel)).samples, both[:, channel - 1]
+        )
     np.testing.assert_allclose(load_audio(path).samples, both.mean(1), atol=1e-7)
     assert load_settings(None, ["channel=3"]).channel_number == 3
     for wrong in ("0", "middle", "-1", ""):
-        with pytest.raises(ConfigError, match="channel: expected mix, left, right or a number from 1"):
+        with pytest.raises(
+            ConfigError, match="channel: expected mix, left, right or a number from 1"
+        ):
             load_settings(channel=wrong)
 
 
-def test_parts_of_files_that_cannot_seek_or_end_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_of_files_that_cannot_seek_or_end_early(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path / "a.wav", babble(10.0), subtype="FLOAT")
     expected = load_audio(path, offset_s=6.5, duration_s=1.0)
     monkeypatch.setattr(soundfile.SoundFile, "seekable", lambda sound: False)
@@ -290,7 +339,10 @@ def test_parts_of_files_that_cannot_seek_or_end_early(tmp_path: Path, monkeypatc
         ({"duration_s": 0.0}, r"expected a duration of more than 0 s, got 0\.0"),
         ({"duration_s": float("nan")}, "expected a duration of more than 0 s, got nan"),
         ({"choice": SoundChoice(0)}, "expected a channel from 1 on, got 0"),
-        ({"offset_s": 1.0, "duration_s": 0.01}, r"from 1\.00 s on\): expected at least 25 ms of audio, got 10\.00 ms"),
+        (
+            {"offset_s": 1.0, "duration_s": 0.01},
+            r"from 1\.00 s on\): expected at least 25 ms of audio, got 10\.00 ms",
+        ),
     ],
 )
 def test_parts_that_there_are_not(tmp_path: Path, how: dict[str, float], message: str) -> None:
@@ -312,7 +364,9 @@ def test_a_part_that_is_silent_or_no_number(tmp_path: Path) -> None:
     assert load_audio(path, duration_s=1.0).duration_s == 1.0
 
 
-def test_a_cut_file_has_the_parts_before_the_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_cut_file_has_the_parts_before_the_cut(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = write(tmp_path / "a.flac", np.tile(babble(10.0), 3))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with caplog.at_level(logging.WARNING):
@@ -321,7 +375,9 @@ def test_a_cut_file_has_the_parts_before_the_cut(tmp_path: Path, caplog: pytest.
         assert 8.0 < load_audio(path, offset_s=2.0, duration_s=20.0).duration_s < 13.0
         assert "it is cut or damaged" in caplog.text
     for offset_s in (14.0, 25.0):
-        with pytest.raises(AudioError, match=r"a\.flac: the audio cannot be decoded: the file is cut or damaged"):
+        with pytest.raises(
+            AudioError, match=r"a\.flac: the audio cannot be decoded: the file is cut or damaged"
+        ):
             load_audio(path, offset_s=offset_s, duration_s=2.0)
 
 
@@ -372,11 +428,18 @@ def stereo(path: Path, left: np.ndarray, right: np.ndarray) -> Path:
 def test_one_channel_of_two(tmp_path: Path, name: str) -> None:
     left, right = babble(2.0, 1), babble(2.0, 2)
     path = stereo(tmp_path / name, left, right)
-    for channel, expected in (("left", left), ("right", right), ("2", right), ("mix", (left + right) / 2)):
+    for channel, expected in (
+        ("left", left),
+        ("right", right),
+        ("2", right),
+        ("mix", (left + right) / 2),
+    ):
         audio = as_audio(path, choice=Settings(channel=channel).sound_choice())
         assert len(audio.samples) == 32000
         assert np.corrcoef(audio.samples, expected)[0, 1] > 0.99
-    with pytest.raises(AudioError, match=r"expected channel 3, got a recording of 2 channels \(1 is the left one"):
+    with pytest.raises(
+        AudioError, match=r"expected channel 3, got a recording of 2 channels \(1 is the left one"
+    ):
         load_audio(path, choice=SoundChoice(3))
 
 
@@ -398,7 +461,9 @@ def test_channels_that_cancel_are_noticed(tmp_path, caplog, name, right, warned)
     path = stereo(tmp_path / name, sound, right(sound))  # type: ignore[operator]
     caplog.clear()
     if warned is None:
-        with pytest.raises(AudioError, match=r"the channels cancel each other .*\(--channel left\)"):
+        with pytest.raises(
+            AudioError, match=r"the channels cancel each other .*\(--channel left\)"
+        ):
             load_audio(path)
     else:
         load_audio(path)
@@ -448,7 +513,9 @@ def test_a_recording_from_standard_input(tmp_path, monkeypatch, caplog) -> None:
     with pytest.raises(AudioError, match="standard input: the file is cut: its index"):
         load_stdin()
     monkeypatch.setattr(sys, "stdin", Stdin(b""))
-    with pytest.raises(AudioError, match=r"standard input: expected audio, got nothing \(0 bytes\)"):
+    with pytest.raises(
+        AudioError, match=r"standard input: expected audio, got nothing \(0 bytes\)"
+    ):
         load_stdin()
     monkeypatch.setattr(Stdin, "isatty", lambda self: True)
     with pytest.raises(UsageError, match="no recording comes by standard input"):
@@ -456,7 +523,8 @@ def test_a_recording_from_standard_input(tmp_path, monkeypatch, caplog) -> None:
 
 
 def test_samples_that_no_recording_has_are_an_error_in_one_line(tmp_path: Path) -> None:
-    """A click of 1e19 overflows in the network; FFmpeg decodes 64-bit integers, which PyAV cannot hand over."""
+    """A click of 1e19 overflows in the network; FFmpeg decodes 64-bit integers, which PyAV cannot
+    hand over."""
     click = babble(1.0).astype(np.float32)
     click[8000] = 1e19
     soundfile.write(tmp_path / "click.wav", click, 16000, subtype="FLOAT")

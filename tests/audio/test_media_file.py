@@ -1,4 +1,5 @@
-"""The player's clock: what steps of a file's times become silence, are trimmed, or are only jitter."""
+"""The player's clock: what steps of a file's times become silence, are trimmed, or are only
+jitter."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ PIECE_RATE, SIZE = 1000, 20
 def pieces(starts_ms: list[float | None]) -> list[DecodedPiece]:
     """Pieces of 20 ms that hold 1, 2, 3 …, at these times."""
     return [
-        DecodedPiece(np.full((SIZE, 1), number, np.float32), PIECE_RATE, None if start is None else start / 1000)
+        DecodedPiece(
+            np.full((SIZE, 1), number, np.float32),
+            PIECE_RATE,
+            None if start is None else start / 1000,
+        )
         for number, start in enumerate(starts_ms, start=1)
     ]
 
@@ -52,7 +57,10 @@ STEADY = [20.0 * i for i in range(40)]
         (STEADY, STEADY),
         ([None] * 40, STEADY),
         ([500 + t for t in STEADY], [500 + t for t in STEADY]),  # late sound
-        ([t - 30 for t in STEADY], [-1, *(t - 30 for t in STEADY[1:])]),  # what lies before the start
+        (
+            [t - 30 for t in STEADY],
+            [-1, *(t - 30 for t in STEADY[1:])],
+        ),  # what lies before the start
         ([t + (t >= 400) * 50 for t in STEADY], [t + (t >= 400) * 50 for t in STEADY]),  # a gap
         ([t + (t >= 400) * 7000 for t in STEADY], [t + (t >= 400) * 7000 for t in STEADY]),
         ([t + np.sin(t) * 4 for t in STEADY], STEADY),  # jitter
@@ -77,7 +85,9 @@ def test_a_clock_that_is_set_anew_goes_on(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.WARNING):
         often = [20.0 * i for i in range(60)] * 3
         assert placed(often) == pytest.approx([20.0 * i for i in range(180)])
-        assert placed([t + (t >= 400) * 60_000 for t in STEADY], is_broadcast=True) == pytest.approx(STEADY)
+        assert placed(
+            [t + (t >= 400) * 60_000 for t in STEADY], is_broadcast=True
+        ) == pytest.approx(STEADY)
     assert [line.partition(" (files")[0] for line in caplog.messages] == [
         "a.webm: the file's clock jumps by -1.20 s at 1.20 s",
         "a.webm: the file's clock jumps by +60.00 s at 0.40 s",
@@ -91,7 +101,9 @@ SECONDS = 4.0
 
 
 def made(path: Path, coding: Coding, rate: int = RATE) -> Path:
-    return write_media(path, [(0.0, babble(SECONDS * RATE / rate, level=0.5)[:, None])], rate, coding)
+    return write_media(
+        path, [(0.0, babble(SECONDS * RATE / rate, level=0.5)[:, None])], rate, coding
+    )
 
 
 @over_rows(
@@ -99,18 +111,34 @@ def made(path: Path, coding: Coding, rate: int = RATE) -> Path:
     [
         ("a.mp3", Coding("libmp3lame", bit_rate=32000), "s before its header says"),
         ("vbr.mp3", Coding("libmp3lame", coder={"q": "4"}), "s before its header says"),
-        ("bare.mp3", Coding("libmp3lame", options={"write_xing": "0"}, bit_rate=32000), "in the middle of a frame"),
+        (
+            "bare.mp3",
+            Coding("libmp3lame", options={"write_xing": "0"}, bit_rate=32000),
+            "in the middle of a frame",
+        ),
         ("a.mp2", Coding("mp2", bit_rate=64000), "in the middle of a frame"),
         ("a.aac", Coding("aac", "adts"), "in the middle of a frame"),
-        ("a.m4a", Coding("aac", "ipod", options={"movflags": "faststart"}), "s before its header says"),
+        (
+            "a.m4a",
+            Coding("aac", "ipod", options={"movflags": "faststart"}),
+            "s before its header says",
+        ),
         ("a.mkv", Coding("aac"), "in the middle of a frame|lacks its last [0-9]+ bytes"),
         ("a.webm", Coding("libopus"), "in the middle of a frame|lacks its last [0-9]+ bytes"),
-        ("live.webm", Coding("libopus", options={"live": "1"}), "in the middle of a frame|lacks its last"),
+        (
+            "live.webm",
+            Coding("libopus", options={"live": "1"}),
+            "in the middle of a frame|lacks its last",
+        ),
         ("a.wma", Coding("wmav2", "asf", bit_rate=64000), "lacks its last"),
         ("a.avi", Coding("libmp3lame", "avi"), "in the middle of a frame|lacks its last"),
         ("a.flv", Coding("aac", "flv"), "in the middle of a (packet|frame)"),
         ("a.ts", Coding("mp2", "mpegts"), "in the middle of a (packet|frame)"),
-        ("a.ogg", Coding("libopus", "ogg", options={"page_duration": "100000"}), "in the middle of a page"),
+        (
+            "a.ogg",
+            Coding("libopus", "ogg", options={"page_duration": "100000"}),
+            "in the middle of a page",
+        ),
     ],
 )
 def test_cut_files_are_told_and_whole_ones_are_not(tmp_path, caplog, name, coding, says) -> None:
@@ -130,8 +158,11 @@ def test_cut_files_are_told_and_whole_ones_are_not(tmp_path, caplog, name, codin
     assert "are used" in warnings[0]
 
 
-def test_a_wav_that_goes_on_behind_the_end_of_its_header(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A recorder was stopped, or `cat` put a file behind; chunks and padding are no sound; of length 0 all is read."""
+def test_a_wav_that_goes_on_behind_the_end_of_its_header(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A recorder was stopped, or `cat` put a file behind; chunks and padding are no sound; of
+    length 0 all is read."""
     path = tmp_path / "a.wav"
     soundfile.write(path, babble(2.0, level=0.5), RATE)
     whole = path.read_bytes()
@@ -156,25 +187,37 @@ def test_a_wav_that_goes_on_behind_the_end_of_its_header(tmp_path: Path, caplog:
         ("a.m4a", Coding("aac", "ipod", bit_rate=32000)),
     ],
 )
-def test_damage_in_the_middle_is_silence_and_what_follows_keeps_its_place(tmp_path, caplog, name, coding) -> None:
+def test_damage_in_the_middle_is_silence_and_what_follows_keeps_its_place(
+    tmp_path, caplog, name, coding
+) -> None:
     path = made(tmp_path / name, coding)
     whole = load_audio(path)
     content = bytearray(path.read_bytes())
     middle = len(content) // 2
-    content[middle : middle + 700] = np.random.default_rng(0).integers(0, 255, 700, np.uint8).tobytes()
+    content[middle : middle + 700] = (
+        np.random.default_rng(0).integers(0, 255, 700, np.uint8).tobytes()
+    )
     path.write_bytes(content)
     audio = load_audio(path)
     assert audio.duration_s == pytest.approx(whole.duration_s, abs=0.08)
     tail, wanted = audio.samples[-16000:], whole.samples[-16000:]
     lags = np.correlate(np.pad(tail, 1500), wanted, "valid")
     assert abs(int(lags.argmax()) - 1500 + len(whole.samples) - len(audio.samples)) <= 1500
-    assert any("the sound is damaged, first at 1." in line or "first at 2." in line for line in caplog.messages)
+    assert any(
+        "the sound is damaged, first at 1." in line or "first at 2." in line
+        for line in caplog.messages
+    )
     caplog.clear()
 
 
 PLAYLIST = "#EXTM3U\n#EXT-X-TARGETDURATION:10\n#EXTINF:4,\n{other}\n#EXT-X-ENDLIST\n"
-MANIFEST = '<?xml version="1.0"?><MPD xmlns="urn:mpeg:dash:schema:mpd:2011"><BaseURL>{other}</BaseURL></MPD>'
-SESSION = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=x\r\nc=IN IP4 127.0.0.1\r\nm=audio 5004 RTP/AVP 0\r\n"
+MANIFEST = (
+    '<?xml version="1.0"?><MPD'
+    ' xmlns="urn:mpeg:dash:schema:mpd:2011"><BaseURL>{other}</BaseURL></MPD>'
+)
+SESSION = (
+    "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=x\r\nc=IN IP4 127.0.0.1\r\nm=audio 5004 RTP/AVP 0\r\n"
+)
 
 
 @over_rows(
@@ -195,10 +238,16 @@ SESSION = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=x\r\nc=IN IP4 127.0.0.1\r\nm=aud
         ("a.html", "<!DOCTYPE html><html></html>", "an HTML page"),
         ("a.wav", bytes(5000), "nothing but zeros"),
         ("a.wav", b"", r"an empty file \(0 bytes\)"),
-        ("a.mp3", np.random.default_rng(0).integers(0, 255, 9000, np.uint8).tobytes(), "no kind of sound"),
+        (
+            "a.mp3",
+            np.random.default_rng(0).integers(0, 255, 9000, np.uint8).tobytes(),
+            "no kind of sound",
+        ),
     ],
 )
-def test_files_that_are_no_recordings(tmp_path: Path, name: str, content: str | bytes, kind: str) -> None:
+def test_files_that_are_no_recordings(
+    tmp_path: Path, name: str, content: str | bytes, kind: str
+) -> None:
     other = made(tmp_path / "other.mp3", Coding("libmp3lame"))
     path = tmp_path / name
     path.write_bytes(content.format(other=other).encode() if isinstance(content, str) else content)
@@ -216,14 +265,22 @@ def test_videos_without_sound_or_index(tmp_path: Path) -> None:
         load_audio(tmp_path / "a.mp4")
     path = made(tmp_path / "a.mp4", Coding("aac"))
     path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(AudioError, match=r"a\.mp4: the file is cut: its index \(moov\).*is missing"):
+    with pytest.raises(
+        AudioError, match=r"a\.mp4: the file is cut: its index \(moov\).*is missing"
+    ):
         load_audio(path)
 
 
 def test_names_are_names_and_no_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     content = made(tmp_path / "a.mp3", Coding("libmp3lame")).read_bytes()
-    for name in ("concat:a.mp3|a.mp3", "file:a.mp3", "http://localhost:1/a.mp3", "pipe:0", "subfile,,start,0,,:a.mp3"):
+    for name in (
+        "concat:a.mp3|a.mp3",
+        "file:a.mp3",
+        "http://localhost:1/a.mp3",
+        "pipe:0",
+        "subfile,,start,0,,:a.mp3",
+    ):
         with pytest.raises(AudioError, match="no such audio file"):
             load_audio(name)
     Path("concat:x|y").write_bytes(content)
@@ -247,7 +304,9 @@ def test_a_file_that_refers_to_another_reads_none(tmp_path: Path) -> None:
         audio = load_audio(tmp_path / "b.mov")
     except AudioError:
         return
-    assert np.abs(audio.samples - load_audio(tmp_path / "a.mov").samples).max() < 1e-3  # its own sound, not the other's
+    assert (
+        np.abs(audio.samples - load_audio(tmp_path / "a.mov").samples).max() < 1e-3
+    )  # its own sound, not the other's
 
 
 def test_sockets_devices_and_places_that_no_file_has_end_with_an_error(tmp_path: Path) -> None:
@@ -257,18 +316,27 @@ def test_sockets_devices_and_places_that_no_file_has_end_with_an_error(tmp_path:
             load_audio(tmp_path / "s.wav")
     with pytest.raises(AudioError, match=r"got a device.*give - as AUDIO"):
         load_audio("/dev/zero")
-    # Damaged files name them; an exception would be printed by PyAV, a traceback in the user's terminal.
+    # Damaged files name them; an exception would be printed by PyAV, a traceback in the user's
+    # terminal.
     (tmp_path / "a").write_bytes(b"abc")
     file = ByteRange(str(tmp_path / "a"), 1)
-    assert [file.seek(-2), file.seek(2**70), file.seek(-9, 2), file.seek(-9, 1), file.seek(1)] == [-1, -1, -1, -1, 1]
+    assert [file.seek(-2), file.seek(2**70), file.seek(-9, 2), file.seek(-9, 1), file.seek(1)] == [
+        -1,
+        -1,
+        -1,
+        -1,
+        1,
+    ]
 
 
-# Every kind of media file against the WAV: how long it is, and where its landmarks lie, within 10 ms.
+# Every kind of media file against the WAV: how long it is, and where its landmarks lie, within 10
+# ms.
 
 DEMO = Path(ctc_align.__file__).parent / "demo" / "demo.flac"
 TOLERANCE_S = 0.010
 MP3_DELAY, AAC_DELAY, MP2_DELAY = 1105, 1024, 481
-"""Samples before the sound where the file does not say that they are the coder's: every player plays them."""
+"""Samples before the sound where the file does not say that they are the coder's: every player
+plays them."""
 WITHOUT_HEADER = {"write_xing": "0"}
 AMR = Coding("libopencore_amrnb", "amr", bit_rate=12200)
 KINDS = [
@@ -276,8 +344,20 @@ KINDS = [
     ("cbr.mp3", Coding("libmp3lame", bit_rate=64000), 44100, 2, 0),
     ("cbr.mp3", Coding("libmp3lame", bit_rate=24000), 8000, 1, 0),
     ("vbr.mp3", Coding("libmp3lame", coder={"q": "5"}), 48000, 1, 0),
-    ("no header.mp3", Coding("libmp3lame", options=WITHOUT_HEADER, bit_rate=48000), 44100, 1, MP3_DELAY),
-    ("vbr, no header.mp3", Coding("libmp3lame", options=WITHOUT_HEADER, coder={"q": "5"}), 48000, 2, MP3_DELAY),
+    (
+        "no header.mp3",
+        Coding("libmp3lame", options=WITHOUT_HEADER, bit_rate=48000),
+        44100,
+        1,
+        MP3_DELAY,
+    ),
+    (
+        "vbr, no header.mp3",
+        Coding("libmp3lame", options=WITHOUT_HEADER, coder={"q": "5"}),
+        48000,
+        2,
+        MP3_DELAY,
+    ),
     ("a.mp2", Coding("mp2"), 44100, 1, MP2_DELAY),
     ("a.m4a", Coding("aac", "ipod"), 44100, 2, 0),
     ("a.m4a", Coding("aac", "ipod"), 8000, 1, 0),
@@ -313,7 +393,8 @@ def sound() -> np.ndarray:
 
 
 def at_rate(samples: np.ndarray, rate: int, channels: int = 1) -> np.ndarray:
-    """Return (n, channels) at another rate: the sound in each channel, and a rumble in the one for effects."""
+    """Return (n, channels) at another rate: the sound in each channel, and a rumble in the one for
+    effects."""
     wide = np.repeat(soxr.resample(samples, 16000, rate)[:, None], channels, axis=1)
     if channels == 6:
         wide[:, LFE] = 0.9 * np.sin(2 * np.pi * 40 * np.arange(len(wide)) / rate)
@@ -321,7 +402,8 @@ def at_rate(samples: np.ndarray, rate: int, channels: int = 1) -> np.ndarray:
 
 
 def lags_s(samples: np.ndarray, expected: np.ndarray, window_s: float = 1.0) -> list[float]:
-    """Return by how much later each second of the expected sound is found, by the peak of the correlation."""
+    """Return by how much later each second of the expected sound is found, by the peak of the
+    correlation."""
     size, reach = round(window_s * 16000), 3200
     found = []
     for low in range(0, len(expected) - size + 1, size):
@@ -330,12 +412,17 @@ def lags_s(samples: np.ndarray, expected: np.ndarray, window_s: float = 1.0) -> 
             continue
         around = np.pad(samples, (reach, reach + size))[low : low + size + 2 * reach]
         spectrum = np.fft.rfft(around) * np.fft.rfft(window, len(around)).conj()
-        found.append((int(np.fft.irfft(spectrum, len(around))[: 2 * reach].argmax()) - reach) / 16000)
+        found.append(
+            (int(np.fft.irfft(spectrum, len(around))[: 2 * reach].argmax()) - reach) / 16000
+        )
     return found
 
 
-def check(path: Path, expected: np.ndarray, delay_s: float = 0.0, end_s: float = TOLERANCE_S) -> None:
-    """Check length and landmarks; a coder's padding at the end (`end_s`) may not be marked as such."""
+def check(
+    path: Path, expected: np.ndarray, delay_s: float = 0.0, end_s: float = TOLERANCE_S
+) -> None:
+    """Check length and landmarks; a coder's padding at the end (`end_s`) may not be marked as
+    such."""
     audio = load_audio(path)
     lags = lags_s(audio.samples, expected)
     assert max(abs(lag - delay_s) for lag in lags) <= TOLERANCE_S, lags
@@ -345,9 +432,13 @@ def check(path: Path, expected: np.ndarray, delay_s: float = 0.0, end_s: float =
     assert estimated_duration_s(path) == pytest.approx(audio.duration_s, abs=0.15)
 
 
-@over_rows(("name", "coding", "rate", "channels", "delay"), [row for row in KINDS if can_encode(row[1])])
+@over_rows(
+    ("name", "coding", "rate", "channels", "delay"), [row for row in KINDS if can_encode(row[1])]
+)
 def test_kinds_of_media(tmp_path, caplog, name, coding, rate, channels, delay) -> None:
-    path = write_media(tmp_path / name, [(0.0, at_rate(sound()[:32000], rate, channels))], rate, coding)
+    path = write_media(
+        tmp_path / name, [(0.0, at_rate(sound()[:32000], rate, channels))], rate, coding
+    )
     knows_its_end = not delay and "amr" not in coding.codec and path.suffix not in (".webm", ".mkv")
     check(path, sound()[:32000], delay / rate, TOLERANCE_S if knows_its_end else 2 * 2304 / rate)
     assert not caplog.records
@@ -370,12 +461,17 @@ def test_late_sound_and_gaps_are_silence(tmp_path, caplog, name, coding, rate) -
     expected[12000:28000], expected[-24000:] = sound()[:16000], sound()[16000:40000]
     audio = load_audio(path)
     assert max(map(abs, lags_s(audio.samples[12000:], sound()[:16000]))) <= TOLERANCE_S
-    assert max(map(abs, lags_s(audio.samples[52320:], sound()[16000:40000]))) <= TOLERANCE_S + 481 / rate
+    assert (
+        max(map(abs, lags_s(audio.samples[52320:], sound()[16000:40000])))
+        <= TOLERANCE_S + 481 / rate
+    )
     assert audio.duration_s == pytest.approx(len(expected) / 16000, abs=0.06)
     assert np.abs(audio.samples[:11000]).max() < 1e-3
     assert np.abs(audio.samples[31000:50000]).max() < 1e-3
     (told,) = (record.message for record in caplog.records)
-    assert f"{path}: the file has no sound from 1.7" in told, "what begins late is not told, a gap of a second is"
+    assert f"{path}: the file has no sound from 1.7" in told, (
+        "what begins late is not told, a gap of a second is"
+    )
     caplog.clear()
 
 
@@ -383,7 +479,9 @@ def mp3(path: Path, samples: np.ndarray, rate: int = 44100, **how: object) -> Pa
     return write_media(path, [(0.0, at_rate(samples, rate))], rate, Coding("libmp3lame", **how))  # type: ignore[arg-type]
 
 
-def test_an_mp3_behind_a_header_of_another_bit_rate(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_mp3_behind_a_header_of_another_bit_rate(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     bare = mp3(tmp_path / "bare.mp3", sound(), options=WITHOUT_HEADER, bit_rate=96000)
     path = tmp_path / "a.mp3"
     path.write_bytes(with_other_first_frame(bare.read_bytes()))
@@ -391,11 +489,18 @@ def test_an_mp3_behind_a_header_of_another_bit_rate(tmp_path: Path, caplog: pyte
     assert not caplog.records
 
 
-def test_files_put_together_are_read_to_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_put_together_are_read_to_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first, second = sound()[:24000], sound()[24000:]
-    a, b = mp3(tmp_path / "1.mp3", first, bit_rate=64000), mp3(tmp_path / "2.mp3", second, bit_rate=128000)
+    a, b = (
+        mp3(tmp_path / "1.mp3", first, bit_rate=64000),
+        mp3(tmp_path / "2.mp3", second, bit_rate=128000),
+    )
     c = mp3(tmp_path / "3.mp3", second, 22050, bit_rate=32000)
-    d = write_media(tmp_path / "4.mp3", [(0.0, at_rate(second, 44100, 2))], 44100, Coding("libmp3lame"))
+    d = write_media(
+        tmp_path / "4.mp3", [(0.0, at_rate(second, 44100, 2))], 44100, Coding("libmp3lame")
+    )
     for number, other in enumerate((b, c, d)):
         path = tmp_path / f"all {number}.mp3"
         path.write_bytes(a.read_bytes() + other.read_bytes() + b"TAG" + bytes(125))
@@ -432,16 +537,32 @@ def test_files_put_together_are_read_to_the_end(tmp_path: Path, caplog: pytest.L
         ("a.avi", Coding("libmp3lame", "avi"), 44100),
     ],
 )
-def test_parts_are_what_the_whole_has_there(tmp_path: Path, name: str, coding: Coding, rate: int) -> None:
+def test_parts_are_what_the_whole_has_there(
+    tmp_path: Path, name: str, coding: Coding, rate: int
+) -> None:
     source = at_rate(np.tile(sound(), 3), rate)
-    path = write_media(tmp_path / name, [(0.0, source[: 5 * rate]), (5.5, source[5 * rate :])], rate, coding)
+    path = write_media(
+        tmp_path / name, [(0.0, source[: 5 * rate]), (5.5, source[5 * rate :])], rate, coding
+    )
     whole = load_audio(path, rate).samples
-    for offset_s, duration_s in ((1.0, 2.0), (7.123, 1.0), (2.5, 0.5), (4.6, 1.4), (0.0, 1.0), (8.2, None), (6.0, 0.3)):
+    for offset_s, duration_s in (
+        (1.0, 2.0),
+        (7.123, 1.0),
+        (2.5, 0.5),
+        (4.6, 1.4),
+        (0.0, 1.0),
+        (8.2, None),
+        (6.0, 0.3),
+    ):
         part = load_audio(path, rate, offset_s=offset_s, duration_s=duration_s)
         first = round(offset_s * rate)
         last = len(whole) if duration_s is None else round((offset_s + duration_s) * rate)
         assert len(part.samples) == last - first, offset_s
         # AAC leaves noise to the decoder's dice.
-        np.testing.assert_allclose(part.samples, whole[first:last], atol=0.05 if "aac" in coding.codec else 2e-3)
-    with pytest.raises(AudioError, match=rf"which is {len(whole) / rate:.3f} s long; got 60.000 s to 61.000 s"):
+        np.testing.assert_allclose(
+            part.samples, whole[first:last], atol=0.05 if "aac" in coding.codec else 2e-3
+        )
+    with pytest.raises(
+        AudioError, match=rf"which is {len(whole) / rate:.3f} s long; got 60.000 s to 61.000 s"
+    ):
         load_audio(path, rate, offset_s=60.0, duration_s=1.0)

@@ -1,4 +1,5 @@
-"""What a recording costs by its length, beside other aligners: python tests/benchmarks/by_length.py --rivals PYTHON
+"""What a recording costs by its length, beside other aligners: python tests/benchmarks/by_length.py
+--rivals PYTHON
 
     seconds      of recordings, 1 to 36,000: clips of the speech data one after the other, whose words CMUdict has
     programs     ctc-align, and pocketsphinx and SoundSwallower as they come, in the environment of PYTHON (`pip install
@@ -40,14 +41,18 @@ SWALLOWER = "from soundswallower.cli import main; main()"
 
 def main() -> None:
     parser = parser_of(__doc__)
-    parser.add_argument("--rivals", help="a Python that has them; without it ctc-align alone is measured")
+    parser.add_argument(
+        "--rivals", help="a Python that has them; without it ctc-align alone is measured"
+    )
     parser.add_argument("--lengths", type=float, nargs="+", default=[1, 10, 60, 600, 3600, 36_000])
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--limit", type=float, default=900, help="seconds that a command may take")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     known = english_words()
-    rows = [row for row in manifest_rows() if all(word in known for word in spoken(row["text"]).split())]
+    rows = [
+        row for row in manifest_rows() if all(word in known for word in spoken(row["text"]).split())
+    ]
     found: dict[str, list[tuple[float, float, float]]] = {}
     print(f"{'program':16} {'seconds':>8} {'processor s':>12} {'peak MB':>8}")
     with tempfile.TemporaryDirectory() as folder:
@@ -57,11 +62,16 @@ def main() -> None:
             seconds = join_clips(near, wanted_s, audio)
             text.write_text(spoken(text.read_text("utf-8")), "utf-8")
             for name, command in commands(options.rivals).items():
-                runs = [cost(command, folder, options.limit) for _ in range(options.runs if wanted_s < 600 else 1)]
+                runs = [
+                    cost(command, folder, options.limit)
+                    for _ in range(options.runs if wanted_s < 600 else 1)
+                ]
                 if None in runs:
                     print(f"{name:16} {seconds:8.0f} {'—':>12} {'—':>8}", flush=True)
                     continue
-                processor_s, peak = (statistics.median(column) for column in zip(*filter(None, runs)))
+                processor_s, peak = (
+                    statistics.median(column) for column in zip(*filter(None, runs))
+                )
                 print(f"{name:16} {seconds:8.1f} {processor_s:12.2f} {peak:8.0f}", flush=True)
                 found.setdefault(name, []).append((seconds, processor_s, peak))
     if options.plot:
@@ -84,7 +94,8 @@ def commands(rivals: str | None) -> dict[str, list[str]]:
 
 
 def cost(command: list[str], folder: str, limit_s: float) -> tuple[float, float] | None:
-    """Return the seconds of processor and the megabytes of a command; None where it failed or took too long."""
+    """Return the seconds of processor and the megabytes of a command; None where it failed or took
+    too long."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)} if command[0] == sys.executable else None
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, cwd=folder, env=environment, **quiet)  # type: ignore[call-overload]
@@ -102,9 +113,13 @@ def draw(found: dict[str, list[tuple[float, float, float]]], path: Path) -> None
 
     rcParams["svg.fonttype"], rcParams["svg.hashsalt"] = "none", "by_length"
     figure = Figure(figsize=(9, 3.6), layout="constrained")
-    for axes, column, label in zip(figure.subplots(1, 2), (1, 2), ("processor, seconds", "peak of memory, MB")):
+    for axes, column, label in zip(
+        figure.subplots(1, 2), (1, 2), ("processor, seconds", "peak of memory, MB")
+    ):
         for name, rows in found.items():
-            axes.loglog([row[0] for row in rows], [row[column] for row in rows], marker="o", label=name)
+            axes.loglog(
+                [row[0] for row in rows], [row[column] for row in rows], marker="o", label=name
+            )
         axes.set(xlabel="recording, seconds", ylabel=label)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:g}")

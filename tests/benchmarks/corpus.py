@@ -1,13 +1,16 @@
-"""How fast a corpus is aligned end to end, and what memory it takes: python tests/benchmarks/corpus.py
+"""How fast a corpus is aligned end to end, and what memory it takes: python
+tests/benchmarks/corpus.py
 
     throughput   2,000 utterances of the speech data beside the checkout, in one call with --profile; with --against
-                 CHECKOUT by that one too, in turns of 250 utterances, each checkout first in every other turn
+                 CHECKOUT by that one too, in turns of 250 utterances, each checkout first in every
+                 other turn
     memory       1,000 and 10,000 short utterances: the peaks of the whole run and of each kind of process
     resume       the same 10,000 again, with nothing left to do
     lines        10,000 and 100,000 lines of a manifest, with an aligner that only spreads the words: the peaks
 
-Promised: at least 100 times real time on 2 cores; the peak of 10,000 within 20 % of that of 1,000. Figures are of this
-machine as it is: other work on it slows the runs, so the processor's seconds are printed too.
+Promised: at least 100 times real time on 2 cores; the peak of 10,000 within 20 % of that of 1,000.
+Figures are of this machine as it is: other work on it slows the runs, so the processor's seconds
+are printed too.
 """
 
 from __future__ import annotations
@@ -63,15 +66,25 @@ def throughput(folder: Path, count: int) -> None:
     hours = sum(row["duration_s"] for row in rows) / 3600
     manifest = write(folder / "english.jsonl", rows)
     wall_s, cpu_s, _ = run(manifest, folder / "throughput", "--profile", show=True)
-    print(f"{count} utterances, {hours:.2f} h: {wall_s:.1f} s, {hours * 3600 / wall_s:.0f} × real time")
-    print(f"  {cpu_s:.1f} s of processor: {hours * 3600 / cpu_s:.0f} × real time on one core that does nothing else")
+    print(
+        f"{count} utterances, {hours:.2f} h: {wall_s:.1f} s, {hours * 3600 / wall_s:.0f} × real"
+        " time"
+    )
+    print(
+        f"  {cpu_s:.1f} s of processor: {hours * 3600 / cpu_s:.0f} × real time on one core that"
+        " does nothing else"
+    )
     print(f"  load {os.getloadavg()[0]:.1f}")
 
 
 def against(folder: Path, count: int, other: Path) -> None:
     """Run both checkouts on the same files, in turns."""
     rows = chosen(count)
-    checkouts, cpu_s, audio_s = {"here": ROOT, "there": other}, dict.fromkeys(("here", "there"), 0.0), 0.0
+    checkouts, cpu_s, audio_s = (
+        {"here": ROOT, "there": other},
+        dict.fromkeys(("here", "there"), 0.0),
+        0.0,
+    )
     first = write(folder / "first.jsonl", rows[:8])
     for name, checkout in checkouts.items():  # compiles the kernels
         run(first, folder / f"{name}-first", "--workers", "1", checkout=checkout)
@@ -80,7 +93,9 @@ def against(folder: Path, count: int, other: Path) -> None:
         manifest = write(folder / f"{turn}.jsonl", some)
         audio_s += sum(row["duration_s"] for row in some)
         for name in sorted(checkouts, reverse=bool(turn % 2)):
-            cpu_s[name] += run(manifest, folder / f"{name}{turn}", "--workers", "1", checkout=checkouts[name])[1]
+            cpu_s[name] += run(
+                manifest, folder / f"{name}{turn}", "--workers", "1", checkout=checkouts[name]
+            )[1]
         speeds = ", ".join(f"{name} {audio_s / seconds:.0f}" for name, seconds in cpu_s.items())
         print(f"{audio_s / 3600:.2f} h, seconds of audio in a second of processor: {speeds}; "
               f"{cpu_s['there'] / cpu_s['here']:.2f} times as many here", flush=True)  # fmt: skip
@@ -88,24 +103,38 @@ def against(folder: Path, count: int, other: Path) -> None:
 
 def memory(folder: Path, many: int) -> None:
     peaks(folder, "utterances", many, SHORT_S, 100, "--format", "json")
-    wall_s, _, peak = run(folder / f"{many}.jsonl", folder / f"utterances{many}", "--format", "json")
+    wall_s, _, peak = run(
+        folder / f"{many}.jsonl", folder / f"utterances{many}", "--format", "json"
+    )
     print(f"{many} utterances, all done: {wall_s:.1f} s, {peak['parent'] / 2**20:.0f} MB")
 
 
 def lines(folder: Path, many: int) -> None:
-    peaks(folder, "lines", many, 0.2, 40, "--layout", "shards", "--workers", "1", program=[str(LIGHT)])
+    peaks(
+        folder, "lines", many, 0.2, 40, "--layout", "shards", "--workers", "1", program=[str(LIGHT)]
+    )
 
 
-def peaks(folder: Path, what: str, many: int, seconds: float, clips: int, *options: str, **more: Any) -> None:
-    """Print the peaks of memory of a tenth of a corpus of short clips and of all of it, and by how much they grow."""
+def peaks(
+    folder: Path, what: str, many: int, seconds: float, clips: int, *options: str, **more: Any
+) -> None:
+    """Print the peaks of memory of a tenth of a corpus of short clips and of all of it, and by how
+    much they grow."""
     paths = [clip(folder / f"{what}{i}.wav", row, seconds) for i, row in enumerate(chosen(clips))]
     found = []
     for count in (many // 10, many):
         rows = (
-            {"audio": paths[i % clips], "text": "a few words", "utterance": f"u{i}", "duration": seconds}
+            {
+                "audio": paths[i % clips],
+                "text": "a few words",
+                "utterance": f"u{i}",
+                "duration": seconds,
+            }
             for i in range(count)
         )
-        wall_s, _, peak = run(write(folder / f"{count}.jsonl", rows), folder / f"{what}{count}", *options, **more)
+        wall_s, _, peak = run(
+            write(folder / f"{count}.jsonl", rows), folder / f"{what}{count}", *options, **more
+        )
         found.append(peak)
         sizes = ", ".join(f"{name} {size / 2**20:.0f} MB" for name, size in peak.items())
         print(f"{count} {what} of {seconds} s: peaks {sizes}; {wall_s:.1f} s", flush=True)
@@ -134,7 +163,15 @@ def run(
     checkout: Path = ROOT,
 ) -> tuple[float, float, dict[str, int]]:
     """Seconds of wall and processor, and peaks of memory in bytes."""
-    command = [sys.executable, *program, "corpus", str(manifest), "--out-dir", str(out_dir), *options]
+    command = [
+        sys.executable,
+        *program,
+        "corpus",
+        str(manifest),
+        "--out-dir",
+        str(out_dir),
+        *options,
+    ]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     started = time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
@@ -160,7 +197,9 @@ def run(
 
 def children(pid: int) -> list[int]:
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
     except OSError:
         return []
 

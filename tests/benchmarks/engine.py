@@ -1,16 +1,17 @@
-"""How many times as fast as torchaudio and PyTorch the engine is, called as its users call it; exits 1 if that is less
-than asked.
+"""How many times as fast as torchaudio and PyTorch the engine is, called as its users call it;
+exits 1 if that is less than asked.
 
     python tests/benchmarks/engine.py [--only NAME …] [--rounds N] [--threads N]
     python tests/benchmarks/engine.py --long HOURS      one exact best path of a whole recording: time, memory, proof
 
-Log-probs are of two kinds. Noise with a planted path (`ctc_align.kernels.benchmark.planted`): logits of variance 1,
-and 5 more for the label of a random alignment of a random transcript. Speech that matches: what the embedded model
-`english` makes of recordings in ../shared/data/english beside the checkout, joined, and the tokens that it aligned to
-them; the frames that are blank most surely are left out, as of a fast speaker, until the wanted number is left. Without
-the data, which is said, posteriors made like those from a seed. Ours and theirs take turns; medians. torchaudio's
-function is called in a loop, as it takes one utterance; without torchaudio its rows are skipped. Results are compared
-first.
+Log-probs are of two kinds. Noise with a planted path (`ctc_align.kernels.benchmark.planted`):
+logits of variance 1,
+and 5 more for the label of a random alignment of a random transcript. Speech that matches: what the
+embedded model `english` makes of recordings in ../shared/data/english beside the checkout, joined,
+and the tokens that it aligned to them; the frames that are blank most surely are left out, as of a
+fast speaker, until the wanted number is left. Without the data, which is said, posteriors made like
+those from a seed. Ours and theirs take turns; medians. torchaudio's function is called in a loop,
+as it takes one utterance; without torchaudio its rows are skipped. Results are compared first.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ from numba import njit
 
 import ctc_align
 from ctc_align import functional
-from ctc_align.kernels.benchmark import Case, import_forced_align, in_turns, machine, planted, torchaudios_path
+from ctc_align.kernels.benchmark import (
+    Case,
+    import_forced_align,
+    in_turns,
+    machine,
+    planted,
+    torchaudios_path,
+)
 from ctc_align.kernels.cpu import cpu_backend
 
 PATHS, FORWARD, GRADIENT = "best path", "forward", "forward + gradient"
@@ -68,8 +76,10 @@ GOALS = (
 
 
 def made_speech(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
-    """Return log-probs (B, T, C) and targets (B, L) as `planted`, but as sure and unsure as a trained model's: most
-    frames are certain, at its edges a token shares the frame, and now and then another class is as likely."""
+    """Return log-probs (B, T, C) and targets (B, L) as `planted`, but as sure and unsure as a
+    trained model's: most frames are certain, at its edges a token shares the frame, and now and
+    then another class is as likely.
+    """
     noise, targets = in_torch(planted(case, seed))
     rng = np.random.default_rng(seed)
     label = noise.argmax(2).numpy()
@@ -77,15 +87,18 @@ def made_speech(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
     x *= rng.beta(0.5, 8.0, noise.shape[:2])[:, :, None] / x.sum(2, keepdims=True)
     for moved, share in ((0, 1.0), (1, 0.2), (-1, 0.2)):
         np.put_along_axis(
-            x, near := np.roll(label, moved, 1)[:, :, None], np.take_along_axis(x, near, 2) + share, axis=2
+            x,
+            near := np.roll(label, moved, 1)[:, :, None],
+            np.take_along_axis(x, near, 2) + share,
+            axis=2,
         )
     return torch.from_numpy(np.log(x / x.sum(2, keepdims=True))).float(), targets
 
 
 @functools.cache
 def recordings(count: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Return of recordings with so many tokens together: log-probs (T, C), tokens (L,), and the frames (L,) at which
-    these end; nothing without the data."""
+    """Return of recordings with so many tokens together: log-probs (T, C), tokens (L,), and the
+    frames (L,) at which these end; nothing without the data."""
     if not MANIFEST.is_file():
         return []
     aligner, found, there = ctc_align.Aligner(model="english", backend="cpu"), [], 0
@@ -108,7 +121,8 @@ def in_torch(planted_in: tuple[np.ndarray, np.ndarray]) -> tuple[torch.Tensor, n
 
 
 def speech(case: Case) -> tuple[torch.Tensor, np.ndarray]:
-    """Return log-probs (B, T, C) of recordings, and their tokens (B, L); made ones where there are none."""
+    """Return log-probs (B, T, C) of recordings, and their tokens (B, L); made ones where there are
+    none."""
     clips = recordings(max(goal.case.batch * goal.case.tokens for goal in GOALS if goal.spoken))
     if not clips:
         return made_speech(case)
@@ -136,10 +150,16 @@ def path_calls(case: Case, *, spoken: bool) -> tuple[Callable[[], object], Calla
 
     for b, (paths, scores) in enumerate(theirs.call()):
         mine = functional.forced_align(log_probs[b : b + 1], rows[b : b + 1])
-        if not (torch.equal(mine[0], paths) and torch.equal(mine[1], scores) and torch.equal(ours()[0][b], paths[0])):
+        if not (
+            torch.equal(mine[0], paths)
+            and torch.equal(mine[1], scores)
+            and torch.equal(ours()[0][b], paths[0])
+        ):
             best, other = float(mine[1].double().sum()), float(scores.double().sum())
             if not best >= other:
-                raise SystemExit(f"{case}: utterance {b}: our path has score {best}, torchaudio's {other}")
+                raise SystemExit(
+                    f"{case}: utterance {b}: our path has score {best}, torchaudio's {other}"
+                )
     return ours, theirs.call
 
 
@@ -147,7 +167,11 @@ def loss_calls(case: Case, *, gradient: bool) -> tuple[Callable[[], object], Cal
     """Ours and PyTorch's, without and with backward; their losses are the same."""
     log_probs, targets = in_torch(planted(case))
     leaf = log_probs.transpose(0, 1).contiguous().requires_grad_(gradient)
-    rest = torch.from_numpy(targets), torch.full((case.batch,), case.frames), torch.full((case.batch,), case.tokens)
+    rest = (
+        torch.from_numpy(targets),
+        torch.full((case.batch,), case.frames),
+        torch.full((case.batch,), case.tokens),
+    )
 
     def call(loss: Callable[..., torch.Tensor]) -> torch.Tensor:
         leaf.grad = None
@@ -187,7 +211,9 @@ def table(goals: list[Goal], rounds: int) -> Iterator[tuple[str, bool]]:
         if goal.case.classes > 1000:
             log_probs_bytes = 4 * goal.case.batch * goal.case.frames * goal.case.classes
             note += f"; log-probs at {log_probs_bytes / ours_s / 1e9:.1f} GB/s"
-        figures = f"{ours_s * 1e3:.3f} | {theirs_s * 1e3:.2f} | {ours_s * 1e9 / goal.case.cells:.4f}"
+        figures = (
+            f"{ours_s * 1e3:.3f} | {theirs_s * 1e3:.2f} | {ours_s * 1e9 / goal.case.cells:.4f}"
+        )
         yield (
             f"{head} {figures} | {goal.asked} x | {theirs_s / ours_s:.1f} x | {note} |",
             theirs_s >= goal.asked * ours_s,
@@ -196,13 +222,15 @@ def table(goals: list[Goal], rounds: int) -> Iterator[tuple[str, bool]]:
 
 @njit(cache=False)
 def best_score(x, target):
-    """Score of the best CTC path of `target` (L,) in log-probs `x` (T, C), blank 0: rows of float64, nothing else."""
+    """Score of the best CTC path of `target` (L,) in log-probs `x` (T, C), blank 0: rows of
+    float64, nothing else."""
     frames, tokens = len(x), len(target)
     differ = np.zeros(tokens, np.float64)
     for k in range(tokens):
         if k == 0 or target[k] == target[k - 1]:
             differ[k] = -np.inf
-    # blank[k] stands before token k, blank[tokens] at the end; label[k + 1] is token k, label[0] nothing.
+    # blank[k] stands before token k, blank[tokens] at the end; label[k + 1] is token k, label[0]
+    # nothing.
     blank, label = np.full(tokens + 1, -np.inf), np.full(tokens + 1, -np.inf)
     new_blank, new_label = blank.copy(), label.copy()
     blank[0], label[1] = x[0, 0], x[0, target[0]]
@@ -213,7 +241,9 @@ def best_score(x, target):
         for k in range(first, last):
             new_blank[k] = max(blank[k], label[k]) + x[t, 0]
         for k in range(first, last):
-            new_label[k + 1] = max(max(label[k + 1], blank[k]), label[k] + differ[k]) + x[t, target[k]]
+            new_label[k + 1] = (
+                max(max(label[k + 1], blank[k]), label[k] + differ[k]) + x[t, target[k]]
+            )
         if last == tokens:
             new_blank[tokens] = max(blank[tokens], label[tokens]) + x[t, 0]
         blank, new_blank = new_blank, blank
@@ -222,18 +252,22 @@ def best_score(x, target):
 
 
 def peak_bytes() -> int:
-    """The most memory that this process ever had. Not ru_maxrss where there is another: it begins with the parent's."""
+    """The most memory that this process ever had. Not ru_maxrss where there is another: it begins
+    with the parent's."""
     try:
         lines = Path("/proc/self/status").read_text("utf-8").splitlines()
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
     except OSError:
         import resource
 
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+            1 if sys.platform == "darwin" else 1024
+        )
 
 
 def align_file(path: str) -> None:
-    """In a process of its own: align a file of log-probs and targets once, tell how it went as JSON."""
+    """In a process of its own: align a file of log-probs and targets once, tell how it went as
+    JSON."""
     with np.load(path) as file:
         log_probs, targets = torch.from_numpy(file["log_probs"]), torch.from_numpy(file["targets"])
     # Everything is loaded and compiled before what is measured.
@@ -257,27 +291,44 @@ def align_file(path: str) -> None:
 
 
 def long_recording(hours: float) -> bool:
-    """Align a made recording in a fresh process, and find the best score once more by other code."""
+    """Align a made recording in a fresh process, and find the best score once more by other
+    code."""
     frames = round(FRAMES_PER_HOUR * hours)
     case = Case(1, frames, round(frames * TOKENS_PER_FRAME), 32)
     log_probs, targets = in_torch(planted(case))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "long.npz"
         np.savez(path, log_probs=log_probs.numpy(), targets=targets)
-        command = [sys.executable, __file__, "--align-file", str(path), "--threads", str(torch.get_num_threads())]
-        done = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+        command = [
+            sys.executable,
+            __file__,
+            "--align-file",
+            str(path),
+            "--threads",
+            str(torch.get_num_threads()),
+        ]
+        done = json.loads(
+            subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+        )
     print(f"{hours:g} h: T={frames}, L={case.tokens}, C={case.classes}: {case.cells:.3g} cells")
     print(f"  {done['seconds']:.2f} s, {done['seconds'] * 1e9 / case.cells:.4f} ns/cell")
-    print(f"  {done['bytes'] / 2**20:.1f} MiB at most above the log-probs ({log_probs.numel() * 4 / 2**20:.0f} MiB)")
+    print(
+        f"  {done['bytes'] / 2**20:.1f} MiB at most above the log-probs"
+        f" ({log_probs.numel() * 4 / 2**20:.0f} MiB)"
+    )
     started_s = time.perf_counter()
     score = best_score(log_probs[0].numpy(), targets[0])
     relative = abs(done["score"] - score) / abs(score)
     print(
-        f"  score {done['score']:.6f}; by other code in float64 {score:.6f} ({time.perf_counter() - started_s:.0f} s)"
+        f"  score {done['score']:.6f}; by other code in float64 {score:.6f}"
+        f" ({time.perf_counter() - started_s:.0f} s)"
     )
     right = relative <= 1e-6 and done["reads_target"]
     reads = "reads" if done["reads_target"] else "does not read"
-    print(f"  {'right' if right else 'WRONG'}: relative difference {relative:.1e}, the path {reads} the target")
+    print(
+        f"  {'right' if right else 'WRONG'}: relative difference {relative:.1e}, the path {reads}"
+        " the target"
+    )
     return right
 
 
@@ -299,7 +350,9 @@ def main() -> int:
     if arguments.long:
         return 0 if long_recording(arguments.long) else 1
     reached = True
-    for line, good in table([goal for goal in GOALS if goal.name in (arguments.only or [goal.name])], arguments.rounds):
+    for line, good in table(
+        [goal for goal in GOALS if goal.name in (arguments.only or [goal.name])], arguments.rounds
+    ):
         print(line, flush=True)
         reached &= good
     return 0 if reached else 1

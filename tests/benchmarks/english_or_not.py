@@ -1,10 +1,12 @@
 """How often a text is taken for English or not, by the number of its words.
 
-    python tests/benchmarks/english_or_not.py --english MANIFEST.jsonl --train MANIFEST.jsonl --test MANIFEST.jsonl …
+    python tests/benchmarks/english_or_not.py --english MANIFEST.jsonl --train MANIFEST.jsonl --test
+    MANIFEST.jsonl …
 
 Manifests are those of `tools/english_letters.py`. The texts of one language (or one kind of
-`english-texts.txt`) are joined, and cut into texts of as many words. With `--folds K` the languages and the English
-speakers of the training are left out in K turns, and the weights learnt without them.
+`english-texts.txt`) are joined, and cut into texts of as many words. With `--folds K` the languages
+and the English speakers of the training are left out in K turns, and the weights learnt without
+them.
 """
 
 from __future__ import annotations
@@ -40,7 +42,10 @@ def main() -> None:
     dev = by_speaker(arguments.english, "dev")
     texts = [text for each in dev.values() for text in each]
     table(
-        "English, split dev", {"as it is": texts, "capitals": [text.upper() for text in texts]}, False, arguments.show
+        "English, split dev",
+        {"as it is": texts, "capitals": [text.upper() for text in texts]},
+        False,
+        arguments.show,
     )
     table("English, hard", hard_texts(), False, arguments.show)
     for path in arguments.test:
@@ -58,8 +63,13 @@ def folds(english: str, train: str, count: int, show: bool) -> None:
         silent = sorted(speakers)[fold::count]
         weights = Path(tempfile.gettempdir(), f"english-letters-{os.getpid()}-{fold}.npy")
         kept = [text for name, each in speakers.items() if name not in silent for text in each]
-        np.save(weights, learnt(kept, {code: each for code, each in others.items() if code not in left_out}))
-        heard[f"speakers {fold}"] = rows([text for name in silent for text in speakers[name]], weights)
+        np.save(
+            weights,
+            learnt(kept, {code: each for code, each in others.items() if code not in left_out}),
+        )
+        heard[f"speakers {fold}"] = rows(
+            [text for name in silent for text in speakers[name]], weights
+        )
         missed |= {code: rows(others[code], weights) for code in left_out}
         weights.unlink()
     show_rows("English speakers left out", heard, False, show)
@@ -94,12 +104,19 @@ def hard_texts() -> dict[str, list[str]]:
 
 
 def rows(texts: Iterable[str], weights: Path = NGRAM_WEIGHTS) -> dict[int, list[tuple[str, str]]]:
-    """Return the texts cut into pieces of each number of words, with the language that each is taken for."""
+    """Return the texts cut into pieces of each number of words, with the language that each is
+    taken for."""
     words = " ".join(texts).split()
     if len(words) < len("".join(words)) / 30:  # no spaces between words
         words = ["".join(words)[place : place + 2] for place in range(0, len("".join(words)), 2)]
-    cut = {size: [" ".join(words[at : at + size]) for at in range(0, len(words) - size + 1, size)] for size in SIZES}
-    return {size: [(text, likely_other_language(text, weights)) for text in each] for size, each in cut.items()}
+    cut = {
+        size: [" ".join(words[at : at + size]) for at in range(0, len(words) - size + 1, size)]
+        for size in SIZES
+    }
+    return {
+        size: [(text, likely_other_language(text, weights)) for text in each]
+        for size, each in cut.items()
+    }
 
 
 def table(title: str, texts: dict[str, list[str]], other: bool, show: bool) -> None:
@@ -107,15 +124,26 @@ def table(title: str, texts: dict[str, list[str]], other: bool, show: bool) -> N
     show_rows(title, {name: rows(each) for name, each in texts.items()}, other, show)
 
 
-def show_rows(title: str, found: dict[str, dict[int, list[tuple[str, str]]]], other: bool, show: bool) -> None:
-    """Print for each size how many texts are taken for another language than English, and which are taken wrongly."""
+def show_rows(
+    title: str, found: dict[str, dict[int, list[tuple[str, str]]]], other: bool, show: bool
+) -> None:
+    """Print for each size how many texts are taken for another language than English, and which are
+    taken wrongly."""
     print(f"\n{title}: taken for another language than English")
     for size in SIZES:
-        pairs = [(name, *pair) for name, each in found.items() for pair in each[size] if name != "en" or not other]
+        pairs = [
+            (name, *pair)
+            for name, each in found.items()
+            for pair in each[size]
+            if name != "en" or not other
+        ]
         taken = sum(bool(code) for _, _, code in pairs)
         wrong = Counter(name for name, _, code in pairs if bool(code) != other)
         named = sum(code == name.partition("-")[0] for name, _, code in pairs) if other else 0
-        print(f"  {size:3} words: {taken} of {len(pairs)} ({100 * taken / max(1, len(pairs)):.2f} %)", end="")
+        print(
+            f"  {size:3} words: {taken} of {len(pairs)} ({100 * taken / max(1, len(pairs)):.2f} %)",
+            end="",
+        )
         print(f", {named} by the right name" if other else "", dict(wrong.most_common(12)))
         for name, text, code in pairs if show and size >= 20 else ():
             if bool(code) != other:

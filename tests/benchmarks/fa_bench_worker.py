@@ -1,11 +1,13 @@
-"""A worker for FA-Bench (github.com/olewave/fa-bench), which compares aligners on TIMIT and Buckeye.
+"""A worker for FA-Bench (github.com/olewave/fa-bench), which compares aligners on TIMIT and
+Buckeye.
 
 FA-Bench starts a program in the environment of each aligner:
 
     python fa_bench_worker.py JOBS.jsonl MODEL
 
-JOBS has an object a line: `item_id`, `audio_path`, `transcript`. For each a line goes to stdout: `words` and `phones`
-as lists of [label, start, end, confidence], in seconds, or `error`. `docs/compare/benchmark.md` says how to set it up.
+JOBS has an object a line: `item_id`, `audio_path`, `transcript`. For each a line goes to stdout:
+`words` and `phones` as lists of [label, start, end, confidence], in seconds, or `error`.
+`docs/compare/benchmark.md` says how to set it up.
 """
 
 from __future__ import annotations
@@ -38,15 +40,25 @@ def described(found: ctc_align.Alignment | ctc_align.CtcAlignError) -> dict[str,
         return {"error": str(found)}
     words = [word for word in found.words if word.status == "aligned"]
     return {
-        "words": [[outer_punctuation_stripped(word.text), word.start_s, word.end_s, word.confidence] for word in words],
-        "phones": [[one.token, one.start_s, one.end_s, one.confidence] for word in words for one in word.tokens],
+        "words": [
+            [outer_punctuation_stripped(word.text), word.start_s, word.end_s, word.confidence]
+            for word in words
+        ],
+        "phones": [
+            [one.token, one.start_s, one.end_s, one.confidence]
+            for word in words
+            for one in word.tokens
+        ],
         "fit": found.fit,
         "loss_per_token": found.loss_per_token,
     }
 
 
 def main(arguments: list[str]) -> None:
-    jobs_file, model = arguments[0], arguments[1] if len(arguments) > 1 and arguments[1] else "english"
+    jobs_file, model = (
+        arguments[0],
+        arguments[1] if len(arguments) > 1 and arguments[1] else "english",
+    )
     lines = Path(jobs_file).read_text(encoding="utf-8").splitlines()
     for result in results([json.loads(line) for line in lines if line.strip()], model):
         print(json.dumps(result), flush=True)

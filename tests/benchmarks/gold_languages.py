@@ -1,11 +1,12 @@
 """Edges of words spoken alone in 21 languages, against hand-audited labels; the phones are given.
 
-    python tests/benchmarks/gold_languages.py [--model universal] [--match exact] [--edges …] [--by language]
-        [--condition clean|noise|…]
+    python tests/benchmarks/gold_languages.py [--model universal] [--match exact] [--edges …] [--by
+        language] [--condition clean|noise|…]
 
-Where each word begins (onset) and ends (offset), beside pauses, and the edges between its phones; by the class of its
-first or last sound, or by language. Intervals are of 95 %, over languages, or over the words of one. The data,
-../shared/data/gold-languages, are for measuring only: no weight and no constant is fitted to them.
+Where each word begins (onset) and ends (offset), beside pauses, and the edges between its phones;
+by the class of its first or last sound, or by language. Intervals are of 95 %, over languages, or
+over the words of one. The data, ../shared/data/gold-languages, are for measuring only: no weight
+and no constant is fitted to them.
 """
 
 from __future__ import annotations
@@ -43,16 +44,29 @@ def phones_of(row: Row) -> list[tuple[str, ...]]:
 
 def class_of(phone: str) -> str:
     kind = ipa_class(phone) or "other"
-    return {"nasal": "nasal, liquid", "liquid": "nasal, liquid", "glide": "vowel", "affricate": "stop"}.get(kind, kind)
+    return {
+        "nasal": "nasal, liquid",
+        "liquid": "nasal, liquid",
+        "glide": "vowel",
+        "affricate": "stop",
+    }.get(kind, kind)
 
 
-def alignments(rows: Sequence[Row], model: str, settings: Settings, condition: str) -> Iterator[Alignment]:
-    """Yield the alignment of each recording; its word is an entry of a lexicon, named by letters alone."""
-    names = ["w" + "".join(chr(ord("a") + int(digit)) for digit in f"{k:04d}") for k in range(len(rows))]
+def alignments(
+    rows: Sequence[Row], model: str, settings: Settings, condition: str
+) -> Iterator[Alignment]:
+    """Yield the alignment of each recording; its word is an entry of a lexicon, named by letters
+    alone."""
+    names = [
+        "w" + "".join(chr(ord("a") + int(digit)) for digit in f"{k:04d}") for k in range(len(rows))
+    ]
     rng = np.random.default_rng(11)
     with tempfile.TemporaryDirectory() as folder:
         lexicon = Path(folder) / "phones.dict"
-        entries = (f"{name}\t{' '.join(p for part in phones_of(row) for p in part)}" for name, row in zip(names, rows))
+        entries = (
+            f"{name}\t{' '.join(p for part in phones_of(row) for p in part)}"
+            for name, row in zip(names, rows)
+        )
         lexicon.write_text("\n".join(entries) + "\n", "utf-8")
         aligner = Aligner(model, lexicon=lexicon, settings=settings)
         for name, row in zip(names, rows):
@@ -77,9 +91,16 @@ def errors(row: Row, alignment: Alignment) -> Iterator[Error]:
 
 def line(name: str, found: Sequence[Error]) -> str:
     """Return the figures of some edges."""
-    values, languages = np.array([error[3] for error in found]), np.array([error[2] for error in found])
+    values, languages = (
+        np.array([error[3] for error in found]),
+        np.array([error[2] for error in found]),
+    )
     groups = np.unique(languages)
-    parts = [values[languages == group] for group in groups] if len(groups) > 1 else list(values[:, None])
+    parts = (
+        [values[languages == group] for group in groups]
+        if len(groups) > 1
+        else list(values[:, None])
+    )
     rng = np.random.default_rng(0)
     sums = np.array([[np.abs(part).sum(), len(part)] for part in parts])
     drawn = sums[rng.integers(len(parts), size=(DRAWS, len(parts)))].sum(1)
@@ -113,11 +134,15 @@ def main() -> int:
     if not FOLDER.is_dir():
         print(f"{FOLDER}: no such folder", file=sys.stderr)
         return 2
-    rows = [json.loads(text) for text in (FOLDER / "reference.jsonl").read_text("utf-8").splitlines()]
+    rows = [
+        json.loads(text) for text in (FOLDER / "reference.jsonl").read_text("utf-8").splitlines()
+    ]
     settings = Settings(language="und", match=arguments.match, edges=arguments.edges)
     found: list[Error] = []
     lost = 0
-    for row, alignment in zip(rows, alignments(rows, arguments.model, settings, arguments.condition)):
+    for row, alignment in zip(
+        rows, alignments(rows, arguments.model, settings, arguments.condition)
+    ):
         new = list(errors(row, alignment))
         lost += not new
         found += new

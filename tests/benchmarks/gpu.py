@@ -1,14 +1,17 @@
-"""The one command for a machine with a CUDA card: whether the kernels are right there, race, do what PyTorch asks, and
-how many times as fast as PyTorch's and torchaudio's functions they are. Exits 1 where anything fails, 2 without a card.
+"""The one command for a machine with a CUDA card: whether the kernels are right there, race, do
+what PyTorch asks, and how many times as fast as PyTorch's and torchaudio's functions they are.
+Exits 1 where anything fails, 2 without a card.
 
-    python tests/benchmarks/gpu.py [--only correctness,races,pytorch,models,speed] [--rounds N] [--out FILE]
+    python tests/benchmarks/gpu.py [--only correctness,races,pytorch,models,speed] [--rounds N]
+    [--out FILE]
     TRITON_INTERPRET=1 python tests/benchmarks/gpu.py --small     # without a card: does the command itself run?
 
-First the checks of `gpu_checks.py`, a line each; then the table. The log-probs, float32, lie on the card: noise with a
-planted path (`ctc_align.kernels.benchmark.planted`). Timed is the call as users make it, from the arguments to results
-on the card, waiting for the card included. The rivals are torch.nn.functional.ctc_loss, with int64 targets, which cuDNN
-does not take, so that PyTorch's native kernels run; and torchaudio.functional.forced_align, which takes one utterance,
-in a loop, where it can be imported. Ours and theirs take turns; medians. `--out` writes all of it as Markdown.
+First the checks of `gpu_checks.py`, a line each; then the table. The log-probs, float32, lie on the
+card: noise with a planted path (`ctc_align.kernels.benchmark.planted`). Timed is the call as users
+make it, from the arguments to results on the card, waiting for the card included. The rivals are
+torch.nn.functional.ctc_loss, with int64 targets, which cuDNN does not take, so that PyTorch's
+native kernels run; and torchaudio.functional.forced_align, which takes one utterance, in a loop,
+where it can be imported. Ours and theirs take turns; medians. `--out` writes all of it as Markdown.
 """
 
 from __future__ import annotations
@@ -38,17 +41,24 @@ from ctc_align.kernels.benchmark import (
     torchs_loss,
 )
 
-CASES = (Case(64, 1500, 250, 32), Case(256, 128, 30, 32), Case(32, 1024, 170, 32), Case(1, 1500, 250, 32))
+CASES = (
+    Case(64, 1500, 250, 32),
+    Case(256, 128, 30, 32),
+    Case(32, 1024, 170, 32),
+    Case(1, 1500, 250, 32),
+)
 SMALL = (Case(2, 20, 4, 6),)
 SPEED = "speed"
 FORWARD, GRADIENT, PATHS = "forward", "forward + backward", "best path"
 SAME_SCORES, SAME_OCCUPANCIES = 1e-5, 1e-4
-"""Largest differences from the CPU kernels: of losses and path scores relative, of occupancies absolute."""
+"""Largest differences from the CPU kernels: of losses and path scores relative, of occupancies
+absolute."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table; `differs` and `theirs_differ`: from the CPU kernels, and by more than they may."""
+    """A line of the table; `differs` and `theirs_differ`: from the CPU kernels, and by more than
+    they may."""
 
     task: str
     rival: str
@@ -66,8 +76,13 @@ def losses(log_probs: torch.Tensor, targets: np.ndarray, device: torch.device) -
     lengths = torch.full((len(rows),), log_probs.shape[1]), torch.from_numpy(tokens)
 
     def differs(met: tuple[torch.Tensor, ...]) -> bool:
-        far = len(met) == 2 and not float((met[1].cpu() - right.posteriors).abs().max()) <= SAME_OCCUPANCIES
-        return far or not torch.allclose(met[0].cpu().double(), -right.scores, rtol=SAME_SCORES, atol=0)
+        far = (
+            len(met) == 2
+            and not float((met[1].cpu() - right.posteriors).abs().max()) <= SAME_OCCUPANCIES
+        )
+        return far or not torch.allclose(
+            met[0].cpu().double(), -right.scores, rtol=SAME_SCORES, atol=0
+        )
 
     for task in (FORWARD, GRADIENT):
         leaf = there.transpose(0, 1).contiguous().requires_grad_(task == GRADIENT)
@@ -81,7 +96,9 @@ def losses(log_probs: torch.Tensor, targets: np.ndarray, device: torch.device) -
             return made.detach()
 
         met = ours(), *(() if leaf.grad is None else (-leaf.grad.transpose(0, 1),))
-        yield Row(task, "torch", ours, theirs.call, differs(met), differs(theirs.read(theirs.call())))
+        yield Row(
+            task, "torch", ours, theirs.call, differs(met), differs(theirs.read(theirs.call()))
+        )
 
 
 def paths(log_probs: torch.Tensor, targets: np.ndarray, device: torch.device) -> Iterator[Row]:
@@ -111,13 +128,20 @@ def speed(device: torch.device, cases: tuple[Case, ...], rounds: int) -> Iterato
     for case in cases:
         noise, targets = planted(case)
         log_probs = torch.from_numpy(noise)
-        rows = [*losses(log_probs, targets, device), *(paths(log_probs, targets, device) if align is not None else ())]
+        rows = [
+            *losses(log_probs, targets, device),
+            *(paths(log_probs, targets, device) if align is not None else ()),
+        ]
         for row in rows:
             ours_s, theirs_s = in_turns((row.ours, row.theirs), rounds, str(device))
-            note = "OURS DIFFERS" if row.differs else "theirs differs" if row.theirs_differ else "both"
+            note = (
+                "OURS DIFFERS" if row.differs else "theirs differs" if row.theirs_differ else "both"
+            )
             yield (
-                f"| {row.task} | {case} | {row.rival} | {ours_s * 1e3:.3f} | {theirs_s * 1e3:.3f} | "
-                f"{theirs_s / ours_s:.1f} x | {note} |",
+                (
+                    f"| {row.task} | {case} | {row.rival} | {ours_s * 1e3:.3f} |"
+                    f" {theirs_s * 1e3:.3f} | {theirs_s / ours_s:.1f} x | {note} |"
+                ),
                 not row.differs,
             )
 
@@ -138,15 +162,22 @@ def report(device: torch.device, arguments: argparse.Namespace) -> Iterator[tupl
 
 def main() -> int:
     parser = parser_of(__doc__)
-    parser.add_argument("--only", default=",".join((*gpu_checks.GROUPS, SPEED)), help="groups, by commas")
+    parser.add_argument(
+        "--only", default=",".join((*gpu_checks.GROUPS, SPEED)), help="groups, by commas"
+    )
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--small", action="store_true", help="problems for Triton's interpreter, without a card")
+    parser.add_argument(
+        "--small", action="store_true", help="problems for Triton's interpreter, without a card"
+    )
     parser.add_argument("--few", action="store_true", help="every tenth check of each group")
     parser.add_argument("--out", type=Path, help="write the report there, too")
     arguments = parser.parse_args()
     unknown = set(arguments.only.split(",")) - {*gpu_checks.GROUPS, SPEED}
     if unknown:
-        parser.error(f"--only: expected some of {', '.join((*gpu_checks.GROUPS, SPEED))}; got {', '.join(unknown)}")
+        parser.error(
+            f"--only: expected some of {', '.join((*gpu_checks.GROUPS, SPEED))}; got"
+            f" {', '.join(unknown)}"
+        )
     try:
         kernels.check_backend("gpu")
     except BackendError as error:

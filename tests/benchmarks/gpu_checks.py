@@ -1,6 +1,8 @@
-"""What is checked on a card before anything is timed: `gpu.py` runs it. Each check says what is wrong, or nothing.
+"""What is checked on a card before anything is timed: `gpu.py` runs it. Each check says what is
+wrong, or nothing.
 
-`small`: problems so small that Triton's interpreter does them on the CPU, to see that the checks themselves run.
+`small`: problems so small that Triton's interpreter does them on the CPU, to see that the checks
+themselves run.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ class Given:
         on = {"cpu": "cpu", "reference": "cpu"}.get(backend, self.log_probs.device)
         wildcard = None if self.wildcard is None else self.wildcard.to(on)
         run = getattr(kernels, function)
-        return run(self.log_probs.to(on), self.topology, self.lengths, wildcard=wildcard, backend=backend)
+        return run(
+            self.log_probs.to(on), self.topology, self.lengths, wildcard=wildcard, backend=backend
+        )
 
 
 def given(kind: str, tokens: int, dtype: torch.dtype, device: torch.device, small: bool) -> Given:
@@ -77,12 +81,21 @@ def given(kind: str, tokens: int, dtype: torch.dtype, device: torch.device, smal
     topology = gpu_calls.TOPOLOGIES[kind](tokens, batch)
     frames = tokens + 4 if small else 2 * tokens + 300
     generator = torch.Generator().manual_seed(tokens)
-    x = torch.randn(batch, frames, gpu_calls.CLASSES, generator=generator).mul(2).log_softmax(-1).to(dtype)
+    x = (
+        torch.randn(batch, frames, gpu_calls.CLASSES, generator=generator)
+        .mul(2)
+        .log_softmax(-1)
+        .to(dtype)
+    )
     lengths = torch.tensor([frames - b for b in range(batch)])
     for b, length in enumerate(lengths.tolist()):
         x[b, length:] = torch.nan
     wide = torch.float64 if dtype == torch.float64 else torch.float32
-    wildcard = torch.randn(batch, frames, generator=generator).sub(3).to(wide) if topology.has_wildcard else None
+    wildcard = (
+        torch.randn(batch, frames, generator=generator).sub(3).to(wide)
+        if topology.has_wildcard
+        else None
+    )
     return Given(x.to(device), topology, lengths, None if wildcard is None else wildcard.to(device))
 
 
@@ -90,7 +103,11 @@ def wrong_path(one: Given) -> str:
     met, right = one.call("best_path"), one.call("best_path", "reference")
     if met.states.cpu().tolist() != right.states.tolist():
         return "best_path: states differ from the reference's"
-    return "" if met.scores.tolist() == right.scores.tolist() else "best_path: scores differ from the reference's"
+    return (
+        ""
+        if met.scores.tolist() == right.scores.tolist()
+        else "best_path: scores differ from the reference's"
+    )
 
 
 def wrong_sums(one: Given) -> str:
@@ -98,7 +115,10 @@ def wrong_sums(one: Given) -> str:
     least = TOLERANCES.get(one.log_probs.dtype, LEAST_TOLERANCE)
     for what in ("posteriors", "wildcard"):
         ours, theirs = getattr(met, what), getattr(right, what)
-        if ours is not None and not (off := float((ours.cpu().double() - theirs.double()).abs().max())) <= least:
+        if (
+            ours is not None
+            and not (off := float((ours.cpu().double() - theirs.double()).abs().max())) <= least
+        ):
             return f"occupancy: {what} are off by {off:.2g}, at most {least:.0e}"
     for what, scores in (("occupancy", met.scores), ("forward", one.call("forward"))):
         if not torch.allclose(scores.cpu(), right.scores, rtol=SCORE_TOLERANCE, atol=0):
@@ -106,8 +126,11 @@ def wrong_sums(one: Given) -> str:
     return ""
 
 
-def compared(kind: str, tokens: int, dtype: torch.dtype, device: torch.device, small: bool, again: bool) -> str:
-    """Compare both with the reference; `again`: as if memory held little, so that frames are walked again."""
+def compared(
+    kind: str, tokens: int, dtype: torch.dtype, device: torch.device, small: bool, again: bool
+) -> str:
+    """Compare both with the reference; `again`: as if memory held little, so that frames are walked
+    again."""
     with ExitStack() as stack:
         if again:
             for name in ("ROWS_BYTES", "POINTERS_BYTES"):
@@ -117,7 +140,8 @@ def compared(kind: str, tokens: int, dtype: torch.dtype, device: torch.device, s
 
 
 def correctness(device: torch.device, small: bool) -> Iterator[Check]:
-    """Every topology × length × dtype × walked again or not, against the reference; small: each of them once."""
+    """Every topology × length × dtype × walked again or not, against the reference; small: each of
+    them once."""
     for number, one in enumerate(gpu_calls.combinations()):
         tokens = (SMALL_TOKENS if small else gpu_calls.LENGTHS).get(one.length)
         if tokens is not None and (not small or number % 16 == 5 * (number // 16 % 3)):
@@ -149,7 +173,9 @@ def sanitized(tool: str) -> str:
     """Run a few checks of correctness under NVIDIA's compute-sanitizer."""
     program = shutil.which("compute-sanitizer")
     if program is None or not torch.cuda.is_available():
-        raise NeedsCardError("compute-sanitizer is not installed" if program is None else "there is no card")
+        raise NeedsCardError(
+            "compute-sanitizer is not installed" if program is None else "there is no card"
+        )
     script = str(Path(__file__).with_name("gpu.py"))
     command = [
         program,
@@ -174,13 +200,17 @@ def races(device: torch.device, small: bool) -> Iterator[Check]:
         tokens = 3 if small else 1000
         if not small or kind.endswith("optional"):
             yield Check(
-                "races", f"{kind}, repeated", partial(repeated, kind, tokens, device, small, 2 if small else 20)
+                "races",
+                f"{kind}, repeated",
+                partial(repeated, kind, tokens, device, small, 2 if small else 20),
             )
     for tool in ("memcheck", "racecheck", "initcheck"):
         yield Check("races", f"compute-sanitizer {tool}", partial(sanitized, tool))
 
 
-def step(device: torch.device, small: bool) -> tuple[torch.nn.Module, Callable[[torch.Tensor], torch.Tensor]]:
+def step(
+    device: torch.device, small: bool
+) -> tuple[torch.nn.Module, Callable[[torch.Tensor], torch.Tensor]]:
     """Return a network, and the loss of its output for frames (N, T, 16)."""
     frames, tokens = (12, 3) if small else (400, 60)
     model = torch.nn.Linear(16, 32).to(device)
@@ -194,11 +224,15 @@ def step(device: torch.device, small: bool) -> tuple[torch.nn.Module, Callable[[
 
 
 def sounds_of(device: torch.device, small: bool) -> torch.Tensor:
-    return torch.randn(2, 12 if small else 400, 16, generator=torch.Generator().manual_seed(5)).to(device)
+    return torch.randn(2, 12 if small else 400, 16, generator=torch.Generator().manual_seed(5)).to(
+        device
+    )
 
 
 def gradients(model: torch.nn.Module) -> torch.Tensor:
-    return torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None])
+    return torch.cat(
+        [parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None]
+    )
 
 
 def as_on_the_cpu(device: torch.device, small: bool) -> str:
@@ -212,7 +246,11 @@ def as_on_the_cpu(device: torch.device, small: bool) -> str:
         found.append((float(made.detach()), gradients(model).cpu()))
     if abs(found[0][0] - found[1][0]) > 1e-4 * abs(found[0][0]):
         return f"loss {found[1][0]}, on the CPU {found[0][0]}"
-    return "" if torch.allclose(found[0][1], found[1][1], atol=1e-4, rtol=1e-3) else "gradients differ from the CPU's"
+    return (
+        ""
+        if torch.allclose(found[0][1], found[1][1], atol=1e-4, rtol=1e-3)
+        else "gradients differ from the CPU's"
+    )
 
 
 def autocast(device: torch.device, small: bool) -> str:
@@ -278,7 +316,9 @@ def captured(device: torch.device, small: bool) -> str:
     plain.backward()
     if abs(float(plain.detach()) - again) > 1e-5 * abs(again):
         return f"replayed loss {again}, expected {float(plain.detach())}"
-    return "" if torch.allclose(replayed, gradients(model), atol=1e-6) else "replayed gradients differ"
+    return (
+        "" if torch.allclose(replayed, gradients(model), atol=1e-6) else "replayed gradients differ"
+    )
 
 
 def many_devices(device: torch.device, small: bool) -> str:
@@ -294,7 +334,8 @@ def many_devices(device: torch.device, small: bool) -> str:
 
 
 def other_stream(device: torch.device, small: bool) -> str:
-    """Run a call on a stream of its own; what came before it on another is waited for as PyTorch says."""
+    """Run a call on a stream of its own; what came before it on another is waited for as PyTorch
+    says."""
     if device.type != "cuda":
         raise NeedsCardError("needs a card")
     one = given("ctc", 20, torch.float32, device, small)
@@ -304,7 +345,11 @@ def other_stream(device: torch.device, small: bool) -> str:
     with torch.cuda.stream(side):
         met = one.call("occupancy").posteriors
     torch.cuda.current_stream().wait_stream(side)
-    return "" if torch.equal(met.nan_to_num(-1), right.nan_to_num(-1)) else "other bits than on the usual stream"
+    return (
+        ""
+        if torch.equal(met.nan_to_num(-1), right.nan_to_num(-1))
+        else "other bits than on the usual stream"
+    )
 
 
 def pytorch(device: torch.device, small: bool) -> Iterator[Check]:
@@ -327,7 +372,9 @@ def aligned(device: torch.device) -> str:
     emissions = aligners[1].emissions((samples, 16000)).log_probs
     if device.type == "cuda" and not (isinstance(emissions, torch.Tensor) and emissions.is_cuda):
         return f"emissions came back as {type(emissions).__name__}, not on the card"
-    cpu, gpu = (aligner.align((samples, 16000), "We call it bear.").to_dict() for aligner in aligners)
+    cpu, gpu = (
+        aligner.align((samples, 16000), "We call it bear.").to_dict() for aligner in aligners
+    )
     if device.type == "cuda" and gpu["backend"] != "gpu":
         return f"backend {gpu['backend']!r}"
     if abs(cpu["loss"] - gpu["loss"]) > 1e-3 * abs(cpu["loss"]):
@@ -339,7 +386,9 @@ def models(device: torch.device, small: bool) -> Iterator[Check]:
     yield Check("models", "english", partial(aligned, device))
 
 
-def checks(groups: tuple[str, ...], device: torch.device, small: bool, few: bool) -> Iterator[Check]:
+def checks(
+    groups: tuple[str, ...], device: torch.device, small: bool, few: bool
+) -> Iterator[Check]:
     """Yield the checks of some groups; `few`: every tenth of the correctness, for slow tools."""
     made = {"correctness": correctness, "races": races, "pytorch": pytorch, "models": models}
     for group in groups:

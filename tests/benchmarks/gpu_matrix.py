@@ -1,16 +1,20 @@
-"""Compile the GPU's kernels as the package's own calls launch them, for many cards, none of which need be there.
+"""Compile the GPU's kernels as the package's own calls launch them, for many cards, none of which
+need be there.
 
-    python tests/benchmarks/gpu_matrix.py [--targets sm_90,gfx942] [--parts N] [--keep FILE] [--table]
+    python tests/benchmarks/gpu_matrix.py [--targets sm_90,gfx942] [--parts N] [--keep FILE]
+    [--table]
 
-Every call of `tests/support/gpu_calls.py` is made on a card that is not there (`tests/support/absent_card.py`); what it
-launches is compiled for each target, and registers, stack, shared memory and barriers are read from the machine code.
-Each target gets every 74th combination, another one first, so that topologies, lengths, dtypes and walks all come;
-`--parts 1` gives everything to all, which takes hours. What has been compiled is kept in a file and not compiled again:
-a run that was ended goes on, and after a change of a kernel only what changed is done.
+Every call of `tests/support/gpu_calls.py` is made on a card that is not there
+(`tests/support/absent_card.py`); what it launches is compiled for each target, and registers,
+stack, shared memory and barriers are read from the machine code. Each target gets every 74th
+combination, another one first, so that topologies, lengths, dtypes and walks all come; `--parts 1`
+gives everything to all, which takes hours. What has been compiled is kept in a file and not
+compiled again: a run that was ended goes on, and after a change of a kernel only what changed is
+done.
 
-`--table` writes `docs/gpu-kernels.tsv` from what has been compiled of today's kernels, and the summary in
-`docs/gpu.md`. Exits 1 where something does not compile or takes more than `LIMITS`. Needs Triton, on Linux;
-TRITON_INTERPRET must not be set.
+`--table` writes `docs/gpu-kernels.tsv` from what has been compiled of today's kernels, and the
+summary in `docs/gpu.md`. Exits 1 where something does not compile or takes more than `LIMITS`.
+Needs Triton, on Linux; TRITON_INTERPRET must not be set.
 """
 
 from __future__ import annotations
@@ -106,15 +110,21 @@ def compile_missing(wanted: Wanted, kept: dict[str, dict], keep: Path) -> None:
 
 
 def rows(wanted: Wanted, kept: dict[str, dict]) -> Iterator[list[str]]:
-    """Yield for each kernel and target how many compilations there are, and the most that one takes of each."""
+    """Yield for each kernel and target how many compilations there are, and the most that one takes
+    of each."""
     for target, found in wanted.items():
         kernels: dict[str, list[tuple[Resources, str]]] = {}
         for one, _name in found.values():
             line = kept.get(mark(one, target))
             if line is not None and line["resources"] is not None:
-                kernels.setdefault(one.kernel, []).append((Resources(**line["resources"]), str(one)))
+                kernels.setdefault(one.kernel, []).append(
+                    (Resources(**line["resources"]), str(one))
+                )
         for kernel, made in sorted(kernels.items()):
-            most = [max(getattr(one, name) for one, _ in made) for name in ("registers", "stack", "shared", "barriers")]
+            most = [
+                max(getattr(one, name) for one, _ in made)
+                for name in ("registers", "stack", "shared", "barriers")
+            ]
             worst = max(made, key=lambda pair: (pair[0].stack, pair[0].registers))[1]
             yield [kernel, target, str(len(made)), *map(str, most), worst]
 
@@ -128,14 +138,18 @@ def write_table(table: list[list[str]], missing: int) -> None:
         f"# not compiled {missing}",
         head,
     ]
-    TABLE.write_text("\n".join((*lines, *("\t".join(row) for row in table))) + "\n", encoding="utf-8")
+    TABLE.write_text(
+        "\n".join((*lines, *("\t".join(row) for row in table))) + "\n", encoding="utf-8"
+    )
     cells = {(row[0], row[1]): f"{row[3]} / {row[4]} / {row[5]}" for row in table}
     counts = {target: sum(int(row[2]) for row in table if row[1] == target) for target in TARGETS}
     summary = [
         "| kernel | " + " | ".join(TARGETS) + " |",
         "|---|" + "---|" * len(TARGETS),
         *(
-            f"| {kernel} | " + " | ".join(cells.get((kernel, target), "") for target in TARGETS) + " |"
+            f"| {kernel} | "
+            + " | ".join(cells.get((kernel, target), "") for target in TARGETS)
+            + " |"
             for kernel in sorted({row[0] for row in table})
         ),
         "| compilations | " + " | ".join(str(counts[target]) for target in TARGETS) + " |",
@@ -146,9 +160,15 @@ def write_table(table: list[list[str]], missing: int) -> None:
 def main() -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--targets", default=",".join(TARGETS), help="names, by commas")
-    parser.add_argument("--parts", type=int, default=PARTS, help="each target gets every N-th combination; 1: hours")
-    parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "ctc-align-gpu-matrix.jsonl")
-    parser.add_argument("--table", action="store_true", help="only write the table of what has been compiled")
+    parser.add_argument(
+        "--parts", type=int, default=PARTS, help="each target gets every N-th combination; 1: hours"
+    )
+    parser.add_argument(
+        "--keep", type=Path, default=Path(tempfile.gettempdir()) / "ctc-align-gpu-matrix.jsonl"
+    )
+    parser.add_argument(
+        "--table", action="store_true", help="only write the table of what has been compiled"
+    )
     arguments = parser.parse_args()
     kept = read_kept(arguments.keep)
     wanted = {}
@@ -157,14 +177,19 @@ def main() -> int:
         print(f"{target}: {len(wanted[target])} specialisations", file=sys.stderr, flush=True)
     if not arguments.table:
         compile_missing(wanted, kept, arguments.keep)
-    lines = [kept.get(mark(one, target)) for target, found in wanted.items() for one, _ in found.values()]
+    lines = [
+        kept.get(mark(one, target)) for target, found in wanted.items() for one, _ in found.values()
+    ]
     made = [line for line in lines if line is not None]
     bad = 0
     for line in made:
         faults = [line["error"]] if line["error"] else limits_broken(Resources(**line["resources"]))
         bad += bool(faults)
         if faults:
-            print(f"{line['target']} {line['kernel']} ({line['of']}), launched by {line['call']}: {'; '.join(faults)}")
+            print(
+                f"{line['target']} {line['kernel']} ({line['of']}), launched by {line['call']}:"
+                f" {'; '.join(faults)}"
+            )
     missing = len(lines) - len(made)
     if arguments.table:
         write_table(list(rows(wanted, kept)), missing)

@@ -1,15 +1,18 @@
-"""Word edges, and how well true and other texts part, in hand-labelled speech that was spoiled on purpose:
+"""Word edges, and how well true and other texts part, in hand-labelled speech that was spoiled on
+purpose:
 
-    python tests/benchmarks/hard_sound.py [FOLDER] [--model NAME|FOLDER] [--conditions steady,radio,…] [--seed N]
+    python tests/benchmarks/hard_sound.py [FOLDER] [--model NAME|FOLDER] [--conditions
+    steady,radio,…] [--seed N]
     python tests/benchmarks/hard_sound.py --languages de,el,fa,pt --model universal
 
-FOLDER (by default ../shared/data/gold-dev beside the checkout) holds `corpus/` and `reference/`. Each condition is one
-of `CONDITIONS` of `tools/spoiled_sound.py`; other voices are those of the development speakers of the English data. The
-columns: the mean absolute error of word edges with `--match exact`, in ms and relative to the clean sound of the same
-speakers; F1 at 20 ms; words lost with `--match auto`, %; words of another recording's text that have more than 0.5, %;
-how often the true text has the least loss per token of 13, %; and the area under the curve (AUC) of true against
-other texts by their loss per token. With `--languages`, the recordings are clips of Common Voice in those languages,
-and the labels are where the shipped model puts the words in the clean clip.
+FOLDER (by default ../shared/data/gold-dev beside the checkout) holds `corpus/` and `reference/`.
+Each condition is one of `CONDITIONS` of `tools/spoiled_sound.py`; other voices are those of the
+development speakers of the English data. The columns: the mean absolute error of word edges with
+`--match exact`, in ms and relative to the clean sound of the same speakers; F1 at 20 ms; words lost
+with `--match auto`, %; words of another recording's text that have more than 0.5, %; how often the
+true text has the least loss per token of 13, %; and the area under the curve (AUC) of true against
+other texts by their loss per token. With `--languages`, the recordings are clips of Common Voice in
+those languages, and the labels are where the shipped model puts the words in the clean clip.
 """
 
 from __future__ import annotations
@@ -54,12 +57,15 @@ def read_labelled(folder: Path) -> list[Labelled]:
         samples, rate = soundfile.read(audio)
         assert rate == RATE, audio
         words = read_intervals(folder / "reference" / f"{name}.TextGrid", "words")
-        labelled.append(Labelled(name, samples, Transcript(audio.with_suffix(".txt").read_text("utf-8")), words))
+        labelled.append(
+            Labelled(name, samples, Transcript(audio.with_suffix(".txt").read_text("utf-8")), words)
+        )
     return labelled
 
 
 def read_clips(languages: Sequence[str], aligner: Aligner) -> list[Labelled]:
-    """Return the clips in some languages, with the words where the aligner puts them in the clean clip."""
+    """Return the clips in some languages, with the words where the aligner puts them in the clean
+    clip."""
     labelled = []
     for row in manifest_rows(LANGUAGES / "manifest.jsonl", "test"):
         if row["language"] in languages:
@@ -87,12 +93,16 @@ def other_voice(count: int, rng: np.random.Generator) -> np.ndarray:
 def spoil_all(labelled: Sequence[Labelled], condition: str, seed: int) -> list[np.ndarray]:
     """Return the samples of each recording under a condition."""
     sources = [np.random.default_rng((seed, k)) for k in range(len(labelled))]
-    return [spoil_by(condition, each.samples, rng, other_voice) for each, rng in zip(labelled, sources)]
+    return [
+        spoil_by(condition, each.samples, rng, other_voice) for each, rng in zip(labelled, sources)
+    ]
 
 
 def intervals_of(alignment: Alignment) -> list[Interval]:
     """Return the words that have times."""
-    words = [word for word in alignment.words if word.start_s is not None and word.end_s is not None]
+    words = [
+        word for word in alignment.words if word.start_s is not None and word.end_s is not None
+    ]
     return [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in words]
 
 
@@ -108,8 +118,11 @@ def sure_share(alignments: Sequence[Alignment]) -> float:
     return 100.0 * float(np.mean([(word.confidence or 0.0) > 0.5 for word in words]))
 
 
-def rank_texts(aligner: Aligner, heard: Sequence[Emissions], texts: Sequence[Transcript]) -> tuple[float, float]:
-    """Return how often the true text has the least loss per token of `TEXTS`, %, and the AUC over all pairs."""
+def rank_texts(
+    aligner: Aligner, heard: Sequence[Emissions], texts: Sequence[Transcript]
+) -> tuple[float, float]:
+    """Return how often the true text has the least loss per token of `TEXTS`, %, and the AUC over
+    all pairs."""
     pairs = []
     for k, each in enumerate(heard):
         # Several speakers read the same sentence.
@@ -141,16 +154,28 @@ def main() -> int:
         labelled = read_labelled(arguments.folder)
     texts = [each.text for each in labelled]
     clean_ms = None
-    print(f"{'condition':12} {'MAE':>6} {'ratio':>6} {'F1':>5} {'lost':>5} {'wrong':>5} {'first':>5} {'AUC':>6}")
+    print(
+        f"{'condition':12} {'MAE':>6} {'ratio':>6} {'F1':>5} {'lost':>5} {'wrong':>5} {'first':>5}"
+        f" {'AUC':>6}"
+    )
     for condition in arguments.conditions.split(","):
         sounds = [(samples, RATE) for samples in spoil_all(labelled, condition, arguments.seed)]
-        heard = [exact.inputs(sound, text, keep_sound=True).emissions for sound, text in zip(sounds, texts)]
+        heard = [
+            exact.inputs(sound, text, keep_sound=True).emissions
+            for sound, text in zip(sounds, texts)
+        ]
         aligned = exact.align_batch(list(zip(heard, texts)))
-        rows = [(each.name, intervals_of(alignment), each.words) for each, alignment in zip(labelled, aligned)]
+        rows = [
+            (each.name, intervals_of(alignment), each.words)
+            for each, alignment in zip(labelled, aligned)
+        ]
         errors = evaluate_intervals(rows)
         mae_ms = errors.both.mae_ms or np.nan
         clean_ms = clean_ms or mae_ms
-        line = f"{condition:12} {mae_ms:6.2f} {mae_ms / clean_ms:6.2f} {errors.boundaries['both'].f1 or 0.0:5.3f}"
+        line = (
+            f"{condition:12} {mae_ms:6.2f} {mae_ms / clean_ms:6.2f}"
+            f" {errors.boundaries['both'].f1 or 0.0:5.3f}"
+        )
         if not arguments.edges_only:
             lost = lost_share(found.align_batch(list(zip(heard, texts))))
             wrong = sure_share(found.align_batch(list(zip(heard, texts[5:] + texts[:5]))))

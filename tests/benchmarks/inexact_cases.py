@@ -1,11 +1,13 @@
-"""Recordings and transcripts that are not exact, made of the development speakers of `../shared/data/english`.
+"""Recordings and transcripts that are not exact, made of the development speakers of
+`../shared/data/english`.
 
     case_of("both", seed=1, group="choose")        see `KINDS`, and `inexact_scores.Case`
 
-Clips stay whole and follow one another with 0.2 to 0.7 s of their own room tone; a clip is a line of the text, three to
-six of a speaker are a paragraph. True times are those of each clip aligned alone with its own text (`match="exact"`),
-moved to its place. Every second speaker is for choosing constants ("choose"), the others are for figures ("report").
-Texts that nobody speaks come from the training speakers.
+Clips stay whole and follow one another with 0.2 to 0.7 s of their own room tone; a clip is a line
+of the text, three to six of a speaker are a paragraph. True times are those of each clip aligned
+alone with its own text (`match="exact"`), moved to its place. Every second speaker is for choosing
+constants ("choose"), the others are for figures ("report"). Texts that nobody speaks come from the
+training speakers.
 """
 
 from __future__ import annotations
@@ -49,7 +51,11 @@ class Maker:
         found: list[list[int]] = []
         wanted = 0
         for place, take in enumerate(self.takes):
-            if not found or len(found[-1]) >= wanted or self.takes[found[-1][0]].speaker != take.speaker:
+            if (
+                not found
+                or len(found[-1]) >= wanted
+                or self.takes[found[-1][0]].speaker != take.speaker
+            ):
                 found.append([])
                 wanted = int(self.rng.integers(PARAGRAPH[0], PARAGRAPH[1] + 1))
             found[-1].append(place)
@@ -61,7 +67,8 @@ class Maker:
         return set(self.rng.choice(len(self.takes), count, replace=False).tolist())
 
     def case(self, heard: set[int] | None = None, written: set[int] | None = None) -> Parts:
-        """Return the recording of the takes that are heard with the text of those that are written; all if None."""
+        """Return the recording of the takes that are heard with the text of those that are written;
+        all if None."""
         every = set(range(len(self.takes)))
         heard = every if heard is None else heard
         written = {at for at in (every if written is None else written) if self.takes[at].words}
@@ -69,7 +76,11 @@ class Maker:
         places = dict(zip(sorted(heard), laid))
         paragraphs = [
             [
-                places[at].words if at in heard else tuple(word.unspoken() for word in self.takes[at].words)
+                (
+                    places[at].words
+                    if at in heard
+                    else tuple(word.unspoken() for word in self.takes[at].words)
+                )
                 for at in paragraph
                 if at in written
             ]
@@ -103,10 +114,21 @@ class Parts:
         """Return the case."""
         words = tuple(word for paragraph in self.paragraphs for line in paragraph for word in line)
         text = "\n\n".join(
-            "\n".join(" ".join(word.text for word in line) for line in paragraph) for paragraph in self.paragraphs
+            "\n".join(" ".join(word.text for word in line) for line in paragraph)
+            for paragraph in self.paragraphs
         )
         text = self.subtitles or text + "\n"
-        return Case(kind, seed, self.samples, text, words, tuple(self.foreign), self.twice, self.focus, self.cues)
+        return Case(
+            kind,
+            seed,
+            self.samples,
+            text,
+            words,
+            tuple(self.foreign),
+            self.twice,
+            self.focus,
+            self.cues,
+        )
 
 
 def clean(maker: Maker) -> Parts:
@@ -131,7 +153,8 @@ def both(maker: Maker) -> Parts:
 
 
 def jump(maker: Maker) -> Parts:
-    """Four minutes in a row are not in the text; elsewhere four hundred words in a row are not spoken."""
+    """Four minutes in a row are not in the text; elsewhere four hundred words in a row are not
+    spoken."""
     first = int(maker.rng.integers(2, max(3, len(maker.takes) // 3)))
     missing = _row(maker.takes, first, lambda take: take.duration_s, FOREIGN_S)
     begin = max(missing) + 4
@@ -143,7 +166,9 @@ def jump(maker: Maker) -> Parts:
     return maker.case(every - silent, every - missing)
 
 
-def _row(takes: Sequence[Take], first: int, size: Callable[[Take], float], wanted: float) -> set[int]:
+def _row(
+    takes: Sequence[Take], first: int, size: Callable[[Take], float], wanted: float
+) -> set[int]:
     """Return the places of takes in a row of a size, from `first` on."""
     row, total = set(), 0.0
     for place in range(first, len(takes)):
@@ -177,7 +202,8 @@ def _unspoken_paragraphs(maker: Maker, count: int) -> list[list[Line]]:
 
 
 def swapped(maker: Maker) -> Parts:
-    """Two paragraphs, one to three apart, are swapped in the text, and only their words are counted."""
+    """Two paragraphs, one to three apart, are swapped in the text, and only their words are
+    counted."""
     parts = maker.case()
     first = int(maker.rng.integers(0, len(parts.paragraphs) - 3))
     second = first + int(maker.rng.integers(1, 4))
@@ -219,7 +245,9 @@ def _changed_word(maker: Maker, words: list[TrueWord], at: int, foreign: list[St
         _added(maker, words, at, 1)
 
 
-def _changed(maker: Maker, every: float, change: Callable[[Maker, list[TrueWord], int, list[Stretch]], None]) -> Parts:
+def _changed(
+    maker: Maker, every: float, change: Callable[[Maker, list[TrueWord], int, list[Stretch]], None]
+) -> Parts:
     """Return the exact case with a change at one in `every` words, at places that are drawn."""
     parts = maker.case()
     for paragraph in parts.paragraphs:
@@ -234,7 +262,8 @@ def _changed(maker: Maker, every: float, change: Callable[[Maker, list[TrueWord]
 
 
 def _added(maker: Maker, words: list[TrueWord], at: int, count: int) -> None:
-    """Insert words that are not spoken. Of the same word twice in a row either may be the one that is spoken."""
+    """Insert words that are not spoken. Of the same word twice in a row either may be the one that
+    is spoken."""
     extra = maker.unspoken_words(count)
     if at < len(words) and _same(extra[0], words[at]):
         extra[0] = words[at]
@@ -251,12 +280,17 @@ def _dropped(words: list[TrueWord], first: int, last: int, foreign: list[Stretch
     """Delete words that are spoken."""
     edges = [edge for word in words[first:last] for place in word.places for edge in place]
     if edges:
-        foreign.append(Stretch(SPEECH, min(edges), max(edges), min(edges) - PAUSE_S[0], max(edges) + PAUSE_S[0]))
+        foreign.append(
+            Stretch(
+                SPEECH, min(edges), max(edges), min(edges) - PAUSE_S[0], max(edges) + PAUSE_S[0]
+            )
+        )
     del words[first:last]
 
 
 def front_matter(maker: Maker) -> Parts:
-    """The text begins with 150 to 400 words of front matter, the recording with an introduction by another speaker."""
+    """The text begins with 150 to 400 words of front matter, the recording with an introduction by
+    another speaker."""
     intro = maker.others[: int(maker.rng.integers(2, 6))]
     maker.takes[:0] = intro
     parts = maker.case(written=set(range(len(intro), len(maker.takes))))
@@ -288,10 +322,16 @@ def _music(maker: Maker, beside: Take) -> Take:
 
 
 def read_twice(maker: Maker) -> Parts:
-    """One paragraph in six is read twice in a row, the second time 4 % faster; either reading is right."""
+    """One paragraph in six is read twice in a row, the second time 4 % faster; either reading is
+    right."""
     paragraphs = maker.paragraphs()
     chosen = set(range(1, len(paragraphs), 6))
-    order = [(at, again) for n, own in enumerate(paragraphs) for again in range(1 + (n in chosen)) for at in own]
+    order = [
+        (at, again)
+        for n, own in enumerate(paragraphs)
+        for again in range(1 + (n in chosen))
+        for at in own
+    ]
     takes = [_faster(maker.takes[at]) if again else maker.takes[at] for at, again in order]
     samples, laid = laid_out(takes, maker.rng)
     by_take: dict[int, list[Place]] = {}
@@ -299,7 +339,10 @@ def read_twice(maker: Maker) -> Parts:
         by_take.setdefault(at, []).append(place)
     lines = [[_either([place.words for place in by_take[at]]) for at in own] for own in paragraphs]
     twice = tuple(
-        (_whole([by_take[at][0] for at in paragraphs[n]]), _whole([by_take[at][1] for at in paragraphs[n]]))
+        (
+            _whole([by_take[at][0] for at in paragraphs[n]]),
+            _whole([by_take[at][1] for at in paragraphs[n]]),
+        )
         for n in sorted(chosen)
     )
     return Parts(samples, lines, [], twice)
@@ -313,17 +356,25 @@ def _faster(take: Take) -> Take:
     return replace(
         take,
         samples=samples,
-        words=tuple(replace(w, places=tuple((a * ratio, b * ratio) for a, b in w.places)) for w in take.words),
+        words=tuple(
+            replace(w, places=tuple((a * ratio, b * ratio) for a, b in w.places))
+            for w in take.words
+        ),
     )
 
 
 def _either(readings: Sequence[Line]) -> Line:
-    return tuple(replace(same[0], places=tuple(p for word in same for p in word.places)) for same in zip(*readings))
+    return tuple(
+        replace(same[0], places=tuple(p for word in same for p in word.places))
+        for same in zip(*readings)
+    )
 
 
 def _whole(places: Sequence[Place]) -> Stretch:
     first, last = places[0], places[-1]
-    return Stretch(SPEECH, first.stretch.start_s, last.stretch.end_s, first.outer_start_s, last.outer_end_s)
+    return Stretch(
+        SPEECH, first.stretch.start_s, last.stretch.end_s, first.outer_start_s, last.outer_end_s
+    )
 
 
 def srt_offset(maker: Maker) -> Parts:
@@ -337,7 +388,8 @@ def srt_drift(maker: Maker) -> Parts:
 
 
 def srt_cut(maker: Maker) -> Parts:
-    """The subtitles are of another version: two minutes of it are cut, and elsewhere two minutes have no cues."""
+    """The subtitles are of another version: two minutes of it are cut, and elsewhere two minutes
+    have no cues."""
     third = len(maker.takes) // 3
     every = set(range(len(maker.takes)))
     cut = _row(maker.takes, third, lambda take: take.duration_s, SCENE_S)
@@ -346,14 +398,22 @@ def srt_cut(maker: Maker) -> Parts:
 
 
 def _subtitles(
-    maker: Maker, shown: Callable[[float], float], heard: set[int] | None = None, written: set[int] | None = None
+    maker: Maker,
+    shown: Callable[[float], float],
+    heard: set[int] | None = None,
+    written: set[int] | None = None,
 ) -> Parts:
-    """Return a case whose text is an SRT file; `shown` makes a cue's time of the time in the version that has all the
-    takes written."""
+    """Return a case whose text is an SRT file; `shown` makes a cue's time of the time in the
+    version that has all the takes written."""
     every = set(range(len(maker.takes)))
     parts = maker.case(heard, written)
     theirs = [maker.takes[at] for at in sorted(every if written is None else written)]
-    shift_s, blocks, cues, words = 0.0, [], [], []  # type: float, list[str], list[tuple[int, int]], list[TrueWord]
+    shift_s, blocks, cues, words = (
+        0.0,
+        [],
+        [],
+        [],
+    )  # type: float, list[str], list[tuple[int, int]], list[TrueWord]
     for take, line in zip(theirs, (line for paragraph in parts.paragraphs for line in paragraph)):
         at = 0
         while at < len(line):
@@ -365,7 +425,10 @@ def _subtitles(
             last = min(at + int(maker.rng.integers(*CUE_WORDS)), len(line))
             last = len(line) if len(line) - last < 3 else last
             own = [word.text for word in line[at:last]]
-            start_s, end_s = shift_s + take.words[at].places[0][0], shift_s + take.words[last - 1].places[0][1]
+            start_s, end_s = (
+                shift_s + take.words[at].places[0][0],
+                shift_s + take.words[last - 1].places[0][1],
+            )
             text = (
                 " ".join(own)
                 if len(own) < 7
@@ -381,13 +444,28 @@ def _subtitles(
 
 def _cue(number: int, start_s: float, lasts_s: float, text: str) -> str:
     start_ms = max(0, round(start_s * 1000))
-    return f"{number + 1}\n{clock(start_ms, ',')} --> {clock(start_ms + round(lasts_s * 1000), ',')}\n{text}\n\n"
+    return (
+        f"{number + 1}\n{clock(start_ms, ',')} -->"
+        f" {clock(start_ms + round(lasts_s * 1000), ',')}\n{text}\n\n"
+    )
 
 
 KINDS: dict[str, Callable[[Maker], Parts]] = {
     made.__name__: made
     for made in (
-        *(clean, clips_missing, text_unspoken, both, jump, four_times, swapped, runs, loose, front_matter, music),
+        *(
+            clean,
+            clips_missing,
+            text_unspoken,
+            both,
+            jump,
+            four_times,
+            swapped,
+            runs,
+            loose,
+            front_matter,
+            music,
+        ),
         *(read_twice, single_words, srt_offset, srt_drift, srt_cut),
     )
 }
@@ -409,7 +487,8 @@ def case_of(
         group: of speakers: "choose", "report", or "all" (for recordings of more than 20 minutes).
         minutes: of clips that a recording is made of, at most; at most those that the group has.
         music: recordings for the kind "music".
-        model: whose alignments of the single clips are the truth, as for `inexact_speech.timed_takes`.
+        model: whose alignments of the single clips are the truth, as for
+            `inexact_speech.timed_takes`.
     """
     rng = np.random.default_rng([seed, list(KINDS).index(kind), (*GROUPS, "all").index(group)])
     speech = timed_takes(model)
@@ -422,4 +501,6 @@ def case_of(
             if left_s > 0:
                 takes.append(take)
                 left_s -= take.duration_s
-    return KINDS[kind](Maker(rng, takes, list(speech[short]), list(unheard_lines()), music)).finished(kind, seed)
+    return KINDS[kind](
+        Maker(rng, takes, list(speech[short]), list(unheard_lines()), music)
+    ).finished(kind, seed)

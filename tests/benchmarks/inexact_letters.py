@@ -1,9 +1,11 @@
-"""Made log-probs of letters for inexact cases: another vocabulary than the model's, without segmentation states.
+"""Made log-probs of letters for inexact cases: another vocabulary than the model's, without
+segmentation states.
 
-Letters are spread evenly over each word where it is spoken. As a model's, they are heard with peaks of all heights;
+Letters are spread evenly over each word where it is spoken. As a model's, they are heard with peaks
+of all heights;
 one in ten is taken for another, one in twelve is not heard. Speech that is
-not in the text says words of the training speakers, music faint letters, the rest nothing. What this measures is the
-search, not a model: figures of it say only that nothing depends on phones.
+not in the text says words of the training speakers, music faint letters, the rest nothing. What
+this measures is the search, not a model: figures of it say only that nothing depends on phones.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ def made_letters(case: Case) -> Emissions:
         if other:
             _hear(p, at_s, int(rng.integers(2, len(LETTERS))), float(rng.uniform(0.4, 0.65)))
     log_probs = np.log((1 - REST) * p + REST / len(LETTERS))
-    return Emissions(torch.from_numpy(log_probs).float(), LETTERS, SHIFT_S, duration_s=case.duration_s)
+    return Emissions(
+        torch.from_numpy(log_probs).float(), LETTERS, SHIFT_S, duration_s=case.duration_s
+    )
 
 
 def _hear(p: np.ndarray, at_s: float, letter: int, peak: float) -> None:

@@ -1,7 +1,9 @@
-"""The speech that inexact cases are made of: clips of the development speakers with the times of their words.
+"""The speech that inexact cases are made of: clips of the development speakers with the times of
+their words.
 
-A clip's times are those of its alignment alone with its own text (`match="exact"`); they are kept in `.cache/` of the
-checkout for the next run, by the model's weights. Texts that nobody speaks are those of the training speakers.
+A clip's times are those of its alignment alone with its own text (`match="exact"`); they are kept
+in `.cache/` of the checkout for the next run, by the model's weights. Texts that nobody speaks are
+those of the training speakers.
 """
 
 from __future__ import annotations
@@ -58,7 +60,11 @@ class Place:
     def stretch(self) -> Stretch:
         """The take as something that no word of the text explains."""
         edges = [edge for word in self.words for place in word.places for edge in place]
-        start_s, end_s = (min(edges), max(edges)) if edges else (self.start_s, self.start_s + self.take.duration_s)
+        start_s, end_s = (
+            (min(edges), max(edges))
+            if edges
+            else (self.start_s, self.start_s + self.take.duration_s)
+        )
         return Stretch(self.take.kind, start_s, end_s, self.outer_start_s, self.outer_end_s)
 
 
@@ -76,7 +82,8 @@ def laid_out(takes: Sequence[Take], rng: np.random.Generator) -> tuple[np.ndarra
 
 @cache
 def timed_takes(model: str = "english") -> dict[str, tuple[Take, ...]]:
-    """Return the clips of each development speaker, in their order, with the times of their own alignments.
+    """Return the clips of each development speaker, in their order, with the times of their own
+    alignments.
 
     Args:
         model: "english", or the folder of a model that `ctc-align train` wrote.
@@ -85,7 +92,9 @@ def timed_takes(model: str = "english") -> dict[str, tuple[Take, ...]]:
     folder = ROOT / "ctc_align" / "models" / "english" if model == "english" else Path(model)
     weights = sorted(folder.glob("*.safetensors"))
     names = [row["audio"] + row["text"] for row in rows]
-    key = hashlib.sha256(b"".join(path.read_bytes() for path in weights) + "".join(names).encode()).hexdigest()[:16]
+    key = hashlib.sha256(
+        b"".join(path.read_bytes() for path in weights) + "".join(names).encode()
+    ).hexdigest()[:16]
     path = ROOT / ".cache" / f"inexact-times-{key}.json"
     if not path.exists():
         path.parent.mkdir(exist_ok=True)
@@ -93,7 +102,8 @@ def timed_takes(model: str = "english") -> dict[str, tuple[Take, ...]]:
     found: dict[str, list[Take]] = {}
     for row, times in zip(rows, json.loads(path.read_text("utf-8"))):
         words = [
-            TrueWord(word, ((start_s, end_s),)) for word, (start_s, end_s) in zip(_written(row["text"]).split(), times)
+            TrueWord(word, ((start_s, end_s),))
+            for word, (start_s, end_s) in zip(_written(row["text"]).split(), times)
         ]
         samples = load_audio(str(ENGLISH / row["audio"]), RATE).samples
         found.setdefault(row["speaker"], []).append(Take(samples, tuple(words), row["speaker"]))
@@ -127,6 +137,8 @@ def _written(text: str) -> str:
     >>> _written("I THINK SO AM I")
     'I think so am I.'
     """
-    words = [word if word == "I" or word.startswith("I'") else word.lower() for word in text.split()]
+    words = [
+        word if word == "I" or word.startswith("I'") else word.lower() for word in text.split()
+    ]
     words[0] = words[0][0].upper() + words[0][1:]
     return " ".join(words) + "."

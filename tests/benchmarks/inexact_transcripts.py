@@ -1,10 +1,12 @@
-"""Recordings and transcripts that are not exact: how many words are in place, and which of the others are reported.
+"""Recordings and transcripts that are not exact: how many words are in place, and which of the
+others are reported.
 
-    python tests/benchmarks/inexact_transcripts.py [--kinds both,jump] [--group report] [--seeds 1-3] [--minutes 20]
-        [--match auto] [--music FOLDER] [--emissions-cache FOLDER] [--model FOLDER] [--without-states]
+    python tests/benchmarks/inexact_transcripts.py [--kinds both,jump] [--group report] [--seeds
+        1-3] [--minutes 20] [--match auto] [--music FOLDER] [--emissions-cache FOLDER] [--model
+        FOLDER] [--without-states]
 
-Needs `../shared/data/english`; `inexact_cases.py` says how cases are made, and of whom. A row is a kind of case, summed
-over the seeds, in percent:
+Needs `../shared/data/english`; `inexact_cases.py` says how cases are made, and of whom. A row is a
+kind of case, summed over the seeds, in percent:
 
     <100ms, <300ms   spoken words with both edges so near to where they are
     gross, sure      spoken words with an edge more than 2 s off; and that with a confidence of 0.5 or more
@@ -15,17 +17,22 @@ over the seeds, in percent:
     whole            paragraphs read twice that were found in one of their readings alone
     cpu              processor seconds of the alignment (without the model), and how many times those of `exact`
 
-`--model FOLDER` of a model with letters for tokens, which `ctc-align train` makes of some hours without a lexicon, is
-measured against its own alignments of the single clips; `--letters` takes made log-probs (`inexact_letters.py`).
+`--model FOLDER` of a model with letters for tokens, which `ctc-align train` makes of some hours
+without a lexicon, is measured against its own alignments of the single clips; `--letters` takes
+made log-probs (`inexact_letters.py`).
 
-Music: `--music FOLDER` of recordings (any format); without it music is made by rules, and figures of it say little.
-Used here, and not kept with the project: for choosing, songs of Jonathan Coulton (voice, guitar, drums; CC BY-NC)
-from the repository UltraStar-Deluxe/songs, `The Ballroom` and `The Exercise Room` (public domain) and two pieces of
-`Health and Safety` from beat-feet/beat-feet, `Vibe Ace` (CC BY) from librosa/data. For reporting, songs of Dead
-Smiling Pirates, Fairy Bot Orchestra, Joshua Morin, Pornophonique and Steven Dunston (CC licences) from
-UltraStar-Deluxe/songs, `Let's Go Fishin'` by Karissa Hobbs (CC BY) and Brahms' Hungarian Dance 5 by the US Army
-Strings (public domain) from librosa/data, `The Courtyard` and `The Laundry Room` (public domain) and Vivaldi's Spring
-(CC BY-SA) from beat-feet/beat-feet. A sung recording in the public domain or under CC0 is not among them.
+Music: `--music FOLDER` of recordings (any format); without it music is made by rules, and figures
+of it say little. Used here, and not kept with the project: for choosing, songs of Jonathan Coulton
+(voice, guitar, drums; CC BY-NC)
+from the repository UltraStar-Deluxe/songs, `The Ballroom` and `The Exercise Room` (public domain)
+and two pieces of `Health and Safety` from beat-feet/beat-feet, `Vibe Ace` (CC BY) from
+librosa/data. For reporting, songs of Dead
+Smiling Pirates, Fairy Bot Orchestra, Joshua Morin, Pornophonique and Steven Dunston (CC licences)
+from UltraStar-Deluxe/songs, `Let's Go Fishin'` by Karissa Hobbs (CC BY) and Brahms' Hungarian Dance
+5 by the US Army
+Strings (public domain) from librosa/data, `The Courtyard` and `The Laundry Room` (public domain)
+and Vivaldi's Spring (CC BY-SA) from beat-feet/beat-feet. A sung recording in the public domain or
+under CC0 is not among them.
 """
 
 from __future__ import annotations
@@ -63,7 +70,8 @@ class Runner:
     match: str = "auto"
     folder: Path | None = None
     states: bool = True
-    """Keep the model's second output; without it edges are those of CTC, which the truth's are not."""
+    """Keep the model's second output; without it edges are those of CTC, which the truth's are
+    not."""
     letters: bool = False
 
     def __post_init__(self) -> None:
@@ -71,7 +79,8 @@ class Runner:
         self.exact = Aligner(None, settings=Settings(match="exact"))
 
     def emissions(self, case: Case) -> Emissions:
-        """Return the emissions of a case's recording, read from the folder or computed and written there."""
+        """Return the emissions of a case's recording, read from the folder or computed and written
+        there."""
         emissions = self._emissions(case)
         return emissions if self.states else replace(emissions, states=None)
 
@@ -89,11 +98,14 @@ class Runner:
         # torch.load reads tensors and plain values only
         fields = {name: getattr(emissions, name) for name in emissions.__dataclass_fields__}
         plain = (torch.Tensor, int, float, str, tuple)
-        torch.save({name: value for name, value in fields.items() if isinstance(value, plain)}, path)
+        torch.save(
+            {name: value for name, value in fields.items() if isinstance(value, plain)}, path
+        )
         return emissions
 
     def align(self, case: Case) -> tuple[Alignment, float]:
-        """Return the alignment of a case, and the processor seconds that it took without the model."""
+        """Return the alignment of a case, and the processor seconds that it took without the
+        model."""
         emissions, text = self.emissions(case), text_of(case)
         began = time.process_time()
         alignment = self.aligner.align(emissions, text)
@@ -125,19 +137,30 @@ def cue_starts_s(alignment: Alignment) -> list[float]:
 
 def music_of(folder: str | None) -> list[np.ndarray]:
     """Return the recordings of a folder, (N,) float32 at 16 kHz."""
-    return [load_audio(str(path), 16000).samples for path in sorted(Path(folder).iterdir())] if folder else []
+    return (
+        [load_audio(str(path), 16000).samples for path in sorted(Path(folder).iterdir())]
+        if folder
+        else []
+    )
 
 
 def row(name: str, scores: Scores, cpu_s: float, exact_s: float) -> str:
     """Return a line of the table."""
-    shares = " ".join(f"{'-' if np.isnan(x) else format(x, '.2f'):>7s}" for x in scores.shares().values())
-    return f"{name:14s} {scores.spoken:6d} {scores.unspoken:6d} {shares} {cpu_s:6.1f} {cpu_s / max(exact_s, 1e-9):5.2f}"
+    shares = " ".join(
+        f"{'-' if np.isnan(x) else format(x, '.2f'):>7s}" for x in scores.shares().values()
+    )
+    return (
+        f"{name:14s} {scores.spoken:6d} {scores.unspoken:6d} {shares} {cpu_s:6.1f}"
+        f" {cpu_s / max(exact_s, 1e-9):5.2f}"
+    )
 
 
 def heading() -> str:
     """Return the line above the table."""
     return (
-        f"{'kind':14s} {'spoken':>6s} {'not':>6s} " + " ".join(f"{n:>7s}" for n in Scores().shares()) + "  cpu s     ×"
+        f"{'kind':14s} {'spoken':>6s} {'not':>6s} "
+        + " ".join(f"{n:>7s}" for n in Scores().shares())
+        + "  cpu s     ×"
     )
 
 
@@ -154,18 +177,31 @@ def main() -> int:
     parser.add_argument("--group", default="choose", choices=(*GROUPS, "all"))
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--model", default="english", help="or the folder of one that was trained (letters)")
-    parser.add_argument("--letters", action="store_true", help="made log-probs of letters instead of the model's")
+    parser.add_argument(
+        "--model", default="english", help="or the folder of one that was trained (letters)"
+    )
+    parser.add_argument(
+        "--letters", action="store_true", help="made log-probs of letters instead of the model's"
+    )
     parser.add_argument("--music", help="folder of recordings of music")
     parser.add_argument("--emissions-cache", type=Path, help="folder for the model's emissions")
     parser.add_argument("--match", default="auto")
-    parser.add_argument("--without-states", action="store_true", help="log-probs alone, as of other models")
-    parser.add_argument("--without-exact", action="store_true", help="do not align by exact for the processor time")
+    parser.add_argument(
+        "--without-states", action="store_true", help="log-probs alone, as of other models"
+    )
+    parser.add_argument(
+        "--without-exact", action="store_true", help="do not align by exact for the processor time"
+    )
     given = parser.parse_args()
     torch.set_num_threads(1)
-    runner = Runner(given.model, given.match, given.emissions_cache, not given.without_states, given.letters)
+    runner = Runner(
+        given.model, given.match, given.emissions_cache, not given.without_states, given.letters
+    )
     music = music_of(given.music)
-    print(f"group {given.group}, seeds {given.seeds}, {given.minutes:g} minutes, match {given.match}, {given.model}")
+    print(
+        f"group {given.group}, seeds {given.seeds}, {given.minutes:g} minutes, match {given.match},"
+        f" {given.model}"
+    )
     print(heading(), flush=True)
     for kind in given.kinds.split(","):
         scores, cpu_s, exact_s = Scores(), 0.0, 0.0

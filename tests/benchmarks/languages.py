@@ -1,22 +1,26 @@
-"""How well a model of many languages fits clips that it has not learnt from: figures by language, and of all.
+"""How well a model of many languages fits clips that it has not learnt from: figures by language,
+and of all.
 
-    python tests/benchmarks/languages.py MODEL CLIPS.jsonl [--only CODE …] [--as CODE] [--set silence_bonus=4 …]
+    python tests/benchmarks/languages.py MODEL CLIPS.jsonl [--only CODE …] [--as CODE] [--set
+    silence_bonus=4 …]
         [--json FILE] [--learnt TRAIN.jsonl --table languages.tsv]
 
-CLIPS is a manifest: `audio`, `text`, `language`, and `speaker` in each line. `--as und` reads all texts as if nobody
-had said in which language they are. Of every clip:
+CLIPS is a manifest: `audio`, `text`, `language`, and `speaker` in each line. `--as und` reads all
+texts as if nobody had said in which language they are. Of every clip:
 
 aligned        it is aligned at all
 best of 10     its text has the least loss among itself and nine texts of other clips of that language, by loss per
                token and by loss
 swapped        its text has a lower loss than the same text with one word replaced by another of that language, of like
                length (two characters in scripts without spaces); `SWAPS` of them
-beside pauses  edges of words within 50 ms of where the level falls into a pause and rises out of it, as the sound alone
-               shows it: pauses of `PAUSE_S` or more, the level a third of the way up from the pause's to the speech's
+beside pauses  edges of words within 50 ms of where the level falls into a pause and rises out of
+               it, as the sound alone shows it: pauses of `PAUSE_S` or more, the level a third of
+               the way up from the pause's to the speech's
 covered        share of the time of such pauses, but `TRIM_S` at their ends, that words cover
 
-Intervals are Wilson's, 95 %. `--table` writes the table of languages that lies in the model's folder: the hours of
-TRAIN.jsonl, and these figures; clips of speakers that TRAIN.jsonl has too are marked so.
+Intervals are Wilson's, 95 %. `--table` writes the table of languages that lies in the model's
+folder: the hours of TRAIN.jsonl, and these figures; clips of speakers that TRAIN.jsonl has too are
+marked so.
 """
 
 from __future__ import annotations
@@ -48,8 +52,8 @@ STEP, WINDOW = 80, 320
 MARKS = ".,!?;:\"'“”«»()-"
 WITHOUT_SPACES = ("zh", "ja", "th", "lo", "km", "my", "yu")
 HEAD = (
-    "language       aligned  best of 10, per token  by loss              swapped               beside pauses         "
-    "covered nats a token confidence"
+    "language       aligned  best of 10, per token  by loss              swapped              "
+    " beside pauses         covered nats a token confidence"
 )
 
 Row = dict[str, Any]
@@ -82,11 +86,14 @@ class Figures:
 
     def line(self, name: str) -> str:
         """Return the row of a language."""
-        shares = " ".join(interval(values) for values in (self.best_per_token, self.best, self.swapped, self.near))
+        shares = " ".join(
+            interval(values) for values in (self.best_per_token, self.best, self.swapped, self.near)
+        )
         loss = np.mean(self.losses or [math.nan])
         confidence = np.median(self.confidences or [math.nan])
         return (
-            f"{name:12s} {self.aligned:4d}/{self.clips:<4d} {shares} {self.covered:5.1f} {loss:8.2f} {confidence:8.2f}"
+            f"{name:12s} {self.aligned:4d}/{self.clips:<4d} {shares} {self.covered:5.1f}"
+            f" {loss:8.2f} {confidence:8.2f}"
         )
 
 
@@ -135,17 +142,26 @@ def pauses(samples: np.ndarray) -> list[tuple[float, float]]:
 
 def measure_pauses(alignment: Alignment, samples: np.ndarray, figures: Figures) -> None:
     """Count the edges and the words beside and in the pauses of a recording."""
-    words = [(w.start_s, w.end_s) for w in alignment.words if w.start_s is not None and w.end_s is not None]
+    words = [
+        (w.start_s, w.end_s)
+        for w in alignment.words
+        if w.start_s is not None and w.end_s is not None
+    ]
     if not words:
         return
     starts, ends = (np.array(values) for values in zip(*words))
     for begin, end in pauses(samples):
         if not (ends.min() < end and starts.max() > begin):
             continue
-        figures.near += [bool(np.abs(ends - begin).min() <= NEAR_S), bool(np.abs(starts - end).min() <= NEAR_S)]
+        figures.near += [
+            bool(np.abs(ends - begin).min() <= NEAR_S),
+            bool(np.abs(starts - end).min() <= NEAR_S),
+        ]
         first, last = begin + TRIM_S, end - TRIM_S
         figures.paused_s += last - first
-        figures.covered_s += float(np.clip(np.minimum(ends, last) - np.maximum(starts, first), 0, None).sum())
+        figures.covered_s += float(
+            np.clip(np.minimum(ends, last) - np.maximum(starts, first), 0, None).sum()
+        )
 
 
 def with_another_word(text: str, vocabulary: Sequence[str], rng: random.Random) -> str | None:
@@ -177,7 +193,9 @@ class Cases:
     def __init__(self, language: str, rows: Sequence[Row]) -> None:
         self._texts = sorted({row["text"] for row in rows})
         self._spaceless = language.startswith(WITHOUT_SPACES)
-        self._vocabulary = sorted({w.strip(MARKS).lower() for text in self._texts for w in text.split()} - {""})
+        self._vocabulary = sorted(
+            {w.strip(MARKS).lower() for text in self._texts for w in text.split()} - {""}
+        )
         self._rng = random.Random(7)
 
     def of(self, text: str) -> tuple[list[str], list[str]]:
@@ -186,7 +204,9 @@ class Cases:
         alternatives = self._rng.sample(others, min(ALTERNATIVES, len(others)))
         swap = with_other_characters if self._spaceless else with_another_word
         pool = others if self._spaceless else self._vocabulary
-        return alternatives, [s for s in (swap(text, pool, self._rng) for _ in range(SWAPS)) if s is not None]
+        return alternatives, [
+            s for s in (swap(text, pool, self._rng) for _ in range(SWAPS)) if s is not None
+        ]
 
 
 def measure(aligner: Aligner, row: Row, cases: Cases, figures: Figures) -> None:
@@ -213,7 +233,9 @@ def measure(aligner: Aligner, row: Row, cases: Cases, figures: Figures) -> None:
     figures.best.append(all(is_worse(i, "loss") for i in range(count)))
     figures.swapped += [is_worse(i, "loss") for i in range(count, len(rest))]
     figures.losses.append(true.loss_per_token)
-    figures.confidences += [word.confidence for word in alignment.words if word.confidence is not None]
+    figures.confidences += [
+        word.confidence for word in alignment.words if word.confidence is not None
+    ]
     measure_pauses(alignment, np.asarray(audio.samples), figures)
 
 
@@ -225,7 +247,15 @@ def table(by_language: dict[str, Figures], rows: dict[str, list[Row]], learnt: P
         hours[row["language"]] += row["duration_s"] / 3600
         speakers[row["language"]].add(row["speaker"])
         texts[row["language"]].append(row["text"])
-    columns = ("language", "script", "hours", "held-out clips", "of speakers", "best of 10, %", "swapped word, %")
+    columns = (
+        "language",
+        "script",
+        "hours",
+        "held-out clips",
+        "of speakers",
+        "best of 10, %",
+        "swapped word, %",
+    )
     lines = ["\t".join((*columns, "edges at pauses, %", "loss, nats a token"))]
     for language in sorted({*hours, *rows}):
         own, figures = rows.get(language, []), by_language.get(language, Figures())
@@ -235,7 +265,19 @@ def table(by_language: dict[str, Figures], rows: dict[str, list[Row]], learnt: P
         lists = (figures.best_per_token, figures.swapped, figures.near)
         shares = [f"{100 * sum(values) / len(values):.0f}" if values else "–" for values in lists]
         loss = f"{np.mean(figures.losses):.2f}" if figures.losses else "–"
-        lines.append("\t".join((language, script, f"{hours[language]:.2f}", str(figures.clips), kind, *shares, loss)))
+        lines.append(
+            "\t".join(
+                (
+                    language,
+                    script,
+                    f"{hours[language]:.2f}",
+                    str(figures.clips),
+                    kind,
+                    *shares,
+                    loss,
+                )
+            )
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -261,12 +303,17 @@ def main() -> None:
     for row in manifest_rows(call.clips):
         if not call.only or row["language"] in call.only:
             rows[row["language"]].append(row)
-    keys: dict[str, Any] = {key: float(value) for key, _, value in (pair.partition("=") for pair in call.set)}
+    keys: dict[str, Any] = {
+        key: float(value) for key, _, value in (pair.partition("=") for pair in call.set)
+    }
     total, by_language = Figures(), dict[str, Figures]()
     print(HEAD)
     for language, clips in sorted(rows.items()):
         settings = Settings(language=call.language or language, match="exact", **keys)
-        aligner, cases = Aligner(call.model, device="cpu", settings=settings), Cases(language, clips)
+        aligner, cases = (
+            Aligner(call.model, device="cpu", settings=settings),
+            Cases(language, clips),
+        )
         figures = by_language[language] = Figures()
         for row in clips:
             measure(aligner, row, cases, figures)
@@ -274,7 +321,9 @@ def main() -> None:
         print(figures.line(language), flush=True)
     print(total.line("all"))
     if call.json:
-        call.json.write_text(json.dumps({language: asdict(figures) for language, figures in by_language.items()}))
+        call.json.write_text(
+            json.dumps({language: asdict(figures) for language, figures in by_language.items()})
+        )
     if call.table:
         call.table.write_text(table(by_language, rows, call.learnt), "utf-8")
 

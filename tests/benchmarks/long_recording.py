@@ -1,4 +1,5 @@
-"""Long recordings through the program: wall time, and peak memory, which grows with emissions and lattice rows alone.
+"""Long recordings through the program: wall time, and peak memory, which grows with emissions and
+lattice rows alone.
 
 python tests/benchmarks/long_recording.py [MINUTES …]      default: 5 20; speech is ../shared/data/english, split dev
 """
@@ -25,12 +26,22 @@ def main() -> None:
         for minutes in arguments.minutes:
             audio = Path(folder, f"{minutes:g}min.wav")
             seconds = join_clips(rows, 60 * minutes, audio)
-            call = ["-m", "ctc_align", str(audio), str(audio.with_suffix(".txt")), "--out-dir", folder, "--force", "-q"]
+            call = [
+                "-m",
+                "ctc_align",
+                str(audio),
+                str(audio.with_suffix(".txt")),
+                "--out-dir",
+                folder,
+                "--force",
+                "-q",
+            ]
             cost = timed_run(call)
             words = json.loads(audio.with_suffix(".json").read_text("utf-8"))["words"]
             print(
-                f"{seconds / 60:6.1f} min {len(words):10d} {cost.wall_s:6.1f}s {cost.processor_s:9.1f}s"
-                f" {seconds / cost.wall_s:12.1f} {cost.peak / 2**20:11.0f} MiB"
+                f"{seconds / 60:6.1f} min {len(words):10d} {cost.wall_s:6.1f}s"
+                f" {cost.processor_s:9.1f}s {seconds / cost.wall_s:12.1f}"
+                f" {cost.peak / 2**20:11.0f} MiB"
             )
 
 

@@ -1,4 +1,5 @@
-"""What the measurements share: where data lie, the rows of a manifest, joined speech, and what a process takes."""
+"""What the measurements share: where data lie, the rows of a manifest, joined speech, and what a
+process takes."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ PAUSE_S = 0.3
 
 def parser_of(text: str | None) -> argparse.ArgumentParser:
     """Return a parser whose help is the docstring of a script."""
-    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    return argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def manifest_rows(path: Path = MANIFEST, split: str | None = None) -> list[dict[str, Any]]:
@@ -43,7 +46,8 @@ def manifest_rows(path: Path = MANIFEST, split: str | None = None) -> list[dict[
 
 
 def join_clips(rows: Iterable[dict[str, Any]], seconds: float, audio: Path) -> float:
-    """Write a recording of at least `seconds`, made of clips of the English data, and its transcript beside it.
+    """Write a recording of at least `seconds`, made of clips of the English data, and its
+    transcript beside it.
 
     Returns:
         the seconds of the recording.
@@ -53,7 +57,10 @@ def join_clips(rows: Iterable[dict[str, Any]], seconds: float, audio: Path) -> f
     samples, texts = 0, []
     with soundfile.SoundFile(audio, "w", RATE, 1, subtype="PCM_16") as file:
         for clip in rows:
-            for piece in (load_audio(ENGLISH / clip["audio"], RATE).samples, np.zeros(round(PAUSE_S * RATE))):
+            for piece in (
+                load_audio(ENGLISH / clip["audio"], RATE).samples,
+                np.zeros(round(PAUSE_S * RATE)),
+            ):
                 file.write(piece)
                 samples += len(piece)
             texts.append(clip["text"])
@@ -65,7 +72,8 @@ def join_clips(rows: Iterable[dict[str, Any]], seconds: float, audio: Path) -> f
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took: seconds of wall and of processor, and the peak of its memory in bytes."""
+    """What a process took: seconds of wall and of processor, and the peak of its memory in
+    bytes."""
 
     wall_s: float
     processor_s: float
@@ -73,22 +81,36 @@ class Cost:
 
 
 def timed_run(
-    arguments: Sequence[str], *, checkout: Path = ROOT, stderr: Any = subprocess.DEVNULL, **options: Any
+    arguments: Sequence[str],
+    *,
+    checkout: Path = ROOT,
+    stderr: Any = subprocess.DEVNULL,
+    **options: Any,
 ) -> Cost:
-    """Run Python with the package of a checkout, and exit where it fails; `options` are those of `Popen`."""
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    """Run Python with the package of a checkout, and exit where it fails; `options` are those of
+    `Popen`."""
+    environment = {
+        name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+    }
     environment |= {"PYTHONPATH": str(checkout)}
     began_s = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=stderr, **options
+        [sys.executable, *arguments],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+        **options,
     )
-    # wait4 is about this child alone; getrusage would give the largest of all children that there have been
+    # wait4 is about this child alone; getrusage would give the largest of all children that there
+    # have been
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         sys.exit(f"{' '.join(arguments)} of {checkout} failed with {process.returncode}")
     scale = 1 if sys.platform == "darwin" else 1024
-    return Cost(time.perf_counter() - began_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * scale)
+    return Cost(
+        time.perf_counter() - began_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * scale
+    )
 
 
 def show_machine(here: Mapping[str, Any]) -> None:
@@ -96,4 +118,6 @@ def show_machine(here: Mapping[str, Any]) -> None:
     versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
     print(f"{here['processor']}, {here['cores']} cores, {here['threads']} threads; {versions}")
     if hasattr(os, "getloadavg"):
-        print(f"load before the start: {os.getloadavg()[0]:.1f} (ratios of a busy machine say little)")
+        print(
+            f"load before the start: {os.getloadavg()[0]:.1f} (ratios of a busy machine say little)"
+        )

@@ -1,4 +1,5 @@
-"""The page of an hour of speech: its size, how long it takes to make and to open, and how long frames are in scrolling.
+"""The page of an hour of speech: its size, how long it takes to make and to open, and how long
+frames are in scrolling.
 
 python tests/benchmarks/page.py [--seconds 3600]
 """
@@ -53,8 +54,13 @@ def measure(browser: Any, path: Path, run: int) -> None:
         for _ in range(60):
             page.mouse.wheel(200, 0)
         frames = np.array(page.evaluate("ctcAlignPage.frameTimes")[before:] or [0.0])
-        figures.append(f"median {np.median(frames):.0f} ms, 95 % under {np.percentile(frames, 95):.0f} ms")
-    print(f"run {run + 1}: opened in {opened_s:.2f} s; frames zoomed in: {figures[0]}; the whole hour: {figures[1]}")
+        figures.append(
+            f"median {np.median(frames):.0f} ms, 95 % under {np.percentile(frames, 95):.0f} ms"
+        )
+    print(
+        f"run {run + 1}: opened in {opened_s:.2f} s; frames zoomed in: {figures[0]}; the whole"
+        f" hour: {figures[1]}"
+    )
     page.close()
 
 

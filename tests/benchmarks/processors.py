@@ -1,11 +1,13 @@
-"""What the CPU's kernels become on other processors: LLVM compiles them for each, and the loops that do the work are
-searched for values that are moved to the stack and back, because registers do not suffice. It says nothing of time.
+"""What the CPU's kernels become on other processors: LLVM compiles them for each, and the loops
+that do the work are searched for values that are moved to the stack and back, because registers do
+not suffice. It says nothing of time.
 
     python tests/benchmarks/processors.py [--write]
 
-The kernels are compiled once for a processor without anything special, in vectors of 8 and of 16 numbers (`WIDTH` of
-`ctc_align/kernels/cpu/simd.py`), and LLVM's code for that is compiled again for each processor. Counted are innermost
-loops that are mostly vectors. `--write` puts the table into `docs/processors.md`.
+The kernels are compiled once for a processor without anything special, in vectors of 8 and of 16
+numbers (`WIDTH` of `ctc_align/kernels/cpu/simd.py`), and LLVM's code for that is compiled again for
+each processor. Counted are innermost loops that are mostly vectors. `--write` puts the table into
+`docs/processors.md`.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from measuring import ROOT, parser_of
 
 KERNELS = {"best path": "viterbi.walk", "sums": "sums.sums"}
 WIDTHS = {8: "", 16: "+avx512f,-sse3"}
-"""By vectors' width, features that make `simd` choose it; what the second takes back, LLVM does not use."""
+"""By vectors' width, features that make `simd` choose it; what the second takes back, LLVM does not
+use."""
 PROCESSORS = {
     "x86-64-v2": ("x86_64", "SSE 4.2"),
     "haswell": ("x86_64", "AVX2"),
@@ -61,7 +64,11 @@ def dump(path: Path) -> None:
 def generic_code(width: int) -> dict[str, str]:
     """Return LLVM's code of each kernel for vectors of a width."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": WIDTHS[width], "NUMBA_CACHE_DIR": folder}
+        settings = {
+            "NUMBA_CPU_NAME": "generic",
+            "NUMBA_CPU_FEATURES": WIDTHS[width],
+            "NUMBA_CACHE_DIR": folder,
+        }
         out = Path(folder) / "code"
         command = [sys.executable, __file__, "--dump", str(out)]
         subprocess.run(command, env={**os.environ, **settings}, check=True)
@@ -69,7 +76,8 @@ def generic_code(width: int) -> dict[str, str]:
 
 
 def assembly(code: str, processor: str) -> str:
-    """Return the assembly of LLVM's code for a processor, with LLVM's remarks on loops and spills."""
+    """Return the assembly of LLVM's code for a processor, with LLVM's remarks on loops and
+    spills."""
     from llvmlite import binding
 
     binding.initialize_all_targets()
@@ -77,7 +85,11 @@ def assembly(code: str, processor: str) -> str:
     triple = f"{PROCESSORS[processor][0]}-unknown-linux-gnu"
     # What counts references is not in the loops; its instruction is x86's own.
     code = re.sub(r"= .*call i8 @llvm\.x86\.atomic[^\n]*", "= add i8 0, 0", code)
-    code = re.sub(r"target datalayout = .*\n", "", re.sub(r"target triple = .*", f'target triple = "{triple}"', code))
+    code = re.sub(
+        r"target datalayout = .*\n",
+        "",
+        re.sub(r"target triple = .*", f'target triple = "{triple}"', code),
+    )
     module = binding.parse_assembly(code)
     machine = binding.Target.from_triple(triple).create_target_machine(cpu=processor, opt=3)
     module.data_layout = str(machine.target_data)
@@ -86,8 +98,8 @@ def assembly(code: str, processor: str) -> str:
 
 
 def hot_loops(text: str) -> Iterator[tuple[int, int]]:
-    """Yield of each innermost loop that is mostly vectors: instructions, and those that use the stack for want of a
-    register."""
+    """Yield of each innermost loop that is mostly vectors: instructions, and those that use the
+    stack for want of a register."""
     loops: dict[str, list[str]] = defaultdict(list)
     block, header = "", ""
     for line in text.splitlines():
@@ -116,13 +128,17 @@ def table() -> Iterator[str]:
         for kernel in KERNELS.values():
             for width in WIDTHS:
                 found = list(hot_loops(assembly(codes[width][kernel], processor)))
-                cells.append(f"{sum(stack for _, stack in found)} of {sum(size for size, _ in found)}")
+                cells.append(
+                    f"{sum(stack for _, stack in found)} of {sum(size for size, _ in found)}"
+                )
         yield f"| {processor} | {kind} | {' | '.join(cells)} |"
 
 
 def main() -> None:
     parser = parser_of(__doc__)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/processors.md")
+    parser.add_argument(
+        "--write", action="store_true", help="put the table into docs/processors.md"
+    )
     parser.add_argument("--dump", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.dump is not None:

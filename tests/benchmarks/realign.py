@@ -1,9 +1,10 @@
-"""What a correction does to its neighbours: one word of every five put where people put it, and the text aligned again.
+"""What a correction does to its neighbours: one word of every five put where people put it, and the
+text aligned again.
 
     python tests/benchmarks/realign.py [FOLDER] [--utterances 20] [--every 5]
 
-FOLDER is as for `gold.py`. Errors are those of the edges of the words that were *not* corrected: of all of them, of
-those beside a corrected word, and of those beside one that was more than 20 ms off.
+FOLDER is as for `gold.py`. Errors are those of the edges of the words that were *not* corrected: of
+all of them, of those beside a corrected word, and of those beside one that was more than 20 ms off.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def labels_of(alignment: Alignment, reference: Path) -> dict[int, Interval]:
     at = {id(interval): index for interval, index in zip(ours, places)}
     pairs = pair_intervals(ours, theirs).pairs
     return {
-        at[id(pair.hypothesis)]: pair.reference for pair in pairs if not pair.mismatch and id(pair.hypothesis) in at
+        at[id(pair.hypothesis)]: pair.reference
+        for pair in pairs
+        if not pair.mismatch and id(pair.hypothesis) in at
     }
 
 
@@ -41,21 +44,35 @@ def _interval(word: AlignedWord) -> Interval:
     return Interval(word.start_s or 0.0, word.end_s or 0.0, word.text)
 
 
-def corrected(alignment: Alignment, labels: dict[int, Interval], every: int) -> tuple[Alignment, list[int]]:
-    """Return the alignment with each `every`-th labelled word by hand, its tokens to be found, and which these are."""
+def corrected(
+    alignment: Alignment, labels: dict[int, Interval], every: int
+) -> tuple[Alignment, list[int]]:
+    """Return the alignment with each `every`-th labelled word by hand, its tokens to be found, and
+    which these are."""
     words, chosen = list(alignment.words), list(labels)[every // 2 :: every]
     for index in chosen:
-        start_s, end_s = round(labels[index].start_s, 5), min(round(labels[index].end_s, 5), alignment.duration_s)
-        words[index] = replace(words[index], start_s=start_s, end_s=end_s, tokens=(), confidence=None, by=HAND)
+        start_s, end_s = (
+            round(labels[index].start_s, 5),
+            min(round(labels[index].end_s, 5), alignment.duration_s),
+        )
+        words[index] = replace(
+            words[index], start_s=start_s, end_s=end_s, tokens=(), confidence=None, by=HAND
+        )
     return replace(alignment, words=tuple(words)), chosen
 
 
 def errors_ms(word: AlignedWord, label: Interval) -> list[float]:
-    return [1000 * abs((word.start_s or 0.0) - label.start_s), 1000 * abs((word.end_s or 0.0) - label.end_s)]
+    return [
+        1000 * abs((word.start_s or 0.0) - label.start_s),
+        1000 * abs((word.end_s or 0.0) - label.end_s),
+    ]
 
 
-def rows(aligner: Aligner, folder: Path, most: int, every: int) -> Iterator[tuple[str, list[float], list[float]]]:
-    """Yield (group, errors before, errors after) of each word that was not corrected, for each group that it is in."""
+def rows(
+    aligner: Aligner, folder: Path, most: int, every: int
+) -> Iterator[tuple[str, list[float], list[float]]]:
+    """Yield (group, errors before, errors after) of each word that was not corrected, for each
+    group that it is in."""
     sounds = sorted((folder / "corpus").rglob("*.wav"))
     for audio in sounds[:: max(1, len(sounds) // most)]:
         name = audio.relative_to(folder / "corpus").with_suffix("")
@@ -68,7 +85,11 @@ def rows(aligner: Aligner, folder: Path, most: int, every: int) -> Iterator[tupl
                 fixed.words[index].start_s,
                 fixed.words[index].end_s,
             )
-        far = {index for index in chosen if max(errors_ms(before.words[index], labels[index])) > 1000 * FAR_S}
+        far = {
+            index
+            for index in chosen
+            if max(errors_ms(before.words[index], labels[index])) > 1000 * FAR_S
+        }
         for index, label in labels.items():
             if index in chosen:
                 continue
@@ -88,15 +109,17 @@ def main() -> None:
     arguments = parser.parse_args()
     aligner = Aligner("english", settings=Settings(match="exact"))
     groups: dict[str, tuple[list[float], list[float]]] = {}
-    for group, before, after in rows(aligner, arguments.folder, arguments.utterances, arguments.every):
+    for group, before, after in rows(
+        aligner, arguments.folder, arguments.utterances, arguments.every
+    ):
         groups.setdefault(group, ([], []))
         groups[group][0].extend(before)
         groups[group][1].extend(after)
     for group, (before, after) in groups.items():
         within = [100 * np.mean(np.array(one) <= 1000 * FAR_S) for one in (before, after)]
         print(
-            f"{group:24} {len(before):5} edges: MAE {np.mean(before):5.2f} -> {np.mean(after):5.2f} ms, "
-            f"within 20 ms {within[0]:.1f} -> {within[1]:.1f} %"
+            f"{group:24} {len(before):5} edges: MAE {np.mean(before):5.2f} -> {np.mean(after):5.2f}"
+            f" ms, within 20 ms {within[0]:.1f} -> {within[1]:.1f} %"
         )
 
 

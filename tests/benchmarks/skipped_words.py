@@ -1,10 +1,13 @@
-"""Words that are skipped although they were spoken, and words that are aligned although they were not.
+"""Words that are skipped although they were spoken, and words that are aligned although they were
+not.
 
-    python tests/benchmarks/skipped_words.py [--models english,planted,hama] [--group report] [--texts 60]
+    python tests/benchmarks/skipped_words.py [--models english,planted,hama] [--group report]
+    [--texts 60]
         [--seeds 1-2] [--changes 0,2] [--match auto] [--cache FOLDER]
 
-Needs `../shared/data/english`. A row is a model and what was done to its log-probs (noise: normal, in nats; floor: no
-log-prob is lower; both before they are normalised again), summed over texts and seeds, in percent:
+Needs `../shared/data/english`. A row is a model and what was done to its log-probs (noise: normal,
+in nats; floor: no log-prob is lower; both before they are normalised again), summed over texts and
+seeds, in percent:
 
     exact skipped     spoken words skipped, of a transcript that is exact
     beside skipped    of words whose neighbours were said and are not written (three of a text)
@@ -12,8 +15,9 @@ log-prob is lower; both before they are normalised again), summed over texts and
     absent caught     of these five, how many are skipped
     replaced caught   of words that stand in the transcript for others, how many are skipped (three of a text)
 
-`--models`: `english`; `planted`, letters with a peak of .999 each among noise letters; or `hama`, the IPA network of
-the package hama where it is installed, with words as its own letter-to-phone reads them.
+`--models`: `english`; `planted`, letters with a peak of .999 each among noise letters; or `hama`,
+the IPA network of the package hama where it is installed, with words as its own letter-to-phone
+reads them.
 """
 
 from __future__ import annotations
@@ -47,20 +51,26 @@ ABSENT = 5
 class Counts:
     """Words by condition: how many there were, and how many were skipped."""
 
-    skipped: dict[str, list[int]] = field(default_factory=lambda: {name: [0, 0] for name in COLUMNS})
+    skipped: dict[str, list[int]] = field(
+        default_factory=lambda: {name: [0, 0] for name in COLUMNS}
+    )
 
     def add(self, column: str, skipped: list[bool]) -> None:
         self.skipped[column][0] += sum(skipped)
         self.skipped[column][1] += len(skipped)
 
     def row(self) -> str:
-        return " ".join(f"{100 * some / max(count, 1):9.1f}" for some, count in self.skipped.values())
+        return " ".join(
+            f"{100 * some / max(count, 1):9.1f}" for some, count in self.skipped.values()
+        )
 
 
 COLUMNS = ("exact", "beside", "spoken", "absent", "replaced")
 
 
-def changed(emissions: Emissions, floor: float | None, noise: float, rng: np.random.Generator) -> Emissions:
+def changed(
+    emissions: Emissions, floor: float | None, noise: float, rng: np.random.Generator
+) -> Emissions:
     """Return log-probs with a floor and with noise, normalised, without segmentation states."""
     x = emissions.log_probs.float()
     if floor is not None:
@@ -90,9 +100,13 @@ class Network:
         settings = Settings(match=match)
         if self.name == "english":
             return Aligner("english", device="cpu", settings=settings)
-        return Aligner(None, settings=settings, lexicon=str(self.lexicon) if self.name == "hama" else None)
+        return Aligner(
+            None, settings=settings, lexicon=str(self.lexicon) if self.name == "hama" else None
+        )
 
-    def emissions(self, row: dict[str, str], words: list[str], rng: np.random.Generator) -> Emissions:
+    def emissions(
+        self, row: dict[str, str], words: list[str], rng: np.random.Generator
+    ) -> Emissions:
         if self.name == "planted":
             return among_noise(" ".join(words), rng)
         path = self.cache / f"{self.name}-{Path(row['audio']).stem}.pt"
@@ -109,7 +123,10 @@ class Network:
             x = torch.log_softmax(torch.from_numpy(x[0, : int(lengths[0])]).float(), 1)
             emissions = Emissions(
                 x,
-                tuple({"<wb>": "|", " ": "<space>"}.get(token, token) for token in self.asr.decoder_tokens),
+                tuple(
+                    {"<wb>": "|", " ": "<space>"}.get(token, token)
+                    for token in self.asr.decoder_tokens
+                ),
                 0.02,
                 blank=self.asr.blank_id,
             )
@@ -120,7 +137,9 @@ class Network:
 
 def pronounced(g2p: Any, word: str) -> str:
     """Return the phones of a word by hama's own letter-to-phone, separated by spaces."""
-    return " ".join(aligned.phoneme for aligned in g2p.predict(word).alignments if aligned.phoneme.strip())
+    return " ".join(
+        aligned.phoneme for aligned in g2p.predict(word).alignments if aligned.phoneme.strip()
+    )
 
 
 def skipped(aligner: Aligner, emissions: Emissions, words: list[str]) -> list[bool]:
@@ -140,7 +159,12 @@ def study(
     counts.add("exact", skipped(aligner, emissions, words))
     gone = _apart(rng, len(words), CHANGED)
     left = [word for index, word in enumerate(words) if index not in gone]
-    beside = {at for rank, index in enumerate(gone) for at in (index - rank - 1, index - rank) if 0 <= at < len(left)}
+    beside = {
+        at
+        for rank, index in enumerate(gone)
+        for at in (index - rank - 1, index - rank)
+        if 0 <= at < len(left)
+    }
     result = skipped(aligner, emissions, left)
     counts.add("beside", [result[at] for at in sorted(beside)])
     longer: list[tuple[str, bool]] = [(word, True) for word in words]
@@ -150,7 +174,10 @@ def study(
     counts.add("spoken", [now for now, (_, said) in zip(result, longer) if said])
     counts.add("absent", [now for now, (_, said) in zip(result, longer) if not said])
     places = _apart(rng, len(words), CHANGED)
-    other = [str(pool[rng.integers(len(pool))]) if index in places else word for index, word in enumerate(words)]
+    other = [
+        str(pool[rng.integers(len(pool))]) if index in places else word
+        for index, word in enumerate(words)
+    ]
     result = skipped(aligner, emissions, other)
     counts.add("replaced", [result[index] for index in places])
 
@@ -178,7 +205,12 @@ def texts_of(group: str, count: int) -> list[dict[str, str]]:
         [row for row in rows if row["speaker"] == speaker and 12 <= len(row["text"].split()) <= 40]
         for speaker in speakers
     ]
-    ranked = [own[rank] for rank in range(max(map(len, by_speaker))) for own in by_speaker if rank < len(own)]
+    ranked = [
+        own[rank]
+        for rank in range(max(map(len, by_speaker)))
+        for own in by_speaker
+        if rank < len(own)
+    ]
     return ranked[:count]
 
 
@@ -189,16 +221,25 @@ def main() -> int:
     parser.add_argument("--texts", type=int, default=60)
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--match", default="auto")
-    parser.add_argument("--changes", default=",".join(map(str, range(len(CHANGES)))), help="indices of the changes")
-    parser.add_argument("--cache", type=Path, default=Path(".cache/skipped_words"), help="folder for log-probs")
+    parser.add_argument(
+        "--changes", default=",".join(map(str, range(len(CHANGES)))), help="indices of the changes"
+    )
+    parser.add_argument(
+        "--cache", type=Path, default=Path(".cache/skipped_words"), help="folder for log-probs"
+    )
     given = parser.parse_args()
     torch.set_num_threads(1)
     rows = texts_of(given.group, given.texts)
     given.cache.mkdir(parents=True, exist_ok=True)
     words_of = [plain_words(row["text"]) for row in rows]
-    pool = sorted({word for row in manifest_rows(split="dev") for word in plain_words(row["text"]) if len(word) > 2})[
-        ::4
-    ]
+    pool = sorted(
+        {
+            word
+            for row in manifest_rows(split="dev")
+            for word in plain_words(row["text"])
+            if len(word) > 2
+        }
+    )[::4]
     every = sorted({*pool, *(word for words in words_of for word in words)})
     print(f"group {given.group}, {len(rows)} texts, seeds {given.seeds}, match {given.match}")
     print(f"{'':28s}" + " ".join(f"{name:>9s}" for name in COLUMNS), flush=True)

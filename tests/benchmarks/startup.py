@@ -2,11 +2,11 @@
 
     --help       seconds of wall; exits with 1 unless the best run is under 0.4 s
     one clip     a recording of 10 s of the speech data beside the checkout, by the command: seconds of processor and
-                 the peak of memory, at the first call and when the kernels are compiled, which the first leaves to a
-                 process in the background; beside those of `import torch` alone
+                 the peak of memory, at the first call and when the kernels are compiled, which the
+                 first leaves to a process in the background; beside those of `import torch` alone
 
-With --against the clip is aligned by that checkout too, in turns with this one; the medians are shown. A checkout that
-compiles nothing in the background aligns a corpus first.
+With --against the clip is aligned by that checkout too, in turns with this one; the medians are
+shown. A checkout that compiles nothing in the background aligns a corpus first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ def main() -> None:
     for variable in (OFF, "CI"):
         os.environ.pop(variable, None)
     if ENGLISH.is_dir():
-        checkouts = {"here": ROOT} | ({"there": options.against.resolve()} if options.against else {})
+        checkouts = {"here": ROOT} | (
+            {"there": options.against.resolve()} if options.against else {}
+        )
         one_clip(checkouts, options.runs)
     if shortest_s >= LONGEST_S:
         sys.exit(1)
@@ -48,7 +50,9 @@ def show_help() -> float:
     times_s = []
     for _ in range(RUNS):
         started_s = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "ctc_align", "--help"], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(
+            [sys.executable, "-m", "ctc_align", "--help"], stdout=subprocess.DEVNULL, check=True
+        )
         times_s.append(time.perf_counter() - started_s)
     print(f"ctc-align --help: best {min(times_s):.3f} s, worst {max(times_s):.3f} s of {RUNS}")
     return min(times_s)
@@ -68,7 +72,16 @@ def one_clip(checkouts: dict[str, Path], runs: int) -> None:
             os.environ["NUMBA_CACHE_DIR"] = str(Path(folder, name))
             show(f"{name}, first", [timed_run(align, checkout=checkout, cwd=folder)])
             if not wait_for_kernels(Path(folder, name)):
-                corpus = ["-m", "ctc_align", "corpus", ".", "--out-dir", f"out-{name}", "--workers", "1"]
+                corpus = [
+                    "-m",
+                    "ctc_align",
+                    "corpus",
+                    ".",
+                    "--out-dir",
+                    f"out-{name}",
+                    "--workers",
+                    "1",
+                ]
                 timed_run(corpus, checkout=checkout, cwd=folder)
         for _ in range(runs):
             for name, (arguments, checkout) in commands.items():

@@ -1,10 +1,13 @@
-"""Ten hours of speech against 100,000 words: processor seconds and the highest resident memory, stage by stage.
+"""Ten hours of speech against 100,000 words: processor seconds and the highest resident memory,
+stage by stage.
 
-python tests/benchmarks/ten_hours.py [--hours 10] [--match exact] [--folder FOLDER] [--format json,ctm,textgrid]
+python tests/benchmarks/ten_hours.py [--hours 10] [--match exact] [--folder FOLDER] [--format
+json,ctm,textgrid]
 
-The speech is clips of ../shared/data/english one after the other, pauses of 0.3 s between them, none twice: ten hours
-of read English, mostly LibriSpeech, that the model was trained on, which is of no account for memory and time. A thread
-looks every 20 ms at what the program is doing; the peak is the kernel's own (VmHWM), which misses nothing.
+The speech is clips of ../shared/data/english one after the other, pauses of 0.3 s between them,
+none twice: ten hours of read English, mostly LibriSpeech, that the model was trained on, which is
+of no account for memory and time. A thread looks every 20 ms at what the program is doing; the peak
+is the kernel's own (VmHWM), which misses nothing.
 """
 
 from __future__ import annotations
@@ -72,12 +75,19 @@ class Watch(threading.Thread):
     def _stage(frame: FrameType | None) -> str:
         while frame is not None:
             code = frame.f_code
-            file, name = os.path.basename(code.co_filename), getattr(code, "co_qualname", code.co_name)
+            file, name = (
+                os.path.basename(code.co_filename),
+                getattr(code, "co_qualname", code.co_name),
+            )
             if "ctc_align" in code.co_filename:
                 for key in ((file, name), (file, code.co_name), (file, "")):
                     if key in STAGES:
                         requests = frame.f_locals.get("requests", [None])
-                        return STAGES[key] if getattr(requests[0], "bands", None) is None else "segmentation"
+                        return (
+                            STAGES[key]
+                            if getattr(requests[0], "bands", None) is None
+                            else "segmentation"
+                        )
             frame = frame.f_back
         return "other"
 
@@ -104,12 +114,20 @@ def measure(audio: Path, match: str, formats: Sequence[str]) -> None:
     watch.over = True
     watch.join()
     peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
-    print(f"{alignment.duration_s / 3600:.2f} h, {len(words.words):,} words, match {match}, fit {alignment.fit}")
+    print(
+        f"{alignment.duration_s / 3600:.2f} h, {len(words.words):,} words, match {match}, fit"
+        f" {alignment.fit}"
+    )
     print(f"{'stage':20} {'processor':>10} {'wall':>8} {'resident at most':>18}")
     for stage in sorted(watch.wall_s, key=lambda stage: -watch.wall_s[stage]):
         spent_s, wall_s = watch.processor_s[stage], watch.wall_s[stage]
-        print(f"{stage:20} {spent_s:8.1f} s {wall_s:6.1f} s {watch.resident[stage] / 2**20:14.0f} MiB")
-    print(f"{'all':20} {sum(watch.processor_s.values()):8.1f} s {sum(watch.wall_s.values()):6.1f} s", end="")
+        print(
+            f"{stage:20} {spent_s:8.1f} s {wall_s:6.1f} s {watch.resident[stage] / 2**20:14.0f} MiB"
+        )
+    print(
+        f"{'all':20} {sum(watch.processor_s.values()):8.1f} s {sum(watch.wall_s.values()):6.1f} s",
+        end="",
+    )
     print(f" {peak / 2**20:14.0f} MiB; {len(shares)} reports of progress")
 
 
@@ -117,7 +135,9 @@ def main() -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--hours", type=float, default=10.0)
     parser.add_argument("--match", default="exact")
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "ctc-align-hours")
+    parser.add_argument(
+        "--folder", type=Path, default=Path(tempfile.gettempdir()) / "ctc-align-hours"
+    )
     parser.add_argument("--format", default="json,ctm,textgrid")
     parser.add_argument("--recording", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -128,7 +148,11 @@ def main() -> int:
     audio = arguments.folder / f"{arguments.hours:g}h.flac"
     if not (audio.is_file() and audio.with_suffix(".txt").is_file()):
         part = audio.with_suffix(".part.flac")
-        join_clips((row for row in manifest_rows() if row["source"] in SOURCES), 3600 * arguments.hours, part)
+        join_clips(
+            (row for row in manifest_rows() if row["source"] in SOURCES),
+            3600 * arguments.hours,
+            part,
+        )
         part.with_suffix(".txt").rename(audio.with_suffix(".txt"))
         part.rename(audio)
     # A separate process, so that joining the clips is not measured.

@@ -2,8 +2,9 @@
 
     python tests/benchmarks/wildcard.py [FOLDER]        default: ../shared/data/gold-dev beside the checkout
 
-Every second word may be left out to a wildcard before it: how many of its tokens are (they were said), and how many of
-as many tokens in its place that were not. Then the wildcard replaces the word: how far its neighbours' tokens move.
+Every second word may be left out to a wildcard before it: how many of its tokens are (they were
+said), and how many of as many tokens in its place that were not. Then the wildcard replaces the
+word: how far its neighbours' tokens move.
 """
 
 from __future__ import annotations
@@ -49,19 +50,29 @@ def main(folder: Path) -> None:
                 for place, kept in ((ids[own], said), (others, unsaid)):
                     row = np.concatenate((ids[: own[0]], [WILDCARD], place, ids[own[-1] + 1 :]))
                     free = np.isin(np.arange(len(row)), own + 1)
-                    kept[penalty].append(float(np.mean(spikes(x, row, blank, free, scores)[own + 1] < 0)))
+                    kept[penalty].append(
+                        float(np.mean(spikes(x, row, blank, free, scores)[own + 1] < 0))
+                    )
                 row = np.concatenate((ids[: own[0]], [WILDCARD], ids[own[-1] + 1 :]))
                 met = np.delete(spikes(x, row, blank, np.zeros(len(row), bool), scores), own[0])
                 beside = np.abs(np.delete(owner, own) - word) == 1
                 moved[penalty].append(float(np.abs(met - np.delete(first, own))[beside].max()))
-    print(f"{len(said[0.0])} words; tokens left out, and neighbours that stay within {NEAR_FRAMES} frames, in per cent")
+    print(
+        f"{len(said[0.0])} words; tokens left out, and neighbours that stay within {NEAR_FRAMES}"
+        " frames, in per cent"
+    )
     print("penalty  said  not said  neighbours")
     for penalty in PENALTIES:
         near = np.mean(np.array(moved[penalty]) <= NEAR_FRAMES)
-        print(f"{penalty:7.1f} {np.mean(said[penalty]):5.0%} {np.mean(unsaid[penalty]):9.0%} {near:11.0%}")
+        print(
+            f"{penalty:7.1f} {np.mean(said[penalty]):5.0%} {np.mean(unsaid[penalty]):9.0%}"
+            f" {near:11.0%}"
+        )
 
 
-def spikes(x: torch.Tensor, row: np.ndarray, blank: int, free: np.ndarray, scores: torch.Tensor) -> np.ndarray:
+def spikes(
+    x: torch.Tensor, row: np.ndarray, blank: int, free: np.ndarray, scores: torch.Tensor
+) -> np.ndarray:
     """First frame of each token on the best path, -1 where it is left out."""
     topology = lattice.ctc([row], blank, [free])
     path = kernels.best_path(x[None], topology, wildcard=scores[None])

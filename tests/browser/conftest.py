@@ -1,6 +1,8 @@
-"""Pages in a real browser: Chromium by Playwright, skipped, visibly, where one of the two is not there.
+"""Pages in a real browser: Chromium by Playwright, skipped, visibly, where one of the two is not
+there.
 
-Whatever a page asks for beyond files, `data:` and `blob:` is refused, and fails the test; so do errors in its script.
+Whatever a page asks for beyond files, `data:` and `blob:` is refused, and fails the test; so do
+errors in its script.
 """
 
 from __future__ import annotations
@@ -19,8 +21,11 @@ _INSIDE = ("file:", "data:", "blob:", "about:")
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Start a browser without a window, one for each file: Playwright's event loop ends before others begin."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="no Playwright, the extra [browser-test]")
+    """Start a browser without a window, one for each file: Playwright's event loop ends before
+    others begin."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="no Playwright, the extra [browser-test]"
+    )
     program = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if program is None:
         pytest.skip(f"no Chromium here: none of {', '.join(CHROMIUM)} is on the path")
@@ -35,7 +40,8 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Open a file as a page that can be used: `open_page(path, viewport=…)`; options are those of a context."""
+    """Open a file as a page that can be used: `open_page(path, viewport=…)`; options are those of a
+    context."""
     contexts, left, faults = [], [], []
 
     def decide(route: Any) -> None:
@@ -50,9 +56,15 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
         contexts.append(context)
         context.route("**/*", decide)
         page = context.new_page()
-        page.on("request", lambda request: None if request.url.startswith(_INSIDE) else left.append(request.url))
+        page.on(
+            "request",
+            lambda request: None if request.url.startswith(_INSIDE) else left.append(request.url),
+        )
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("dialog", lambda dialog: (faults.append(f"a dialog: {dialog.message}"), dialog.dismiss()))
+        page.on(
+            "dialog",
+            lambda dialog: (faults.append(f"a dialog: {dialog.message}"), dialog.dismiss()),
+        )
         page.on("console", lambda line: faults.append(line.text) if line.type == "error" else None)
         page.goto(path.resolve().as_uri())
         page.wait_for_selector("body[data-ready=true]")

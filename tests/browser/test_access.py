@@ -1,6 +1,7 @@
 """Pages for everybody: contrast, names, landmarks and sizes, in light, in dark and on a telephone.
 
-The checks here are our own. Where `web/node_modules` has axe-core (`npm install --no-save axe-core`), it runs, too.
+The checks here are our own. Where `web/node_modules` has axe-core (`npm install --no-save
+axe-core`), it runs, too.
 """
 
 from __future__ import annotations
@@ -67,7 +68,10 @@ def is_accessible(page: Any) -> bool:
     assert page.evaluate(FAULTS) == []
     if AXE.exists():
         page.evaluate(AXE.read_text("utf-8"))
-        rules = "{rules: {'label-content-name-mismatch': {enabled: true}, 'target-size': {enabled: true}}}"
+        rules = (
+            "{rules: {'label-content-name-mismatch': {enabled: true}, 'target-size': {enabled:"
+            " true}}}"
+        )
         found = page.evaluate(f"axe.run(document, {rules})")["violations"]
         assert [(of["id"], [node["html"] for node in of["nodes"]]) for of in found] == []
     return True
@@ -79,25 +83,35 @@ def talk(tmp_path: Path) -> Path:
     texts = ["One", "two", "three", "four", "five", "six."]
     words = [aligned(text, i / 2, i / 2 + 0.4, tokens="ab") for i, text in enumerate(texts)]
     words[2] = replace(words[2], confidence=0.2)
-    words[4] = replace(words[4], status="skipped", start_s=None, end_s=None, confidence=None, tokens=())
-    make_alignment(placed(words), 3.0, text=" ".join(texts), audio="", fit="good").save(tmp_path / "talk.html")
+    words[4] = replace(
+        words[4], status="skipped", start_s=None, end_s=None, confidence=None, tokens=()
+    )
+    make_alignment(placed(words), 3.0, text=" ".join(texts), audio="", fit="good").save(
+        tmp_path / "talk.html"
+    )
     return tmp_path / "talk.html"
 
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_page_is_accessible(open_page: Callable[..., Any], talk: Path, screen: str) -> None:
     page = open_page(talk, bypass_csp=True, **SCREENS[screen])
-    assert page.get_by_test_id("fit").inner_text() == "Good fit · 1 word to check · 1 word not in the recording"
+    assert (
+        page.get_by_test_id("fit").inner_text()
+        == "Good fit · 1 word to check · 1 word not in the recording"
+    )
     assert is_accessible(page)
     page.get_by_test_id("details").click()
     page.keyboard.press("s")
     assert is_accessible(page)
-    # From doubtful word to doubtful word, as a screen reader says it; the skipped one comes after the fourth
+    # From doubtful word to doubtful word, as a screen reader says it; the skipped one comes after
+    # the fourth
     page.keyboard.press("n")
     assert page.get_by_test_id("spoken").inner_text() == "three: confidence 0.20, passage 1 of 2"
     assert page.get_by_role("mark").all_inner_texts() == ["three"]
     page.keyboard.press("n")
-    assert page.get_by_test_id("spoken").inner_text() == "five: not in the recording, passage 2 of 2"
+    assert (
+        page.get_by_test_id("spoken").inner_text() == "five: not in the recording, passage 2 of 2"
+    )
 
 
 def test_a_telephone_has_all_in_reach(open_page: Callable[..., Any], talk: Path) -> None:
@@ -119,7 +133,9 @@ def test_a_telephone_has_all_in_reach(open_page: Callable[..., Any], talk: Path)
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_the_app_and_its_description_are_accessible(browser: Any, tmp_path: Path, screen: str) -> None:
+def test_the_app_and_its_description_are_accessible(
+    browser: Any, tmp_path: Path, screen: str
+) -> None:
     words = [replace(aligned("One", 0.0, 0.4), confidence=0.2), aligned("two", 0.5, 0.9)]
     make_alignment(placed(words), text="One two", audio="", fit="good").save(tmp_path / "talk.json")
     with local_server(tmp_path) as server:
@@ -135,8 +151,8 @@ def test_the_app_and_its_description_are_accessible(browser: Any, tmp_path: Path
             assert is_accessible(page)
             if part and screen == "telephone":
                 assert page.evaluate("document.documentElement.scrollWidth") <= 390
-                assert [of for of in page.evaluate(SMALL) if not re.search("checkbox|file", of)] == [], (
-                    "their labels count"
-                )
+                assert [
+                    of for of in page.evaluate(SMALL) if not re.search("checkbox|file", of)
+                ] == [], "their labels count"
         assert "`" not in page.inner_text("body")
         context.close()

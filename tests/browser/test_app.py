@@ -1,4 +1,5 @@
-"""The app of `ctc-align serve` in a real browser: files are dropped and followed, a folder and words gone through."""
+"""The app of `ctc-align serve` in a real browser: files are dropped and followed, a folder and
+words gone through."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 from local_server import LocalServer, local_server, pair, until, wav
 
-HOSTILE = "<img src=x onerror=document.title='owned'> </script><script>document.title='owned'</script>"
+HOSTILE = (
+    "<img src=x onerror=document.title='owned'> </script><script>document.title='owned'</script>"
+)
 
 
 def _is_fault(line: Any) -> bool:
@@ -22,13 +25,17 @@ def _is_fault(line: Any) -> bool:
 
 @pytest.fixture
 def page(browser: Any, server: LocalServer) -> Iterator[Any]:
-    """A page of the browser whose script must not fail; it is closed before the server that it may still ask."""
+    """A page of the browser whose script must not fail; it is closed before the server that it may
+    still ask."""
     context = browser.new_context()
     faults: list[str] = []
     shown = context.new_page()
     shown.on("pageerror", lambda error: faults.append(str(error)))
     # the browser itself reports requests that are refused, which the app tells in its own words
-    shown.on("console", lambda line: faults.append(f"{line.text} {line.location}") if _is_fault(line) else None)
+    shown.on(
+        "console",
+        lambda line: faults.append(f"{line.text} {line.location}") if _is_fault(line) else None,
+    )
     yield shown
     context.close()
     assert faults == []
@@ -42,13 +49,21 @@ def folder(tmp_path: Path) -> Path:
     place = tmp_path / "folder"
     place.mkdir()
     (place / "talk.wav").write_bytes(wav())
-    one, two = ({**word, edge: 0.49996} for word, edge in zip(data["words"], ("end_s", "start_s")))  # shown as 0.500
+    one, two = (
+        {**word, edge: 0.49996} for word, edge in zip(data["words"], ("end_s", "start_s"))
+    )  # shown as 0.500
     for name, confidences, changes in (
         ("good", (0.2, 0.3), {"fit": "good", "loss_per_token": 0.1}),
         ("doubtful", (0.9, 0.9), {"fit": "doubtful", "loss_per_token": 9.0}),
-        ("worst", (0.11, 0.9), {"fit": "poor", "loss_per_token": 1.0, "text": f"one two {HOSTILE}"}),
+        (
+            "worst",
+            (0.11, 0.9),
+            {"fit": "poor", "loss_per_token": 1.0, "text": f"one two {HOSTILE}"},
+        ),
     ):
-        words = [{**word, "confidence": confidence} for word, confidence in zip((one, two), confidences)]
+        words = [
+            {**word, "confidence": confidence} for word, confidence in zip((one, two), confidences)
+        ]
         (place / f"{name}.json").write_text(json.dumps({**data, "words": words, **changes}))
     return place
 
@@ -77,7 +92,9 @@ def ids(page: Any) -> list[str]:
 
 
 def states(page: Any) -> dict[str, str]:
-    rows = page.get_by_test_id("row").evaluate_all("rows => rows.map(row => [row.dataset.id, row.dataset.state])")
+    rows = page.get_by_test_id("row").evaluate_all(
+        "rows => rows.map(row => [row.dataset.id, row.dataset.state])"
+    )
     return dict(rows)
 
 
@@ -87,7 +104,8 @@ def saved_words(folder: Path, name: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Files as they are dropped: pairs of several kinds, some without a partner, one whose transcript is of no use."""
+    """Files as they are dropped: pairs of several kinds, some without a partner, one whose
+    transcript is of no use."""
     place = tmp_path / "corpus"
     (place / "sub").mkdir(parents=True)
     for name in ("one.wav", "sub/two.wav", "sub/three.wav", "sub/alone.wav", "sub/bad.wav"):
@@ -100,7 +118,9 @@ def corpus(tmp_path: Path) -> Path:
     return place
 
 
-def test_a_folder_that_is_dropped_becomes_one_table(page: Any, corpus: Path, tmp_path: Path) -> None:
+def test_a_folder_that_is_dropped_becomes_one_table(
+    page: Any, corpus: Path, tmp_path: Path
+) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     with local_server() as server:
@@ -117,14 +137,29 @@ def test_a_folder_that_is_dropped_becomes_one_table(page: Any, corpus: Path, tmp
         assert len(ids(page)) == 6
         server.aligner.gate.set()
         page.get_by_text("3 of 6 done · 3 not aligned").wait_for()
-        assert states(page) == {**alone, "bad": "failed", **dict.fromkeys(("one", "two", "three"), "done")}
+        assert states(page) == {
+            **alone,
+            "bad": "failed",
+            **dict.fromkeys(("one", "two", "three"), "done"),
+        }
         page.locator("[data-id=bad]").get_by_test_id("retry").click()
-        until(lambda: len([job for job in server.server.queue.kept() if job.name == "bad" and job.ended_s]) == 1)
-        page.get_by_test_id("files").set_input_files(str(corpus / "sub/alone.wav"))  # its transcript is asked for
+        until(
+            lambda: (
+                len(
+                    [job for job in server.server.queue.kept() if job.name == "bad" and job.ended_s]
+                )
+                == 1
+            )
+        )
+        page.get_by_test_id("files").set_input_files(
+            str(corpus / "sub/alone.wav")
+        )  # its transcript is asked for
         page.get_by_role("button", name="Not now").click()
         assert len(ids(page)) == 7, "nothing is paired but by name"
         page.locator("[data-id='alone.wav']").first.get_by_test_id("remove").click()
-        page.get_by_test_id("files").set_input_files({"name": "nobody.wav", "mimeType": "", "buffer": wav()})
+        page.get_by_test_id("files").set_input_files(
+            {"name": "nobody.wav", "mimeType": "", "buffer": wav()}
+        )
         page.locator("[data-id=nobody][data-state=done]").wait_for()
         page.locator("[data-id='alone.wav']").get_by_test_id("type").click()
         page.get_by_test_id("text").fill("typed words")
@@ -151,8 +186,12 @@ def test_what_one_tab_was_sending_is_sent_once(page: Any, tmp_path: Path) -> Non
     (tmp_path / "x.txt").write_text("one two")
     with local_server() as server:
         server.post("/jobs", pair("of the same name", name="x.wav"))
-        page.route("**/jobs", lambda route: route.continue_() if route.request.method == "GET" else None)
-        opened(page, server).get_by_test_id("files").set_input_files([tmp_path / "x.wav", tmp_path / "x.txt"])
+        page.route(
+            "**/jobs", lambda route: route.continue_() if route.request.method == "GET" else None
+        )
+        opened(page, server).get_by_test_id("files").set_input_files(
+            [tmp_path / "x.wav", tmp_path / "x.txt"]
+        )
         page.get_by_text("sending …").wait_for()
         other = opened(page.context.new_page(), server)
         opened(page, server)
@@ -165,7 +204,9 @@ def test_what_is_kept_moves_into_the_folder(page: Any, server: LocalServer, tmp_
     (tmp_path / "mine.wav").write_bytes(wav())
     (tmp_path / "other.txt").write_text("one two")
     opened(page, server)
-    page.get_by_test_id("files").set_input_files([str(tmp_path / "mine.wav"), str(tmp_path / "other.txt")])
+    page.get_by_test_id("files").set_input_files(
+        [str(tmp_path / "mine.wav"), str(tmp_path / "other.txt")]
+    )
     page.locator("[data-id=mine]").get_by_test_id("keep").click()
     until(lambda: server.server.queue.kept() == [])  # it is removed after it is kept
     page.get_by_test_id("keep").wait_for(state="detached")
@@ -195,7 +236,9 @@ def test_a_folder_is_gone_through_worst_first(page: Any, server: LocalServer) ->
     assert page.title() == "ctc-align"
 
 
-def test_words_of_all_recordings_are_checked_in_one_list(page: Any, server: LocalServer, folder: Path) -> None:
+def test_words_of_all_recordings_are_checked_in_one_list(
+    page: Any, server: LocalServer, folder: Path
+) -> None:
     opened(page, server)
     page.get_by_test_id("to-words").click()
     doubts = page.get_by_test_id("doubt")
@@ -204,7 +247,11 @@ def test_words_of_all_recordings_are_checked_in_one_list(page: Any, server: Loca
     assert count.inner_text() == "1 of 3 in 2 recordings"
     assert HOSTILE in doubts.first.inner_text()
     page.get_by_test_id("words-order").select_option("sure")
-    assert re.findall(r"confidence ([0-9.]+)", "\n".join(doubts.all_inner_texts())) == ["0.11", "0.20", "0.30"]
+    assert re.findall(r"confidence ([0-9.]+)", "\n".join(doubts.all_inner_texts())) == [
+        "0.11",
+        "0.20",
+        "0.30",
+    ]
     page.get_by_test_id("words-order").select_option("recording")
     page.keyboard.press("ArrowDown")
     assert page.evaluate("document.activeElement.dataset.testid") == "context"
@@ -223,7 +270,9 @@ def test_words_of_all_recordings_are_checked_in_one_list(page: Any, server: Loca
     page.get_by_text("“one” has its times by hand.").wait_for()
     [one, two] = saved_words(folder, "good")
     assert (one["end_s"], one["by"], "by" in two) == (0.49996, "hand", False)
-    (folder / "good.json").write_text((folder / "good.json").read_text("utf-8").replace("0.3", "0.12"))
+    (folder / "good.json").write_text(
+        (folder / "good.json").read_text("utf-8").replace("0.3", "0.12")
+    )
     page.keyboard.press("r")
     page.get_by_text("This word was changed elsewhere").wait_for()
     page.locator("[data-testid=doubt]", has_text="good").click()
@@ -241,7 +290,9 @@ def test_words_of_all_recordings_are_checked_in_one_list(page: Any, server: Loca
     assert page.title() == "ctc-align"
 
 
-def test_what_is_mended_is_saved_in_the_folder(page: Any, server: LocalServer, folder: Path) -> None:
+def test_what_is_mended_is_saved_in_the_folder(
+    page: Any, server: LocalServer, folder: Path
+) -> None:
     page.goto(f"http://127.0.0.1:{server.port}/#/good")
     inside = inside_page(page)
     inside.locator("[data-testid=transcript] [data-place='0']").click()
@@ -254,7 +305,10 @@ def test_what_is_mended_is_saved_in_the_folder(page: Any, server: LocalServer, f
     page.keyboard.press("Control+s")
     until(lambda: '"checked": true' in (folder / "good.json").read_text("utf-8"))
     sent: list[Any] = []
-    page.route("**/api/alignments/good", lambda route: sent.append(route) if route.request.method == "PUT" else None)
+    page.route(
+        "**/api/alignments/good",
+        lambda route: sent.append(route) if route.request.method == "PUT" else None,
+    )
     page.keyboard.press("Control+z")
     page.keyboard.press("Control+s")
     until(lambda: page.wait_for_timeout(10) or sent)
@@ -268,12 +322,16 @@ def test_what_is_mended_is_saved_in_the_folder(page: Any, server: LocalServer, f
     inside.get_by_test_id("notice-keep").click()
     (folder / "good.json").write_text((folder / "good.json").read_text("utf-8") + "\n")
     page.keyboard.press("Control+s")
-    inside.get_by_test_id("spoken").get_by_text("Not saved: it was changed elsewhere").wait_for(state="attached")
+    inside.get_by_test_id("spoken").get_by_text("Not saved: it was changed elsewhere").wait_for(
+        state="attached"
+    )
     page.get_by_test_id("back").click()
     page.locator("[data-id=good]").wait_for()
 
 
-def test_corrections_are_aligned_again_undone_and_saved(page: Any, server: LocalServer, folder: Path) -> None:
+def test_corrections_are_aligned_again_undone_and_saved(
+    page: Any, server: LocalServer, folder: Path
+) -> None:
     page.goto(f"http://127.0.0.1:{server.port}/#/good")
     inside = inside_page(page)
 
@@ -282,7 +340,9 @@ def test_corrections_are_aligned_again_undone_and_saved(page: Any, server: Local
         inside.locator("[data-testid=said]", has_text=text).wait_for(state="attached")
 
     def has_loss(text: str) -> None:
-        inside.locator("[data-testid=loss]", has_text=text).wait_for(state="attached")  # below the details
+        inside.locator("[data-testid=loss]", has_text=text).wait_for(
+            state="attached"
+        )  # below the details
 
     again = inside.get_by_test_id("align-again")
     again.click()
@@ -310,17 +370,24 @@ def test_corrections_are_aligned_again_undone_and_saved(page: Any, server: Local
     inside.get_by_test_id("notice-keep").click()
     page.keyboard.press("Control+s")
     until(lambda: json.loads((folder / "good.json").read_text("utf-8"))["loss"] == 2.0)
-    assert [(word["by"], word["confidence"]) for word in saved_words(folder, "good")] == [("hand", 0.2), ("hand", 0.5)]
+    assert [(word["by"], word["confidence"]) for word in saved_words(folder, "good")] == [
+        ("hand", 0.2),
+        ("hand", 0.5),
+    ]
 
 
-def test_work_that_is_nowhere_else_is_told_and_kept(page: Any, server: LocalServer, folder: Path) -> None:
+def test_work_that_is_nowhere_else_is_told_and_kept(
+    page: Any, server: LocalServer, folder: Path
+) -> None:
     server.server.queue.limits = replace(server.server.queue.limits, kept_jobs=2)
     for name in ("first", "second"):
         server.done_job(pair("one two", name=f"{name}.wav"))
     opened(page, server)
     page.locator("[data-id=first]").get_by_test_id("checked").check()
     told = page.get_by_test_id("at-risk")
-    told.get_by_text("1 recording that you corrected or checked is only in the memory of this server").wait_for()
+    told.get_by_text(
+        "1 recording that you corrected or checked is only in the memory of this server"
+    ).wait_for()
     told.get_by_text("The server is full: 2 of 2 recordings").wait_for()
     sound, text = folder.parent / "third.wav", folder.parent / "third.txt"
     sound.write_bytes(wav())
@@ -336,7 +403,9 @@ def test_work_that_is_nowhere_else_is_told_and_kept(page: Any, server: LocalServ
     assert json.loads((folder / "first.json").read_text("utf-8"))["checked"] is True
 
 
-def test_a_sign_off_of_a_version_never_seen_is_refused(page: Any, server: LocalServer, folder: Path) -> None:
+def test_a_sign_off_of_a_version_never_seen_is_refused(
+    page: Any, server: LocalServer, folder: Path
+) -> None:
     opened(page, server)
     data = json.loads((folder / "good.json").read_text("utf-8"))
     (folder / "good.json").write_text(json.dumps({**data, "fit": "poor"}), "utf-8")
@@ -367,7 +436,13 @@ def test_what_cannot_be_opened_is_a_row_and_names_stay_to_themselves(
     assert page.get_by_test_id("left-out").inner_text() == "Not listed: 1 other JSON file."
     page.get_by_text("1 cannot be opened").wait_for()
     titles = page.get_by_test_id("look")
-    assert {*titles.all_inner_texts()} == {"good", "doubtful", "worst", "\u05ea\u05dc\u200f", r"a\u202egpj"}
+    assert {*titles.all_inner_texts()} == {
+        "good",
+        "doubtful",
+        "worst",
+        "\u05ea\u05dc\u200f",
+        r"a\u202egpj",
+    }
     isolates = "rows => rows.every(row => getComputedStyle(row).unicodeBidi === 'isolate')"
     assert titles.evaluate_all(isolates)
     page.get_by_role("link", name="\u05ea\u05dc\u200f", exact=True).click()

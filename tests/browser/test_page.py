@@ -1,4 +1,5 @@
-"""The page of an alignment in a browser: it plays, nothing leaves it, no text is obeyed, and words are mended in it."""
+"""The page of an alignment in a browser: it plays, nothing leaves it, no text is obeyed, and words
+are mended in it."""
 
 from __future__ import annotations
 
@@ -46,17 +47,23 @@ def demo_page(english: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
 
 
 def noise(seconds: float) -> Audio:
-    return Audio(np.random.default_rng(0).normal(0, 0.1, int(16000 * seconds)).astype(np.float32), 16000)
+    return Audio(
+        np.random.default_rng(0).normal(0, 0.1, int(16000 * seconds)).astype(np.float32), 16000
+    )
 
 
 def words_of(*texts: str, between: str = " ") -> Alignment:
     """Return an alignment of words of 0.4 s each, half a second apart."""
     starts = np.cumsum([0, *(len(text) + len(between) for text in texts)])
-    words = tuple(aligned(text, i / 2, i / 2 + 0.4, int(starts[i]), "ab") for i, text in enumerate(texts))
+    words = tuple(
+        aligned(text, i / 2, i / 2 + 0.4, int(starts[i]), "ab") for i, text in enumerate(texts)
+    )
     return make_alignment(words, len(texts) / 2, text=between.join(texts), audio="")
 
 
-def test_words_light_up_at_their_times_while_it_plays(open_page: Callable[..., Any], demo_page: Any) -> None:
+def test_words_light_up_at_their_times_while_it_plays(
+    open_page: Callable[..., Any], demo_page: Any
+) -> None:
     path, alignment = demo_page
     page = open_page(path)
     shown = page.evaluate("ctcAlignPage.words.map((word) => [word.text, word.start, word.end])")
@@ -77,7 +84,9 @@ def test_words_light_up_at_their_times_while_it_plays(open_page: Callable[..., A
             assert word.start_s - near_s <= moment["time"] < word.end_s + near_s
 
 
-def test_a_click_on_a_word_plays_that_word_alone(open_page: Callable[..., Any], demo_page: Any) -> None:
+def test_a_click_on_a_word_plays_that_word_alone(
+    open_page: Callable[..., Any], demo_page: Any
+) -> None:
     path, alignment = demo_page
     page = open_page(path)
     page.wait_for_selector("body[data-samples=true]")
@@ -112,7 +121,9 @@ def test_other_scripts_stand_as_they_are(open_page, tmp_path, texts, between, di
     assert page.evaluate("ctcAlignPage.selected") == 1
 
 
-def test_of_many_words_the_share_of_doubtful_ones_is_drawn(open_page: Callable[..., Any], tmp_path: Path) -> None:
+def test_of_many_words_the_share_of_doubtful_ones_is_drawn(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
     alignment = words_of(*["a"] * 4000)
     words = [
         replace(word, confidence=0.9 if i % 2 or not 1000 <= i < 2000 else 0.1)
@@ -148,8 +159,21 @@ def test_no_text_of_the_alignment_is_obeyed(open_page: Callable[..., Any], tmp_p
     for word in alignment["words"]:
         word.update(speaker=strange, spoken=strange)
         word["tokens"][0]["token"] = strange
-    region = {"kind": "misfit", "start_s": 0.1, "end_s": 1.0, "char_start": 0, "char_end": 5, "reason": strange}
-    alignment.update(utterance=strange, audio=HOSTILE[3], model=strange, regions=[region], config={HOSTILE[1]: strange})
+    region = {
+        "kind": "misfit",
+        "start_s": 0.1,
+        "end_s": 1.0,
+        "char_start": 0,
+        "char_end": 5,
+        "reason": strange,
+    }
+    alignment.update(
+        utterance=strange,
+        audio=HOSTILE[3],
+        model=strange,
+        regions=[region],
+        config={HOSTILE[1]: strange},
+    )
     harmless = words_of(*"abcdefg").to_dict()
     harmless.update(regions=[region | {"reason": "b"}])
     for word in harmless["words"]:
@@ -164,9 +188,16 @@ def test_no_text_of_the_alignment_is_obeyed(open_page: Callable[..., Any], tmp_p
         page.keyboard.press("?")
         assert page.evaluate("typeof window.hit") == "undefined"
         assert page.evaluate("document.title").startswith(f"\u2068{name}")
-        assert page.evaluate("ctcAlignPage.words.map((word) => word.text)") == [word["text"] for word in data["words"]]
+        assert page.evaluate("ctcAlignPage.words.map((word) => word.text)") == [
+            word["text"] for word in data["words"]
+        ]
         assert page.locator("a[href^='javascript:' i]").count() == 0
-        counts.append([page.locator(kind).count() for kind in ("script", "img", "iframe", "a", "b", "object", "svg")])
+        counts.append(
+            [
+                page.locator(kind).count()
+                for kind in ("script", "img", "iframe", "a", "b", "object", "svg")
+            ]
+        )
     assert counts[0] == counts[1]
 
 
@@ -216,9 +247,15 @@ def saved(page: Any, format: str) -> str:
 
 def place_of(page: Any, lane: str, time_s: float) -> tuple[float, float]:
     """Return where a time is in a lane, in pixels of the window."""
-    stage, view = page.locator("[data-testid=stage]").bounding_box(), page.evaluate("ctcAlignPage.view")
+    stage, view = (
+        page.locator("[data-testid=stage]").bounding_box(),
+        page.evaluate("ctcAlignPage.view"),
+    )
     row = next(row for row in page.evaluate("ctcAlignPage.lanes") if row["name"] == lane)
-    return stage["x"] + (time_s - view["start"]) * view["pxPerS"], stage["y"] + row["top"] + row["height"] / 2
+    return (
+        stage["x"] + (time_s - view["start"]) * view["pxPerS"],
+        stage["y"] + row["top"] + row["height"] / 2,
+    )
 
 
 def drag(page: Any, lane: str, from_s: float, to_s: float) -> None:
@@ -274,7 +311,9 @@ def test_words_are_mended_by_keys_alone(page: Any) -> None:
     press("ArrowRight")
     press("[")
     press("Shift+ArrowLeft")
-    assert page.evaluate(WORDS)[0]["end"] == page.evaluate(WORDS)[1]["start"] == pytest.approx(0.395)
+    assert (
+        page.evaluate(WORDS)[0]["end"] == page.evaluate(WORDS)[1]["start"] == pytest.approx(0.395)
+    )
     press("b")
     assert page.evaluate(WORDS)[1] == page.evaluate(WORDS)[1] | {"start": 0.4, "byHand": False}
     press("s")

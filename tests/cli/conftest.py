@@ -25,7 +25,9 @@ class FakeAligner:
     def __init__(self, **options: Any) -> None:
         self.options = options
         self.choice = types.SimpleNamespace(by_text=False, only=options["model"])
-        self.model = types.SimpleNamespace(vocab=("<blank>", *"abcdefghijklmnopqrstuvwxyz'"), blank=0)
+        self.model = types.SimpleNamespace(
+            vocab=("<blank>", *"abcdefghijklmnopqrstuvwxyz'"), blank=0
+        )
 
     def split(self, text: Transcript, name: str) -> Words:
         from ctc_align.text import require_words, words_of
@@ -34,18 +36,28 @@ class FakeAligner:
         require_words(words, name)
         return replace(words, subtitles=text.subtitles, places=text.places)
 
-    def align(self, audio: Any, text: str | Words, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
+    def align(
+        self, audio: Any, text: str | Words, *, utterance: str, progress: Callable[[float], None]
+    ) -> Alignment:
         words = self.split(Transcript(text), "text") if isinstance(text, str) else text
         text = words.text
-        FakeAligner.calls.append({**self.options, "audio": audio, "text": text, "utterance": utterance})
+        FakeAligner.calls.append(
+            {**self.options, "audio": audio, "text": text, "utterance": utterance}
+        )
         if FakeAligner.raises is not None:
             raise FakeAligner.raises
         progress(0.5)
         step_s = 2.0 / max(1, len(words.words))
-        aligned = tuple(self._word(word, i * step_s, (i + 0.5) * step_s) for i, word in enumerate(words.words))
-        alignment = Alignment(utterance, str(audio), 2.0, "fake", "cpu", 0.01, 3.25, -3.5, text, aligned)
+        aligned = tuple(
+            self._word(word, i * step_s, (i + 0.5) * step_s) for i, word in enumerate(words.words)
+        )
+        alignment = Alignment(
+            utterance, str(audio), 2.0, "fake", "cpu", 0.01, 3.25, -3.5, text, aligned
+        )
         letters = {"ß": text.count("ß")} if "ß" in text else {}
-        alignment = replace(alignment, unknown=sum(letters.values()), unknown_letters=letters, loss_per_token=0.5)
+        alignment = replace(
+            alignment, unknown=sum(letters.values()), unknown_letters=letters, loss_per_token=0.5
+        )
         config = self.options["settings"].to_dict()
         return replace(alignment, config=config, subtitles=words.subtitles, places=words.places)
 

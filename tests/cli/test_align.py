@@ -20,7 +20,16 @@ from ctc_align.cli.notes import alignment_notes, leave, written_line
 from ctc_align.corpus.state.summary import Summary
 from ctc_align.errors import BackendError, InputError, TooShortError
 from ctc_align.files import Alignment, from_dict
-from ctc_align.types import ALIGNED, NOT_SPOKEN, SKIPPED, UNSPOKEN, AlignedWord, Region, SourceCue, Subtitles
+from ctc_align.types import (
+    ALIGNED,
+    NOT_SPOKEN,
+    SKIPPED,
+    UNSPOKEN,
+    AlignedWord,
+    Region,
+    SourceCue,
+    Subtitles,
+)
 
 FILES = ["talk.TextGrid", "talk.ctm", "talk.json", "talk.tokens.ctm", "talk.txt", "talk.wav"]
 
@@ -42,8 +51,17 @@ def test_both_forms_write_all_formats(cli, fake_aligner, command):
     assert "Nothing to check (CTC loss 3.250, 0.500 per token; " in result.stderr
     assert "wrote talk.json, talk.ctm, talk.tokens.ctm, talk.TextGrid" in result.stderr
     call = fake_aligner.calls[0]
-    assert (call["audio"], call["text"], call["utterance"]) == ("talk.wav", "Hello, big world!\n", "talk")
-    assert (call["model"], call["device"], call["backend"], call["lexicon"]) == ("auto", "auto", "auto", None)
+    assert (call["audio"], call["text"], call["utterance"]) == (
+        "talk.wav",
+        "Hello, big world!\n",
+        "talk",
+    )
+    assert (call["model"], call["device"], call["backend"], call["lexicon"]) == (
+        "auto",
+        "auto",
+        "auto",
+        None,
+    )
     assert json.loads(Path("talk.json").read_text())["words"][0]["text"] == "Hello,"
 
 
@@ -51,8 +69,26 @@ def test_options_reach_the_aligner(cli, fake_aligner):
     Path("my.dict").write_text("a AH0\n")
     Path("my.toml").write_text('labels = "written"\nband_s = 0.5\n')
     code = cli(
-        *("talk.wav", "talk.txt", "--model", "universal", "--lexicon", "my.dict", "--device", "cpu"),
-        *("--backend", "reference", "--config", "my.toml", "--out-dir", "out/deep", "--format", "ctm"),
+        *(
+            "talk.wav",
+            "talk.txt",
+            "--model",
+            "universal",
+            "--lexicon",
+            "my.dict",
+            "--device",
+            "cpu",
+        ),
+        *(
+            "--backend",
+            "reference",
+            "--config",
+            "my.toml",
+            "--out-dir",
+            "out/deep",
+            "--format",
+            "ctm",
+        ),
     ).code
     assert code == 0
     call = fake_aligner.calls[0]
@@ -67,7 +103,9 @@ def test_options_reach_the_aligner(cli, fake_aligner):
     assert "Hello," in Path("out/deep/talk.ctm").read_text()
 
 
-@pytest.mark.parametrize(("format", "starts"), [(None, "{"), ("ctm", ";; talk loss"), ("textgrid", "File type")])
+@pytest.mark.parametrize(
+    ("format", "starts"), [(None, "{"), ("ctm", ";; talk loss"), ("textgrid", "File type")]
+)
 def test_standard_output_is_data_only(capfdbinary, format, starts):
     arguments = ["talk.wav", "talk.txt", "--stdout", *(["--format", format] if format else [])]
     assert run(arguments) == 0
@@ -81,7 +119,9 @@ def test_standard_output_is_data_only(capfdbinary, format, starts):
 def test_notes_say_what_has_no_time(cli):
     result = cli("talk.wav", "--text", "straße — ☺ weiter")
     assert "note: the model's vocabulary lacks 'ß' × 1; they match any speech" in result.stderr
-    assert "note: without times (nothing to pronounce): ☺\n" in result.stderr, "punctuation goes without saying"
+    assert "note: without times (nothing to pronounce): ☺\n" in result.stderr, (
+        "punctuation goes without saying"
+    )
 
 
 def test_the_table_comes_on_a_terminal(cli, monkeypatch):
@@ -100,7 +140,10 @@ def test_a_recording_too_long_for_a_format_is_refused_before_the_work(cli, fake_
     Path("long.wav").write_bytes(data)
     os.truncate("long.wav", 44 + 8000 * 6001)
     result = cli("long.wav", "talk.txt", "--format", "json,lrc", code=2)
-    assert "long.wav: is 6,001 s long, and --format lrc holds times up to 6,000 s: leave lrc away" in result.stderr
+    assert (
+        "long.wav: is 6,001 s long, and --format lrc holds times up to 6,000 s: leave lrc away"
+        in result.stderr
+    )
 
 
 def test_force_replaces_outputs_but_never_inputs(cli):
@@ -110,7 +153,8 @@ def test_force_replaces_outputs_but_never_inputs(cli):
     Path("talk.json").write_text("my transcript")
     result = cli("talk.wav", "talk.json", "--force", code=0)
     assert (
-        "note: talk.json is an input and stays as it is: what would replace it is in talk.aligned.json" in result.stderr
+        "note: talk.json is an input and stays as it is: what would replace it is in"
+        " talk.aligned.json" in result.stderr
     )
     assert "wrote talk.aligned.json, talk.ctm" in result.stderr
     assert Path("talk.json").read_text() == "my transcript"
@@ -121,14 +165,28 @@ def test_force_replaces_outputs_but_never_inputs(cli):
 @pytest.mark.parametrize(
     ("raised", "code", "line"),
     [
-        (TooShortError("talk: 3 frames, the transcript needs 9"), 1, "error: talk: 3 frames, the transcript needs 9"),
-        (PermissionError(13, "Permission denied", "talk.wav"), 1, "error: talk.wav: Permission denied"),
-        (BackendError("backend gpu: no CUDA device here"), 2, "error: backend gpu: no CUDA device here"),
+        (
+            TooShortError("talk: 3 frames, the transcript needs 9"),
+            1,
+            "error: talk: 3 frames, the transcript needs 9",
+        ),
+        (
+            PermissionError(13, "Permission denied", "talk.wav"),
+            1,
+            "error: talk.wav: Permission denied",
+        ),
+        (
+            BackendError("backend gpu: no CUDA device here"),
+            2,
+            "error: backend gpu: no CUDA device here",
+        ),
         (MemoryError(), 1, "error: out of memory; give shorter audio, or close other programs"),
         (KeyboardInterrupt(), 130, "interrupted; nothing was written"),
     ],
 )
-def test_what_ends_the_work_is_one_line_and_a_code(cli, fake_aligner, monkeypatch, raised, code, line):
+def test_what_ends_the_work_is_one_line_and_a_code(
+    cli, fake_aligner, monkeypatch, raised, code, line
+):
     monkeypatch.setattr(fake_aligner, "raises", raised)
     result = cli("talk.wav", "talk.txt")
     assert (result.code, result.stderr.splitlines()[-1]) == (code, f"ctc-align: {line}")
@@ -139,7 +197,18 @@ def test_a_part_of_a_book_is_not_called_a_bad_fit():
     read = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.9)
     rest = tuple(AlignedWord("b", "b", at, at + 1, "skipped") for at in (2, 4))
     found = Alignment(
-        "a", "a.wav", 2.0, "english", "cpu", 0.01, 1.0, -1.0, "a b b", (read, *rest), loss_per_token=0.6, fit="poor"
+        "a",
+        "a.wav",
+        2.0,
+        "english",
+        "cpu",
+        0.01,
+        1.0,
+        -1.0,
+        "a b b",
+        (read, *rest),
+        loss_per_token=0.6,
+        fit="poor",
     )
     told = " ".join(alignment_notes(found))
     assert "fits the recording badly" not in told
@@ -150,7 +219,11 @@ def test_a_part_of_a_book_is_not_called_a_bad_fit():
     ("confidences", "least", "told"),
     [
         ((0.9, 0.5, 0.9), 0.0, ["a word is likely not spoken, or elsewhere: b (1.00 s)"]),
-        ((0.1, 0.9, 0.9, 0.0), 0.0, ["2 single words are likely not spoken, or elsewhere: a (0.00 s), d (3.00 s)"]),
+        (
+            (0.1, 0.9, 0.9, 0.0),
+            0.0,
+            ["2 single words are likely not spoken, or elsewhere: a (0.00 s), d (3.00 s)"],
+        ),
         ((0.9, 0.51, 0.9), 0.0, []),
         ((0.1, 0.1, 0.9), 0.0, ["words 1–2 do not fit the recording (0.00–2.00 s)"]),
         ((0.9, 0.1, 0.9), 0.2, ["doubtful: b (1.00 s, 0.10)"]),
@@ -170,7 +243,8 @@ def test_each_unlikely_word_is_told_once(confidences, least, told):
     assert alignment_notes(alignment) == told
     without = alignment_notes(replace(alignment, config={**alignment.config, "stress": True}))
     assert [note for note in without if note not in told] == [
-        "--stress has no effect: no phone has a stress mark, which a dictionary with stress gives (--lexicon)"
+        "--stress has no effect: no phone has a stress mark, which a dictionary with stress gives"
+        " (--lexicon)"
     ]
 
 
@@ -209,14 +283,18 @@ def test_demo_copies_the_files_of_the_tutorials(cli, fake_aligner):
     assert Path("practice/interview.txt").read_text() == "my own words"
 
 
-SRT = "1\n00:00:05,000 --> 00:00:06,000\n<i>Hello,</i>\nbig\n\n2\n00:00:07,000 --> 00:00:08,000\nworld!\n\n"
+SRT = (
+    "1\n00:00:05,000 --> 00:00:06,000\n<i>Hello,</i>\nbig\n\n2\n00:00:07,000 -->"
+    " 00:00:08,000\nworld!\n\n"
+)
 
 
 def test_a_subtitle_file_adds_its_format_and_is_never_replaced(cli):
     Path("talk.srt").write_text(SRT)
     result = cli("talk.wav", "talk.srt", code=0)
     assert (
-        "note: talk.srt is an input and stays as it is: what would replace it is in talk.aligned.srt" in result.stderr
+        "note: talk.srt is an input and stays as it is: what would replace it is in"
+        " talk.aligned.srt" in result.stderr
     )
     assert Path("talk.srt").read_text() == SRT
     written = Path("talk.aligned.srt").read_text()
@@ -227,7 +305,9 @@ def test_a_subtitle_file_adds_its_format_and_is_never_replaced(cli):
     assert [cue["name"] for cue in data["subtitles"]["cues"]] == ["1", "2"]
 
 
-@pytest.mark.parametrize("arguments", [("talk.wav", "book.epub"), ("talk.wav", "--text", "book.epub")])
+@pytest.mark.parametrize(
+    "arguments", [("talk.wav", "book.epub"), ("talk.wav", "--text", "book.epub")]
+)
 def test_a_book_is_read_as_transcript_and_after_text_too(cli, arguments):
     write_epub(Path("book.epub"), {"one.xhtml": '<p id="a">Hello, big</p><p>world!</p>'})
     assert cli(*arguments, "-q").code == 0
@@ -246,11 +326,17 @@ def test_elsewhere_it_has_its_own_name_and_cues_may_be_cut_again(cli):
     assert cli("talk.wav", "talk.srt", "--out-dir", "new", "--cues", "again", "-q").code == 0
     assert Path("new/talk.srt").read_text().count("-->") == 1
     assert cli("talk.wav", "talk.srt", "--stdout").stdout.startswith("{")
-    assert "cues: expected 'keep' or 'again', got 'no'" in cli("talk.wav", "talk.srt", "--cues", "no").error
+    assert (
+        "cues: expected 'keep' or 'again', got 'no'"
+        in cli("talk.wav", "talk.srt", "--cues", "no").error
+    )
 
 
 def test_a_textgrid_comes_back_with_words_and_says_which_tiers_are_the_text(cli):
-    rows = '"IntervalTier" "Ann" 0 2 2 0 1 "Hello, big" 1 2 "world!" "IntervalTier" "mood" 0 2 1 0 2 "fine"'
+    rows = (
+        '"IntervalTier" "Ann" 0 2 2 0 1 "Hello, big" 1 2 "world!" "IntervalTier" "mood" 0 2 1 0 2'
+        ' "fine"'
+    )
     grid = f'"ooTextFile"\n"TextGrid" 0 2 <exists> 2 {rows}\n'
     Path("talk.TextGrid").write_text(grid)
     result = cli("talk.wav", "talk.TextGrid", "--format", "json", code=0)
@@ -270,7 +356,9 @@ def test_segments_add_no_format(cli):
 def test_cues_as_they_are_wanted(cli):
     Path("talk.srt").write_text(SRT)
     wanted = ("--cues", "again", "--max-line", "8", "--max-cps", "5", "--frame-rate", "25")
-    assert cli("talk.wav", "talk.srt", "--stdout", "--format", "srt", *wanted).stdout.count("-->") >= 1
+    assert (
+        cli("talk.wav", "talk.srt", "--stdout", "--format", "srt", *wanted).stdout.count("-->") >= 1
+    )
     for option, value, says in (
         ("--max-line", "2", "--max-line: expected a whole number from 8 to 1000, got 2"),
         ("--max-cps", "0", "--max-cps: expected a number from 1 to 1000, got 0.0"),
@@ -284,13 +372,20 @@ def test_cues_as_they_are_wanted(cli):
         (("talk.wav", "talk.txt"), "no"),
     ):
         assert told + end in cli(*files, "--force", *wanted[2:]).stderr
-    assert "no effect" not in cli("talk.wav", "talk.txt", "--force", "--format", "vtt", *wanted).stderr
+    assert (
+        "no effect" not in cli("talk.wav", "talk.txt", "--force", "--format", "vtt", *wanted).stderr
+    )
 
 
 def alignment_of(aligned: int, skipped: int, **changes) -> Alignment:
     """An alignment of words of one letter; the aligned ones come first, a dash last."""
-    words = [AlignedWord("a", "a", 2 * i, 2 * i + 1, ALIGNED, float(i), i + 1.0, 0.9) for i in range(aligned)]
-    words += [AlignedWord("b", "b", 2 * i, 2 * i + 1, SKIPPED) for i in range(aligned, aligned + skipped)]
+    words = [
+        AlignedWord("a", "a", 2 * i, 2 * i + 1, ALIGNED, float(i), i + 1.0, 0.9)
+        for i in range(aligned)
+    ]
+    words += [
+        AlignedWord("b", "b", 2 * i, 2 * i + 1, SKIPPED) for i in range(aligned, aligned + skipped)
+    ]
     words.append(AlignedWord("—", "", 2 * len(words), 2 * len(words) + 1, UNSPOKEN))
     text = " ".join(word.text for word in words)
     fields = ("u", "u.wav", aligned + 1.0, "english", "cpu", 0.01, 1.0, -1.0, text, tuple(words))
@@ -310,25 +405,42 @@ def alignment_of(aligned: int, skipped: int, **changes) -> Alignment:
 )  # fmt: skip
 def test_both_sides_are_told_in_one_line(aligned, skipped, unexplained, told):
     region = Region(NOT_SPOKEN, None, None, 2 * aligned, 2 * (aligned + skipped), "not spoken")
-    alignment = alignment_of(aligned, skipped, unexplained=unexplained, regions=(region,) if skipped else ())
-    assert [note for note in alignment_notes(alignment) if "—" not in note] == ([told] if told else [])
+    alignment = alignment_of(
+        aligned, skipped, unexplained=unexplained, regions=(region,) if skipped else ()
+    )
+    assert [note for note in alignment_notes(alignment) if "—" not in note] == (
+        [told] if told else []
+    )
 
 
 def test_the_exit_code_tells_that_more_is_missing(cli, here, fake_aligner, monkeypatch):
     align = fake_aligner.align
     monkeypatch.setattr(
-        fake_aligner, "align", lambda self, *a, **b: replace(align(self, *a, **b), words=alignment_of(3, 1).words)
+        fake_aligner,
+        "align",
+        lambda self, *a, **b: replace(align(self, *a, **b), words=alignment_of(3, 1).words),
     )
     for limit, code in ((30, 0), (20, 3)):
         result = cli("talk.wav", "talk.txt", "--max-skipped", str(limit), "--force")
-        assert (result.code, "note: 1 of 4 words is not in the recording (b)" in result.stderr) == (code, True)
-        told = "ctc-align: --max-skipped 20 is exceeded: 1 of 4 words (25.0 %) are not in the recording"
+        assert (result.code, "note: 1 of 4 words is not in the recording (b)" in result.stderr) == (
+            code,
+            True,
+        )
+        told = (
+            "ctc-align: --max-skipped 20 is exceeded: 1 of 4 words (25.0 %) are not in the"
+            " recording"
+        )
         assert (told in result.stderr) is (code == 3)
-    assert cli("talk.wav", "talk.txt", "--max-skipped", "20", "--force", "--quiet").stderr == f"{told}\n"
+    assert (
+        cli("talk.wav", "talk.txt", "--max-skipped", "20", "--force", "--quiet").stderr
+        == f"{told}\n"
+    )
 
 
 def test_a_corpus_says_which_limit_is_passed_beside_what_failed(capsys):
-    both = Summary(failed=2, too_many_skipped=1, most_skipped=[{"utterance": "e02"}, {"utterance": "e04"}])
+    both = Summary(
+        failed=2, too_many_skipped=1, most_skipped=[{"utterance": "e02"}, {"utterance": "e04"}]
+    )
     for summary, code, end in (
         (both, 1, "; exit code 1 all the same: 2 failed"),
         (replace(both, failed=0), 3, ""),
@@ -336,7 +448,10 @@ def test_a_corpus_says_which_limit_is_passed_beside_what_failed(capsys):
         with pytest.raises(typer.Exit) as exit:
             leave(summary)
         assert exit.value.exit_code == code
-        told = f"ctc-align: --max-skipped is exceeded: 1 utterance lacks more of its words (e02){end}\n"
+        told = (
+            "ctc-align: --max-skipped is exceeded: 1 utterance lacks more of its words"
+            f" (e02){end}\n"
+        )
         assert capsys.readouterr().err == told
 
 
@@ -349,10 +464,17 @@ def test_cues_that_are_not_in_the_recording_are_all_named():
         "1 cue has no word to speak (number 13)",
     ]
     nothing = alignment_of(
-        0, 8, subtitles=subtitles, fit="none", regions=(Region(NOT_SPOKEN, 0, 1, 0, 1, "not found"),)
+        0,
+        8,
+        subtitles=subtitles,
+        fit="none",
+        regions=(Region(NOT_SPOKEN, 0, 1, 0, 1, "not found"),),
     )
     assert len(alignment_notes(nothing)) == 1
-    end = ": nothing of the text was found in the recording, and the times of its cues do not belong to this recording"
+    end = (
+        ": nothing of the text was found in the recording, and the times of its cues do not belong"
+        " to this recording"
+    )
     assert written_line(nothing, [Path("e.srt")]) == f"wrote e.srt{end}"
 
 
@@ -360,13 +482,23 @@ def test_json_keeps_the_limit_and_refuses_one_that_is_none():
     data = alignment_of(3, 1, config={"max_skipped": 20.0}).to_dict()
     assert from_dict(data).too_many_skipped
     data["config"]["max_skipped"] = None
-    with pytest.raises(InputError, match=r"config.max_skipped: expected a number from 0 to 100, got"):
+    with pytest.raises(
+        InputError, match=r"config.max_skipped: expected a number from 0 to 100, got"
+    ):
         from_dict(data)
 
 
 def test_text_that_goes_on_earlier_in_the_recording_is_told() -> None:
     words = tuple(
-        AlignedWord(text, text, 2 * at, 2 * at + 1, start_s=float(start_s), end_s=start_s + 0.5, confidence=1.0)
+        AlignedWord(
+            text,
+            text,
+            2 * at,
+            2 * at + 1,
+            start_s=float(start_s),
+            end_s=start_s + 0.5,
+            confidence=1.0,
+        )
         for at, (text, start_s) in enumerate(zip("abcd", (5, 6, 1, 2)))
     )
     alignment = alignment_of(4, 0, words=words, text="a b c d")
@@ -379,7 +511,9 @@ def test_words_of_cues_that_name_nobody_are_told() -> None:
     cues = Subtitles("srt", cues=(SourceCue(0, 3, 0.0, 1.0), SourceCue(4, 7, 1.0, 2.0)))
     found = alignment_of(4, 0, subtitles=cues)
     assert not any("speaker" in note for note in alignment_notes(found))
-    named = tuple(replace(word, speaker="Ann") if word.char_start < 4 else word for word in found.words)
+    named = tuple(
+        replace(word, speaker="Ann") if word.char_start < 4 else word for word in found.words
+    )
     assert any(
         "2 words are in cues that name nobody and have no speaker" in note
         for note in alignment_notes(replace(found, words=named))

@@ -1,4 +1,5 @@
-"""ctc-align bench: a table of times in which every result is checked; a wrong one is shown and exits with 1."""
+"""ctc-align bench: a table of times in which every result is checked; a wrong one is shown and
+exits with 1."""
 
 from __future__ import annotations
 
@@ -37,7 +38,10 @@ def no_torchaudio(monkeypatch) -> None:
 
 def test_table(cli, no_torchaudio):
     result = cli("bench", "--quick", "--device", "cpu")
-    assert (result.code, [line for line in result.stderr.splitlines() if "compiled" not in line]) == (0, [])
+    assert (
+        result.code,
+        [line for line in result.stderr.splitlines() if "compiled" not in line],
+    ) == (0, [])
     machine, versions, _, case, head, *rows = result.stdout.splitlines()
     assert f"{thread_count()} threads" in machine
     assert f"torch {version('torch')}" in versions
@@ -58,7 +62,8 @@ def test_table(cli, no_torchaudio):
 
 
 def test_edges_of_two_folders(cli, tmp_path):
-    """Anna's edges are 10 ms late and Bert's 30: an interval by speaker goes from one to the other."""
+    """Anna's edges are 10 ms late and Bert's 30: an interval by speaker goes from one to the
+    other."""
     for speaker, shift_s in (("anna", 0.01), ("bert", 0.03)):
         for name in "xyz":
             OutputFiles(tmp_path / "ours" / speaker, name).write(alignment(name, shift_s))
@@ -69,7 +74,12 @@ def test_edges_of_two_folders(cli, tmp_path):
     assert (words["tier"], phones["tier"]) == ("words", "phones")
     assert (words["both"]["mae_ms"], words["both"]["ci95"]["mae_ms"]) == (20.0, [10.0, 30.0])
     lines = cli(*arguments).stdout.splitlines()
-    assert next(line.split()[-6:-2] for line in lines if "mean absolute" in line) == ["20.0", "10.0", "…", "30.0"]
+    assert next(line.split()[-6:-2] for line in lines if "mean absolute" in line) == [
+        "20.0",
+        "10.0",
+        "…",
+        "30.0",
+    ]
     for path in (tmp_path / "ours" / "anna").glob("x.*"):
         path.unlink()
     assert "anna/x: no hypothesis" in cli(*arguments, code=1).stderr
@@ -86,7 +96,11 @@ def test_json(cli, no_torchaudio):
         assert row["ms"] > 0
         cells = row["batch"] * row["frames"] * (2 * row["tokens"] + 1)
         assert row["ns_per_cell"] == pytest.approx(row["ms"] * 1e6 / cells)
-        rival = [other for other in report["rows"] if other["task"] == row["task"] and other["right"] is None]
+        rival = [
+            other
+            for other in report["rows"]
+            if other["task"] == row["task"] and other["right"] is None
+        ]
         if row["who"] == "torch":
             assert (row["right"], row["speedup"]) == (None, None)
         elif rival:
@@ -114,14 +128,30 @@ def spoil_posteriors(result):
 
 
 SPOILS = [
-    ("best_path", lambda result: dataclasses.replace(result, scores=result.scores * (1 + 1e-5)), BEST_PATH),
+    (
+        "best_path",
+        lambda result: dataclasses.replace(result, scores=result.scores * (1 + 1e-5)),
+        BEST_PATH,
+    ),
     # a path that leaves out the last token
-    ("best_path", lambda r: dataclasses.replace(r, states=r.states.clip(max=int(r.states.max()) - 2)), BEST_PATH),
-    ("best_path", lambda result: dataclasses.replace(result, scores=result.scores * math.nan), BEST_PATH),
+    (
+        "best_path",
+        lambda r: dataclasses.replace(r, states=r.states.clip(max=int(r.states.max()) - 2)),
+        BEST_PATH,
+    ),
+    (
+        "best_path",
+        lambda result: dataclasses.replace(result, scores=result.scores * math.nan),
+        BEST_PATH,
+    ),
     ("forward", lambda scores: scores * (1 + 1e-4 * (np.arange(2) == 1)), LOSS),
     ("forward", lambda scores: scores * math.nan, LOSS),
     ("occupancy", spoil_posteriors, GRADIENT),
-    ("occupancy", lambda result: dataclasses.replace(result, scores=result.scores * math.nan), GRADIENT),
+    (
+        "occupancy",
+        lambda result: dataclasses.replace(result, scores=result.scores * math.nan),
+        GRADIENT,
+    ),
 ]
 
 
@@ -138,10 +168,14 @@ def test_a_wrong_result_is_shown_and_exits_with_1(cli, monkeypatch, kernel, spoi
     result = cli("bench", "--quick", "--device", "cpu", "--format", format, code=1)
     assert f"ctc-align: {CASE}: {task} by cpu: the error is " in result.stderr.splitlines()[-1]
     if format == "table":
-        assert [line[:20].rstrip() for line in result.stdout.splitlines() if "WRONG" in line] == [f"{task:15}  cpu"]
+        assert [line[:20].rstrip() for line in result.stdout.splitlines() if "WRONG" in line] == [
+            f"{task:15}  cpu"
+        ]
     else:
         rows = json.loads(result.stdout)["rows"]
-        assert [(row["task"], row["who"]) for row in rows if row["right"] is False] == [(task, "cpu")]
+        assert [(row["task"], row["who"]) for row in rows if row["right"] is False] == [
+            (task, "cpu")
+        ]
 
 
 def test_planted_paths():

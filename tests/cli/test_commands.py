@@ -48,7 +48,9 @@ def test_help_and_version(cli):
     ]
 
 
-def test_demo_writes_below_its_own_folder_and_may_run_twice(cli, fake_aligner, tmp_path, monkeypatch):
+def test_demo_writes_below_its_own_folder_and_may_run_twice(
+    cli, fake_aligner, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         result = cli("demo")
@@ -70,9 +72,14 @@ def test_the_table_fits_the_terminal(width):
 
     from rich.console import Console
 
-    words = tuple(AlignedWord("alignment", "alignment", 0, 9, "aligned", i / 2, i / 2 + 0.5, 0.5) for i in range(4))
+    words = tuple(
+        AlignedWord("alignment", "alignment", 0, 9, "aligned", i / 2, i / 2 + 0.5, 0.5)
+        for i in range(4)
+    )
     file = io.StringIO()
-    Console(file=file, width=width).print(words_table(Alignment(**{**vars(ALIGNMENT), "words": words}), width))
+    Console(file=file, width=width).print(
+        words_table(Alignment(**{**vars(ALIGNMENT), "words": words}), width)
+    )
     lines = [line.rstrip() for line in file.getvalue().splitlines()]
     assert max(map(len, lines)) <= width
     assert "…" not in "".join(lines).replace("0 … 2.00 s", ""), "nothing is cut"
@@ -128,7 +135,12 @@ def test_help_of_a_command_is_its_own(cli):
 
 def test_every_command_with_a_folder_takes_o():
     commands = program().commands
-    folders = [option for command in commands.values() for option in command.params if option.name == "out_dir"]
+    folders = [
+        option
+        for command in commands.values()
+        for option in command.params
+        if option.name == "out_dir"
+    ]
     assert len(folders) >= 5
     assert all(set(option.opts) == {"--out-dir", "-o"} for option in folders)
 
@@ -149,9 +161,15 @@ def test_shells_complete_commands_and_options(line, expected):
         "try:\n    sys.argv = ['ctc-align']; main()\n"
         "finally:\n    assert not {'torch', 'numpy', 'numba'} & sys.modules.keys()"
     )
-    asked = {"_CTC_ALIGN_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    asked = {
+        "_CTC_ALIGN_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
     call = [sys.executable, "-c", code]
-    done = subprocess.run(call, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        call, env={**os.environ, **asked}, capture_output=True, text=True, check=True
+    )
     assert set(done.stdout.split()) == expected
 
 
@@ -173,7 +191,9 @@ def test_confidences_have_colours_on_a_terminal(no_color, coloured, monkeypatch)
 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", no_color)
-    words = tuple(dataclasses.replace(WORD, confidence=confidence) for confidence in (0.95, 0.5, 0.2))
+    words = tuple(
+        dataclasses.replace(WORD, confidence=confidence) for confidence in (0.95, 0.5, 0.2)
+    )
     for file, shown in ((Terminal(), coloured), (io.StringIO(), False)):
         console_for(file).print(words_table(dataclasses.replace(ALIGNMENT, words=words), 100))
         for colour, confidence in (("32", "0.95"), ("33", "0.50"), ("31", "0.20")):
@@ -181,7 +201,9 @@ def test_confidences_have_colours_on_a_terminal(no_color, coloured, monkeypatch)
             assert confidence in file.getvalue()
 
 
-def test_data_that_end_too_early_are_an_error_and_no_interruption(cli, fake_aligner, tmp_path, monkeypatch):
+def test_data_that_end_too_early_are_an_error_and_no_interruption(
+    cli, fake_aligner, tmp_path, monkeypatch
+):
     """The parser takes EOFError for Ctrl-D at a prompt."""
 
     def ended(*_: object) -> None:
@@ -191,7 +213,10 @@ def test_data_that_end_too_early_are_an_error_and_no_interruption(cli, fake_alig
     (tmp_path / "a.txt").write_text("a")
     result = cli("a.wav", tmp_path / "a.txt")
     assert (result.code, result.stdout) == (1, "")
-    assert result.stderr == "ctc-align: error: a file ends before its content does (Ran out of input)\n"
+    assert (
+        result.stderr
+        == "ctc-align: error: a file ends before its content does (Ran out of input)\n"
+    )
 
 
 HOME = "/".join(["", "home", "ada"])
@@ -220,7 +245,9 @@ def test_an_installation_that_does_not(cli: Any, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(aligner, "Aligner", broken)
     monkeypatch.setitem(sys.modules, "av", None)
     result = cli("doctor", code=1)
-    assert re.search(r"^  cpu +FAILED after .* s: OSError: ~.cache.libtorch.so: cannot open", result.stdout, re.M)
+    assert re.search(
+        r"^  cpu +FAILED after .* s: OSError: ~.cache.libtorch.so: cannot open", result.stdout, re.M
+    )
     assert re.search(r"^  ffmpeg +broken: ModuleNotFoundError", result.stdout, re.M)
     assert re.search(r"^  numpy +\d", result.stdout, re.M)
     assert not re.search(rf"{re.escape(str(Path.home()))}\b", result.stdout)
@@ -231,7 +258,11 @@ def test_the_self_test_sees_what_is_wrong(spoiled: str) -> None:
     words: list[tuple[str, float | None, float | None]] = list(KNOWN_TIMES)
     assert compared(words) == {"passed": True, "largest_error_ms": 0}
     text, start_s, end_s = words[3]
-    words[3] = {"word": ("wear", start_s, end_s), "time": (text, start_s, 1.9), "skipped": (text, None, None)}[spoiled]
+    words[3] = {
+        "word": ("wear", start_s, end_s),
+        "time": (text, start_s, 1.9),
+        "skipped": (text, None, None),
+    }[spoiled]
     assert "passed" not in compared(words)
 
 
@@ -253,10 +284,14 @@ def test_the_table_of_extras_is_that_of_the_package() -> None:
     table = text.partition("[project.optional-dependencies]")[2].partition("[project.scripts]")[0]
     declared = set(re.findall(r"^([\w-]+) = \[", table, re.M))
     developers = {"test", "browser-test", "gpu-test", "dev", "docs"}
-    assert set(EXTRAS) == declared - developers, "ctc_align/extras.py has the extras of pyproject.toml that users need"
+    assert set(EXTRAS) == declared - developers, (
+        "ctc_align/extras.py has the extras of pyproject.toml that users need"
+    )
 
 
-def test_an_extra_that_cannot_be_imported_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extra_that_cannot_be_imported_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its modules are there, and one of them wants what is not."""
     (tmp_path / "half_there.py").write_text("import not_there_at_all\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -35,7 +35,14 @@ def manifest(tmp_path_factory) -> Path:
     rows = []
     for i, text in enumerate(TEXTS):
         runs.write_clip(folder / "audio" / f"clip{i}.wav", 1.0 + 0.1 * i, i)
-        rows.append({"audio_filepath": f"audio/clip{i}.wav", "text": text, "utterance": f"u{i}", "offset": 0.1 * i})
+        rows.append(
+            {
+                "audio_filepath": f"audio/clip{i}.wav",
+                "text": text,
+                "utterance": f"u{i}",
+                "offset": 0.1 * i,
+            }
+        )
     rows.append({"audio_filepath": "audio/clip0.wav", "text": "a" * 200, "utterance": "too long"})
     return runs.write_manifest(folder / "corpus.jsonl", rows)
 
@@ -44,16 +51,35 @@ def test_end_to_end(cli, model, manifest, tmp_path):
     from ctc_align import Aligner
     from ctc_align.audio.loading import load_audio
 
-    result = cli("corpus", manifest, "--out-dir", tmp_path / "out", "--model", model, "--workers", 1, "--profile")
+    result = cli(
+        "corpus",
+        manifest,
+        "--out-dir",
+        tmp_path / "out",
+        "--model",
+        model,
+        "--workers",
+        1,
+        "--profile",
+    )
     assert (result.code, result.stdout) == (1, ""), result.stderr
     assert "too long: " in result.stderr
-    for words in ("features and model", "kernels", "reading audio", "writing", "waiting", "loss per token"):
+    for words in (
+        "features and model",
+        "kernels",
+        "reading audio",
+        "writing",
+        "waiting",
+        "loss per token",
+    ):
         assert words in result.stderr
     aligner = Aligner(str(model), device="cpu")
     lines = {line["id"]: line for line in runs.lines(tmp_path / "out")}
     for i, text in enumerate(TEXTS):
         path = manifest.parent / "audio" / f"clip{i}.wav"
-        expected = aligner.align(load_audio(path, offset_s=0.1 * i), text, utterance=f"u{i}").to_dict()
+        expected = aligner.align(
+            load_audio(path, offset_s=0.1 * i), text, utterance=f"u{i}"
+        ).to_dict()
         met = json.loads((tmp_path / "out" / f"u{i}.json").read_text("utf-8"))
         assert met["loss"] == pytest.approx(expected["loss"], rel=1e-4)
         assert lines[f"u{i}"]["loss"] == pytest.approx(met["loss"], abs=1e-6)
@@ -78,7 +104,9 @@ def test_progress_in_a_line():
     tally = Tally(done=30, failed=3, skipped=9, worked=31, audio_s=3600.0, total=100)
     tally.started -= 36.0
     line = progress_line(tally)
-    assert re.fullmatch(r"30 done, 3 failed, 9 done before of 100, (100|99) × real time, 1:0[67] left", line), line
+    assert re.fullmatch(
+        r"30 done, 3 failed, 9 done before of 100, (100|99) × real time, 1:0[67] left", line
+    ), line
     assert "left" not in progress_line(Tally(done=1, worked=1)), "of how many?"
     assert "left" not in progress_line(Tally(failed=1, total=9)), "no worker has done anything yet"
 
@@ -106,7 +134,9 @@ def test_transcripts_that_fit_badly_are_named_with_the_worst_first(tmp_path):
     summary = summarize([tmp_path / "journal.jsonl"])
     assert [row["utterance"] for row in summary.misfits] == ["u2", "u1"]
     first, where = misfits(summary)
-    assert first.startswith("2 transcripts fit their recordings poorly or not at all: u2 (fit none, 2 of 9 words not")
+    assert first.startswith(
+        "2 transcripts fit their recordings poorly or not at all: u2 (fit none, 2 of 9 words not"
+    )
     assert '"status": "skipped"' in where
     *_, where, cues = misfits(summary, has_json=False, keeps_cues=True)
     assert where.endswith("a run with --format json writes it")
@@ -131,7 +161,15 @@ def test_the_closing_table():
     worst = [{"utterance": "bad\x1b[31m", "loss_per_token": 9.25, "loss": 92.5}]
     slow = [{"utterance": "slow", "seconds": 3.5, "duration_s": 10.0}]
     effort = RunStats(wall_s=60.0, done=2, audio_s=6000.0, workers=2, stages={"model": 30.0})
-    summary = Summary(done=2, failed=1, audio_hours=1.25, loss_per_token=loss, worst=worst, slowest=slow, run=effort)
+    summary = Summary(
+        done=2,
+        failed=1,
+        audio_hours=1.25,
+        loss_per_token=loss,
+        worst=worst,
+        slowest=slow,
+        run=effort,
+    )
     file = io.StringIO()
     print_summary(summary, file)
     shown = file.getvalue()
@@ -139,9 +177,13 @@ def test_the_closing_table():
         assert words in shown
     assert "\x1b" not in shown
     file = io.StringIO()
-    print_summary(replace(summary, complete=False, fit={"good": 1, "none": 1}, unexplained_s=1.2), file, of=60)
+    print_summary(
+        replace(summary, complete=False, fit={"good": 1, "none": 1}, unexplained_s=1.2), file, of=60
+    )
     assert re.search("utterances +3 of 60 so far", file.getvalue())
-    assert re.search("speech not in the texts +1.2 s, excluding 1 utterance of fit none", file.getvalue())
+    assert re.search(
+        "speech not in the texts +1.2 s, excluding 1 utterance of fit none", file.getvalue()
+    )
 
 
 def test_a_log_has_a_line_of_progress_only_if_there_is_news(
@@ -159,7 +201,12 @@ def test_realign_mirrors_folders_that_share_names(tmp_path: Path) -> None:
     from ctc_align.errors import UsageError
 
     assert _names(["out/a/1.json", "out/b/2.json"]) == {"out/a/1.json": "1", "out/b/2.json": "2"}
-    assert _names(["out/a/1.json", "out/b/1.json"]) == {"out/a/1.json": "a/1", "out/b/1.json": "b/1"}
+    assert _names(["out/a/1.json", "out/b/1.json"]) == {
+        "out/a/1.json": "a/1",
+        "out/b/1.json": "b/1",
+    }
     (tmp_path / "1.TextGrid").touch()
-    with pytest.raises(UsageError, match=r"labels of one alignment, got out/a/1\.json and out/b/1\.json"):
+    with pytest.raises(
+        UsageError, match=r"labels of one alignment, got out/a/1\.json and out/b/1\.json"
+    ):
         _check_hand(["out/a/1.json", "out/b/1.json"], str(tmp_path))

@@ -1,4 +1,5 @@
-"""Log-probs in the place of audio: files, places in Kaldi's archives, and corpora of them, by the command line."""
+"""Log-probs in the place of audio: files, places in Kaldi's archives, and corpora of them, by the
+command line."""
 
 from __future__ import annotations
 
@@ -22,9 +23,14 @@ READING = ["--frame-shift", "0.02", "--vocab"]
 
 
 def log_probs_of(text: str, frames: int = 90, seed: int = 0) -> np.ndarray:
-    """Log-probs that hear the text: each token in two frames, blanks between, the rest at random."""
+    """Log-probs that hear the text: each token in two frames, blanks between, the rest at
+    random."""
     scores = np.random.default_rng(seed).normal(0.0, 1.0, (frames, len(VOCAB)))
-    path = [token for letter in text.replace(" ", "|") for token in (VOCAB.index(letter), VOCAB.index(letter), 0)]
+    path = [
+        token
+        for letter in text.replace(" ", "|")
+        for token in (VOCAB.index(letter), VOCAB.index(letter), 0)
+    ]
     path += [0] * (frames - len(path))
     scores[np.arange(frames), path] += 8.0
     return (scores - np.log(np.exp(scores).sum(1, keepdims=True))).astype(np.float32)
@@ -47,11 +53,15 @@ def corpus(tmp_path: Path) -> Path:
         {"log_probs": Path(places["two"]).name, "text": TEXTS["two"], "utterance": "two"},
         {"log_probs": "three.npy", "text": TEXTS["three"], "utterance": "three"},
     ]
-    (folder / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (folder / "train.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
     kaldi = folder / "kaldi"
     kaldi.mkdir()
     relative = {name: "../" + Path(place).name for name, place in places.items()}
-    (kaldi / "logprobs.scp").write_text("".join(f"{n} {p}\n" for n, p in relative.items()), encoding="utf-8")
+    (kaldi / "logprobs.scp").write_text(
+        "".join(f"{n} {p}\n" for n, p in relative.items()), encoding="utf-8"
+    )
     (kaldi / "text").write_text("".join(f"{n} {t}\n" for n, t in TEXTS.items()), encoding="utf-8")
     return folder
 
@@ -69,7 +79,10 @@ def run(cli: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def words(path: Path) -> list[tuple[str, float, float]]:
-    return [(word["text"], word["start_s"], word["end_s"]) for word in json.loads(path.read_text())["words"]]
+    return [
+        (word["text"], word["start_s"], word["end_s"])
+        for word in json.loads(path.read_text())["words"]
+    ]
 
 
 def test_a_compressed_matrix_of_an_archive_is_aligned_as_its_file(run, corpus, tmp_path):
@@ -90,7 +103,14 @@ def test_a_source_of_log_probs_is_aligned(run, source, corpus, tmp_path, request
     run("corpus", corpus / source, "--out-dir", out, "--format", "json", *reading)
     for name, text in TEXTS.items():
         run(
-            "align", corpus / f"{name}.npy", "--text", text, *READING, corpus / "vocab.txt", "--out-dir", tmp_path / "x"
+            "align",
+            corpus / f"{name}.npy",
+            "--text",
+            text,
+            *READING,
+            corpus / "vocab.txt",
+            "--out-dir",
+            tmp_path / "x",
         )
         assert words(out / f"{name}.json") == words(tmp_path / "x" / f"{name}.json")
     assert json.loads((out / "summary.json").read_text())["done"] == 3
@@ -99,23 +119,46 @@ def test_a_source_of_log_probs_is_aligned(run, source, corpus, tmp_path, request
 
 
 @pytest.mark.parametrize("source", ["train.jsonl", "kaldi"])
-def test_a_source_of_log_probs_is_scored(run: Callable[..., Any], source: str, corpus: Path) -> None:
+def test_a_source_of_log_probs_is_scored(
+    run: Callable[..., Any], source: str, corpus: Path
+) -> None:
     made = run("score", corpus / source, *READING, corpus / "vocab.txt", "--format", "jsonl")
     rows = {row["utterance"]: row for row in map(json.loads, made.stdout.splitlines())}
     for name, text in TEXTS.items():
         alone = run(
-            "score", corpus / f"{name}.npy", "--text", text, *READING, corpus / "vocab.txt", "--format", "jsonl"
+            "score",
+            corpus / f"{name}.npy",
+            "--text",
+            text,
+            *READING,
+            corpus / "vocab.txt",
+            "--format",
+            "jsonl",
         )
         assert rows[name]["loss"] == json.loads(alone.stdout)["loss"]
 
 
-def test_what_is_wrong_with_a_source_is_said(run: Callable[..., Any], corpus: Path, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_source_is_said(
+    run: Callable[..., Any], corpus: Path, tmp_path: Path
+) -> None:
     source, out = corpus / "train.jsonl", tmp_path / "out"
     made = run("corpus", source, "--out-dir", out, "--vocab", corpus / "vocab.txt", code=2)
     assert "log-probs need --frame-shift too" in made.stderr
-    made = run("corpus", source, "--out-dir", out, *READING, corpus / "vocab.txt", "--model", "english", code=2)
+    made = run(
+        "corpus",
+        source,
+        "--out-dir",
+        out,
+        *READING,
+        corpus / "vocab.txt",
+        "--model",
+        "english",
+        code=2,
+    )
     assert "omit --model english" in made.stderr
-    made = run("corpus", source, "--out-dir", out, *READING, corpus / "vocab.txt", "--cut-audio", code=2)
+    made = run(
+        "corpus", source, "--out-dir", out, *READING, corpus / "vocab.txt", "--cut-audio", code=2
+    )
     assert "need the sound" in made.stderr
     made = run("score", source, code=1)
     assert made.stderr.count("log-probs need --vocab FILE and --frame-shift SECONDS") == 3
@@ -134,12 +177,33 @@ def test_a_folder_of_log_probs_with_their_texts_is_aligned(run, corpus, tmp_path
     (corpus / "one.npy").rename(folder / "one.npy")
     (folder / "one.txt").write_text(TEXTS["one"])
     np.save(folder / "pitch.npy", np.zeros(9))  # has no text, and is nobody's recording
-    run("corpus", folder, "--out-dir", out, "--format", "json", *READING, corpus / "vocab.txt", "--workers", "1")
+    run(
+        "corpus",
+        folder,
+        "--out-dir",
+        out,
+        "--format",
+        "json",
+        *READING,
+        corpus / "vocab.txt",
+        "--workers",
+        "1",
+    )
     assert [word for word, *_ in words(out / "one.json")] == TEXTS["one"].split()
 
 
-def test_a_blank_that_the_transcript_needs_is_doubted(run: Callable[..., Any], corpus: Path, tmp_path: Path) -> None:
-    given = (corpus / "two.npy", "--text", TEXTS["two"], *READING, corpus / "vocab.txt", "--blank", TEXTS["two"][0])
+def test_a_blank_that_the_transcript_needs_is_doubted(
+    run: Callable[..., Any], corpus: Path, tmp_path: Path
+) -> None:
+    given = (
+        corpus / "two.npy",
+        "--text",
+        TEXTS["two"],
+        *READING,
+        corpus / "vocab.txt",
+        "--blank",
+        TEXTS["two"][0],
+    )
     for command in (("align", *given, "--out-dir", tmp_path), ("score", *given)):
         stderr = run(*command, code=1).stderr
         assert f"'{TEXTS['two'][0]}', is given as the blank, and the transcript needs it" in stderr
@@ -168,7 +232,8 @@ def test_a_part_of_log_probs_is_its_frames(corpus: Path) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads /proc")
 def test_hours_of_log_probs_stay_on_disk(tmp_path: Path) -> None:
-    """128 MB of them: checked, scored on their frames, and of memory that is not the file's no copy is made."""
+    """128 MB of them: checked, scored on their frames, and of memory that is not the file's no copy
+    is made."""
     import tracemalloc
 
     from ctc_align.models.log_probs import LogProbsReader
@@ -177,7 +242,9 @@ def test_hours_of_log_probs_stay_on_disk(tmp_path: Path) -> None:
     array = np.lib.format.open_memmap(tmp_path / "long.npy", "w+", np.float32, (frames, classes))
     array[:] = -np.log(classes)
     del array
-    (tmp_path / "vocab.txt").write_text("\n".join(["<blk>", *(f"t{i}" for i in range(1, classes))]), encoding="utf-8")
+    (tmp_path / "vocab.txt").write_text(
+        "\n".join(["<blk>", *(f"t{i}" for i in range(1, classes))]), encoding="utf-8"
+    )
     reader = LogProbsReader(str(tmp_path / "vocab.txt"), 0.02)
     reader.check()
     LogProbsReader(str(tmp_path / "vocab.txt"), 0.02).read(_short(tmp_path))
@@ -212,17 +279,28 @@ def _own_kb() -> int:
 
 
 def test_logits_have_no_fit_and_the_cure_is_told(tmp_path: Path, cli: Any) -> None:
-    """Scores of a network before its log_softmax: times as before, and nothing that a filter would keep."""
+    """Scores of a network before its log_softmax: times as before, and nothing that a filter would
+    keep."""
     (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
-    logits = log_probs_of("we call it bear") + np.random.default_rng(1).normal(8.0, 1.0, (90, 1)).astype(np.float32)
+    logits = log_probs_of("we call it bear") + np.random.default_rng(1).normal(
+        8.0, 1.0, (90, 1)
+    ).astype(np.float32)
     np.save(tmp_path / "logits.npy", logits)
     np.save(tmp_path / "log_probs.npy", log_probs_of("we call it bear"))
     found = {}
     for name in ("logits", "log_probs"):
-        call = [tmp_path / f"{name}.npy", "--text", "we call it bear", *READING, tmp_path / "vocab.txt"]
+        call = [
+            tmp_path / f"{name}.npy",
+            "--text",
+            "we call it bear",
+            *READING,
+            tmp_path / "vocab.txt",
+        ]
         result = cli(*call, "--format", "json", "--out-dir", tmp_path)
         found[name] = json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
         assert ("take log_softmax first" in result.stderr) == (name == "logits")
     assert found["log_probs"]["fit"] == "good"
     assert found["logits"]["fit"] is None
-    assert [w["start_s"] for w in found["logits"]["words"]] == [w["start_s"] for w in found["log_probs"]["words"]]
+    assert [w["start_s"] for w in found["logits"]["words"]] == [
+        w["start_s"] for w in found["log_probs"]["words"]
+    ]

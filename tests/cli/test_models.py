@@ -36,7 +36,9 @@ def listed(cli: Any) -> list[dict[str, str]]:
 
 
 def test_what_is_here_and_what_can_be_had(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torchaudio" else object())
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "torchaudio" else object()
+    )
     found = {row["model"]: row for row in listed(cli)}
     assert found["english"]["state"] == "inside the package"
     assert found["torchaudio:MMS_FA"]["state"] == "pip install 'ctc-align[torchaudio]'"
@@ -54,7 +56,9 @@ def test_every_family_and_name_is_listed() -> None:
         assert any(name.startswith(prefix) for name in names)
 
 
-def test_the_languages_of_the_universal_model(cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_languages_of_the_universal_model(
+    cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     tiny_universal(monkeypatch, tmp_path / "models")
     assert [row["model"] for row in listed(cli)][:2] == ["english", "universal"]
     result = cli("models", "languages")
@@ -72,11 +76,14 @@ def test_the_columns_of_the_languages_are_told(cli: Any) -> None:
     result = cli("models", "languages")
     figures = result.stdout.splitlines()[0].split("\t")[5:]
     assert len(figures) == 6
-    assert [name for name in figures[1:] if f"{name.split(', nats')[0]}: " not in result.stderr] == []
+    assert [
+        name for name in figures[1:] if f"{name.split(', nats')[0]}: " not in result.stderr
+    ] == []
 
 
 @pytest.mark.parametrize(
-    ("table", "fault"), [("language\thours\n", "lacks script"), ("language\tscript\thours\nnl\n", "line 2 has")]
+    ("table", "fault"),
+    [("language\thours\n", "lacks script"), ("language\tscript\thours\nnl\n", "line 2 has")],
 )
 def test_a_table_of_languages_that_is_none(cli, monkeypatch, tmp_path, table, fault):
     (tiny_universal(monkeypatch, tmp_path / "models") / "languages.tsv").write_text(table, "utf-8")
@@ -92,7 +99,11 @@ def test_torchaudio_s_bundles_are_all_there() -> None:
 
     from ctc_align.models.torchaudio_bundles import names
 
-    told = {row.name.removeprefix("torchaudio:"): row for row in catalogue_entries() if row.extra == "torchaudio"}
+    told = {
+        row.name.removeprefix("torchaudio:"): row
+        for row in catalogue_entries()
+        if row.extra == "torchaudio"
+    }
     assert sorted(told) == names()
     for name, row in told.items():
         bundle = getattr(pipelines, name)
@@ -112,15 +123,23 @@ def test_a_model_is_shown(cli: Any, tmp_path: Any) -> None:
     assert (result.code, result.stderr) == (0, "")
     told = dict(line.split("\t") for line in result.stdout.splitlines())
     assert (told["model"], told["sample_rate"], told["frame_shift_ms"]) == ("tiny", "16000", "10")
-    assert (told["blank"], told["separator"], told["classes"]) == ('"<blank>"', '"|"', str(len(LETTERS)))
+    assert (told["blank"], told["separator"], told["classes"]) == (
+        '"<blank>"',
+        '"|"',
+        str(len(LETTERS)),
+    )
     assert json.loads(told["vocabulary"]) == list(LETTERS)
     assert float(told["receptive_field_ms"]) > 20
 
 
 def test_what_only_models_of_ours_have_is_shown(cli: Any, tmp_path: Path) -> None:
     network = tiny_network()
-    mixtures = Mixtures(np.full((TINY.states, 2), -math.log(2)), *np.ones((2, TINY.states, 2, VALUES)))
-    description = ModelDescription("m", ("<blank>", *"abcde"), TINY, parts=3, token_kind="phones", language="mt")
+    mixtures = Mixtures(
+        np.full((TINY.states, 2), -math.log(2)), *np.ones((2, TINY.states, 2, VALUES))
+    )
+    description = ModelDescription(
+        "m", ("<blank>", *"abcde"), TINY, parts=3, token_kind="phones", language="mt"
+    )
 
     def own(weight: float) -> dict[str, str]:
         made = replace(description, mixture_weight=weight)
@@ -128,7 +147,11 @@ def test_what_only_models_of_ours_have_is_shown(cli: Any, tmp_path: Path) -> Non
         result = cli("models", "show", tmp_path)
         assert (result.code, result.stderr) == (0, "")
         told = dict(line.split("\t") for line in result.stdout.splitlines())
-        return {key: value for key, value in told.items() if key.startswith(("language", "lexicon", "gaussians"))}
+        return {
+            key: value
+            for key, value in told.items()
+            if key.startswith(("language", "lexicon", "gaussians"))
+        }
 
     assert own(0.5) == {"language": "mt", "gaussians_per_state": "2"}
     (tmp_path / "lexicon.txt").write_text("aba\ta b a\naba\ta b\ncab\tc a b\n", "utf-8")
@@ -145,7 +168,11 @@ def test_a_network_of_transformers_is_shown(cli: Any, tmp_path: Any) -> None:
     result = cli("models", "show", f"hf:{checkpoint(tmp_path, 'wav2vec2-layer')}")
     assert (result.code, result.stderr) == (0, "")
     told = dict(line.split("\t") for line in result.stdout.splitlines())
-    assert (told["frame_shift_ms"], told["first_frame_ms"], told["receptive_field_ms"]) == ("20", "2.5", "25")
+    assert (told["frame_shift_ms"], told["first_frame_ms"], told["receptive_field_ms"]) == (
+        "20",
+        "2.5",
+        "25",
+    )
 
 
 @pytest.fixture
@@ -155,16 +182,38 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     write_tokens(tmp_path / "tokens.txt")
     for i, seconds in enumerate((2.0, 2.0, 3.1)):
         soundfile.write(f"clip{i}.wav", babble(seconds, i), 16000)
-    lines = [{"audio": f"clip{i}.wav", "text": text} for i, text in enumerate(("one and", "two", "three four"))]
-    Path("train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    lines = [
+        {"audio": f"clip{i}.wav", "text": text}
+        for i, text in enumerate(("one and", "two", "three four"))
+    ]
+    Path("train.jsonl").write_text(
+        "".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8"
+    )
     return "onnx:model.onnx"
 
 
 @pytest.mark.usefixtures("inline_alignment")
 def test_a_corpus_gets_what_each_file_gets_alone(model: str, cli: Callable[..., Any]) -> None:
-    cli("corpus", "train.jsonl", "--out-dir", "out", "--model", model, "--format", "json", "--workers", 1, code=0)
-    assert cli("align", "clip2.wav", "--text", "three four", "--model", model, "--format", "json").code == 0
-    alone, among = (json.loads(path.read_text()) for path in (Path("clip2.json"), Path("out/clip2.json")))
+    cli(
+        "corpus",
+        "train.jsonl",
+        "--out-dir",
+        "out",
+        "--model",
+        model,
+        "--format",
+        "json",
+        "--workers",
+        1,
+        code=0,
+    )
+    assert (
+        cli("align", "clip2.wav", "--text", "three four", "--model", model, "--format", "json").code
+        == 0
+    )
+    alone, among = (
+        json.loads(path.read_text()) for path in (Path("clip2.json"), Path("out/clip2.json"))
+    )
     assert alone["words"] == among["words"]
     assert alone["loss"] == pytest.approx(among["loss"], abs=1e-3)
     assert alone["frame_shift_s"] == 0.04
@@ -183,4 +232,7 @@ def test_a_wrong_file_is_one_line(model: str, cli: Callable[..., Any]) -> None:
     Path("tokens.txt").unlink()
     result = cli("align", "clip0.wav", "--text", "a", "--model", model, code=2)
     assert "its vocabulary tokens.txt is missing: put it there" in result.error
-    assert "write onnx:model.onnx" in cli("align", "clip0.wav", "--text", "a", "--model", "model.onnx").error
+    assert (
+        "write onnx:model.onnx"
+        in cli("align", "clip0.wav", "--text", "a", "--model", "model.onnx").error
+    )

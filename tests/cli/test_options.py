@@ -28,25 +28,37 @@ class Trial:
     """Settings with one of each kind."""
 
     depth: int = setting(3, "How deep.", within=(1, 9), metavar="N", commands=("align",))
-    speed: float = setting(1.5, "How fast.", commands=("align", "corpus"), panel=SUBTITLES, shown="as spoken")
-    shape: str = setting("round", "Its shape.", choices=("round", "square"), commands=("align",), option="--form -f")
+    speed: float = setting(
+        1.5, "How fast.", commands=("align", "corpus"), panel=SUBTITLES, shown="as spoken"
+    )
+    shape: str = setting(
+        "round", "Its shape.", choices=("round", "square"), commands=("align",), option="--form -f"
+    )
     shiny: bool = setting(False, "Whether it shines.", commands=("align",))
     hidden_s: float = setting(0.1, "In files alone.")
 
 
 def help_rows(command: str) -> dict[str, tuple[Any, ...]]:
-    """Return the names, the value, the default and the heading of each option that `Trial` gives a command."""
+    """Return the names, the value, the default and the heading of each option that `Trial` gives a
+    command."""
 
     def call(**values: Any) -> None:
         pass
 
     call.__signature__ = inspect.Signature(list(settings_options(Trial, command)))  # type: ignore[attr-defined]
-    call.__annotations__ = {name: made.annotation for name, made in inspect.signature(call).parameters.items()}
+    call.__annotations__ = {
+        name: made.annotation for name, made in inspect.signature(call).parameters.items()
+    }
     program = typer.Typer(add_completion=False)
     program.command()(call)
     made = typer.main.get_command(program).params
     return {
-        one.name: ([*one.opts, *one.secondary_opts], one.metavar, one.show_default, one.rich_help_panel)
+        one.name: (
+            [*one.opts, *one.secondary_opts],
+            one.metavar,
+            one.show_default,
+            one.rich_help_panel,
+        )
         for one in made
         if one.name != "help"
     }
@@ -78,7 +90,9 @@ def test_a_file_or_folder_may_have_the_name_of_an_argument() -> None:
         [name, argument.name, option]
         for name, command in commands.items()
         for argument in command.params
-        for option in [option for each in command.params for option in each.opts if option.startswith("--")]
+        for option in [
+            option for each in command.params for option in each.opts if option.startswith("--")
+        ]
         if argument.param_type_name == "argument"
     ]
     assert ["evaluate", "reference", "--worst"] in calls
@@ -88,30 +102,45 @@ def test_a_file_or_folder_may_have_the_name_of_an_argument() -> None:
 
 
 def test_requests_have_the_settings_of_the_api_and_no_other() -> None:
-    form = api_description()["paths"]["/align"]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
+    form = api_description()["paths"]["/align"]["post"]["requestBody"]["content"][
+        "multipart/form-data"
+    ]["schema"]
     fields = form["properties"].items()
     said = {name: field["description"] for name, field in fields if name in Settings().to_dict()}
-    about = {field.name: field.metadata for field in dataclasses.fields(Settings) if field.metadata["api"]}
+    about = {
+        field.name: field.metadata
+        for field in dataclasses.fields(Settings)
+        if field.metadata["api"]
+    }
     assert said == {name: f"{data['help']} {data['more']}".strip() for name, data in about.items()}
     assert form["properties"]["max_line"]["minimum"] == 8
     assert form["properties"]["cues"]["enum"] == ["keep", "again"]
     assert form["properties"]["channel"]["pattern"].startswith("^(mix|")
-    assert form["properties"]["frame_rate"]["anyOf"] == [{"const": 0.0}, {"minimum": 1.0, "maximum": 1000.0}]
+    assert form["properties"]["frame_rate"]["anyOf"] == [
+        {"const": 0.0},
+        {"minimum": 1.0, "maximum": 1000.0},
+    ]
     assert form["oneOf"] == [{"required": ["text"]}, {"required": ["transcript"]}]
 
 
 def test_help_names_every_format_and_every_kind_of_corpus() -> None:
     # Their tables import numpy, which `--help` must not, so its texts repeat the names.
     formats, kinds = formats_option().metadata, source_option().metadata
-    assert re.split(r", | and ", formats["help"].partition("out of ")[2].rstrip(".")) == list(FORMATS)
+    assert re.split(r", | and ", formats["help"].partition("out of ")[2].rstrip(".")) == list(
+        FORMATS
+    )
     assert formats["shown"] == ",".join(DEFAULT_FORMATS)
-    assert sorted(re.split(r", | or ", kinds["help"].partition(": ")[2].rstrip("."))) == sorted(KINDS)
+    assert sorted(re.split(r", | or ", kinds["help"].partition(": ")[2].rstrip("."))) == sorted(
+        KINDS
+    )
 
 
 def test_help_lists_everyday_options_first_below_headings(cli: Any) -> None:
     for name in ("align", "corpus", "score", "train", "serve"):
         text = cli(name, "--help").stdout
-        found = [line[:-1] for line in text.splitlines() if line.endswith(":") and line[:-1] in PANELS]
+        found = [
+            line[:-1] for line in text.splitlines() if line.endswith(":") and line[:-1] in PANELS
+        ]
         assert found == [title for title in PANELS if title in found], name
         assert found[0] == "Options"
         assert len(found) > 3
@@ -139,7 +168,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_faults_are_told_together_and_nothing_is_done(call: str, cli: Callable[..., Any], here: Path) -> None:
+def test_faults_are_told_together_and_nothing_is_done(
+    call: str, cli: Callable[..., Any], here: Path
+) -> None:
     Path("mine.toml").write_text("speed = 2\n", encoding="utf-8")
     before = sorted(here.rglob("*"))
     result = cli(*CALLS[call], *FAULTY, "--config", "mine.toml", code=2)

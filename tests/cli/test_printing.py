@@ -1,4 +1,5 @@
-"""Names, texts and labels that a terminal would obey, through every command: they are shown, and not obeyed."""
+"""Names, texts and labels that a terminal would obey, through every command: they are shown, and
+not obeyed."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ from ctc_align.cli.printing import Talk
 CONTROLS = "\x1b[2J\x1b]0;title\x07\x08\r\x85\x9b31m"
 HOSTILE = f"x{CONTROLS}\u202e\u2066\u2028[bold red][/nothing]{{task}}%s\udcff"
 SHOWN = "\\x1b[2J\\x1b]0;title\\x07\\x08"
-DIRECTIONS = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029\u200e\u200f\u061c")
+DIRECTIONS = set(
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029\u200e\u200f\u061c"
+)
 NAME = HOSTILE.replace("/", ":")
 WAV, TXT, GRID = f"{NAME}.wav", f"{NAME}.txt", f"{NAME}.TextGrid"
 LINES: list[tuple[list[str], str]] = [
@@ -80,7 +83,10 @@ LINES: list[tuple[list[str], str]] = [
 
 def grid_of(label: str, tier: str = "words") -> str:
     quoted = label.replace('"', '""')
-    return f'"ooTextFile"\n"TextGrid"\n0 1 <exists> 1\n"IntervalTier" "{tier}" 0 1 2\n0 0.5 "{quoted}" 0.5 1 "b"\n'
+    return (
+        f'"ooTextFile"\n"TextGrid"\n0 1 <exists> 1\n"IntervalTier" "{tier}" 0 1 2\n0 0.5 "{quoted}"'
+        ' 0.5 1 "b"\n'
+    )
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +109,9 @@ def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {"audio_filepath": "talk.wav", "text": f"Hello {HOSTILE}", "utterance": f"v{HOSTILE}"},
     ]
     (folder / f"{NAME}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (folder / GRID).write_text(f'"ooTextFile"\n"TextGrid"\n0 1 <exists> 1\n"{text}" "words"\n', "utf-8")
+    (folder / GRID).write_text(
+        f'"ooTextFile"\n"TextGrid"\n0 1 <exists> 1\n"{text}" "words"\n', "utf-8"
+    )
     (folder / "grid.TextGrid").write_text(grid_of("a"), "utf-8")
     (folder / "labels.TextGrid").write_text(grid_of(text), "utf-8")
     return folder
@@ -111,10 +119,19 @@ def hostile_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def obeyed(text: str, allowed: str = "\n") -> set[str]:
     """The characters that a terminal would obey."""
-    return {c for c in text if c not in allowed and (unicodedata.category(c) in ("Cc", "Cs") or c in DIRECTIONS)}
+    return {
+        c
+        for c in text
+        if c not in allowed and (unicodedata.category(c) in ("Cc", "Cs") or c in DIRECTIONS)
+    }
 
 
-def test_every_command_shows_what_a_terminal_would_obey(cli, hostile_files, monkeypatch, inline_corpus):  # noqa: F811
+def test_every_command_shows_what_a_terminal_would_obey(
+    cli,
+    hostile_files,
+    monkeypatch,
+    inline_corpus,  # noqa: F811
+):
     """The fitting part of the message is there, with escapes, and no character that is obeyed."""
     monkeypatch.chdir(hostile_files)
     faults = []
@@ -145,9 +162,13 @@ def test_a_table_and_a_bar_show_it_too(terminal):
     table.add_column(HOSTILE)
     table.add_row(Text(HOSTILE))
     console.print(table, HOSTILE, Text(HOSTILE))
-    with Progress(TextColumn("{task.description}", markup=False), console=console, transient=True) as bar:
+    with Progress(
+        TextColumn("{task.description}", markup=False), console=console, transient=True
+    ) as bar:
         bar.add_task(HOSTILE, total=1.0)
-    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue())  # what rich itself says to a terminal
+    shown = re.sub(
+        r"\x1b\[[0-9;?]*[a-zA-Z]", "", stream.getvalue()
+    )  # what rich itself says to a terminal
     assert obeyed(shown, "\n\r") == set()
     assert "\\x1b[2J" in shown
     assert "[bold red][/nothing]" in shown.replace("\n", "")
@@ -187,16 +208,28 @@ def test_data_goes_to_a_pipe_as_it_is_and_to_a_terminal_with_escapes(monkeypatch
 
 @over_rows(
     ("cell", "printed"),
-    [("=1+1", "'=1+1"), ("@cmd", "'@cmd"), ("+1", "+1"), ("-2.5", "-2.5"), ("a\tb\n", "a\\x09b\\x0a"), (None, "None")],
+    [
+        ("=1+1", "'=1+1"),
+        ("@cmd", "'@cmd"),
+        ("+1", "+1"),
+        ("-2.5", "-2.5"),
+        ("a\tb\n", "a\\x09b\\x0a"),
+        (None, "None"),
+    ],
 )
 def test_cells_of_printed_tables(cell, printed):
     assert printing.tsv_cell(cell) == printed
 
 
 def test_a_terminal_of_few_characters_gets_escapes():
-    program = "from ctc_align.cli import printing; printing.say('caf\u00e9 \u4e00\\x1b'); printing.put('\u4e00')"
+    program = (
+        "from ctc_align.cli import printing; printing.say('caf\u00e9 \u4e00\\x1b');"
+        " printing.put('\u4e00')"
+    )
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, env=environment, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, env=environment, check=True
+    )
     assert done.stderr == b"caf\\xe9 \\u4e00\\x1b\n"
     assert done.stdout == b"\\u4e00\n"
 

@@ -1,4 +1,5 @@
-"""The program from end to end, on log-probs: in this process, and in its own where streams or signals are the point."""
+"""The program from end to end, on log-probs: in this process, and in its own where streams or
+signals are the point."""
 
 from __future__ import annotations
 
@@ -45,7 +46,9 @@ def here(tmp_path, monkeypatch) -> Path:
 
 def program(here: Path, *arguments: object, **options) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ctc_align", *map(str, arguments)]
-    return subprocess.run(command, cwd=here, env=environment(), capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run(
+        command, cwd=here, env=environment(), capture_output=True, text=True, timeout=120, **options
+    )
 
 
 def environment() -> dict[str, str]:
@@ -58,15 +61,27 @@ def test_a_program_exits_with_its_code_and_one_line(here):
     assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
-        "ctc-align: error: talk.npy: log-probs need --vocab and --frame-shift too (--vocab FILE, --frame-shift SECONDS)"
+        "ctc-align: error: talk.npy: log-probs need --vocab and --frame-shift too (--vocab FILE,"
+        " --frame-shift SECONDS)"
     ]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_standard_output_on_a_full_disk(here):
-    command = [sys.executable, "-m", "ctc_align", "talk.npy", "talk.txt", *OPTIONS, "--stdout", "-q"]
+    command = [
+        sys.executable,
+        "-m",
+        "ctc_align",
+        "talk.npy",
+        "talk.txt",
+        *OPTIONS,
+        "--stdout",
+        "-q",
+    ]
     with open("/dev/full", "wb") as full:
-        result = subprocess.run(command, cwd=here, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True)
+        result = subprocess.run(
+            command, cwd=here, env=environment(), stdout=full, stderr=subprocess.PIPE, text=True
+        )
     assert result.returncode == 1
     assert result.stderr.splitlines() == [
         "ctc-align: error: standard output: writing failed (No space left on device)",
@@ -77,14 +92,24 @@ def test_standard_output_on_a_full_disk(here):
 @pytest.mark.parametrize(
     ("closed", "options", "code", "says"),
     [
-        (">&-", "--stdout", 1, "ctc-align: error: standard output: writing failed (Bad file descriptor)\n"),
+        (
+            ">&-",
+            "--stdout",
+            1,
+            "ctc-align: error: standard output: writing failed (Bad file descriptor)\n",
+        ),
         pytest.param(">&-", "", 0, "", marks=pytest.mark.long),
         pytest.param("2>&-", "", 0, "", marks=pytest.mark.long),
     ],
 )
 def test_streams_that_the_caller_closed(here, closed, options, code, says):
-    line = f'"{sys.executable}" -m ctc_align talk.npy talk.txt {" ".join(OPTIONS)} -q {options} {closed}'
-    result = subprocess.run(["sh", "-c", line], cwd=here, env=environment(), capture_output=True, text=True)
+    line = (
+        f'"{sys.executable}" -m ctc_align talk.npy talk.txt {" ".join(OPTIONS)} -q {options}'
+        f" {closed}"
+    )
+    result = subprocess.run(
+        ["sh", "-c", line], cwd=here, env=environment(), capture_output=True, text=True
+    )
     assert (result.returncode, result.stdout, result.stderr) == (code, "", says)
     assert (here / "talk.json").exists() == (code == 0)
 
@@ -102,7 +127,9 @@ def test_a_reader_that_has_enough(here, arguments):
     read_end, write_end = os.pipe()
     os.close(read_end)
     command = [sys.executable, "-m", "ctc_align", *arguments]
-    result = subprocess.run(command, cwd=here, env=environment(), stdout=write_end, stderr=subprocess.PIPE, text=True)
+    result = subprocess.run(
+        command, cwd=here, env=environment(), stdout=write_end, stderr=subprocess.PIPE, text=True
+    )
     os.close(write_end)
     assert (result.returncode, result.stderr) == (0, "")
 
@@ -110,17 +137,24 @@ def test_a_reader_that_has_enough(here, arguments):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks how much of a pipe was read")
 def test_interruption(here):
     command = [sys.executable, "-m", "ctc_align", "talk.npy", "-", *OPTIONS]
-    # A shell's background jobs, and what they start, ignore SIGINT: the program would be right to ignore it too.
+    # A shell's background jobs, and what they start, ignore SIGINT: the program would be right to
+    # ignore it too.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = subprocess.Popen(
-            command, cwd=here, env=environment(), stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=here,
+            env=environment(),
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
     finally:
         signal.signal(signal.SIGINT, before)
     wait_for_a_reader(process.stdin)  # from here on it waits for the rest of the transcript
     process.send_signal(signal.SIGINT)
-    # A signal just before the read begins does not end it: the closed pipe does, and the signal is there first.
+    # A signal just before the read begins does not end it: the closed pipe does, and the signal is
+    # there first.
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
     assert stderr.splitlines() == ["ctc-align: interrupted; nothing was written"]
@@ -157,16 +191,21 @@ def test_a_pipe_that_nobody_writes_to_is_an_error_at_once(cli, here):
     read_end, write_end = os.pipe()
     os.write(write_end, (here / "talk.txt").read_bytes())
     os.close(write_end)
-    assert cli("talk.npy", f"/dev/fd/{read_end}", *OPTIONS, "--stdout", "--format", "json").code == 0
+    assert (
+        cli("talk.npy", f"/dev/fd/{read_end}", *OPTIONS, "--stdout", "--format", "json").code == 0
+    )
     os.close(read_end)
 
 
 def test_help_loads_no_heavy_packages(here):
     code = (
-        "import sys; from ctc_align.cli import run; run(['--help']); run(['align', '--help']);"
-        "print([n for n in ('torch', 'numpy', 'numba', 'rich', 'soundfile', 'av') if n in sys.modules])"
+        "import sys; from ctc_align.cli import run; run(['--help']); run(['align',"
+        " '--help']);print([n for n in ('torch', 'numpy', 'numba', 'rich', 'soundfile', 'av') if n"
+        " in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True
+    )
     assert result.stdout.splitlines()[-1] == "[]"
 
 
@@ -177,12 +216,15 @@ def test_a_plain_recording_and_text_load_nothing_that_only_others_need(here):
         f"run([{str(demo)!r}, {str(demo.with_suffix('.txt'))!r}, '--stdout']);"
         "print([n for n in ('torch', 'rich', 'av', 'pydantic', 'ssl') if n in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True
+    )
     assert result.stdout.splitlines()[-1] == "[]", result.stderr
 
 
 def test_the_models_inside_the_package_need_no_torch(here):
-    """Commands on a CPU, a worker of a corpus and the network for unknown words run where torch cannot be imported."""
+    """Commands on a CPU, a worker of a corpus and the network for unknown words run where torch
+    cannot be imported."""
     folder = here / "instead" / "torch"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text("raise ImportError('torch was imported')")
@@ -194,14 +236,25 @@ def test_the_models_inside_the_package_need_no_torch(here):
     env["PYTHONPATH"] = os.pathsep.join((str(folder.parent), env["PYTHONPATH"]))
     for arguments in (
         ["source/demo.flac", "source/demo.txt", "--unknown", "wildcard"],
-        ["source/demo.flac", "--text", "Glorbish Straße", "--match", "exact", "--language", "de", "--force"],
+        [
+            "source/demo.flac",
+            "--text",
+            "Glorbish Straße",
+            "--match",
+            "exact",
+            "--language",
+            "de",
+            "--force",
+        ],
         ["score", "source/demo.flac", "--text", "glorbish", "--text", "forced alignment"],
         ["realign", "demo.json", "--out-dir", "again"],
         ["corpus", "source", "--out-dir", "out", "--workers", "1"],
         ["talk.npy", "talk.txt", *OPTIONS],
     ):
         command = [sys.executable, "-m", "ctc_align", *arguments]
-        result = subprocess.run(command, cwd=here, env=env, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(
+            command, cwd=here, env=env, capture_output=True, text=True, timeout=120
+        )
         assert result.returncode == 0, result.stderr
         assert "torch was imported" not in result.stderr
 
@@ -216,7 +269,11 @@ def test_a_recording_from_standard_input(cli, here, monkeypatch):
         else:
             assert result.code == 0, result.stderr
             data = json.loads((here / "stdin.json").read_text("utf-8"))
-            assert (data["audio"], data["utterance"], data["config"]["channel"]) == ("-", "stdin", "left")
+            assert (data["audio"], data["utterance"], data["config"]["channel"]) == (
+                "-",
+                "stdin",
+                "left",
+            )
     os.mkfifo(here / "pipe.wav")
     result = cli("pipe.wav", "--text", "hello", code=2)
     assert "got a pipe" in result.error

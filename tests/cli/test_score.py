@@ -26,7 +26,8 @@ LOG_PROBS = ("talk.npy", "--vocab", "vocab.txt", "--frame-shift", "0.02")
 
 @pytest.fixture
 def talk(tmp_path, monkeypatch) -> Path:
-    """The current directory: log-probs that say "cab abe", a transcript that is right and one that is wrong."""
+    """The current directory: log-probs that say "cab abe", a transcript that is right and one that
+    is wrong."""
     monkeypatch.chdir(tmp_path)
     np.save("talk.npy", planted(spelt("cab abe")).log_probs.numpy())
     Path("vocab.txt").write_text("\n".join(LETTERS) + "\n", "utf-8")
@@ -66,7 +67,10 @@ def test_alternatives_as_tsv(cli, talk):
     assert (result.code, result.stderr) == (0, "")
     assert result.stdout.splitlines()[0].split("\t")[:5] == PROMISED
     rows = tsv(result.stdout)
-    assert [(row["rank"], row["transcript"]) for row in rows] == [("1", "right.txt"), ("2", "wrong.txt")]
+    assert [(row["rank"], row["transcript"]) for row in rows] == [
+        ("1", "right.txt"),
+        ("2", "wrong.txt"),
+    ]
     expected = Aligner(None).score_texts(planted(spelt("cab abe")), ["cab abe", "hello"])
     for row, one in zip(rows, expected):
         assert float(row["loss"]) == pytest.approx(one.loss, abs=1e-5)
@@ -78,7 +82,17 @@ def test_alternatives_as_tsv(cli, talk):
 
 def test_alternatives_as_json_lines(cli, talk):
     result = cli(
-        "score", *LOG_PROBS, "wrong.txt", "right.txt", "--text", "cж", "--text", "", "--format", "jsonl", code=1
+        "score",
+        *LOG_PROBS,
+        "wrong.txt",
+        "right.txt",
+        "--text",
+        "cж",
+        "--text",
+        "",
+        "--format",
+        "jsonl",
+        code=1,
     )
     rows = jsonl(result.stdout)
     assert all(list(row)[:5] == PROMISED for row in rows)
@@ -102,9 +116,13 @@ def test_what_does_not_fit_is_a_row_and_named(cli, talk):
     ]
     assert (rows[1]["posterior"], rows[2]["posterior"]) == ("0", "")
     said = result.stderr.splitlines()
-    assert said[0].startswith("ctc-align: error: long.txt: the transcript is longer than the audio can hold")
+    assert said[0].startswith(
+        "ctc-align: error: long.txt: the transcript is longer than the audio can hold"
+    )
     assert said[1].startswith("ctc-align: error: latin.txt: line 1: expected UTF-8")
-    assert jsonl(cli("score", *LOG_PROBS, "long.txt", "--format", "jsonl").stdout)[0]["loss"] is None
+    assert (
+        jsonl(cli("score", *LOG_PROBS, "long.txt", "--format", "jsonl").stdout)[0]["loss"] is None
+    )
 
 
 @pytest.mark.parametrize("between", ["\t", "\r\n", " \n\n ", "\x0b", "\u2028", "\x85", "\x1c"])
@@ -113,13 +131,18 @@ def test_texts_stay_one_field(cli, talk, between):
     result = cli("score", *LOG_PROBS, "--text", text)
     assert len(result.stdout.splitlines()) == 2
     assert tsv(result.stdout)[0]["transcript"].strip() == "cab abe"
-    assert jsonl(cli("score", *LOG_PROBS, "--text", text, "--format", "jsonl").stdout)[0]["transcript"] == text
+    assert (
+        jsonl(cli("score", *LOG_PROBS, "--text", text, "--format", "jsonl").stdout)[0]["transcript"]
+        == text
+    )
 
 
 @pytest.mark.parametrize("width", [64, 80, 160])
 def test_table(cli, talk, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
-    result = cli("score", *LOG_PROBS, "right.txt", "wrong.txt", "--text", "cж [bold]abe", "--format", "table")
+    result = cli(
+        "score", *LOG_PROBS, "right.txt", "wrong.txt", "--text", "cж [bold]abe", "--format", "table"
+    )
     lines = result.stdout.splitlines()
     assert lines[0].split()[:5] == PROMISED
     assert [line.split()[0] for line in lines[1:]] == ["1", "2", "3"]
@@ -182,11 +205,15 @@ def test_of_equal_ones_the_first_are_marked(cli, talk):
 
 def test_the_worst_of_a_source_in_two_passes(cli, corpus):
     plain = tsv(cli("score", "m.jsonl", "--model", "model").stdout)
-    result = cli("score", "m.jsonl", "--model", "model", "--worst", "30", "--worst-by", "loss_per_token")
+    result = cli(
+        "score", "m.jsonl", "--model", "model", "--worst", "30", "--worst-by", "loss_per_token"
+    )
     rows = tsv(result.stdout)
     assert [{**row, "mark": ""} for row in rows] == plain
     worst = sorted(plain, key=lambda row: -float(row["loss_per_token"]))[:3]
-    assert {row["transcript"] for row in rows if row["mark"]} == {row["transcript"] for row in worst}
+    assert {row["transcript"] for row in rows if row["mark"]} == {
+        row["transcript"] for row in worst
+    }
     assert (result.code, sum(row["mark"] == "out" for row in rows)) == (3, 3)
     assert "3 of 8 marked out" in result.stderr
 
@@ -204,7 +231,9 @@ def test_a_source(cli, corpus):
     assert "a bear" in [row["transcript"] for row in ranked]
     assert [row["posterior"] for row in rows if row["utterance"] != "u2"] == ["1"] * 4
     lines = jsonl(cli("score", "m.jsonl", "--model", "model", "--format", "jsonl").stdout)
-    assert [float(row["loss"]) for row in rows] == pytest.approx([line["loss"] for line in lines], abs=1e-5)
+    assert [float(row["loss"]) for row in rows] == pytest.approx(
+        [line["loss"] for line in lines], abs=1e-5
+    )
     assert list(lines[0])[:6] == ["utterance", *PROMISED]
     assert "a\tbear" in [line["transcript"] for line in lines]
 
@@ -213,7 +242,9 @@ def test_a_source_with_failures(cli, corpus):
     with open("m.jsonl", "a", encoding="utf-8") as file:
         file.write('{"audio_filepath": "gone.wav", "text": "gone"}\nno json\n')
     for format in ("tsv", "jsonl", "table"):
-        result = cli("score", "m.jsonl", "--model", "model", "--format", format, "--max-loss", "0", code=1)
+        result = cli(
+            "score", "m.jsonl", "--model", "model", "--format", format, "--max-loss", "0", code=1
+        )
         said = result.stderr.splitlines()
         assert said[0].startswith("ctc-align: error: gone: ")
         assert said[0].endswith("(m.jsonl, line 6)")
@@ -247,5 +278,8 @@ def test_an_interruption_says_how_far_it_came(cli, corpus, monkeypatch):
 
     monkeypatch.setattr(corpus_scores, "score_source", interrupted)
     result = cli("score", "m.jsonl", "--model", "model")
-    assert (result.code, result.stderr) == (130, "ctc-align: interrupted; 6 transcripts were printed\n")
+    assert (result.code, result.stderr) == (
+        130,
+        "ctc-align: interrupted; 6 transcripts were printed\n",
+    )
     assert len(tsv(result.stdout)) == 6

@@ -25,12 +25,16 @@ def data_of(path: str | Path) -> dict:
     """Return the data of a page, and the bytes of the sound inside as `sound`."""
     html = Path(path).read_text("utf-8")
     data = json.loads(re.search(r'id="page-data">(.*?)</script>', html, re.S)[1])
-    return {**data, "sound": base64.b64decode(re.search(r'id="page-audio">(.*?)</script>', html, re.S)[1])}
+    return {
+        **data,
+        "sound": base64.b64decode(re.search(r'id="page-audio">(.*?)</script>', html, re.S)[1]),
+    }
 
 
 @pytest.fixture
 def talk(tmp_path, monkeypatch) -> Path:
-    """The current directory: a recording of three seconds in sounds/, and the JSON of its last two in out/."""
+    """The current directory: a recording of three seconds in sounds/, and the JSON of its last two
+    in out/."""
     monkeypatch.chdir(tmp_path)
     Path("sounds").mkdir()
     Path("out").mkdir()
@@ -58,7 +62,10 @@ def test_a_page_has_the_utterance_and_its_stretch_of_the_recording(cli, talk) ->
 
 
 def test_later_corrections_beside_what_is_named_are_told(cli, talk) -> None:
-    made, later = json.loads(Path("out/talk.json").read_text("utf-8")), Path("out/talk.corrected.json")
+    made, later = (
+        json.loads(Path("out/talk.json").read_text("utf-8")),
+        Path("out/talk.corrected.json"),
+    )
     fixed = {**made, "words": [{**made["words"][0], "by": "hand"}, *made["words"][1:]]}
     cases = {
         "has newer corrections: give talk.corrected.json to use them": fixed,
@@ -67,24 +74,33 @@ def test_later_corrections_beside_what_is_named_are_told(cli, talk) -> None:
     for told, data in cases.items():
         later.write_text(json.dumps(data), "utf-8")
         result = cli("view", "out/talk.json", "--audio", "none", "--force")
-        assert f"talk.json as given; talk.corrected.json, in the same folder, {told}" in result.stderr
+        assert (
+            f"talk.json as given; talk.corrected.json, in the same folder, {told}" in result.stderr
+        )
     result = cli("view", "out/talk.corrected.json", "out/talk.json", "--audio", "none", "--force")
     assert "as given" not in result.stderr
     later.write_text(json.dumps({**fixed, "duration_s": made["duration_s"] + 1}), "utf-8")
     result = cli("view", later, "--audio", "none", "--force")
-    assert "talk.json, in the same folder, belongs to a different text or recording" in result.stderr
+    assert (
+        "talk.json, in the same folder, belongs to a different text or recording" in result.stderr
+    )
 
 
 def test_the_recording_is_linked_left_out_or_elsewhere(cli, talk) -> None:
     assert cli("view", "out/talk.json", "--audio", "link", "-o", "pages").code == 0
     data = data_of("pages/talk.html")
-    assert (data["audio"], data["sound"]) == ({"href": "../sounds/talk.wav", "mime": "audio/wav", "start_s": 1.0}, b"")
+    assert (data["audio"], data["sound"]) == (
+        {"href": "../sounds/talk.wav", "mime": "audio/wav", "start_s": 1.0},
+        b"",
+    )
     assert len(base64.b64decode(data["peaks"]["min"])) == 200
     assert cli("view", "out/talk.json", "--audio", "none", "-o", "silent").code == 0
     assert data_of("silent/talk.html")["audio"] == {"href": None}
     Path("sounds").rename("moved")
     missing = cli("view", "out/talk.json", code=2)
-    assert "its recording '../sounds/talk.wav' is not there, or beside out/talk.json" in missing.error
+    assert (
+        "its recording '../sounds/talk.wav' is not there, or beside out/talk.json" in missing.error
+    )
     assert not Path("talk.html").exists()
     for number, place in enumerate(("moved", "moved/talk.wav")):
         assert cli("view", "out/talk.json", "--audio", place, "-o", number).code == 0
@@ -94,18 +110,26 @@ def test_the_recording_is_linked_left_out_or_elsewhere(cli, talk) -> None:
 def test_a_recording_that_goes_on_is_perhaps_another(cli, talk) -> None:
     said = {}
     for seconds in (2.9, 3.5):
-        soundfile.write("other.wav", np.random.default_rng(0).normal(0, 0.1, int(seconds * 16000)), 16000)
+        soundfile.write(
+            "other.wav", np.random.default_rng(0).normal(0, 0.1, int(seconds * 16000)), 16000
+        )
         make_alignment((), 2.0, audio="other.wav").save("other.json", force=True)
         said[seconds] = cli("view", "other.json", "--force")
     assert (said[2.9].stderr, said[3.5].code) == ("wrote other.html\n", 0)
-    assert "other.wav is 3.5 s long, but the alignment covers only its first 2.0 s: is it the same" in said[3.5].stderr
+    assert (
+        "other.wav is 3.5 s long, but the alignment covers only its first 2.0 s: is it the same"
+        in said[3.5].stderr
+    )
 
 
 def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> None:
     for module in ("ctc_align.view.page", "ctc_align.files.pages"):
         monkeypatch.setattr(f"{module}.MOST_EMBEDDED_BYTES", 1000)
     result = cli("view", "out/talk.json", "-o", "pages", code=0)
-    assert "are too large to embed in pages/talk.html: they are in pages/talk.page.ogg" in result.stderr
+    assert (
+        "are too large to embed in pages/talk.html: they are in pages/talk.page.ogg"
+        in result.stderr
+    )
     data = data_of("pages/talk.html")
     assert data["audio"] == {"href": "talk.page.ogg", "mime": "audio/ogg", "start_s": 0.0}
     assert data["sound"] == b""
@@ -122,10 +146,15 @@ def test_align_and_corpus_write_pages(cli, fake_aligner, here, monkeypatch) -> N
     data = data_of("talk.html")
     assert data["sound"] == Path("talk.wav").read_bytes()
     assert [word["text"] for word in data["alignment"]["words"]] == ["Hello,", "big", "world!"]
-    shards = cli("corpus", ".", "--layout", "shards", "--format", "html", "--out-dir", "out", code=2)
+    shards = cli(
+        "corpus", ".", "--layout", "shards", "--format", "html", "--out-dir", "out", code=2
+    )
     assert "--layout shards holds json and ctm, got --format html" in shards.error
     Path("talk.html").unlink()
-    fake_aligner.align, align = (lambda *args, **options: make_alignment((), 2.0, audio="x.npy")), fake_aligner.align
+    fake_aligner.align, align = (
+        (lambda *args, **options: make_alignment((), 2.0, audio="x.npy")),
+        fake_aligner.align,
+    )
     try:
         silent = cli("talk.wav", "talk.txt", "--format", "html")
     finally:
@@ -135,7 +164,9 @@ def test_align_and_corpus_write_pages(cli, fake_aligner, here, monkeypatch) -> N
     assert data_of("talk.html")["audio"] == {"href": None}
 
 
-def test_aligning_puts_what_is_too_much_beside_the_page(cli, fake_aligner, here, monkeypatch) -> None:
+def test_aligning_puts_what_is_too_much_beside_the_page(
+    cli, fake_aligner, here, monkeypatch
+) -> None:
     monkeypatch.setattr("ctc_align.files.pages.MOST_EMBEDDED_BYTES", 1000)
     soundfile.write("talk.wav", np.random.default_rng(0).normal(0, 0.1, 32000), 16000)
     made = cli("talk.wav", "talk.txt", "--format", "json,html", "--out-dir", "out", code=0)
@@ -165,7 +196,8 @@ DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo, aligned with settings of its own, and `mended.json`: one of its words longer, by hand."""
+    """The demo, aligned with settings of its own, and `mended.json`: one of its words longer, by
+    hand."""
     place = tmp_path_factory.mktemp("realign")
     shutil.copy(DEMO / "demo.flac", place / "demo.flac")
     settings = Settings(edges="occupancy", labels="written")
@@ -192,16 +224,34 @@ def test_it_writes_beside_with_the_settings_of_the_file(cli, folder: Path, tmp_p
         "mended.aligned.json",
         "mended.aligned.tokens.ctm",
     ]
-    was, again = read_alignment(folder / "mended.json"), read_alignment(tmp_path / "mended.aligned.json")
+    was, again = (
+        read_alignment(folder / "mended.json"),
+        read_alignment(tmp_path / "mended.aligned.json"),
+    )
     assert (again.config["edges"], again.config["labels"]) == ("occupancy", "written")
-    assert (again.words[3].start_s, again.words[3].end_s) == (was.words[3].start_s, was.words[3].end_s)
+    assert (again.words[3].start_s, again.words[3].end_s) == (
+        was.words[3].start_s,
+        was.words[3].end_s,
+    )
     assert again.words[3].tokens
     assert again.words[4].start_s is not None
     assert again.audio == str(folder / "demo.flac"), "found beside the file"
     assert (folder / "mended.json").read_bytes() == before
-    result = cli("realign", folder / "mended.json", "--edges", "spikes", "--out-dir", tmp_path, "--force", "-q")
+    result = cli(
+        "realign",
+        folder / "mended.json",
+        "--edges",
+        "spikes",
+        "--out-dir",
+        tmp_path,
+        "--force",
+        "-q",
+    )
     assert read_alignment(tmp_path / "mended.aligned.json").config["edges"] == "spikes"
-    assert "exists already" in cli("realign", folder / "mended.json", "--out-dir", tmp_path, code=2).stderr
+    assert (
+        "exists already"
+        in cli("realign", folder / "mended.json", "--out-dir", tmp_path, code=2).stderr
+    )
 
 
 def test_a_textgrid_corrected_in_praat_becomes_a_table(cli, folder: Path, tmp_path: Path) -> None:
@@ -213,13 +263,15 @@ def test_a_textgrid_corrected_in_praat_becomes_a_table(cli, folder: Path, tmp_pa
     third = aligned.words[2]
     grid = (tmp_path / "demo.TextGrid").read_text("utf-8")
     moved_s = round(third.start_s + 0.012, 5)
-    (tmp_path / "demo.TextGrid").write_text(grid.replace(f" {third.start_s:g}\n", f" {moved_s:g}\n"), "utf-8")
+    (tmp_path / "demo.TextGrid").write_text(
+        grid.replace(f" {third.start_s:g}\n", f" {moved_s:g}\n"), "utf-8"
+    )
     out = tmp_path / "out"
     arguments = ("--hand", tmp_path, "--audio", folder, "--format", "csv,json", "--out-dir", out)
     result = cli("realign", tmp_path / "demo.json", *arguments, code=0)
     assert (
-        f"demo.TextGrid: {len(aligned.words)} hand-corrected words, 2 moved (1 of them also corrected in "
-        in result.stderr
+        f"demo.TextGrid: {len(aligned.words)} hand-corrected words, 2 moved (1 of them also"
+        " corrected in " in result.stderr
     )
     again = read_alignment(out / "demo.aligned.json")
     assert (again.words[2].start_s, again.words[1].end_s) == (moved_s, moved_s)
@@ -228,7 +280,12 @@ def test_a_textgrid_corrected_in_praat_becomes_a_table(cli, folder: Path, tmp_pa
     ]
     assert f",{moved_s:.3f}," in (out / "demo.aligned.csv").read_text("utf-8")
     refused = cli(
-        "realign", tmp_path / "demo.json", folder / "mended.json", "--hand", tmp_path / "demo.TextGrid", code=2
+        "realign",
+        tmp_path / "demo.json",
+        folder / "mended.json",
+        "--hand",
+        tmp_path / "demo.TextGrid",
+        code=2,
     )
     assert "one TextGrid for 2 alignments: give their folder" in refused.stderr
 
@@ -243,7 +300,15 @@ def test_an_output_never_takes_the_place_of_an_input(cli, folder: Path, tmp_path
     assert (tmp_path / "a.aligned.aligned.json").is_file()
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     both = cli(
-        "realign", source, tmp_path / "a.aligned.json", "--audio", folder, "--out-dir", tmp_path, "--force", code=2
+        "realign",
+        source,
+        tmp_path / "a.aligned.json",
+        "--audio",
+        folder,
+        "--out-dir",
+        tmp_path,
+        "--force",
+        code=2,
     )
     assert f"{source} and {tmp_path / 'a.aligned.json'} would both be written to" in both.stderr
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -264,7 +329,14 @@ def test_of_several_files_those_that_fail_are_named(cli, folder: Path, tmp_path:
     part, export = tmp_path / "summary.0-of-2.json", tmp_path / "short.whisper.json"
     part.write_bytes(summary.read_bytes())
     export.write_text('{"text": "short"}')
-    files = [tmp_path / "short.json", tmp_path / "other.json", summary, part, export, folder / "mended.json"]
+    files = [
+        tmp_path / "short.json",
+        tmp_path / "other.json",
+        summary,
+        part,
+        export,
+        folder / "mended.json",
+    ]
     result = cli("realign", *files, "--audio", folder, "--out-dir", tmp_path / "out", code=1)
     errors = [line for line in result.stderr.splitlines() if "error" in line]
     assert len(errors) == 2
@@ -276,10 +348,14 @@ def test_of_several_files_those_that_fail_are_named(cli, folder: Path, tmp_path:
     assert (result.code, result.stderr.count("expected an alignment of format")) == (1, 2)
 
 
-SRT = "1\n00:00:00,100 --> 00:00:00,900\n<i>Hello</i>\n\n2\n00:00:01,000 --> 00:00:01,900\n[door] world\n"
+SRT = (
+    "1\n00:00:00,100 --> 00:00:00,900\n<i>Hello</i>\n\n2\n00:00:01,000 --> 00:00:01,900\n[door]"
+    " world\n"
+)
 GRID = (
-    'File type = "ooTextFile"\nObject class = "TextGrid"\n\n0\n2\n<exists>\n1\n"IntervalTier"\n"Ann"\n0\n2\n2\n'
-    '0\n1\n"Hello, big"\n1\n2\n"world it is!"\n'
+    'File type = "ooTextFile"\nObject class ='
+    ' "TextGrid"\n\n0\n2\n<exists>\n1\n"IntervalTier"\n"Ann"\n0\n2\n2\n0\n1\n"Hello,'
+    ' big"\n1\n2\n"world it is!"\n'
 )
 EAF = """<?xml version="1.0" encoding="UTF-8"?>
 <ANNOTATION_DOCUMENT FORMAT="3.0" VERSION="3.0">
@@ -292,7 +368,10 @@ EAF = """<?xml version="1.0" encoding="UTF-8"?>
 TRANSCRIPTS: dict[str, str | bytes] = {
     "talk.txt": "ANN: Hello, “big” world!\n\nBOB: Straße? — [coughs] twenty-two & more.\n",
     "talk.srt": SRT,
-    "talk.vtt": "WEBVTT\n\nNOTE x\n\na\n00:00.000 --> 00:01.900 line:0\n<v Ann>Hello <00:01.000>big &amp; world\n",
+    "talk.vtt": (
+        "WEBVTT\n\nNOTE x\n\na\n00:00.000 --> 00:01.900 line:0\n<v Ann>Hello <00:01.000>big &amp;"
+        " world\n"
+    ),
     "talk.TextGrid": GRID,
     "talk.eaf": EAF,
     "talk.epub": made_epub({"a.xhtml": '<p id="one">Hello, big world!</p>'}),
@@ -306,14 +385,28 @@ def two_seconds(here) -> None:
 
 
 def files_in(folder: str) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in Path(folder).rglob("*.*")}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in Path(folder).rglob("*.*")
+    }
 
 
-OPTIONS = ["--times", "recording", "--labels", "written", "--highlight-words", "--tiers", "sentences,words"]
+OPTIONS = [
+    "--times",
+    "recording",
+    "--labels",
+    "written",
+    "--highlight-words",
+    "--tiers",
+    "sentences,words",
+]
 
 
-@pytest.mark.parametrize(("name", "options"), [*((name, []) for name in TRANSCRIPTS), ("talk.srt", OPTIONS)])
-def test_what_is_converted_is_what_aligning_writes(cli, two_seconds, fake_aligner, name, options) -> None:
+@pytest.mark.parametrize(
+    ("name", "options"), [*((name, []) for name in TRANSCRIPTS), ("talk.srt", OPTIONS)]
+)
+def test_what_is_converted_is_what_aligning_writes(
+    cli, two_seconds, fake_aligner, name, options
+) -> None:
     content = TRANSCRIPTS[name]
     Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     formats = ",".join(format for format in FORMATS if format != "smil" or name == "talk.epub")
@@ -325,19 +418,31 @@ def test_what_is_converted_is_what_aligning_writes(cli, two_seconds, fake_aligne
 def test_options_of_the_call_win_and_are_in_the_json(cli, two_seconds, fake_aligner) -> None:
     formats = "json,textgrid,ctm"
     assert cli("talk.wav", "talk.txt", "-o", "a").code == 0
-    options = ["--labels", "written", "--tiers", "words,sentences", "--textgrid", "short", "--times", "recording"]
+    options = [
+        "--labels",
+        "written",
+        "--tiers",
+        "words,sentences",
+        "--textgrid",
+        "short",
+        "--times",
+        "recording",
+    ]
     assert cli("talk.wav", "talk.txt", "--format", formats, "-o", "b", *options).code == 0
     assert cli("convert", "a/talk.json", "--format", formats, "-o", "c", *options).code == 0
     assert files_in("c") == files_in("b")
-    assert cli("convert", "b/talk.json", "--format", "ctm", "--stdout", "--labels", "bare").stdout == (
-        Path("a/talk.ctm").read_text()
-    )
+    assert cli(
+        "convert", "b/talk.json", "--format", "ctm", "--stdout", "--labels", "bare"
+    ).stdout == (Path("a/talk.ctm").read_text())
 
 
 def test_folders_and_several_files(cli, two_seconds, fake_aligner) -> None:
     for name in ("one", "two"):
         shutil.copy("talk.wav", f"{name}.wav")
-        assert cli(f"{name}.wav", "talk.txt", "--format", "json,whisper", "-o", f"run/{name}").code == 0
+        assert (
+            cli(f"{name}.wav", "talk.txt", "--format", "json,whisper", "-o", f"run/{name}").code
+            == 0
+        )
     changed = json.loads(Path("run/one/one.json").read_text())
     changed["words"][0] |= {"by": "hand", "start_s": 0.01, "tokens": []}
     Path("run/one/one.corrected.json").write_text(json.dumps(changed))
@@ -346,7 +451,10 @@ def test_folders_and_several_files(cli, two_seconds, fake_aligner) -> None:
     assert "one.corrected.json is used instead of one.json" in result.stderr
     assert sorted(files_in("out")) == ["one/one.srt", "two/two.srt"]
     assert files_in("out")["one/one.srt"].startswith(b"1\n00:00:00,010")
-    assert cli("convert", "run/one/one.json", "run/two/two.json", "--format", "vtt", "-o", "out").code == 0
+    assert (
+        cli("convert", "run/one/one.json", "run/two/two.json", "--format", "vtt", "-o", "out").code
+        == 0
+    )
     assert {"one.vtt", "two.vtt"} <= {*files_in("out")}
     Path("run/two/two.json").write_text('{"format": "ctc-align/1"}')
     result = cli("convert", "run", "--format", "csv", "-o", "out", code=1)
@@ -357,7 +465,9 @@ def test_folders_and_several_files(cli, two_seconds, fake_aligner) -> None:
 def test_inputs_stay_and_lost_recordings_are_said(cli, two_seconds, fake_aligner) -> None:
     assert cli("talk.wav", "talk.txt", "-o", "a").code == 0
     before = Path("a/talk.json").read_bytes()
-    result = cli("convert", "a/talk.json", "--format", "json", "--force", "-o", "a", "--labels", "written")
+    result = cli(
+        "convert", "a/talk.json", "--format", "json", "--force", "-o", "a", "--labels", "written"
+    )
     assert "a/talk.json is an input and stays as it is" in result.stderr
     assert Path("a/talk.json").read_bytes() == before
     assert read_alignment("a/talk.aligned.json").config["labels"] == "written"
@@ -365,5 +475,18 @@ def test_inputs_stay_and_lost_recordings_are_said(cli, two_seconds, fake_aligner
     result = cli("convert", "a/talk.json", "--format", "html", "-o", "b", code=0)
     assert "its recording 'talk.wav' is not there" in result.stderr
     silent = Path("b/talk.html").read_bytes()
-    assert cli("convert", "a/talk.json", "--format", "html", "-o", "b", "--force", "--audio", "moved.wav").code == 0
+    assert (
+        cli(
+            "convert",
+            "a/talk.json",
+            "--format",
+            "html",
+            "-o",
+            "b",
+            "--force",
+            "--audio",
+            "moved.wav",
+        ).code
+        == 0
+    )
     assert len(Path("b/talk.html").read_bytes()) > len(silent)

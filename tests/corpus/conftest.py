@@ -23,13 +23,16 @@ def corpus(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def audio(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording of 2.25 s at 8 kHz with two channels."""
     path = tmp_path_factory.mktemp("sound") / "two channels.wav"
-    soundfile.write(path, np.random.default_rng(0).integers(-3000, 3000, (18000, 2)).astype(np.int16), 8000)
+    soundfile.write(
+        path, np.random.default_rng(0).integers(-3000, 3000, (18000, 2)).astype(np.int16), 8000
+    )
     return path
 
 
 @pytest.fixture
 def run(cli: Any, inline_corpus: None) -> Callable[..., Any]:  # noqa: F811
-    """Runs `ctc-align corpus` here, with an aligner that does not listen: `run(corpus, "--out-dir", folder)`."""
+    """Runs `ctc-align corpus` here, with an aligner that does not listen: `run(corpus, "--out-dir",
+    folder)`."""
 
     def call(*arguments: Any, code: int | None = None) -> Any:
         result = cli("corpus", *arguments)

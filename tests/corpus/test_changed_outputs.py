@@ -37,7 +37,8 @@ def test_what_a_person_corrected_is_not_lost(run_into, corpus, tmp_path):
 
 
 def test_what_a_person_changed_in_other_outputs_is_not_lost(run_into, corpus, tmp_path):
-    """A TextGrid that is whole is left; what may be torn, or is of other settings, is made again and theirs kept."""
+    """A TextGrid that is whole is left; what may be torn, or is of other settings, is made again
+    and theirs kept."""
     out_dir = tmp_path / "out"
     run_into(corpus, out_dir, "--format", "json,textgrid,csv")
     grid, table = out_dir / "part 1" / "u1.TextGrid", out_dir / "part 2" / "u2.csv"
@@ -46,10 +47,16 @@ def test_what_a_person_changed_in_other_outputs_is_not_lost(run_into, corpus, tm
     theirs = grid.read_bytes(), table.read_bytes()
     stderr = run_into(corpus, out_dir, "--format", "json,textgrid,csv").stderr
     assert (grid.read_bytes(), table.with_name("u2.hand.csv").read_bytes()) == theirs
-    assert "1 output was changed by others since a run wrote it, and left as it is: part 1/u1.TextGrid" in stderr
+    assert (
+        "1 output was changed by others since a run wrote it, and left as it is: part 1/u1.TextGrid"
+        in stderr
+    )
     assert "moved aside: part 2/u2.hand.csv" in stderr
     effort = runs.summary(out_dir)["run"]
-    assert [effort[name]["names"] for name in ("left", "kept")] == [["part 1/u1.TextGrid"], ["part 2/u2.hand.csv"]]
+    assert [effort[name]["names"] for name in ("left", "kept")] == [
+        ["part 1/u1.TextGrid"],
+        ["part 2/u2.hand.csv"],
+    ]
 
     runs.edit(corpus, lambda rows: rows[1].update(text="another text"))
     stderr = run_into(corpus, out_dir, "--format", "json,textgrid,csv").stderr
@@ -63,7 +70,8 @@ def test_what_a_person_changed_in_other_outputs_is_not_lost(run_into, corpus, tm
 
 
 def test_other_formats_of_an_earlier_run_follow_the_text(run_into, tmp_path):
-    """No file of an utterance stays behind with the text that it had; one that was removed does not come back."""
+    """No file of an utterance stays behind with the text that it had; one that was removed does not
+    come back."""
     out_dir, clip = tmp_path / "out", runs.write_clip(tmp_path / "clip.wav")
     rows = [{"utterance": "u0", "audio": str(clip), "text": "number one"}]
     manifest = runs.write_manifest(tmp_path / "m.jsonl", rows)
@@ -72,7 +80,11 @@ def test_other_formats_of_an_earlier_run_follow_the_text(run_into, tmp_path):
     run_into(manifest, out_dir, "--format", "ctm", code=0)
     runs.write_manifest(manifest, [rows[0] | {"text": "number two"}])
     run_into(manifest, out_dir, "--format", "ctm", code=0)
-    files = {path.name: path.read_text("utf-8") for path in out_dir.glob("u0.*") if "tokens" not in path.name}
+    files = {
+        path.name: path.read_text("utf-8")
+        for path in out_dir.glob("u0.*")
+        if "tokens" not in path.name
+    }
     assert files.keys() == {"u0.json", "u0.TextGrid", "u0.ctm"}
     assert not [name for name, content in files.items() if "two" not in content]
 
@@ -85,8 +97,13 @@ def test_what_a_run_leaves_of_earlier_options_is_told(run_into, tmp_path):
     assert "earlier run" not in run_into(manifest, out_dir, *cut, code=0).stderr
     runs.write_manifest(manifest, [rows[0] | {"text": "number two"}])
     stderr = run_into(manifest, out_dir, "--format", "json", code=0).stderr
-    assert "manifest.nemo.jsonl, cuts: made by an earlier run with other options, and not brought up to date" in stderr
-    assert "earlier run" not in run_into(manifest, out_dir, "--format", "json", code=0).stderr, "nothing was aligned"
+    assert (
+        "manifest.nemo.jsonl, cuts: made by an earlier run with other options, and not brought up"
+        " to date" in stderr
+    )
+    assert "earlier run" not in run_into(manifest, out_dir, "--format", "json", code=0).stderr, (
+        "nothing was aligned"
+    )
 
 
 def test_the_textgrid_of_a_whole_recording_that_a_person_changed_is_kept(run_into, tmp_path):

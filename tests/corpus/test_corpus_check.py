@@ -39,7 +39,8 @@ def corpus(folder: Path) -> Path:
 
     soundfile.write(folder / "low.wav", np.zeros(16000, np.float32), 8000)
     return write_manifest(
-        folder / "m.jsonl", [{"utterance": id, "audio": "a.wav", **row} for id, (row, _) in CASES.items()]
+        folder / "m.jsonl",
+        [{"utterance": id, "audio": "a.wav", **row} for id, (row, _) in CASES.items()],
     )
 
 
@@ -50,15 +51,24 @@ def test_each_problem_is_found_and_nothing_else(tmp_path: Path, cli: Any) -> Non
         row = json.loads(line)
         found[row["utterance"]].append(row["problem"])
         assert row["detail"]
-        assert row["fails"] == (row["problem"] in ("refused", "audio", "length", "unspoken", "crowded"))
+        assert row["fails"] == (
+            row["problem"] in ("refused", "audio", "length", "unspoken", "crowded")
+        )
     assert found == {id: problems for id, (_, problems) in CASES.items()}
 
 
 def test_the_report_counts_and_names_them(tmp_path: Path, cli: Any) -> None:
     (tmp_path / "words.dict").write_text("we\tW IY1\ncall\tK AO1 L\nit\tIH1 T\n", "utf-8")
     source = corpus(tmp_path)
-    text = cli("check", source, "--lexicon", tmp_path / "words.dict", "--examples", "1", code=1).stdout
-    for part in ("utterances               16", "2  recordings that are missing", "no audio: ", "late: from 9 s"):
+    text = cli(
+        "check", source, "--lexicon", tmp_path / "words.dict", "--examples", "1", code=1
+    ).stdout
+    for part in (
+        "utterances               16",
+        "2  recordings that are missing",
+        "no audio: ",
+        "late: from 9 s",
+    ):
         assert part in text, text
     assert "no sound: " not in text, "one example of each"
     assert "words are not in the dictionary" in text
@@ -69,7 +79,9 @@ def test_the_report_counts_and_names_them(tmp_path: Path, cli: Any) -> None:
 
 def test_a_refused_file_is_named_once_with_what_to_do(tmp_path: Path, cli: Any) -> None:
     write_clip(tmp_path / "a.wav", 1.0)
-    (tmp_path / "a.txt").write_bytes("G\u00fcnler \u015fimdi \u0131l\u0131k ve g\u00fczel".encode("cp1254"))
+    (tmp_path / "a.txt").write_bytes(
+        "G\u00fcnler \u015fimdi \u0131l\u0131k ve g\u00fczel".encode("cp1254")
+    )
     said = cli("check", tmp_path, code=1).stdout
     assert said.count("a.txt") == 1
     assert "--encoding cp1254" in said

@@ -36,14 +36,28 @@ def sound(tmp_path) -> Path:
 
 
 def utterance_of(sound: Path, **changes: object) -> Utterance:
-    fields = {"id": "a/talk", "output": "a/talk", "audio": str(sound), "text": TEXT, "origin": "line 1"}
+    fields = {
+        "id": "a/talk",
+        "output": "a/talk",
+        "audio": str(sound),
+        "text": TEXT,
+        "origin": "line 1",
+    }
     return Utterance(**{**fields, "offset_s": OFFSET_S, "duration_s": DURATION_S, **changes})
 
 
 def alignment_of(status: str = "unspoken") -> Alignment:
     """Three phrases: pauses of 0.6 and 1.6 s; a word without times in the first pause's place."""
-    before = (aligned("We", 0.5, 0.7, 0), aligned("got", 0.7, 1.0, 3), AlignedWord("—", "", 7, 8, status))
-    within = (aligned("there.", 1.6, 1.8, 9), aligned("Then", 1.9, 2.0, 16), aligned("nothing,", 2.0, 2.2, 21))
+    before = (
+        aligned("We", 0.5, 0.7, 0),
+        aligned("got", 0.7, 1.0, 3),
+        AlignedWord("—", "", 7, 8, status),
+    )
+    within = (
+        aligned("there.", 1.6, 1.8, 9),
+        aligned("Then", 1.9, 2.0, 16),
+        aligned("nothing,", 2.0, 2.2, 21),
+    )
     words = (*before, *within, aligned("at", 3.8, 3.9, 30), aligned("all.", 3.9, 3.95, 33))
     return make_alignment(words, DURATION_S, text=TEXT, offset_s=OFFSET_S)
 
@@ -61,16 +75,33 @@ def test_an_utterance_to_the_sample(sound, tmp_path):
     paths = cut(sound, tmp_path / "out")
     assert paths == [tmp_path / "out/cuts/a/talk.flac", tmp_path / "out/cuts/a/talk.txt"]
     info = soundfile.info(str(paths[0]))
-    assert (info.format, info.subtype, info.samplerate, info.channels) == ("FLAC", "PCM_16", RATE, 2)
+    assert (info.format, info.subtype, info.samplerate, info.channels) == (
+        "FLAC",
+        "PCM_16",
+        RATE,
+        2,
+    )
     np.testing.assert_array_equal(samples_of(paths[0]), noise((6 * RATE, 2))[RATE : 5 * RATE])
     assert paths[1].read_text() == "We got — there. Then nothing, at all.\n"
 
 
 def test_phrases_lie_between_pauses(sound, tmp_path):
     paths = cut(sound, tmp_path / "out", by_pause=True)
-    assert [path.name for path in paths[::2]] == ["talk-0001.flac", "talk-0002.flac", "talk-0003.flac"]
-    assert [path.read_text() for path in paths[1::2]] == ["We got —\n", "there. Then nothing,\n", "at all.\n"]
-    edges = [(1.25, 2.25), (2.35, 3.45), (4.55, 5.0)]  # a quarter of a second about the words, not beyond the audio
+    assert [path.name for path in paths[::2]] == [
+        "talk-0001.flac",
+        "talk-0002.flac",
+        "talk-0003.flac",
+    ]
+    assert [path.read_text() for path in paths[1::2]] == [
+        "We got —\n",
+        "there. Then nothing,\n",
+        "at all.\n",
+    ]
+    edges = [
+        (1.25, 2.25),
+        (2.35, 3.45),
+        (4.55, 5.0),
+    ]  # a quarter of a second about the words, not beyond the audio
     for path, (start_s, end_s) in zip(paths[::2], edges):
         wanted = noise((6 * RATE, 2))[round(start_s * RATE) : round(end_s * RATE)]
         np.testing.assert_array_equal(samples_of(path), wanted)
@@ -84,8 +115,15 @@ def test_a_short_pause_is_cut_in_its_middle():
 
 def test_phrases_hold_no_word_that_is_not_in_the_recording_and_end_where_the_text_goes_back():
     skipped = AlignedWord("x", "x", 2, 3, "skipped")
-    words = (aligned("c", 2.0, 2.4, 0), skipped, aligned("d", 2.4, 3.0, 4), aligned("a", 0.2, 1.0, 6))
-    first, second = phrases(make_alignment(words, 4.0, text="c x d a"), utterance_of(Path("x"), offset_s=0.0), 0.3)
+    words = (
+        aligned("c", 2.0, 2.4, 0),
+        skipped,
+        aligned("d", 2.4, 3.0, 4),
+        aligned("a", 0.2, 1.0, 6),
+    )
+    first, second = phrases(
+        make_alignment(words, 4.0, text="c x d a"), utterance_of(Path("x"), offset_s=0.0), 0.3
+    )
     assert (first.label, first.start_s, first.end_s) == ("c d", 1.75, 3.25)
     assert (second.label, second.start_s, second.end_s) == ("a", 0.0, 1.25)
 
@@ -108,7 +146,9 @@ def test_words_are_whole_and_text_is_complete(alignment):
     cuts = phrases(alignment, utterance, 0.05)
     kept = [word.text for word in alignment.words if word.status != "skipped"]
     has_times = any(word.status == "aligned" for word in alignment.words)
-    assert " ".join(cut.label for cut in cuts).split() == (kept if has_times else alignment.text.split())
+    assert " ".join(cut.label for cut in cuts).split() == (
+        kept if has_times else alignment.text.split()
+    )
     at_s = 0.0
     for part in cuts:
         if not any(word.status == "aligned" for word in alignment.words):
@@ -118,7 +158,11 @@ def test_words_are_whole_and_text_is_complete(alignment):
         at_s = part.end_s
     for word in alignment.words:
         if word.start_s is not None:
-            inside = [part for part in cuts if part.start_s - 1e-9 <= word.start_s and word.end_s <= part.end_s + 1e-9]
+            inside = [
+                part
+                for part in cuts
+                if part.start_s - 1e-9 <= word.start_s and word.end_s <= part.end_s + 1e-9
+            ]
             assert len(inside) == 1
             assert word.text in inside[0].label
     spoken = [word for word in alignment.words if word.start_s is not None]
@@ -135,7 +179,9 @@ def test_sources_of_other_kinds(tmp_path, subtype, format):
     path = tmp_path / f"a.{format.lower()}"
     soundfile.write(path, values / 32768, RATE, subtype, format=format)
     paths = cut(path, tmp_path / "out", offset_s=0.25, duration_s=0.5)
-    np.testing.assert_array_equal(samples_of(paths[0])[:, 0], values[round(0.25 * RATE) : round(0.75 * RATE)])
+    np.testing.assert_array_equal(
+        samples_of(paths[0])[:, 0], values[round(0.25 * RATE) : round(0.75 * RATE)]
+    )
 
 
 def test_what_is_louder_than_16_bits_is_clipped_not_wrapped(tmp_path):
@@ -165,7 +211,9 @@ def test_no_input_is_replaced(tmp_path, cut, name):
     before = {path.name: path.read_bytes() for path in sound.parent.iterdir()}
     with pytest.raises(OutputError, match=rf"{sound.stem}\.(flac|txt): is an input"):
         layout.place(
-            0, Utterance("a", "a", str(sound), "One.", "line 1"), make_alignment((aligned("One.", 0.1, 0.4),), 1.0)
+            0,
+            Utterance("a", "a", str(sound), "One.", "line 1"),
+            make_alignment((aligned("One.", 0.1, 0.4),), 1.0),
         )
     assert {path.name: path.read_bytes() for path in sound.parent.iterdir()} == before
 
@@ -215,7 +263,9 @@ def test_a_name_that_is_too_long_is_this_utterances_fault(sound, tmp_path):
 
 
 def test_the_checks_see_a_sample_too_much(sound, tmp_path, monkeypatch):
-    monkeypatch.setattr("ctc_align.corpus.outputs.layout.seconds_to_samples", lambda s, rate: round(s * rate) + 1)
+    monkeypatch.setattr(
+        "ctc_align.corpus.outputs.layout.seconds_to_samples", lambda s, rate: round(s * rate) + 1
+    )
     with pytest.raises(AssertionError):
         test_an_utterance_to_the_sample(sound, tmp_path)
 
@@ -226,6 +276,9 @@ def test_media_files_are_cut_by_the_players_clock(tmp_path):
     for channel, wanted in ((None, both), (2, both[:, 1:])):
         paths = cut(sound, tmp_path / f"out {channel}", by_pause=True, channel=channel)
         for path, (start_s, end_s) in zip(paths[::2], [(1.25, 2.25), (2.35, 3.45), (4.55, 5.0)]):
-            samples, part = samples_of(path) / 32768, wanted[round(start_s * 16000) : round(end_s * 16000)]
+            samples, part = (
+                samples_of(path) / 32768,
+                wanted[round(start_s * 16000) : round(end_s * 16000)],
+            )
             assert samples.shape == part.shape
             assert np.corrcoef(samples.ravel(), part.ravel())[0, 1] > 0.98

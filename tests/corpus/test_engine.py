@@ -1,8 +1,10 @@
-"""The plan of a run, and its workers: utterances that kill them are blamed, all of them and nobody else.
+"""The plan of a run, and its workers: utterances that kill them are blamed, all of them and nobody
+else.
 
-The plan says which items are a shard's, where windows end, what goes into a batch, and what a result depends on. The
-pool of processes is the real one; its processes are threads here, which read, compute and write in their own time and
-die as processes do: their end of the pipe closes. Where all workers die, the run ends.
+The plan says which items are a shard's, where windows end, what goes into a batch, and what a
+result depends on. The pool of processes is the real one; its processes are threads here, which
+read, compute and write in their own time and die as processes do: their end of the pipe closes.
+Where all workers die, the run ends.
 """
 
 from __future__ import annotations
@@ -26,7 +28,15 @@ from made_sources import write
 
 from ctc_align.config import Settings
 from ctc_align.corpus.engine import worker_pools
-from ctc_align.corpus.engine.batches import WINDOW, Finished, Job, Outcome, batches_by_length, jobs_of, windows
+from ctc_align.corpus.engine.batches import (
+    WINDOW,
+    Finished,
+    Job,
+    Outcome,
+    batches_by_length,
+    jobs_of,
+    windows,
+)
 from ctc_align.corpus.engine.dispatch import Engine
 from ctc_align.corpus.engine.stages import WorkerOptions
 from ctc_align.corpus.engine.worker_pools import ProcessPool
@@ -48,7 +58,8 @@ def by(size: int):
 
 @pytest.mark.parametrize("count", [1, 2, 5, 11])
 @pytest.mark.parametrize(
-    "group_of", [lambda i, u: None, by(3), lambda i, u: "all", lambda i, u: str(i // 4) if i % 8 < 4 else None]
+    "group_of",
+    [lambda i, u: None, by(3), lambda i, u: "all", lambda i, u: str(i // 4) if i % 8 < 4 else None],
 )
 def test_shards_part_the_source(count, group_of):
     source = [*utterances(20), Refused("r", "line 21", "bad"), *utterances(5)]
@@ -58,7 +69,9 @@ def test_shards_part_the_source(count, group_of):
     for part in parts:
         assert [item.index for item in part] == sorted(item.index for item in part)
     for group in {item.group for part in parts for item in part} - {None}:
-        assert sum(any(item.group == group for item in part) for part in parts) == 1, "a file is one shard's work"
+        assert sum(any(item.group == group for item in part) for part in parts) == 1, (
+            "a file is one shard's work"
+        )
 
 
 @pytest.mark.parametrize("group", [1, 7, 300, 1000, 5000, 100_000])
@@ -68,7 +81,9 @@ def test_windows_are_bounded_and_end_where_groups_do(group):
     assert max(map(len, parts)) <= 4 * WINDOW
     assert min(map(len, parts[:-1])) >= min(WINDOW, group, 5000 - 4 * WINDOW)
     if group <= 4 * WINDOW:
-        assert all(first[-1].group != second[0].group for first, second in itertools.pairwise(parts))
+        assert all(
+            first[-1].group != second[0].group for first, second in itertools.pairwise(parts)
+        )
 
 
 @pytest.mark.parametrize("batch_seconds", [0.1, 5.0, 60.0, 1e9])
@@ -93,8 +108,17 @@ class TestFingerprints:
         one = Utterance("a", "a", str(audio), "text", "line 1")
         base = Fingerprints("run").of(one)
         assert Fingerprints("run").of(replace(one, origin="line 7", id="b")) == base
-        changes = {"text": "texts", "offset_s": 0.1, "duration_s": 1.0, "channel": 1, "output": "b", "speaker": "s"}
-        prints = {Fingerprints("run").of(replace(one, **{name: value})) for name, value in changes.items()}
+        changes = {
+            "text": "texts",
+            "offset_s": 0.1,
+            "duration_s": 1.0,
+            "channel": 1,
+            "output": "b",
+            "speaker": "s",
+        }
+        prints = {
+            Fingerprints("run").of(replace(one, **{name: value})) for name, value in changes.items()
+        }
         prints |= {Fingerprints("other").of(one), Fingerprints("run").of(one, "group")}
         audio.write_bytes(b"12345")
         prints.add(Fingerprints("run").of(one))
@@ -104,8 +128,15 @@ class TestFingerprints:
 
     def test_runs(self, tmp_path):
         model, lexicon = tmp_path / "model", tmp_path / "lexicon.dict"
-        write(tmp_path, {"model/model.toml": "a", "model/model.safetensors": "b", "lexicon.dict": "a a"})
-        call = {"lexicon": str(lexicon), "settings": {"times": "utterance"}, "formats": ["json", "ctm"]}
+        write(
+            tmp_path,
+            {"model/model.toml": "a", "model/model.safetensors": "b", "lexicon.dict": "a a"},
+        )
+        call = {
+            "lexicon": str(lexicon),
+            "settings": {"times": "utterance"},
+            "formats": ["json", "ctm"],
+        }
 
         def found(**changes):
             return run_fingerprint(str(model), *(call | changes).values())
@@ -127,7 +158,9 @@ class TestFingerprints:
         for path, content in ((constants, "a"), (learnt, "b"), (learnt, "c"), (constants, "d")):
             path.write_text(content)
             for found, given in ((file, constants), (folder, tmp_path)):
-                found.append(run_fingerprint("english", None, {"calibration": str(given)}, ["json"]))
+                found.append(
+                    run_fingerprint("english", None, {"calibration": str(given)}, ["json"])
+                )
         assert len(set(folder)) == 4
         assert file[0] == file[1] == file[2] != file[3]
 
@@ -142,7 +175,8 @@ STAGES = ("read", "compute", "write")
 
 @dataclass
 class Machine:
-    """What kills workers: utterances, by the stage in which they do; `exitcode` is what is left of such a worker."""
+    """What kills workers: utterances, by the stage in which they do; `exitcode` is what is left of
+    such a worker."""
 
     killers: dict[str, str] = field(default_factory=dict)
     exitcode: int = -11
@@ -180,12 +214,17 @@ class Worker:
         pass
 
     def run(self) -> None:
-        """Take a step of any batch at a time; three are under way at most, and only the order of each stage is kept."""
+        """Take a step of any batch at a time; three are under way at most, and only the order of
+        each stage is kept."""
         self.pipe.send(None)
         under_way: list[list[Any]] = []
         ended = False
         while (under_way or not ended) and not self.killed.is_set():
-            while not ended and len(under_way) < len(STAGES) and self.pipe.poll(0 if under_way else 0.05):
+            while (
+                not ended
+                and len(under_way) < len(STAGES)
+                and self.pipe.poll(0 if under_way else 0.05)
+            ):
                 try:
                     batch = self.pipe.recv()
                 except EOFError:
@@ -229,8 +268,11 @@ def names(count: int) -> list[str]:
     return [f"u{i:03}" for i in range(count)]
 
 
-def run(folder: Path, ids: list[str], workers: int, seed: int, **options: Any) -> dict[str, tuple[str, str | None]]:
-    """Run the engine over utterances of lengths that differ, in batches of several; returns (status, reason) by id."""
+def run(
+    folder: Path, ids: list[str], workers: int, seed: int, **options: Any
+) -> dict[str, tuple[str, str | None]]:
+    """Run the engine over utterances of lengths that differ, in batches of several; returns
+    (status, reason) by id."""
     lengths_s = {id: random.Random(f"{seed} {id}").uniform(1.0, 8.0) for id in names(UTTERANCES)}
     utterances = [Utterance(id, id, "no.wav", "a b", "", duration_s=lengths_s[id]) for id in ids]
     layout = Layout(str(folder), formats=("json",))
@@ -238,7 +280,9 @@ def run(folder: Path, ids: list[str], workers: int, seed: int, **options: Any) -
     observer = SimpleNamespace(progress=lambda tally: None, warn=lambda line: None)
     with Journal(folder / "journal.jsonl") as journal, Assembly(layout) as assembly:
         outcomes = Outcomes([folder / "journal.jsonl"])
-        engine = Engine(outcomes, Fingerprints("run"), assembly, observer, batch_seconds=30.0, **options)
+        engine = Engine(
+            outcomes, Fingerprints("run"), assembly, observer, batch_seconds=30.0, **options
+        )
         with ProcessPool(worker, ["cpu"] * workers) as pool:
             engine.run([Job(i, utterance) for i, utterance in enumerate(utterances)], pool, journal)
     return {line["id"]: (line["status"], line["reason"]) for line in lines(folder)}
@@ -266,7 +310,8 @@ def test_fifty_killers_of_150_are_blamed_and_nobody_else(machine, tmp_path):
 
 
 def test_the_innocent_keep_their_company(machine, tmp_path):
-    """A batch that had a worker in common with a killer is done as the plan has it, not one by one."""
+    """A batch that had a worker in common with a killer is done as the plan has it, not one by
+    one."""
     run(tmp_path, names(UTTERANCES), 2, 0)
     (tmp_path / "journal.jsonl").unlink()
     planned, machine.computed = set(machine.computed), []
@@ -320,14 +365,21 @@ def test_what_somebody_else_kills_is_not_blamed(machine, tmp_path):
 
 @pytest.mark.long
 def test_with_real_processes(tmp_path):
-    """Read, computed and written side by side in spawned workers; the others' outputs are those of a quiet run."""
+    """Read, computed and written side by side in spawned workers; the others' outputs are those of
+    a quiet run."""
     corpus = runs.make_corpus(tmp_path / "corpus", 60)
     options = [corpus, "--workers", 3, "--batch-seconds", 3]
     assert runs.run(*options, "--out-dir", tmp_path / "quiet").returncode == 1
-    expected, first = runs.outputs(tmp_path / "quiet"), {line["id"]: line for line in runs.lines(tmp_path / "quiet")}
+    expected, first = (
+        runs.outputs(tmp_path / "quiet"),
+        {line["id"]: line for line in runs.lines(tmp_path / "quiet")},
+    )
     chance = random.Random(3)
     good = sorted(id for id, line in first.items() if line["status"] == DONE)
-    killers = {id: (chance.choice(STAGES), chance.choice(["kill", "abort", "exit"])) for id in chance.sample(good, 12)}
+    killers = {
+        id: (chance.choice(STAGES), chance.choice(["kill", "abort", "exit"]))
+        for id in chance.sample(good, 12)
+    }
     (tmp_path / "killers.json").write_text(json.dumps(killers))
     result = runs.run(*options, "--out-dir", tmp_path / "out", KILLERS=tmp_path / "killers.json")
     assert result.returncode == 1
@@ -335,6 +387,11 @@ def test_with_real_processes(tmp_path):
     assert len(runs.lines(tmp_path / "out")) == len(found) == 60
     died = {id for id, line in found.items() if "the worker process died" in (line["reason"] or "")}
     assert died == set(killers)
-    assert any("of this utterance (killed by SIGKILL: out of memory?)" in (found[id]["reason"] or "") for id in died)
+    assert any(
+        "of this utterance (killed by SIGKILL: out of memory?)" in (found[id]["reason"] or "")
+        for id in died
+    )
     lost = {f"{id}.{end}" for id in killers for end in ("json", "ctm", "tokens.ctm", "TextGrid")}
-    assert runs.outputs(tmp_path / "out") == {name: data for name, data in expected.items() if name not in lost}
+    assert runs.outputs(tmp_path / "out") == {
+        name: data for name, data in expected.items() if name not in lost
+    }

@@ -1,4 +1,5 @@
-"""Bad inputs fail alone and by name; an output that cannot be written ends the run, which goes on when it can."""
+"""Bad inputs fail alone and by name; an output that cannot be written ends the run, which goes on
+when it can."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ def run_of(run):
 
 def named(result: Any) -> dict[str, str]:
     """Reasons by utterance, as stderr names them."""
-    found = [line.removeprefix("ctc-align: ").split(": ", 1) for line in result.stderr.splitlines() if ": " in line]
+    found = [
+        line.removeprefix("ctc-align: ").split(": ", 1)
+        for line in result.stderr.splitlines()
+        if ": " in line
+    ]
     return {pair[0]: pair[1] for pair in found}
 
 
@@ -45,7 +50,11 @@ class TestInputs:
 
         def call(**bad: Any) -> str:
             good = {"audio": str(clip), "text": "all is well", "utterance": "good"}
-            result = run_of([{"audio": str(clip), "text": "bad one", "utterance": "bad", **bad}, good], tmp_path, 1)
+            result = run_of(
+                [{"audio": str(clip), "text": "bad one", "utterance": "bad", **bad}, good],
+                tmp_path,
+                1,
+            )
             lines = {line["id"]: line for line in runs.lines(tmp_path / "out")}
             assert lines["good"]["status"] == "done"
             assert lines["bad"]["status"] == "failed"
@@ -77,7 +86,9 @@ class TestInputs:
         secret = runs.write_clip(tmp_path / "secret.wav")
         secret.chmod(0)
         flac = runs.write_clip(tmp_path / "corrupt.flac", 2.0).read_bytes()
-        (tmp_path / "corrupt.flac").write_bytes(flac[:200] + bytes(255 - byte for byte in flac[200:]))
+        (tmp_path / "corrupt.flac").write_bytes(
+            flac[:200] + bytes(255 - byte for byte in flac[200:])
+        )
         (tmp_path / "header.flac").write_bytes(flac[:60])
         if reason == "Permission denied" and os.access(secret, os.R_OK):
             pytest.skip("no mode of a file stops this user")
@@ -100,7 +111,9 @@ def test_odd_paths(run_of, tmp_path):
     for name in ODD:
         runs.write_clip(tmp_path / "audio" / name)
     (tmp_path / "audio" / "sub").mkdir()
-    run_of([{"audio": f"audio/sub/../{name}", "text": f"words of {name}"} for name in ODD], tmp_path, 0)
+    run_of(
+        [{"audio": f"audio/sub/../{name}", "text": f"words of {name}"} for name in ODD], tmp_path, 0
+    )
     found = [path for path in (tmp_path / "out").rglob("*.json") if path.name != "summary.json"]
     texts = {json.loads(path.read_text("utf-8"))["text"] for path in found}
     assert (len(found), texts) == (len(ODD), {f"words of {name}" for name in ODD})
@@ -110,9 +123,17 @@ def test_odd_paths(run_of, tmp_path):
 def test_nothing_is_written_outside(run_of, tmp_path):
     ids = ["../../escaped", "/escaped", "a/../../escaped", "..", ".", "journal", "x/", "C:\\x"]
     clip = runs.write_clip(tmp_path / "in" / "clip.wav")
-    run_of([{"audio": str(clip), "text": "some words", "utterance": id} for id in ids], tmp_path / "in", 0)
+    run_of(
+        [{"audio": str(clip), "text": "some words", "utterance": id} for id in ids],
+        tmp_path / "in",
+        0,
+    )
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
-    assert {path.name for path in (tmp_path / "in").iterdir()} == {"clip.wav", "corpus.jsonl", "out"}
+    assert {path.name for path in (tmp_path / "in").iterdir()} == {
+        "clip.wav",
+        "corpus.jsonl",
+        "out",
+    }
     assert sorted(line["id"] for line in runs.lines(tmp_path / "in" / "out")) == sorted(ids)
     assert not Path("/escaped.json").exists()
 

@@ -1,4 +1,5 @@
-"""Nothing that a source says ends a run: what cannot be is refused under its name, and the others are there."""
+"""Nothing that a source says ends a run: what cannot be is refused under its name, and the others
+are there."""
 
 from __future__ import annotations
 
@@ -21,8 +22,19 @@ from ctc_align.evaluate.utterance_files import read_intervals
 LONG = "9" * 5000
 NUMBERS = ("1e999", "-1e999", "1e400", "-1", "1e300", "9" * 400, LONG)
 DEEP = "[" * 100_000
-GRID = '"ooTextFile" "TextGrid" {xmin} {xmax} <exists> {size} "{kind}" "words" 0 2 {count} {start} {end} "hello"\n'
-SOUND = {"xmin": "0", "xmax": "2", "size": "1", "kind": "IntervalTier", "count": "1", "start": "0", "end": "1"}
+GRID = (
+    '"ooTextFile" "TextGrid" {xmin} {xmax} <exists> {size} "{kind}" "words" 0 2 {count} {start}'
+    ' {end} "hello"\n'
+)
+SOUND = {
+    "xmin": "0",
+    "xmax": "2",
+    "size": "1",
+    "kind": "IntervalTier",
+    "count": "1",
+    "start": "0",
+    "end": "1",
+}
 
 
 def entries(path: Path, kind: str | None = None) -> tuple[list[str], list[Refused]]:
@@ -33,7 +45,9 @@ def entries(path: Path, kind: str | None = None) -> tuple[list[str], list[Refuse
     return [item.id for item in items if isinstance(item, Utterance)], refused
 
 
-@over_rows(("field", "value"), [(field, value) for field in SOUND if field != "kind" for value in NUMBERS])
+@over_rows(
+    ("field", "value"), [(field, value) for field in SOUND if field != "kind" for value in NUMBERS]
+)
 def test_a_textgrid_of_a_folder(tmp_path_factory, field: str, value: str):
     """The recording fails with the file's name and line, or is read; the one beside it is there."""
     root = tmp_path_factory.mktemp("folder")
@@ -51,22 +65,41 @@ def test_a_textgrid_of_a_folder(tmp_path_factory, field: str, value: str):
             read()
 
 
-MANIFEST = {"audio_filepath": "a.wav", "text": "a", "utterance": "u", "duration": 2.0, "offset": 0.0, "channel": 1}
+MANIFEST = {
+    "audio_filepath": "a.wav",
+    "text": "a",
+    "utterance": "u",
+    "duration": 2.0,
+    "offset": 0.0,
+    "channel": 1,
+}
 LINES = [
-    ('"duration": 2.0', f'"duration": {value}') for value in (*NUMBERS, "NaN", "Infinity", "true", '"1"', "[1]", DEEP)
+    ('"duration": 2.0', f'"duration": {value}')
+    for value in (*NUMBERS, "NaN", "Infinity", "true", '"1"', "[1]", DEEP)
 ]
-LINES += [('"offset": 0.0', f'"offset": {value}') for value in (*NUMBERS, "-Infinity", "{}", '"x"', DEEP)]
-LINES += [('"channel": 1', f'"channel": {value}') for value in ("0", "-1", "1e999", "1.5", "9" * 400, LONG, '"1"')]
-LINES += [('"utterance": "u"', f'"utterance": {value}') for value in (LONG, DEEP, '"\\ud800"', "1e999")]
+LINES += [
+    ('"offset": 0.0', f'"offset": {value}') for value in (*NUMBERS, "-Infinity", "{}", '"x"', DEEP)
+]
+LINES += [
+    ('"channel": 1', f'"channel": {value}')
+    for value in ("0", "-1", "1e999", "1.5", "9" * 400, LONG, '"1"')
+]
+LINES += [
+    ('"utterance": "u"', f'"utterance": {value}') for value in (LONG, DEEP, '"\\ud800"', "1e999")
+]
 LINES += [('"text": "a"', f'"text": {value}') for value in (LONG, DEEP, '"\\ud800"', "1", "null")]
-LINES += [('"audio_filepath": "a.wav"', f'"audio_filepath": {value}') for value in ('"a\\u0000b"', LONG, '"\\udfff"')]
+LINES += [
+    ('"audio_filepath": "a.wav"', f'"audio_filepath": {value}')
+    for value in ('"a\\u0000b"', LONG, '"\\udfff"')
+]
 
 
 @over_rows(("old", "new"), LINES)
 def test_a_line_of_a_manifest(tmp_path_factory, old: str, new: str):
     path = tmp_path_factory.mktemp("manifest") / "m.jsonl"
     path.write_text(
-        json.dumps(MANIFEST).replace(old, new) + '\n{"audio": "b.wav", "text": "b", "utterance": "after"}\n'
+        json.dumps(MANIFEST).replace(old, new)
+        + '\n{"audio": "b.wav", "text": "b", "utterance": "after"}\n'
     )
     done, refused = entries(path, "manifest")
     assert done == ["after"]
@@ -86,15 +119,22 @@ def test_a_row_of_a_table_and_of_kaldi(tmp_path_factory, value: str):
         (root / "segments").write_text(f"u r {fields}\nv r 0 1\n")
         done, refused = entries(root, "kaldi")
         rest = ["u"] if fields == "0 -1" else []  # Kaldi's way to say: to the end
-        assert (done, [item.origin for item in refused]) == ([*rest, "v"], ["segments, line 1"][len(rest) :])
+        assert (done, [item.origin for item in refused]) == (
+            [*rest, "v"],
+            ["segments, line 1"][len(rest) :],
+        )
 
 
 CUT = (
-    '{"id": "c", "type": "MonoCut", "start": 0, "channel": 0, "recording": {"duration": 9, "sources": '
-    '[{"type": "file", "source": "a.wav", "channels": [0]}]}, "supervisions": [{"id": "u", "start": 0, "duration": 1, '
-    '"text": "a"}]}'
+    '{"id": "c", "type": "MonoCut", "start": 0, "channel": 0, "recording": {"duration": 9,'
+    ' "sources": [{"type": "file", "source": "a.wav", "channels": [0]}]}, "supervisions": [{"id":'
+    ' "u", "start": 0, "duration": 1, "text": "a"}]}'
 )
-CUTS = [(place, value) for place in ('"start": 0', '"duration": 9', '"duration": 1') for value in (*NUMBERS, DEEP)]
+CUTS = [
+    (place, value)
+    for place in ('"start": 0', '"duration": 9', '"duration": 1')
+    for value in (*NUMBERS, DEEP)
+]
 CUTS += [('"channels": [0]', value) for value in ("[1e999]", "[3, 4]", LONG, "[-1]", DEEP)]
 CUTS += [('"type": "MonoCut"', value) for value in ("[]", "{}", DEEP, LONG, "1e999")]
 CUTS += [('"type": "file"', value) for value in ("[]", "{}", LONG)]
@@ -106,7 +146,9 @@ def test_a_cut(tmp_path_factory, place: str, value: str):
     hostile = CUT.replace(place, f"{place.partition(':')[0]}: {value}")
     path.write_text(hostile + "\n" + CUT.replace('"u"', '"after"') + "\n")
     done, refused = entries(path, "lhotse")
-    assert done == (["u", "after"] if value == "-1" and "start" in place and not refused else ["after"])
+    assert done == (
+        ["u", "after"] if value == "-1" and "start" in place and not refused else ["after"]
+    )
     assert {item.origin for item in refused} <= {"cuts.jsonl, line 1"}
 
 
@@ -126,7 +168,10 @@ def not_regular(folder: Path, name: str, kind: str) -> Path:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-@over_rows(("name", "kind"), [(n, k) for n in ("a.TextGrid", "a.json", "a.ctm") for k in ("pipe", "device", "socket")])
+@over_rows(
+    ("name", "kind"),
+    [(n, k) for n in ("a.TextGrid", "a.json", "a.ctm") for k in ("pipe", "device", "socket")],
+)
 def test_alignments_that_are_no_files(tmp_path_factory, monkeypatch, name: str, kind: str):
     """A pipe in a folder of alignments fails under its name, and is never waited for."""
     folder = tmp_path_factory.mktemp("alignments")
@@ -154,18 +199,23 @@ def test_a_packed_file_of_a_kaldi_folder_is_named(tmp_path: Path):
         open_source(tmp_path, "kaldi")
     (tmp_path / "text").write_text("u hello\n")
     os.mkfifo(tmp_path / "segments")
-    with pytest.raises(UsageError, match="segments: expected segments of a Kaldi data folder, got a pipe"):
+    with pytest.raises(
+        UsageError, match="segments: expected segments of a Kaldi data folder, got a pipe"
+    ):
         open_source(tmp_path, "kaldi")
 
 
 def test_a_small_packed_file_of_endless_text_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """A line that does not end, and blank lines that do not, are told and left; what came before is there."""
+    """A line that does not end, and blank lines that do not, are told and left; what came before is
+    there."""
     monkeypatch.setattr("ctc_align.corpus.sources.source.MAX_LINE_BYTES", 2**10)
     monkeypatch.setattr("ctc_align.corpus.sources.source._MOST_SKIPPED", 2**12)
     monkeypatch.setattr("ctc_align.corpus.sources.source._MOST_BLANK", 100)
     first = b'{"audio": "a.wav", "text": "a"}\n'
     for endless in (b"x" * 2**14, b"\n" * 101 + first):
-        (tmp_path / "m.jsonl").write_bytes(gzip.compress(first + b"y" * 2**11 + b"\n" + first + endless))
+        (tmp_path / "m.jsonl").write_bytes(
+            gzip.compress(first + b"y" * 2**11 + b"\n" + first + endless)
+        )
         done, refused = entries(tmp_path / "m.jsonl", "manifest")
         assert done == ["a", "a-2"]
         assert [item.reason.partition(":")[0] for item in refused] == [

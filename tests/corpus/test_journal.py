@@ -41,7 +41,9 @@ def written(path, *lines: Line):
     return path
 
 
-@pytest.mark.parametrize("id", ["plain", 'quote " and \\', "日本語", "half \udce9 a pair", "new\nline", ""])
+@pytest.mark.parametrize(
+    "id", ["plain", 'quote " and \\', "日本語", "half \udce9 a pair", "new\nline", ""]
+)
 def test_any_id_makes_one_line_and_comes_back(id, tmp_path):
     path = written(tmp_path / "journal.jsonl", line(id, reason="why\nnot"), line("next"))
     assert path.read_bytes().count(b"\n") == 2
@@ -49,9 +51,26 @@ def test_any_id_makes_one_line_and_comes_back(id, tmp_path):
     assert Outcomes([path]).find(line_key(id)) == (DONE, line_key(id))
 
 
-WHOLE: dict[str, Any] = {"doubt": {"words": 2, "unexplained": 0, "least_confidence": 0.5}, "fit": "good", "skipped": 1}
-WHOLE |= {"words": 9, "too_many_skipped": True, "unexplained_s": 1.5, "looks": "de", "text": "0a", "book": "b.txt"}
-WHOLE |= {"part": (0, 9), "left_out": ((1, 2),), "files": {"a.json": (3, "0b")}, "row": (4, "0c"), "local_loss": 2.5}
+WHOLE: dict[str, Any] = {
+    "doubt": {"words": 2, "unexplained": 0, "least_confidence": 0.5},
+    "fit": "good",
+    "skipped": 1,
+}
+WHOLE |= {
+    "words": 9,
+    "too_many_skipped": True,
+    "unexplained_s": 1.5,
+    "looks": "de",
+    "text": "0a",
+    "book": "b.txt",
+}
+WHOLE |= {
+    "part": (0, 9),
+    "left_out": ((1, 2),),
+    "files": {"a.json": (3, "0b")},
+    "row": (4, "0c"),
+    "local_loss": 2.5,
+}
 WHOLE |= {"audio": (5, "0d"), "fast_cues": 4}
 
 
@@ -59,11 +78,23 @@ def test_fields_and_their_order_are_a_promise(tmp_path):
     """Other programs read the journal."""
     bare = line("a", loss=None).encoded()
     assert list(json.loads(bare)) == [
-        *("id", "status", "reason", "loss", "seconds", "run", "line", "loss_per_token", "duration_s"),
+        *(
+            "id",
+            "status",
+            "reason",
+            "loss",
+            "seconds",
+            "run",
+            "line",
+            "loss_per_token",
+            "duration_s",
+        ),
         *("fingerprint", "time", "crc"),
     ]
     whole = line("a", origin="line 7", **WHOLE).encoded(2, 3)
-    assert whole.startswith(b'{"id": "a", "status": "done", "reason": null, "loss": null, "seconds": 0.0, "run": 2, ')
+    assert whole.startswith(
+        b'{"id": "a", "status": "done", "reason": null, "loss": null, "seconds": 0.0, "run": 2, '
+    )
     assert list(json.loads(whole))[11:-1] == ["origin", *WHOLE]
     assert parsed_line(whole)[0].encoded(2, 3) == whole
     with pytest.raises(ValueError):
@@ -72,8 +103,15 @@ def test_fields_and_their_order_are_a_promise(tmp_path):
 
 def test_each_field_of_a_result_is_in_its_line_and_where_it_says_so_in_the_summary(tmp_path):
     fields = dataclasses.fields(UtteranceResult)
-    assert {field.name for field in fields} - {*WHOLE} == {"loss", "seconds", "loss_per_token", "duration_s"}
-    summary = summarize([written(tmp_path / "journal.jsonl", line("a", **WHOLE), line("b", **WHOLE))]).to_dict()
+    assert {field.name for field in fields} - {*WHOLE} == {
+        "loss",
+        "seconds",
+        "loss_per_token",
+        "duration_s",
+    }
+    summary = summarize(
+        [written(tmp_path / "journal.jsonl", line("a", **WHOLE), line("b", **WHOLE))]
+    ).to_dict()
     for field in fields:
         if "sum" in field.metadata:
             assert summary[field.metadata["sum"]] == 2 * WHOLE[field.name], field.name
@@ -122,28 +160,50 @@ def in_run(path, run: int, *lines: Line):
 def old_line(id: str, status: str = DONE, **fields) -> bytes:
     """A line as versions before 0.2 wrote them: without run, number and checksum."""
     data = json.loads(line(id, status, **fields).encoded())
-    return (json.dumps({name: data[name] for name in data if name not in ("run", "line", "crc")}) + "\n").encode()
+    return (
+        json.dumps({name: data[name] for name in data if name not in ("run", "line", "crc")}) + "\n"
+    ).encode()
 
 
 def test_between_journals_the_run_decides_and_a_tie_is_done_again(tmp_path):
     names = ("journal.0-of-2.jsonl", "journal.1-of-2.jsonl", "journal.jsonl")
     first, second, whole = (tmp_path / name for name in names)
-    in_run(whole, 2, line("late", DONE, 1.0), line("early", FAILED, 9.0), line("same", DONE, 1.0), line("tie", FAILED))
+    in_run(
+        whole,
+        2,
+        line("late", DONE, 1.0),
+        line("early", FAILED, 9.0),
+        line("same", DONE, 1.0),
+        line("tie", FAILED),
+    )
     in_run(first, 1, line("late", FAILED, 8.0), line("old", FAILED))
     in_run(first, 3, line("early", DONE, 2.0))
     in_run(second, 2, line("same", DONE, 7.0), line("tie", DONE))
     in_run(second, 2, line("mended", FAILED), line("mended", DONE))
-    (tmp_path / "journal.2-of-3.jsonl").write_bytes(old_line("old", DONE, time=99.0) + old_line("late", FAILED))
+    (tmp_path / "journal.2-of-3.jsonl").write_bytes(
+        old_line("old", DONE, time=99.0) + old_line("late", FAILED)
+    )
     outcomes = Outcomes(journal_paths(tmp_path))
-    found = {id: outcomes.find(line_key(id)) for id in ("late", "early", "same", "tie", "old", "mended")}
+    found = {
+        id: outcomes.find(line_key(id)) for id in ("late", "early", "same", "tie", "old", "mended")
+    }
     statuses = {id: None if outcome is None else outcome[0] for id, outcome in found.items()}
-    assert statuses == {"late": DONE, "early": DONE, "same": DONE, "tie": None, "old": FAILED, "mended": DONE}
+    assert statuses == {
+        "late": DONE,
+        "early": DONE,
+        "same": DONE,
+        "tie": None,
+        "old": FAILED,
+        "mended": DONE,
+    }
     assert (outcomes.last_run, outcomes.ties) == (3, 1)
 
 
 def test_lines_of_an_earlier_version_count(tmp_path):
     path = tmp_path / "journal.jsonl"
-    path.write_bytes(old_line("a", FAILED, time=50.0) + old_line("b") + old_line("a", DONE, time=2.0))
+    path.write_bytes(
+        old_line("a", FAILED, time=50.0) + old_line("b") + old_line("a", DONE, time=2.0)
+    )
     in_run(path, 1, line("b", FAILED))
     outcomes = Outcomes([path])
     assert [outcomes.find(line_key(id))[0] for id in "ab"] == [DONE, FAILED]
@@ -159,7 +219,11 @@ def test_what_never_became_an_utterance_is_told_apart_by_its_origin(tmp_path):
 
 def test_strange_lines_are_passed_over_and_said(tmp_path, caplog):
     path = tmp_path / "journal.jsonl"
-    path.write_bytes(b'[1]\n{"status": "done"}\nnot JSON\n\xff\n' + line("a").encoded() + b'{"id": "b", "other": 1')
+    path.write_bytes(
+        b'[1]\n{"status": "done"}\nnot JSON\n\xff\n'
+        + line("a").encoded()
+        + b'{"id": "b", "other": 1'
+    )
     assert [found.id for found in read_lines(path)] == ["a"]
     assert "line 1" in caplog.text
     assert "line 4" in caplog.text
@@ -171,9 +235,16 @@ DOUBT = WHOLE["doubt"]
 DAMAGES: list[dict[str, Any]] = [
     *({"doubt": value} for value in ({}, "x", True, [1], {"words": 1})),
     *({"doubt": DOUBT | {"words": value}} for value in ("a", 1.5, -1, None, True, float("nan"))),
-    *({"doubt": DOUBT | {"least_confidence": value}} for value in ("a", [0.5], True, float("nan"), float("inf"))),
+    *(
+        {"doubt": DOUBT | {"least_confidence": value}}
+        for value in ("a", [0.5], True, float("nan"), float("inf"))
+    ),
     *({"fingerprint": value} for value in (5, "x", None, "0" * 17)),
-    *({name: value} for name in ("loss", "loss_per_token", "duration_s") for value in ("x", True, float("nan"))),
+    *(
+        {name: value}
+        for name in ("loss", "loss_per_token", "duration_s")
+        for value in ("x", True, float("nan"))
+    ),
     *({name: 10**400} for name in ("loss_per_token", "time")),
     *({name: None} for name in ("id", "seconds", "time")),
     *({"id": 5}, {"status": "dnoe"}, {"status": []}, {"reason": {}}, {"origin": 5}, {"time": "x"}),
@@ -186,7 +257,9 @@ def test_a_line_with_a_damaged_field_is_passed_over_and_said(tmp_path, caplog):
     for damage in DAMAGES:
         assert parsed_line(json.dumps(data | damage).encode() + b"\n")[0] is None, damage
     with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(data | DAMAGES[0]) + "\n" + json.dumps(data | {"id": "c", "later": 1}) + "\n")
+        file.write(
+            json.dumps(data | DAMAGES[0]) + "\n" + json.dumps(data | {"id": "c", "later": 1}) + "\n"
+        )
     assert [found.id for found in read_lines(path)] == ["a", "c"]
     assert "line 2: not a line of a journal; its utterance is redone" in caplog.text
     outcomes = Outcomes([path])
@@ -201,9 +274,13 @@ def test_a_write_that_fails_is_taken_back(tmp_path, monkeypatch):
     with Journal(path) as journal:
         real = os.write
         monkeypatch.setattr(
-            os, "write", lambda file, data: real(file, data[:20]) and (_ for _ in ()).throw(OSError(28, "full"))
+            os,
+            "write",
+            lambda file, data: real(file, data[:20]) and (_ for _ in ()).throw(OSError(28, "full")),
         )
-        with pytest.raises(OutputError, match=r"journal\.jsonl: the journal cannot be written \(full\)"):
+        with pytest.raises(
+            OutputError, match=r"journal\.jsonl: the journal cannot be written \(full\)"
+        ):
             journal.append([line("b")])
         monkeypatch.undo()
         assert path.read_bytes() == whole
@@ -213,7 +290,11 @@ def test_a_write_that_fails_is_taken_back(tmp_path, monkeypatch):
 
 def test_names(tmp_path):
     paths = [journal_path(tmp_path, shard) for shard in (Shard(0, 2), Shard(10, 12), Shard())]
-    assert [path.name for path in paths] == ["journal.0-of-2.jsonl", "journal.10-of-12.jsonl", "journal.jsonl"]
+    assert [path.name for path in paths] == [
+        "journal.0-of-2.jsonl",
+        "journal.10-of-12.jsonl",
+        "journal.jsonl",
+    ]
     for path in (*paths, tmp_path / "journal.old.jsonl", tmp_path / "journals.jsonl"):
         path.touch()
     assert journal_paths(tmp_path) == sorted(paths)
@@ -243,12 +324,32 @@ def flipped(row: bytes, place: int) -> bytes:
 @over_rows(
     ("damage", "told", "unsure"),
     [
-        (lambda r: [*r[:3], flipped(r[3], 30), *r[4:]], "line 4: its checksum does not match", "012"),
-        (lambda r: [*r[:3], flipped(r[3], -1), *r[4:]], "line 4: its checksum does|line 4: not a line", "012"),
+        (
+            lambda r: [*r[:3], flipped(r[3], 30), *r[4:]],
+            "line 4: its checksum does not match",
+            "012",
+        ),
+        (
+            lambda r: [*r[:3], flipped(r[3], -1), *r[4:]],
+            "line 4: its checksum does|line 4: not a line",
+            "012",
+        ),
         (lambda r: [*r[:3], *r[4:]], r"line 4: expected line 4 of this journal, got line 5", "012"),
-        (lambda r: [*r[:4], *r[3:]], r"line 5: expected line 5 of this journal, got line 4", "0123"),
-        (lambda r: [*r[:3], r[4], r[3], *r[5:]], r"line 5: expected line 6 of this journal, got line 4", "0124"),
-        (lambda r: [*r[:3], r[3].partition(b', "crc"')[0] + b"}\n", *r[4:]], "line 4: not a line of a journal", "012"),
+        (
+            lambda r: [*r[:4], *r[3:]],
+            r"line 5: expected line 5 of this journal, got line 4",
+            "0123",
+        ),
+        (
+            lambda r: [*r[:3], r[4], r[3], *r[5:]],
+            r"line 5: expected line 6 of this journal, got line 4",
+            "0124",
+        ),
+        (
+            lambda r: [*r[:3], r[3].partition(b', "crc"')[0] + b"}\n", *r[4:]],
+            "line 4: not a line of a journal",
+            "012",
+        ),
         (lambda r: [*r[:9], r[9][:-1]], None, ""),
     ],
 )

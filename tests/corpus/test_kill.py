@@ -1,4 +1,5 @@
-"""Runs that are killed or interrupted at many moments and resumed end with the files of a run that was left alone."""
+"""Runs that are killed or interrupted at many moments and resumed end with the files of a run that
+was left alone."""
 
 from __future__ import annotations
 
@@ -29,12 +30,25 @@ POINTS = (
 )
 LAYOUTS: dict[str, list[Any]] = {
     "files": ["--batch-seconds", 3],
-    "shards": ["--layout", "shards", "--shard-size", 50, "--batch-seconds", 3, "--manifest", "nemo"],
+    "shards": [
+        "--layout",
+        "shards",
+        "--shard-size",
+        50,
+        "--batch-seconds",
+        3,
+        "--manifest",
+        "nemo",
+    ],
 }
 SIGNALS = [
     ("run", signal.SIGKILL, 1),
     ("group", signal.SIGKILL, 1),
-    *((who, number, 1) for who in ("run", "group") for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)),
+    *(
+        (who, number, 1)
+        for who in ("run", "group")
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+    ),
     ("run", signal.SIGINT, 2),
 ]
 
@@ -46,10 +60,14 @@ def planned_faults(layout: str) -> list[str | float]:
     late = [chance.choice(("write-before:1", "write-after:1"))]
     if layout == "shards":
         late = ["_assemble-before:1", "_assemble-after:2", *late]
-        points = [point for point in points if not point.startswith("part")]  # here none but the assembled have files
+        points = [
+            point for point in points if not point.startswith("part")
+        ]  # here none but the assembled have files
     timed = [chance.uniform(0.2, 1.2) for _ in range(4)]
     torn = [point for point in points if point.startswith(("torn", "part"))]
-    others = chance.sample([point for point in points if point not in torn], 6 - len(late) - len(torn))
+    others = chance.sample(
+        [point for point in points if point not in torn], 6 - len(late) - len(torn)
+    )
     early: list[str | float] = [*torn, *others, *timed]
     chance.shuffle(early)
     return [*early, *late]
@@ -88,19 +106,28 @@ def test_killed_ten_times_and_resumed(layout, corpus, whole, tmp_path):
 
 
 def test_disturbed_by_signals_and_resumed(layout, corpus, whole, tmp_path):
-    """The run, its group or at last a worker gets a signal when a random number of lines is written."""
+    """The run, its group or at last a worker gets a signal when a random number of lines is
+    written."""
     chance, out_dir = random.Random(f"signals {layout}"), tmp_path / "out"
     options = [corpus, *LAYOUTS[layout], "--workers", 2, "--out-dir", out_dir, "--batch-seconds", 1]
-    for who, number, times in [*chance.sample(SIGNALS, len(SIGNALS)), ("worker", signal.SIGKILL, 1)]:
+    for who, number, times in [
+        *chance.sample(SIGNALS, len(SIGNALS)),
+        ("worker", signal.SIGKILL, 1),
+    ]:
         wanted = lines_of(out_dir) + chance.randint(1, 9)
 
-        def send(process: subprocess.Popen[str], who=who, number=number, times=times, wanted=wanted) -> None:
+        def send(
+            process: subprocess.Popen[str], who=who, number=number, times=times, wanted=wanted
+        ) -> None:
             runs.wait_for(lambda: lines_of(out_dir) >= wanted, process)
             for _ in range(times):
                 if who == "group":
                     os.killpg(process.pid, number)
                 else:
-                    os.kill(chance.choice(workers(process.pid)) if who == "worker" else process.pid, number)
+                    os.kill(
+                        chance.choice(workers(process.pid)) if who == "worker" else process.pid,
+                        number,
+                    )
 
         code = disturbed(options, send, BATCH_S=0.1).returncode
         expected = 1 if who == "worker" else -number if number == signal.SIGKILL else 130
@@ -127,7 +154,11 @@ def disturbed(
 def workers(pid: int) -> list[int]:
     """Return the workers among the children of a process."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(child) for child in children if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text()]
+    return [
+        int(child)
+        for child in children
+        if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text()
+    ]
 
 
 def lines_of(out_dir: Path) -> int:
@@ -139,19 +170,34 @@ def lines_of(out_dir: Path) -> int:
 def assert_nothing_half_written(out_dir: Path, expected: dict[str, bytes]) -> None:
     """What has its place is whole; what is in the making lies where nobody looks."""
     for name, data in runs.outputs(out_dir).items() if out_dir.is_dir() else ():
-        if not name.startswith((".ctc-align", "manifest")) and name in expected and "alignments" not in name:
+        if (
+            not name.startswith((".ctc-align", "manifest"))
+            and name in expected
+            and "alignments" not in name
+        ):
             assert data == expected[name], name
         assert name in expected or name.startswith(".ctc-align"), name
 
 
 def assert_same(out_dir: Path, whole: Path) -> None:
-    """The files, the journal and the summary are those of a quiet run; nothing else is left, and nobody is blamed."""
+    """The files, the journal and the summary are those of a quiet run; nothing else is left, and
+    nobody is blamed."""
     assert runs.outputs(out_dir) == runs.outputs(whole)
     assert [path.name for path in out_dir.glob(".ctc-align*")] == []
-    statuses = [{line["id"]: line["status"] for line in runs.lines(folder)} for folder in (out_dir, whole)]
+    statuses = [
+        {line["id"]: line["status"] for line in runs.lines(folder)} for folder in (out_dir, whole)
+    ]
     assert statuses[0] == statuses[1]
     assert len(statuses[0]) == UTTERANCES
     mine, other = runs.summary(out_dir), runs.summary(whole)
-    for fact in ("utterances", "done", "failed", "audio_hours", "loss_per_token", "worst", "complete"):
+    for fact in (
+        "utterances",
+        "done",
+        "failed",
+        "audio_hours",
+        "loss_per_token",
+        "worst",
+        "complete",
+    ):
         assert mine[fact] == other[fact], fact
     assert sorted(map(str, mine["failures"])) == sorted(map(str, other["failures"]))

@@ -1,4 +1,5 @@
-"""What runs leave in files and in shards: outputs, manifests, and changed bytes that are seen; without audio models."""
+"""What runs leave in files and in shards: outputs, manifests, and changed bytes that are seen;
+without audio models."""
 
 from __future__ import annotations
 
@@ -71,14 +72,18 @@ def run(
     seed: int = 0,
     window: int = 3,
 ) -> list[str]:
-    """Run or resume; returns the ids that were computed. The journal is a file of lines "id outcome".
+    """Run or resume; returns the ids that were computed. The journal is a file of lines "id
+    outcome".
 
     Args:
-        failing: ids that fail now; again: ids that are computed although the journal calls them done.
+        failing: ids that fail now; again: ids that are computed although the journal calls them
+            done.
     """
     Path(layout.out_dir).mkdir(parents=True, exist_ok=True)
     journal = Path(layout.out_dir, "journal.txt")
-    known = dict(line.split() for line in journal.read_text().splitlines()) if journal.exists() else {}
+    known = (
+        dict(line.split() for line in journal.read_text().splitlines()) if journal.exists() else {}
+    )
     computed: list[str] = []
     with Assembly(layout) as assembly:
         for first in range(0, len(utterances), window):
@@ -86,7 +91,9 @@ def run(
             todo = []
             for index, utterance in items:
                 outcome = known.get(utterance.id)
-                if utterance.id in again or (outcome == "done" and not assembly.present(index, utterance)):
+                if utterance.id in again or (
+                    outcome == "done" and not assembly.present(index, utterance)
+                ):
                     outcome = None
                 assembly.announce(index, utterance, None if outcome is None else outcome == "done")
                 if outcome is None:
@@ -96,7 +103,9 @@ def run(
             computed += [utterance.id for _, utterance in todo]
         assembly.finish()
     outcomes = dict(line.split() for line in journal.read_text().splitlines())
-    done = ((i, utterance) for i, utterance in enumerate(utterances) if outcomes[utterance.id] == "done")
+    done = (
+        (i, utterance) for i, utterance in enumerate(utterances) if outcomes[utterance.id] == "done"
+    )
     write_manifests(layout, done)
     return computed
 
@@ -146,17 +155,25 @@ def test_shards_hold_what_the_files_would(audio, tmp_path):
     run(layout_of(tmp_path / "shards", "shards"), utterances)
     names = sorted(path.name for path in (tmp_path / "shards").glob("alignments-*"))
     assert names == [
-        f"alignments-0000{i}.{extension}" for i in range(3) for extension in ("ctm", "jsonl.gz", "tokens.ctm")
+        f"alignments-0000{i}.{extension}"
+        for i in range(3)
+        for extension in ("ctm", "jsonl.gz", "tokens.ctm")
     ]
     shards = [lines_of(tmp_path / "shards" / f"alignments-0000{i}.jsonl.gz") for i in range(3)]
     assert [len(shard) for shard in shards] == [4, 4, 3]
     flat = [line for shard in shards for line in shard]
     assert [line["utterance"] for line in flat] == [utterance.id for utterance in utterances]
     for line, utterance in zip(flat, utterances):
-        assert line == json.loads((tmp_path / "files" / f"{utterance.output}.json").read_text("utf-8"))
+        assert line == json.loads(
+            (tmp_path / "files" / f"{utterance.output}.json").read_text("utf-8")
+        )
     for extension in ("ctm", "tokens.ctm"):
-        whole = b"".join((tmp_path / "shards" / f"alignments-0000{i}.{extension}").read_bytes() for i in range(3))
-        assert whole == b"".join((tmp_path / "files" / f"{u.output}.{extension}").read_bytes() for u in utterances)
+        whole = b"".join(
+            (tmp_path / "shards" / f"alignments-0000{i}.{extension}").read_bytes() for i in range(3)
+        )
+        assert whole == b"".join(
+            (tmp_path / "files" / f"{u.output}.{extension}").read_bytes() for u in utterances
+        )
 
 
 def test_a_shard_has_no_name_and_no_time_in_its_header(audio, tmp_path):
@@ -172,10 +189,19 @@ def test_a_shard_has_no_name_and_no_time_in_its_header(audio, tmp_path):
 def test_one_textgrid_for_a_recording(audio, tmp_path):
     utterances = made_utterances(audio)
     run(layout_of(tmp_path, "files"), utterances)
-    assert sorted(path.name for path in tmp_path.rglob("*.TextGrid")) == ["r0.TextGrid", "r1.TextGrid", "r2.TextGrid"]
+    assert sorted(path.name for path in tmp_path.rglob("*.TextGrid")) == [
+        "r0.TextGrid",
+        "r1.TextGrid",
+        "r2.TextGrid",
+    ]
     grid = read_textgrid(tmp_path / "r0.TextGrid")
     assert (grid.start_s, grid.end_s) == (0.0, 2.25), "the whole recording"
-    assert [tier.name for tier in grid.tiers] == ["A - words", "A - phones", "B - words", "B - phones"]
+    assert [tier.name for tier in grid.tiers] == [
+        "A - words",
+        "A - phones",
+        "B - words",
+        "B - phones",
+    ]
     words = [(i.start_s, i.label) for tier in grid.tiers[::2] for i in tier.intervals if i.label]
     said = [
         (pytest.approx(word.start_s + utterance.offset_s), word.text.strip("“”,.!"))
@@ -185,13 +211,20 @@ def test_one_textgrid_for_a_recording(audio, tmp_path):
         for word in made_alignment(utterance).words
     ]
     assert words == said, "times of the recording, by speaker"
-    assert read_alignment(tmp_path / "r0/u1.json").words[0].start_s == 0.01, "JSON for the utterance stays"
+    assert read_alignment(tmp_path / "r0/u1.json").words[0].start_s == 0.01, (
+        "JSON for the utterance stays"
+    )
 
 
 def test_one_speaker_has_plain_tiers_as_mfa_writes_them(audio, tmp_path):
-    utterances = [dataclasses.replace(utterance, speaker="A") for utterance in made_utterances(audio, 4)]
+    utterances = [
+        dataclasses.replace(utterance, speaker="A") for utterance in made_utterances(audio, 4)
+    ]
     run(layout_of(tmp_path, "files"), utterances)
-    assert [tier.name for tier in read_textgrid(tmp_path / "r0.TextGrid").tiers] == ["words", "phones"]
+    assert [tier.name for tier in read_textgrid(tmp_path / "r0.TextGrid").tiers] == [
+        "words",
+        "phones",
+    ]
 
 
 def test_a_speaker_whose_utterances_failed_has_empty_tiers(audio, tmp_path):
@@ -203,7 +236,8 @@ def test_a_speaker_whose_utterances_failed_has_empty_tiers(audio, tmp_path):
 
 def test_words_of_a_speaker_that_overlap_are_cut_not_lost_to_praat(audio, tmp_path):
     utterances = [
-        dataclasses.replace(u, speaker="A", offset_s=0.05 * i) for i, u in enumerate(made_utterances(audio, 4))
+        dataclasses.replace(u, speaker="A", offset_s=0.05 * i)
+        for i, u in enumerate(made_utterances(audio, 4))
     ]
     run(layout_of(tmp_path, "files"), utterances)
     for tier in read_textgrid(tmp_path / "r0.TextGrid").tiers:
@@ -215,9 +249,13 @@ def test_words_of_a_speaker_that_overlap_are_cut_not_lost_to_praat(audio, tmp_pa
 def test_labels_and_times_are_heeded(audio, tmp_path, layout):
     utterances = made_utterances(audio, 2)
     run(layout_of(tmp_path, layout, labels="written", times="recording"), utterances)
-    ctm = next(path for path in tmp_path.rglob("*.ctm") if "tokens" not in path.name and "0" in path.name).read_text()
+    ctm = next(
+        path for path in tmp_path.rglob("*.ctm") if "tokens" not in path.name and "0" in path.name
+    ).read_text()
     assert "One," in ctm
-    last = rendered(made_alignment(utterances[1]), "ctm", {"times": "recording", "labels": "written"}).decode()
+    last = rendered(
+        made_alignment(utterances[1]), "ctm", {"times": "recording", "labels": "written"}
+    ).decode()
     assert last.splitlines()[-1] in "".join(p.read_text() for p in tmp_path.rglob("*.ctm"))
     if layout == "files":
         assert "“three”" not in ctm
@@ -264,7 +302,10 @@ def test_a_line_more_in_the_source_moves_the_shards(audio, tmp_path):
     ("changes", "says"),
     [
         ({"kind": "heap"}, "--layout: expected one of files, shards, got heap"),
-        ({"kind": "shards", "formats": ("json", "srt")}, "shards holds json and ctm, got --format srt"),
+        (
+            {"kind": "shards", "formats": ("json", "srt")},
+            "shards holds json and ctm, got --format srt",
+        ),
         ({"formats": ("doc",)}, "--format: expected one of json"),
         ({"manifests": ("kaldi",)}, "--manifest: expected one of nemo, lhotse, got kaldi"),
         ({"manifests": ("nemo",), "formats": ("ctm",)}, "add json to --format"),
@@ -313,13 +354,17 @@ def test_a_shard_that_cannot_be_written_leaves_its_rows(audio, tmp_path):
 def test_names_with_quotes_and_halves_of_surrogates(audio, tmp_path):
     utterances = [
         dataclasses.replace(utterance, id=f'say "{name}"\\', output=f"o{i}", recording="")
-        for i, (utterance, name) in enumerate(zip(made_utterances(audio, 3), ["a b", "é", "\udce9"]))
+        for i, (utterance, name) in enumerate(
+            zip(made_utterances(audio, 3), ["a b", "é", "\udce9"])
+        )
     ]
     layout = layout_of(tmp_path, "shards", manifests=())
     with Assembly(layout) as assembly:
         for i, utterance in enumerate(utterances):
             assembly.announce(i, utterance)
-            assembly.store_pending([(utterance.id, layout.place(i, utterance, made_alignment(utterance)).pending)])
+            assembly.store_pending(
+                [(utterance.id, layout.place(i, utterance, made_alignment(utterance)).pending)]
+            )
             assembly.settle(i, True)
         assembly.finish()
     lines = lines_of(tmp_path / "alignments-00000.jsonl.gz")
@@ -333,12 +378,16 @@ RATE = 8000
 
 
 def nemo_lines(folder: Path) -> list[dict]:
-    return [json.loads(line) for line in (folder / "manifest.nemo.jsonl").read_text("utf-8").splitlines()]
+    return [
+        json.loads(line)
+        for line in (folder / "manifest.nemo.jsonl").read_text("utf-8").splitlines()
+    ]
 
 
 def lhotse_lines(folder: Path) -> list[dict]:
     return [
-        json.loads(line) for line in gzip.decompress((folder / "manifest.lhotse.jsonl.gz").read_bytes()).splitlines()
+        json.loads(line)
+        for line in gzip.decompress((folder / "manifest.lhotse.jsonl.gz").read_bytes()).splitlines()
     ]
 
 
@@ -353,10 +402,16 @@ def aligned_run(folder: Path, audio: Path, layout: str = "files") -> list[Uttera
 def test_nemo(audio, tmp_path, layout):
     utterances = aligned_run(tmp_path, audio, layout)
     lines = nemo_lines(tmp_path)
-    assert [line["utterance"] for line in lines] == [utterance.id for utterance in utterances], "in the source's order"
+    assert [line["utterance"] for line in lines] == [utterance.id for utterance in utterances], (
+        "in the source's order"
+    )
     for line, utterance in zip(lines, utterances):
         assert line["audio_filepath"] == str(audio)
-        assert (line["offset"], line["duration"], line["text"]) == (utterance.offset_s, 0.5, utterance.text)
+        assert (line["offset"], line["duration"], line["text"]) == (
+            utterance.offset_s,
+            0.5,
+            utterance.text,
+        )
         assert (line["speaker"], line.get("lang", "")) == (utterance.speaker, utterance.language)
         words = made_alignment(utterance).words
         assert [word["word"] for word in line["words"]] == [word.text for word in words]
@@ -377,12 +432,17 @@ def test_lhotse(audio, tmp_path, layout):
     utterances = aligned_run(tmp_path, audio, layout)
     cuts = lhotse_lines(tmp_path)
     assert [cut["id"] for cut in cuts] == [utterance.id for utterance in utterances]
-    assert [cut["supervisions"][0].get("language", "") for cut in cuts] == [one.language for one in utterances]
+    assert [cut["supervisions"][0].get("language", "") for cut in cuts] == [
+        one.language for one in utterances
+    ]
     for cut, utterance in zip(cuts, utterances):
         assert (cut["start"], cut["duration"]) == (utterance.offset_s, 0.5)
         assert cut["channel"] == (1 if utterance.channel == 2 else [0, 1])
         (supervision,) = cut["supervisions"]
-        assert (supervision["start"], supervision["duration"]) == (0.0, 0.5), "from the start of the cut"
+        assert (supervision["start"], supervision["duration"]) == (
+            0.0,
+            0.5,
+        ), "from the start of the cut"
         start_s = utterance.offset_s + 0.01  # the items, though, from the start of the recording
         assert supervision["alignment"]["word"][0] == ["One,", start_s, 0.08, 0.75]
         phones = supervision["alignment"]["phone"][:2]
@@ -403,24 +463,37 @@ def test_the_lhotse_package_reads_it(audio, tmp_path):
         np.testing.assert_array_equal(cut.load_audio(), wanted[1:] if utterance.channel else wanted)
         (supervision,) = cut.supervisions
         words = made_alignment(utterance).words
-        assert [(item.symbol, item.score) for item in supervision.alignment["word"]] == [(w.text, 0.75) for w in words]
+        assert [(item.symbol, item.score) for item in supervision.alignment["word"]] == [
+            (w.text, 0.75) for w in words
+        ]
         parts = list(cut.trim_to_alignments("word"))
         assert [(part.supervisions[0].text, part.start) for part in parts] == [
             (word.text, pytest.approx(utterance.offset_s + word.start_s)) for word in words
         ]
         first = round((utterance.offset_s + words[-1].start_s) * RATE)
         said = samples[first : first + parts[-1].num_samples].T
-        np.testing.assert_array_equal(parts[-1].load_audio(), said[1:] if utterance.channel else said)
+        np.testing.assert_array_equal(
+            parts[-1].load_audio(), said[1:] if utterance.channel else said
+        )
         lhotse.qa.validate(cut)
 
 
 def test_lines_of_a_shard_that_are_not_asked_for_are_passed_over(audio, tmp_path):
     utterances = aligned_run(tmp_path, audio, "shards")
     layout = layout_of(tmp_path, "shards")
-    asked = [(i, utterance) for i, utterance in enumerate(made_utterances(audio)) if i in (0, 2, 3, 9)]
+    asked = [
+        (i, utterance) for i, utterance in enumerate(made_utterances(audio)) if i in (0, 2, 3, 9)
+    ]
     write_manifests(layout, iter(asked))
-    assert [line["utterance"] for line in nemo_lines(tmp_path)] == ["r0/u0", "r0/u2", "r0/u3", "r2/u9"]
-    assert [line["text"] for line in nemo_lines(tmp_path)] == [utterance.text for _, utterance in asked]
+    assert [line["utterance"] for line in nemo_lines(tmp_path)] == [
+        "r0/u0",
+        "r0/u2",
+        "r0/u3",
+        "r2/u9",
+    ]
+    assert [line["text"] for line in nemo_lines(tmp_path)] == [
+        utterance.text for _, utterance in asked
+    ]
     assert len(utterances) == 10
 
 
@@ -435,7 +508,9 @@ def test_a_loss_that_is_no_number_is_null(audio, tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["files", "shards"])
-def test_an_output_that_is_gone_is_said_and_no_manifest_is_left_half_written(audio, tmp_path, layout):
+def test_an_output_that_is_gone_is_said_and_no_manifest_is_left_half_written(
+    audio, tmp_path, layout
+):
     aligned_run(tmp_path, audio, layout)
     for path in tmp_path.glob("manifest*"):
         path.unlink()
@@ -473,12 +548,15 @@ FLIPS = int(os.environ.get("FLIPS", "1"))
 
 
 def recorded(layout: Layout, utterances: list[Utterance]) -> dict[str, Line]:
-    """The lines of utterances whose outputs are in their places; their own files are written once more."""
+    """The lines of utterances whose outputs are in their places; their own files are written once
+    more."""
     lines = {}
     for index, utterance in enumerate(utterances):
         if utterance.id != FAILING:
             placed = layout.place(index, utterance, made_alignment(utterance))
-            lines[utterance.id] = journal_line(utterance.id, DONE, files=placed.files, row=placed.row)
+            lines[utterance.id] = journal_line(
+                utterance.id, DONE, files=placed.files, row=placed.row
+            )
     return lines
 
 
@@ -509,8 +587,12 @@ def test_every_changed_byte_is_seen(layout, overlap, audio, tmp_path_factory):
         if path.name.startswith("manifest") or path.name == "journal.txt":
             continue  # manifests are made anew at the end of each run
         whole = path.read_bytes()
-        last_bits = [len(whole) - 9] if path.suffix == ".gz" else []  # those of the content that mean nothing, too
-        flips = 0 if overlap and path.suffix == ".TextGrid" else FLIPS  # words that others cut are not compared
+        last_bits = (
+            [len(whole) - 9] if path.suffix == ".gz" else []
+        )  # those of the content that mean nothing, too
+        flips = (
+            0 if overlap and path.suffix == ".TextGrid" else FLIPS
+        )  # words that others cut are not compared
         for place in [*last_bits, *chance.sample(range(len(whole)), min(len(whole), flips))]:
             data = bytearray(whole)
             data[place] ^= 1 << (7 if place in last_bits else chance.randrange(8))
@@ -547,9 +629,13 @@ def test_only_files_of_an_earlier_success_go_when_an_utterance_fails(audio, tmp_
         forged = {"../precious": (6, ""), "r0/u0.txt": (6, ""), str(other): (6, "")}
         for line in (journal_line(utterance.id, FAILED), journal_line("other", FAILED)):
             assembly.remove_stale(utterance, line)
-            assert all((out_dir / name).is_file() for name in files), "what had failed already has no files of ours"
+            assert all((out_dir / name).is_file() for name in files), (
+                "what had failed already has no files of ours"
+            )
         assembly.remove_stale(utterance, journal_line(utterance.id, DONE, files=files | forged))
-        left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
+        left = sorted(
+            path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()
+        )
         assert left == ["out/r0/u0.txt", "precious"]
         layout.place(0, utterance, made_alignment(utterance))
         assembly.remove_stale(utterance, None)

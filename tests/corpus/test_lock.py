@@ -1,4 +1,5 @@
-"""The lock: one run at a time, whatever became of the last one; also where the file system has no locks."""
+"""The lock: one run at a time, whatever became of the last one; also where the file system has no
+locks."""
 
 from __future__ import annotations
 
@@ -64,13 +65,17 @@ def test_a_killed_process_holds_nothing(holder, tmp_path):
 
 @pytest.mark.long
 def test_other_shards_of_one_number_may_run_and_others_not(holder, tmp_path):
-    with pytest.raises(UsageError, match=r"works on the whole corpus of it: .* must all use the same N"):
+    with pytest.raises(
+        UsageError, match=r"works on the whole corpus of it: .* must all use the same N"
+    ):
         FolderLock(tmp_path, Shard(0, 2)).__enter__()
     holder.kill()
     holder.wait()
     with FolderLock(tmp_path, Shard(0, 2)), FolderLock(tmp_path, Shard(1, 2)):
         assert len(list(tmp_path.glob(".ctc-align.*-of-2.lock"))) == 2
-        with pytest.raises(UsageError, match=f"another run works on shard 0/2 of it: process {os.getpid()} on "):
+        with pytest.raises(
+            UsageError, match=f"another run works on shard 0/2 of it: process {os.getpid()} on "
+        ):
             FolderLock(tmp_path, Shard(0, 2)).__enter__()
     assert list(tmp_path.iterdir()) == []
 
@@ -82,7 +87,9 @@ def test_a_file_in_the_place_of_a_lock_outlives_its_process(host, monkeypatch, t
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     (tmp_path / ".ctc-align.lock").write_text(f"{dead.pid}\n{host}\n")
-    (tmp_path / ".ctc-align.holder").write_text(json.dumps({"pid": dead.pid, "host": host, "since": "noon"}))
+    (tmp_path / ".ctc-align.holder").write_text(
+        json.dumps({"pid": dead.pid, "host": host, "since": "noon"})
+    )
     if host == "elsewhere":
         with pytest.raises(UsageError, match=f"process {dead.pid} on elsewhere, since noon"):
             FolderLock(tmp_path, Shard()).__enter__()

@@ -1,4 +1,5 @@
-"""A folder, a journal or a lock that goes while a run works in it: the run stops and says so, and a rerun completes."""
+"""A folder, a journal or a lock that goes while a run works in it: the run stops and says so, and a
+rerun completes."""
 
 from __future__ import annotations
 
@@ -58,7 +59,9 @@ FILES: dict[str, Callable[[Path], object]] = {
     "empty the journal": lambda out_dir: os.truncate(out_dir / "journal.jsonl", 0),
     "add to the journal": add_to_journal,
 }
-SHARDS = {name: FILES[name] for name in FILES if name.startswith(("rename", "delete the j", "empty"))}
+SHARDS = {
+    name: FILES[name] for name in FILES if name.startswith(("rename", "delete the j", "empty"))
+}
 SHARDS["delete the pending parts"] = lambda out_dir: (out_dir / ".ctc-align-spool.sqlite").unlink()
 
 
@@ -78,7 +81,10 @@ def contents(out_dir: Path) -> dict[str, bytes] | None:
 @pytest.mark.skipif(os.name == "nt", reason="open files cannot be renamed there")
 @pytest.mark.parametrize(
     ("layout", "disturbance"),
-    [*first_row_of(("files", name) for name in FILES), *first_row_of(("shards", name) for name in SHARDS)],
+    [
+        *first_row_of(("files", name) for name in FILES),
+        *first_row_of(("shards", name) for name in SHARDS),
+    ],
 )
 def test_a_run_that_loses_its_files_stops_and_a_rerun_completes(
     run, layout, disturbance, corpus, expected, tmp_path, monkeypatch

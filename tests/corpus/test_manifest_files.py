@@ -30,18 +30,35 @@ GOOD = {"audio_filepath": "a.wav", "text": "one"}
 
 
 def manifest(tmp_path, *rows, name="train.jsonl"):
-    return write(tmp_path, {name: "".join(row if isinstance(row, str) else jsonl(row) for row in rows)}) / name
+    return (
+        write(
+            tmp_path, {name: "".join(row if isinstance(row, str) else jsonl(row) for row in rows)}
+        )
+        / name
+    )
 
 
 def test_all_keys(tmp_path):
-    everything = {"audio_filepath": "wavs/a.wav", "text": " One two. ", "utterance": "spk/é 1", "duration": 2.5}
+    everything = {
+        "audio_filepath": "wavs/a.wav",
+        "text": " One two. ",
+        "utterance": "spk/é 1",
+        "duration": 2.5,
+    }
     everything |= {"offset": 1, "speaker": "anna", "channel": 2, "something": {"else": [1]}}
     path = manifest(
         tmp_path,
         everything,
         {"audio": "/abs/b.flac", "duration_s": 3, "texts": ["best", "second"], "speaker": 17},
         {"audio": "c.wav", "text": "given", "texts": ["best", "second"]},
-        {"audio": "d.wav", "texts": ["only"], "utterance": None, "duration": None, "offset": None, "speaker": None},
+        {
+            "audio": "d.wav",
+            "texts": ["only"],
+            "utterance": None,
+            "duration": None,
+            "offset": None,
+            "speaker": None,
+        },
     )
     found, refused = read(path)
     name, folder = "train.jsonl, line", str(tmp_path)
@@ -107,7 +124,9 @@ BAD = [
 @pytest.mark.parametrize(("row", "reason"), BAD)
 def test_a_bad_line_is_refused_and_the_next_is_read(tmp_path, row, reason):
     row = row + "\n" if isinstance(row, str) else row
-    path = manifest(tmp_path, {"audio": "first.wav", "text": "x"}, row, "\n", {"audio": "last.wav", "text": "y"})
+    path = manifest(
+        tmp_path, {"audio": "first.wav", "text": "x"}, row, "\n", {"audio": "last.wav", "text": "y"}
+    )
     found, refused = read(path)
     assert [utterance.id for utterance in found] == ["first", "last"]
     assert len(refused) == 1
@@ -117,14 +136,23 @@ def test_a_bad_line_is_refused_and_the_next_is_read(tmp_path, row, reason):
 
 
 def test_refusals_go_by_the_name_that_the_line_has(tmp_path):
-    path = manifest(tmp_path, GOOD, {**GOOD, "utterance": "named", "text": ""}, {**GOOD, "text": ""}, "nothing\n")
+    path = manifest(
+        tmp_path,
+        GOOD,
+        {**GOOD, "utterance": "named", "text": ""},
+        {**GOOD, "text": ""},
+        "nothing\n",
+    )
     _, refused = read(path)
     assert [item.id for item in refused] == ["named", "a-2", "train.jsonl, line 4"]
 
 
 def test_bytes_that_are_not_utf8(tmp_path):
     bad = json.dumps({"audio": "b.wav", "text": "ä"}, ensure_ascii=False).encode("latin-1")
-    path = write(tmp_path, {"m.jsonl": b"\xef\xbb\xbf" + jsonl(GOOD).encode() + bad + b"\r\n" + jsonl(GOOD).encode()})
+    path = write(
+        tmp_path,
+        {"m.jsonl": b"\xef\xbb\xbf" + jsonl(GOOD).encode() + bad + b"\r\n" + jsonl(GOOD).encode()},
+    )
     found, refused = read(path / "m.jsonl")
     assert [utterance.id for utterance in found] == ["a", "a-2"]
     assert [item.origin for item in refused] == ["m.jsonl, line 2"]
@@ -133,8 +161,14 @@ def test_bytes_that_are_not_utf8(tmp_path):
 
 def test_stems_are_made_unique_and_explicit_ids_may_not_take_them(tmp_path):
     rows = [{"audio": f"{folder}/x.wav", "text": "t"} for folder in "abc"]
-    rows += [{"audio": "d/y.wav", "text": "t", "utterance": "x-2"}, {"audio": "x-2.wav", "text": "t"}]
-    rows += [{"audio": "d/y.wav", "text": "t", "utterance": "x-4"}, {"audio": "e/x.wav", "text": "t"}]
+    rows += [
+        {"audio": "d/y.wav", "text": "t", "utterance": "x-2"},
+        {"audio": "x-2.wav", "text": "t"},
+    ]
+    rows += [
+        {"audio": "d/y.wav", "text": "t", "utterance": "x-4"},
+        {"audio": "e/x.wav", "text": "t"},
+    ]
     found, refused = read(manifest(tmp_path, *rows))
     assert [utterance.id for utterance in found] == ["x", "x-2", "x-3", "x-2-2", "x-4", "x-5"]
     assert [item.id for item in refused] == ["x-2 (train.jsonl, line 4)"]
@@ -159,8 +193,17 @@ def test_ids_that_differ_in_case_share_no_file_where_case_is_folded(tmp_path):
 
 
 def test_paths_are_as_given_and_count_from_the_manifest(tmp_path, monkeypatch):
-    names = ['it\'s "so".wav', "../up/x y.wav", "ünï/日本.wav", "cat a.wav |", "$(touch evil).wav", "-"]
-    path = manifest(tmp_path, *({"audio": name, "text": "t"} for name in names), name="sub/train é.jsonl")
+    names = [
+        'it\'s "so".wav',
+        "../up/x y.wav",
+        "ünï/日本.wav",
+        "cat a.wav |",
+        "$(touch evil).wav",
+        "-",
+    ]
+    path = manifest(
+        tmp_path, *({"audio": name, "text": "t"} for name in names), name="sub/train é.jsonl"
+    )
     found, _ = read(path)
     assert [utterance.audio for utterance in found] == [str(path.parent / name) for name in names]
     monkeypatch.chdir(path.parent)
@@ -188,19 +231,28 @@ def test_a_line_without_end_is_not_read_whole(tmp_path, monkeypatch):
     items = list(source)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert [type(item).__name__ for item in items] == ["Utterance", "Refused", "Utterance", "Refused"]
+    assert [type(item).__name__ for item in items] == [
+        "Utterance",
+        "Refused",
+        "Utterance",
+        "Refused",
+    ]
     assert [item.origin[-1] for item in items] == list("1234")
     assert peak < 6 * 2**20
 
 
 @pytest.mark.long
 def test_a_large_manifest_is_streamed(tmp_path):
-    """Of many lines 16 bytes a slot of the table are all that stay (and half as much again while it grows)."""
+    """Of many lines 16 bytes a slot of the table are all that stay (and half as much again while it
+    grows)."""
     path = tmp_path / "m.jsonl"
     count = 50_000
     with open(path, "w") as file:
         for number in range(count):
-            file.write(f'{{"audio": "f/{number}.wav", "text": "{"word " * 40}", "utterance": "utterance {number}"}}\n')
+            file.write(
+                f'{{"audio": "f/{number}.wav", "text": "{"word " * 40}", "utterance": "utterance'
+                f' {number}"}}\n'
+            )
     tracemalloc.start()
     source = open_source(path)
     found = sum(isinstance(item, Utterance) for item in source)
@@ -240,7 +292,11 @@ def test_a_file_of_another_kind_is_a_wrong_call(tmp_path, content, got):
 
 
 def test_a_channel_for_all_that_name_none(tmp_path):
-    rows = [{"audio": "a.wav", "text": "a"}, {"audio": "b.wav", "text": "b", "channel": 1}, {"audio": "c.wav"}]
+    rows = [
+        {"audio": "a.wav", "text": "a"},
+        {"audio": "b.wav", "text": "b", "channel": 1},
+        {"audio": "c.wav"},
+    ]
     path = tmp_path / "m.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     source = with_channel(open_source(path), 2)
@@ -251,9 +307,15 @@ def test_a_channel_for_all_that_name_none(tmp_path):
 @pytest.mark.parametrize(
     ("row", "says"),
     [
-        ({"wav": "a.wav", "text": "one", "duration": 1, "language": "de"}, "did you mean audio_filepath by 'wav'?"),
+        (
+            {"wav": "a.wav", "text": "one", "duration": 1, "language": "de"},
+            "did you mean audio_filepath by 'wav'?",
+        ),
         ({"audio": "a.wav", "transcription": "one"}, "did you mean text by 'transcription'?"),
-        ({"audio_filepth": "a.wav", "text": "one"}, "did you mean audio_filepath by 'audio_filepth'?"),
+        (
+            {"audio_filepth": "a.wav", "text": "one"},
+            "did you mean audio_filepath by 'audio_filepth'?",
+        ),
     ],
 )
 def test_a_missing_key_is_told_with_all_that_are_there(tmp_path, row, says):
@@ -263,11 +325,23 @@ def test_a_missing_key_is_told_with_all_that_are_there(tmp_path, row, says):
 
 def test_the_page_lists_the_keys_of_manifests_and_the_columns_of_tables():
     text = (Path(__file__).resolve().parents[2] / "docs" / "corpora.md").read_text("utf-8")
-    rows = re.findall(r"^\| `?(\w+)`? \| ([^|]*) \| ([^|]*) \|[^|]*\|$", text.partition("## What a line has")[2], re.M)
-    listed = {what: [re.findall("`([^`]+)`", cell) for cell in cells] for what, *cells in rows if what != "Value"}
+    rows = re.findall(
+        r"^\| `?(\w+)`? \| ([^|]*) \| ([^|]*) \|[^|]*\|$",
+        text.partition("## What a line has")[2],
+        re.M,
+    )
+    listed = {
+        what: [re.findall("`([^`]+)`", cell) for cell in cells]
+        for what, *cells in rows
+        if what != "Value"
+    }
     assert list(listed) == list(COLUMNS)
-    assert {what: keys for what, (keys, _) in listed.items() if keys} == {w: list(k) for w, k in KEYS.items()}
-    assert {what: columns for what, (_, columns) in listed.items()} == {w: list(c) for w, c in COLUMNS.items()}
+    assert {what: keys for what, (keys, _) in listed.items() if keys} == {
+        w: list(k) for w, k in KEYS.items()
+    }
+    assert {what: columns for what, (_, columns) in listed.items()} == {
+        w: list(c) for w, c in COLUMNS.items()
+    }
 
 
 LANGUAGES = (
@@ -280,35 +354,58 @@ LANGUAGES = (
 def cut_in(name: str, language: str | None) -> dict[str, object]:
     sources = [{"type": "file", "source": f"{name}.wav", "channels": [0]}]
     supervision = {"id": name, "start": 0, "duration": 1.0, "text": "ja", "language": language}
-    return {"id": name, "recording": {"sources": sources, "duration": 2.0}, "supervisions": [supervision]}
+    return {
+        "id": name,
+        "recording": {"sources": sources, "duration": 2.0},
+        "supervisions": [supervision],
+    }
 
 
 SOURCES = {
     "manifest.jsonl": jsonl(*LANGUAGES),
     "table.tsv": "path\tsentence\tlocale\na.wav\tja\tde\nb.wav\tja\tfy-NL\nc.wav\tja\t\n",
     "cuts.jsonl": jsonl(cut_in("a", "de"), cut_in("b", "fy-NL"), cut_in("c", None)),
-    "kaldi": {"wav.scp": "a a.wav\nb b.wav\nc c.wav\n", "text": "a ja\nb ja\nc ja\n", "utt2lang": "a de\nb fy-NL\n"},
+    "kaldi": {
+        "wav.scp": "a a.wav\nb b.wav\nc c.wav\n",
+        "text": "a ja\nb ja\nc ja\n",
+        "utt2lang": "a de\nb fy-NL\n",
+    },
 }
 
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_kind_of_source_may_say_the_language(name: str, tmp_path: Path) -> None:
     content = SOURCES[name]
-    root = write(tmp_path / name, content) if isinstance(content, dict) else write(tmp_path, {name: content}) / name
+    root = (
+        write(tmp_path / name, content)
+        if isinstance(content, dict)
+        else write(tmp_path, {name: content}) / name
+    )
     found, refused = read(root)
     assert refused == []
     assert [one.language for one in found] == ["de", "fy-NL", ""]
-    assert [one.spoken for one in found] == [Transcript("ja", language="de"), Transcript("ja", language="fy-NL"), "ja"]
-    marks = {Fingerprints("run").of(replace(found[0], language=language)) for language in ("", "de", "nl")}
+    assert [one.spoken for one in found] == [
+        Transcript("ja", language="de"),
+        Transcript("ja", language="fy-NL"),
+        "ja",
+    ]
+    marks = {
+        Fingerprints("run").of(replace(found[0], language=language))
+        for language in ("", "de", "nl")
+    }
     assert len(marks) == 3
 
 
 def test_a_language_that_nothing_knows_is_told_and_the_line_stays(tmp_path, caplog):
-    root = write(tmp_path, {"m.jsonl": jsonl({"audio": "a.wav", "text": "nuqneH", "lang": "Klingonisch"})})
+    root = write(
+        tmp_path, {"m.jsonl": jsonl({"audio": "a.wav", "text": "nuqneH", "lang": "Klingonisch"})}
+    )
     with caplog.at_level(logging.WARNING):
         found, refused = read(root / "m.jsonl")
     assert ([one.language for one in found], refused) == ([""], [])
-    assert [("Klingonisch" in line, "no language were given" in line) for line in caplog.messages] == [(True, True)]
+    assert [
+        ("Klingonisch" in line, "no language were given" in line) for line in caplog.messages
+    ] == [(True, True)]
 
 
 def table(tmp_path, text, name="t.csv"):
@@ -337,9 +434,14 @@ def test_all_columns(tmp_path, separator, mark, end):
 
 
 def test_common_voice(tmp_path):
-    rows = 'client_id\tpath\tsentence\tup_votes\n8f\tcv_1.mp3\t"Hello," she said.\t2\n8f\tcv_2.mp3\tSo "what?\t2\n'
+    rows = (
+        'client_id\tpath\tsentence\tup_votes\n8f\tcv_1.mp3\t"Hello," she said.\t2\n8f\tcv_2.mp3\tSo'
+        ' "what?\t2\n'
+    )
     write(tmp_path, {"clips/cv_1.mp3": "", "cv_2.mp3": "", "clips/cv_2.mp3": ""})
-    found, refused = read(table(tmp_path, rows + '9a\tcv_3.mp3\t"Never closed\t1\n9b\tcv_4.mp3\tlast\t1\n', "v.tsv"))
+    found, refused = read(
+        table(tmp_path, rows + '9a\tcv_3.mp3\t"Never closed\t1\n9b\tcv_4.mp3\tlast\t1\n', "v.tsv")
+    )
     assert refused == []
     assert [(utterance.id, utterance.text, utterance.speaker) for utterance in found] == [
         ("cv_1", '"Hello," she said.', "8f"),
@@ -364,7 +466,10 @@ def test_common_voice(tmp_path):
     ],
 )  # fmt: skip
 def test_lists_of_speech_corpora(tmp_path, lines, text, speaker):
-    write(tmp_path, {"wavs/LJ001-0001.wav": "", "wavs/LJ001-0002.flac": "", "metadata.csv": lines + "\n"})
+    write(
+        tmp_path,
+        {"wavs/LJ001-0001.wav": "", "wavs/LJ001-0002.flac": "", "metadata.csv": lines + "\n"},
+    )
     found, refused = read(tmp_path / "metadata.csv")
     assert refused == []
     assert [utterance.id for utterance in found] == ["LJ001-0001", "LJ001-0002"]
@@ -382,7 +487,9 @@ def test_bad_lines_of_lists_are_refused_alone(tmp_path):
         "LJ-4": "the text",
         "||": "the audio",
         "LJ-1|a|b|c": "4 columns, but others have 3",
-        "LJ-3|So.|So.": "'LJ-3' with .wav .flac .mp3 .ogg .opus, beside the table or in clips wavs wav",
+        "LJ-3|So.|So.": (
+            "'LJ-3' with .wav .flac .mp3 .ogg .opus, beside the table or in clips wavs wav"
+        ),
     }.items():
         for lines in (good + bad, good[:-25] + bad + "\n" + good[-25:]):
             write(tmp_path, {"metadata.csv": lines})
@@ -390,7 +497,9 @@ def test_bad_lines_of_lists_are_refused_alone(tmp_path):
             assert [utterance.text for utterance in found] == ["Of Doctor Who", "So be it."]
             assert reason in refused.reason
     for lines, got in {
-        "id|text|normalized\n": r"a header without a column for the audio, one of audio_filepath .* omit this line",
+        "id|text|normalized\n": (
+            r"a header without a column for the audio, one of audio_filepath .* omit this line"
+        ),
         "LJ-1|a|b|c\nLJ-2|a|b|c\n": "with 4 columns .lists have 2 or 3.",
     }.items():
         write(tmp_path, {"metadata.csv": lines + good[:30]})
@@ -414,15 +523,25 @@ def test_a_quote_that_is_never_closed_costs_its_own_line_only(tmp_path):
     rows = f'audio,text\na.wav,"never closed\n{many}b.wav,"bad" quote\n{many}c.wav,"open'
     found, refused = read(table(tmp_path, rows))
     assert len(found) == 2000
-    assert [item.origin for item in refused] == ["t.csv, line 2", "t.csv, line 1003", "t.csv, line 2004"]
+    assert [item.origin for item in refused] == [
+        "t.csv, line 2",
+        "t.csv, line 1003",
+        "t.csv, line 2004",
+    ]
     assert all("expected a row of CSV" in item.reason for item in refused)
 
 
-CELLS = st.text(st.sampled_from("ab ,;\t\"'é\n") | st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
+CELLS = st.text(
+    st.sampled_from("ab ,;\t\"'é\n") | st.characters(exclude_categories=["Cs", "Cc"]), max_size=8
+)
 WORDS = CELLS.map(lambda cell: f"w{cell}w")
 
 
-@given(st.lists(st.tuples(WORDS, CELLS, WORDS), min_size=1, max_size=6), st.sampled_from(",;\t"), st.booleans())
+@given(
+    st.lists(st.tuples(WORDS, CELLS, WORDS), min_size=1, max_size=6),
+    st.sampled_from(",;\t"),
+    st.booleans(),
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_what_the_csv_module_writes_is_read(tmp_path, rows, separator, is_quoted):
     """Lines within tab-separated cells excepted: there a quote may be a letter."""
@@ -436,7 +555,9 @@ def test_what_the_csv_module_writes_is_read(tmp_path, rows, separator, is_quoted
         writer.writerow([f"u{number}", audio, note, text])
     found, refused = read(table(tmp_path, file.getvalue()))
     assert refused == []
-    expected = [(f"u{number}", f"{tmp_path}/{audio}", text) for number, (audio, _, text) in enumerate(rows)]
+    expected = [
+        (f"u{number}", f"{tmp_path}/{audio}", text) for number, (audio, _, text) in enumerate(rows)
+    ]
     assert [(utterance.id, utterance.audio, utterance.text) for utterance in found] == expected
 
 
@@ -464,7 +585,11 @@ BAD_ROWS = [
 @pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
 def test_a_bad_row_is_refused_and_the_next_is_read(tmp_path, row, reason):
     row = row if isinstance(row, bytes) else row.encode()
-    content = b"audio,text,id,start,end,duration,channel\na.wav,one,first\n" + row + b"\n\nb.wav,two,last,,,,\n"
+    content = (
+        b"audio,text,id,start,end,duration,channel\na.wav,one,first\n"
+        + row
+        + b"\n\nb.wav,two,last,,,,\n"
+    )
     found, refused = read(table(tmp_path, content))
     assert [utterance.id for utterance in found] == ["first", "last"]
     assert [item.origin for item in refused] == ["t.csv, line 3"]
@@ -477,7 +602,9 @@ def test_a_header_alone_is_an_empty_corpus(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [None, "table"])
-@pytest.mark.parametrize("text", ["a.wav,one\n", "audio,words\na.wav,one\n", "name|text\n", "text\nx\n"])
+@pytest.mark.parametrize(
+    "text", ["a.wav,one\n", "audio,words\na.wav,one\n", "name|text\n", "text\nx\n"]
+)
 def test_a_header_that_is_none_is_a_wrong_call(tmp_path, text, kind):
     with pytest.raises(UsageError) as caught:
         open_source(table(tmp_path, text), kind)
@@ -487,7 +614,9 @@ def test_a_header_that_is_none_is_a_wrong_call(tmp_path, text, kind):
 
 def test_stray_quotes_are_not_looked_at_again_and_again(tmp_path, monkeypatch):
     count, parsed = 2000, 0
-    rows = [f'{number}.wav,"open {number}\n' if number % 3 else "x.wav,y\n" for number in range(count)]
+    rows = [
+        f'{number}.wav,"open {number}\n' if number % 3 else "x.wav,y\n" for number in range(count)
+    ]
     parse = TableRows.cells
 
     def counted(self, text):
@@ -502,10 +631,30 @@ def test_stray_quotes_are_not_looked_at_again_and_again(tmp_path, monkeypatch):
     assert parsed < 2 * 2 * count + 10
 
 
-SUPERVISION = {"id": "sup-1", "start": 0.0, "duration": 4.2, "channel": 0, "text": "One.", "speaker": "a"}
-RECORDING = {"id": "rec", "sampling_rate": 16000, "num_samples": 160000, "duration": 10.0, "channel_ids": [0]}
+SUPERVISION = {
+    "id": "sup-1",
+    "start": 0.0,
+    "duration": 4.2,
+    "channel": 0,
+    "text": "One.",
+    "speaker": "a",
+}
+RECORDING = {
+    "id": "rec",
+    "sampling_rate": 16000,
+    "num_samples": 160000,
+    "duration": 10.0,
+    "channel_ids": [0],
+}
 RECORDING["sources"] = [{"type": "file", "channels": [0], "source": "wavs/rec 1.flac"}]
-CUT = {"id": "cut-1", "type": "MonoCut", "start": 0, "duration": 10.0, "channel": 0, "recording": RECORDING}
+CUT = {
+    "id": "cut-1",
+    "type": "MonoCut",
+    "start": 0,
+    "duration": 10.0,
+    "channel": 0,
+    "recording": RECORDING,
+}
 CUT["supervisions"] = [SUPERVISION]
 
 
@@ -530,7 +679,11 @@ def test_a_cut(tmp_path):
     found, refused = read(path)
     assert refused == []
     audio = f"{tmp_path}/wavs/rec 1.flac"
-    assert found == [Utterance("sup-1", "sup-1", audio, "One.", "cuts.jsonl, line 1", duration_s=4.2, speaker="a")]
+    assert found == [
+        Utterance(
+            "sup-1", "sup-1", audio, "One.", "cuts.jsonl, line 1", duration_s=4.2, speaker="a"
+        )
+    ]
     source = open_source(path)
     assert (source.kind, source.files) == ("lhotse", (str(path),))
     write(tmp_path, {"cuts.jsonl.gz": gzip.compress(path.read_bytes())})
@@ -540,20 +693,31 @@ def test_a_cut(tmp_path):
 def test_several_supervisions_are_several_utterances(tmp_path):
     first = CUT["supervisions"][0]
     several = [first, first | {"id": "sup-2", "start": 1.1, "duration": 0.2, "text": "Two."}]
-    several += [{"start": -0.5, "duration": 1, "text": "before the cut"}, {"start": 2, "duration": 1, "text": ""}]
+    several += [
+        {"start": -0.5, "duration": 1, "text": "before the cut"},
+        {"start": 2, "duration": 1, "text": ""},
+    ]
     found, refused = read(cuts(tmp_path, changed(start=2.2, supervisions=several)))
     assert [(utterance.id, utterance.offset_s, utterance.duration_s) for utterance in found] == [
         ("sup-1", 2.2, 4.2),
         ("sup-2", 3.3, 0.2),
         ("cut-1", 1.7, 1.0),
     ]
-    assert [(item.id, item.origin) for item in refused] == [("cut-1-2", "cuts.jsonl, line 1, supervision 4")]
+    assert [(item.id, item.origin) for item in refused] == [
+        ("cut-1-2", "cuts.jsonl, line 1, supervision 4")
+    ]
 
 
 def test_channels(tmp_path):
     stereo = [{"type": "file", "channels": [0, 1], "source": "a.wav"}]
-    two = [{"type": "file", "channels": [0], "source": "l.wav"}, {"type": "file", "channels": [1], "source": "r.wav"}]
-    rows = [changed("recording.sources", stereo, channel=0), changed("recording.sources", stereo, type="MultiCut")]
+    two = [
+        {"type": "file", "channels": [0], "source": "l.wav"},
+        {"type": "file", "channels": [1], "source": "r.wav"},
+    ]
+    rows = [
+        changed("recording.sources", stereo, channel=0),
+        changed("recording.sources", stereo, type="MultiCut"),
+    ]
     rows[0]["supervisions"][0]["channel"] = 1
     rows[1]["supervisions"][0] |= {"channel": [0, 1], "id": "both"}
     rows.append(changed("recording.sources", two))
@@ -561,7 +725,10 @@ def test_channels(tmp_path):
     rows.append(changed("recording.sources", two))
     rows[3]["supervisions"][0] |= {"channel": [0, 1], "id": "parted"}
     found, refused = read(cuts(tmp_path, *rows))
-    assert [(utterance.id, utterance.audio[len(str(tmp_path)) :], utterance.channel) for utterance in found] == [
+    assert [
+        (utterance.id, utterance.audio[len(str(tmp_path)) :], utterance.channel)
+        for utterance in found
+    ] == [
         ("sup-1", "/a.wav", 2),
         ("both", "/a.wav", None),
         ("right", "/r.wav", None),
@@ -611,10 +778,15 @@ def test_what_is_no_utterance_is_refused_and_the_next_is_read(tmp_path, row, rea
 
 def test_rounding_is_forgiven(tmp_path):
     rows = [changed("supervisions.0", {"id": "a", "start": -0.004, "duration": 2.0, "text": "x"})]
-    rows.append(changed("supervisions.0", {"id": "b", "start": 5.0, "duration": 5.004, "text": "x"}))
+    rows.append(
+        changed("supervisions.0", {"id": "b", "start": 5.0, "duration": 5.004, "text": "x"})
+    )
     found, refused = read(cuts(tmp_path, *rows))
     assert refused == []
-    assert [(utterance.offset_s, utterance.duration_s) for utterance in found] == [(0.0, 1.996), (5.0, 5.0)]
+    assert [(utterance.offset_s, utterance.duration_s) for utterance in found] == [
+        (0.0, 1.996),
+        (5.0, 5.0),
+    ]
 
 
 def test_cuts_and_manifests_are_told_apart(tmp_path):

@@ -1,4 +1,5 @@
-"""Ids become outputs that stay where they belong, one each; fed with what people and attackers write."""
+"""Ids become outputs that stay where they belong, one each; fed with what people and attackers
+write."""
 
 from __future__ import annotations
 
@@ -20,16 +21,37 @@ from ctc_align.corpus.sources.utterance_ids import (
 )
 
 PIECES = (
-    *("é", "..", "../", "%2F", "%2E", "%25", "%5C", "C:", "summary", "journal", ".json", "ß", "SS", "ſummary"),
+    *(
+        "é",
+        "..",
+        "../",
+        "%2F",
+        "%2E",
+        "%25",
+        "%5C",
+        "C:",
+        "summary",
+        "journal",
+        ".json",
+        "ß",
+        "SS",
+        "ſummary",
+    ),
     *(".tokens", ".ctc-align", "manifest.nemo", "alignments-00000", "-2"),
 )
 # few letters, so that what is special meets often
-NASTY = st.lists(st.sampled_from([*"aAb.%/\\:~-\0\n é\x7f", *PIECES, "x" * 250, "/" * 3]), min_size=1, max_size=8).map(
-    "".join
-)
+NASTY = st.lists(
+    st.sampled_from([*"aAb.%/\\:~-\0\n é\x7f", *PIECES, "x" * 250, "/" * 3]), min_size=1, max_size=8
+).map("".join)
 IDS = NASTY | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 EXTENSIONS = (".json", ".ctm", ".tokens.ctm", ".TextGrid", ".srt", ".png", ".jsonl")
-OURS = {"journal.jsonl", "summary.json", "journal.0-of-2.jsonl", "manifest.nemo.jsonl", "alignments-00000.ctm"}
+OURS = {
+    "journal.jsonl",
+    "summary.json",
+    "journal.0-of-2.jsonl",
+    "manifest.nemo.jsonl",
+    "alignments-00000.ctm",
+}
 
 
 def files_of(output: str) -> set[str]:
@@ -106,7 +128,13 @@ def test_what_is_harmless_is_mirrored(id):
     assert output_of(id) == id
 
 
-DEVICES = ("CON", "PRN", "AUX", "NUL", *(f"{name}{digit}" for name in ("COM", "LPT") for digit in "0123456789¹²³"))
+DEVICES = (
+    "CON",
+    "PRN",
+    "AUX",
+    "NUL",
+    *(f"{name}{digit}" for name in ("COM", "LPT") for digit in "0123456789¹²³"),
+)
 
 
 @given(IDS)
@@ -125,7 +153,21 @@ def test_an_output_is_a_plain_path_on_windows_too(id):
 
 
 def test_on_windows_two_ids_share_no_file_either():
-    ids = ["a:b", "a%3Ab", "a.", "a%2E", "nul", "%6Eul", "n%75l", "a?", "a*", "a?b/c", "a b", "a ", "a%20"]
+    ids = [
+        "a:b",
+        "a%3Ab",
+        "a.",
+        "a%2E",
+        "nul",
+        "%6Eul",
+        "n%75l",
+        "a?",
+        "a*",
+        "a?b/c",
+        "a b",
+        "a ",
+        "a%20",
+    ]
     assert len({output_of(id, windows=True) for id in ids}) == len(ids)
 
 
@@ -155,7 +197,12 @@ def test_names_keep_the_promise_over_a_whole_source(ids, fold_case):
         assert outputs == [output_of(id) for id in seen]
 
 
-@given(st.lists(st.tuples(st.booleans(), st.sampled_from(["a", "a-2", "a-3", "a-4", "b", "A", "a-2-2"])), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from(["a", "a-2", "a-3", "a-4", "b", "A", "a-2-2"])),
+        max_size=30,
+    )
+)
 def test_made_names_are_unique_beside_given_ones(rows):
     names, taken, outputs = UsedIds(fold_case=True), {}, set()
     for place, (is_given, name) in enumerate(rows, 1):

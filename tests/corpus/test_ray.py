@@ -1,4 +1,5 @@
-"""The same run on a local Ray cluster of two workers: the same files, whatever is killed on the way."""
+"""The same run on a local Ray cluster of two workers: the same files, whatever is killed on the
+way."""
 
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ with_ray = [
 def expected(corpus, tmp_path_factory) -> dict[str, bytes]:
     """What the local engine writes."""
     folder = tmp_path_factory.mktemp("local")
-    assert runs.run(corpus, "--out-dir", folder, "--workers", 2, "--batch-seconds", 2).returncode == 1
+    assert (
+        runs.run(corpus, "--out-dir", folder, "--workers", 2, "--batch-seconds", 2).returncode == 1
+    )
     return runs.outputs(folder)
 
 
@@ -73,15 +76,28 @@ def children(pid: int) -> dict[int, str]:
 def actors(pid: int) -> list[int]:
     """Those that have the model; Ray's own helpers live on for a minute after all else."""
     return sorted(
-        child for child, name in children(pid).items() if name.startswith(("ray::LightActor", "ray::RayWorker"))
+        child
+        for child, name in children(pid).items()
+        if name.startswith(("ray::LightActor", "ray::RayWorker"))
     )
 
 
 def listening(pids: list[int]) -> list[str]:
     """Addresses, in hexadecimal, at which processes wait for connections (Linux)."""
-    links = [os.readlink(path) for pid in pids for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()]
-    rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
-    return [row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links]
+    links = [
+        os.readlink(path)
+        for pid in pids
+        for path in Path(f"/proc/{pid}/fd").iterdir()
+        if path.is_symlink()
+    ]
+    rows = [
+        row.split()
+        for name in ("tcp", "tcp6")
+        for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+    ]
+    return [
+        row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links
+    ]
 
 
 def assert_whole(out_dir: Path, expected: dict[str, bytes]) -> None:
@@ -91,7 +107,11 @@ def assert_whole(out_dir: Path, expected: dict[str, bytes]) -> None:
     ids = [line["id"] for line in runs.lines(out_dir)]
     assert len(ids) == len(set(ids)) == UTTERANCES
     summary = runs.summary(out_dir)
-    assert (summary["done"], summary["failed"], summary["complete"]) == (UTTERANCES - FAILED, FAILED, True)
+    assert (summary["done"], summary["failed"], summary["complete"]) == (
+        UTTERANCES - FAILED,
+        FAILED,
+        True,
+    )
 
 
 class TestOnACluster:
@@ -103,23 +123,39 @@ class TestOnACluster:
         corpus = runs.make_corpus(tmp_path / "corpus", 24)
         options = ["--layout", "shards", "--shard-size", 10, "--manifest", "nemo,lhotse"]
         local = runs.run(
-            corpus, "--out-dir", tmp_path / "local", "--workers", 1, "--batch-seconds", 2, *options, REAL=1
+            corpus,
+            "--out-dir",
+            tmp_path / "local",
+            "--workers",
+            1,
+            "--batch-seconds",
+            2,
+            *options,
+            REAL=1,
         )
         code, lines = ended(start(os.path.relpath(corpus), tmp_path / "ray", *options, REAL=1))
         assert code == local.returncode == 1
-        assert [line.partition(":")[0] for line in lines] == ["ctc-align"] * FAILED, "Ray is to be quiet"
+        assert [line.partition(":")[0] for line in lines] == ["ctc-align"] * FAILED, (
+            "Ray is to be quiet"
+        )
         found = runs.outputs(tmp_path / "ray")
         assert len(found) > 6
         assert found == runs.outputs(tmp_path / "local")
 
     @pytest.mark.long
-    def test_nobody_else_can_reach_it_and_the_driver_killed_and_resumed(self, corpus, expected, tmp_path):
+    def test_nobody_else_can_reach_it_and_the_driver_killed_and_resumed(
+        self, corpus, expected, tmp_path
+    ):
         with held(corpus, tmp_path / "out") as run:
             workers = actors(run.process.pid)
             assert len(workers) == 2
             found = listening([run.process.pid, *children(run.process.pid)])
             assert len(found) >= 4
-            assert set(found) <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+            assert set(found) <= {
+                "0100007F",
+                "0000000000000000FFFF00000100007F",
+                "00000000000000000000000001000000",
+            }
         runs.wait_for(
             lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers)
         )  # they end with the driver
@@ -129,7 +165,9 @@ class TestOnACluster:
         assert_whole(tmp_path / "out", expected)
 
     @pytest.mark.long
-    def test_utterances_that_kill_their_workers_have_failed_and_the_others_have_not(self, corpus, expected, tmp_path):
+    def test_utterances_that_kill_their_workers_have_failed_and_the_others_have_not(
+        self, corpus, expected, tmp_path
+    ):
         killers = ("part 2/u20", "part 0/u21", "part 2/u26")
         code, lines = ended(start(corpus, tmp_path / "out", KILLS_ITS_WORKER=",".join(killers)))
         assert code == 1, lines
@@ -143,7 +181,9 @@ class TestOnACluster:
 
     @pytest.mark.long
     def test_a_model_that_is_none_is_said_once(self, corpus, tmp_path):
-        code, lines = ended(start(corpus, tmp_path / "out", "--model", tmp_path / "nothing", REAL=1))
+        code, lines = ended(
+            start(corpus, tmp_path / "out", "--model", tmp_path / "nothing", REAL=1)
+        )
         assert code == 2
         assert len(lines) == 1
         assert "nothing" in lines[0]
@@ -160,7 +200,11 @@ class TestCalls:
         [
             (PoolSettings("dask"), "auto", "--engine: expected one of local, ray"),
             (PoolSettings(address="auto"), "auto", "--address auto: needs --engine ray"),
-            (PoolSettings(gpus_per_worker=0.5), "auto", "--gpus-per-worker 0.5: needs --engine ray"),
+            (
+                PoolSettings(gpus_per_worker=0.5),
+                "auto",
+                "--gpus-per-worker 0.5: needs --engine ray",
+            ),
             (PoolSettings("ray", gpus_per_worker=-1), "auto", "from 0 up"),
             (PoolSettings("ray", gpus_per_worker=1), "cpu", "give one of them"),
             (PoolSettings("ray", gpus_per_worker=0), "cuda", "above 0"),
@@ -179,7 +223,9 @@ class TestCalls:
     @pytest.mark.parametrize("option", ["SOURCE", "--out-dir"])
     def test_urls(self, option, run, tmp_path):
         url = "s3://bucket/folder"
-        result = run(*([url, "--out-dir", tmp_path] if option == "SOURCE" else [tmp_path, "--out-dir", url]))
+        result = run(
+            *([url, "--out-dir", tmp_path] if option == "SOURCE" else [tmp_path, "--out-dir", url])
+        )
         assert result.code == 2
         assert f"{option} {url}: expected a path, got a URL" in result.stderr
         assert not Path("s3:").exists()

@@ -1,4 +1,5 @@
-"""The report of a corpus run: the figures of its summary, and a page in which nothing of the corpus is markup."""
+"""The report of a corpus run: the figures of its summary, and a page in which nothing of the corpus
+is markup."""
 
 from __future__ import annotations
 
@@ -34,16 +35,21 @@ def alignment(id: str, confidence: float) -> Alignment:
     """Three words of 0.4 s in two seconds, with pauses of 0.1 and 0.3 s."""
 
     def word(at: int, start_s: float, speaker: str) -> AlignedWord:
-        tokens = tuple(AlignedToken("AH", each_s, each_s + 0.2, 0.9) for each_s in (start_s, start_s + 0.2))
+        tokens = tuple(
+            AlignedToken("AH", each_s, each_s + 0.2, 0.9) for each_s in (start_s, start_s + 0.2)
+        )
         times = (start_s, start_s + 0.4, confidence, tokens)
         return AlignedWord("a", "a", at, at + 1, "aligned", *times, speaker=speaker)
 
     words = (word(0, 0.1, "Ann"), word(2, 0.6, "Ann"), word(4, 1.3, "</td>"))
-    return Alignment(id, "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "a a a", words, token_kind="phones")
+    return Alignment(
+        id, "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "a a a", words, token_kind="phones"
+    )
 
 
 def run_folder(folder: Path, number: int = 4, *, shards: bool = False, jobs: int = 1) -> Path:
-    """A folder as `corpus` leaves it: utterances of growing loss, and three that failed for two reasons."""
+    """A folder as `corpus` leaves it: utterances of growing loss, and three that failed for two
+    reasons."""
     folder.mkdir()
     lines, objects = [], []
     for i in range(number):
@@ -53,7 +59,13 @@ def run_folder(folder: Path, number: int = 4, *, shards: bool = False, jobs: int
         if not shards:
             one.save(folder / f"{id}.json")
         files = None if shards else {f"{id}.json": (1, "0a")}
-        figures = {"loss": 2.0 * i, "loss_per_token": 0.5 * i, "duration_s": 2.0, "skipped": i, "words": 9}
+        figures = {
+            "loss": 2.0 * i,
+            "loss_per_token": 0.5 * i,
+            "duration_s": 2.0,
+            "skipped": i,
+            "words": 9,
+        }
         figures["local_loss"] = 9.0 - i
         row = (1, "0a") if shards else None
         lines.append(journal_line(id, DONE, files=files, row=row, fit="good", **figures))
@@ -68,7 +80,9 @@ def run_folder(folder: Path, number: int = 4, *, shards: bool = False, jobs: int
         shard = Shard(job, jobs)
         with Journal(journal_path(folder, shard)) as journal:
             journal.append(lines[job::jobs])
-        summarize([journal_path(folder, shard)], source="<s>", complete=True).write(summary_path(folder, shard))
+        summarize([journal_path(folder, shard)], source="<s>", complete=True).write(
+            summary_path(folder, shard)
+        )
     return folder
 
 
@@ -109,7 +123,9 @@ def page_text(folder: Path) -> str:
 def test_the_figures_are_those_of_the_summary(tmp_path, cli, shards, jobs):
     folder = run_folder(tmp_path / "run", shards=shards, jobs=jobs)
     result = cli("corpus", "--summary", folder, code=1)
-    assert not [note for note in ("not come to its end", "there is no journal") if note in result.stderr]
+    assert not [
+        note for note in ("not come to its end", "there is no journal") if note in result.stderr
+    ]
     expected = corpus_runs.summary(folder)
     found = run_figures(folder)
     assert {k: v for k, v in found.summary.to_dict().items() if k not in OF_RUN} == {
@@ -117,7 +133,10 @@ def test_the_figures_are_those_of_the_summary(tmp_path, cli, shards, jobs):
     }
     assert (found.read, found.unread, found.loss_per_token.number) == (4, 0, expected["done"])
     assert sum(reason.count for reason in found.reasons.values()) == expected["failed"]
-    assert sorted((reason.count, len(reason.ids)) for reason in found.reasons.values()) == [(1, 1), (2, 2)]
+    assert sorted((reason.count, len(reason.ids)) for reason in found.reasons.values()) == [
+        (1, 1),
+        (2, 2),
+    ]
     assert (found.confidence.number, found.pauses_s.number) == (12, 8)
     assert found.words_per_s.mean == pytest.approx(3 / 1.6)
     assert found.pauses_s.mean == pytest.approx(0.2)
@@ -129,7 +148,15 @@ def test_the_figures_are_those_of_the_summary(tmp_path, cli, shards, jobs):
     assert cli("report", folder).code == 0
     page = Page((folder / "report.html").read_text("utf-8"))
     text = "|".join(page.texts)
-    for shown in ("7", "4 (57.1 %)", "36", "6 words", "0.750", "median 0.75 · mean 0.75", "good 4 (100.0 %)"):
+    for shown in (
+        "7",
+        "4 (57.1 %)",
+        "36",
+        "6 words",
+        "0.750",
+        "median 0.75 · mean 0.75",
+        "good 4 (100.0 %)",
+    ):
         assert shown in page.texts or shown in text, shown
     assert len(page.named("svg")) == 7
     losses = [cell["data-value"] for cell in page.named("td") if "data-value" in cell][0::6][:4]
@@ -140,11 +167,23 @@ def test_what_changed_between_two_runs_is_told(tmp_path, cli):
     run, other = run_folder(tmp_path / "run"), run_folder(tmp_path / "other")
     data = json.loads((run / "u1.json").read_text("utf-8"))
     data["words"][1]["end_s"] = data["words"][1]["tokens"][-1]["end_s"] = 1.25
-    region = {"kind": "unexplained", "start_s": 1.8, "end_s": 2.0, "char_start": None, "char_end": None}
+    region = {
+        "kind": "unexplained",
+        "start_s": 1.8,
+        "end_s": 2.0,
+        "char_start": None,
+        "char_end": None,
+    }
     regions = [region | {"reason": "<b>speech"}] * 2
     (run / "u1.json").write_text(json.dumps(data | {"regions": regions}), "utf-8")
     data = json.loads((other / "u2.json").read_text("utf-8"))
-    data["words"][0] |= {"status": "skipped", "start_s": None, "end_s": None, "confidence": None, "tokens": []}
+    data["words"][0] |= {
+        "status": "skipped",
+        "start_s": None,
+        "end_s": None,
+        "confidence": None,
+        "tokens": [],
+    }
     data["words"][2]["char_end"] = 99  # a file with faults is compared, but not heard
     (other / "u2.json").write_text(json.dumps(data | {"fit": "poor"}), "utf-8")
     with Journal(journal_path(other, Shard())) as journal:
@@ -153,11 +192,22 @@ def test_what_changed_between_two_runs_is_told(tmp_path, cli):
     text = " ".join(page_text(run).replace("|", " ").split())
     told = text[text.index("Changes since") : text.index("Where to look first")]
     assert "3 utterances are in both runs, 4 not compared" in told
-    assert "Of 8 words, 1 (12.5 %) moved by more than 10 ms; 1 were found only now, 0 only before" in told
+    assert (
+        "Of 8 words, 1 (12.5 %) moved by more than 10 ms; 1 were found only now, 0 only before"
+        in told
+    )
     assert told.index("u2") < told.index("u1") < told.index("a at 0.60 s")
     assert "u1 a a a <b>speech no sound: the recording was not found 0.500" in text
-    for sound, clips in (("embed", 6), (str(tmp_path), 6), ("none", 0)):  # of four utterances, and two of a word
-        soundfile.write((tmp_path if sound == str(tmp_path) else run) / "a.wav", np.linspace(0, 0.5, 16000), 8000)
+    for sound, clips in (
+        ("embed", 6),
+        (str(tmp_path), 6),
+        ("none", 0),
+    ):  # of four utterances, and two of a word
+        soundfile.write(
+            (tmp_path if sound == str(tmp_path) else run) / "a.wav",
+            np.linspace(0, 0.5, 16000),
+            8000,
+        )
         assert cli("report", run, "--against", other, "--audio", sound, "--force").code == 0
         page = Page((run / "report.html").read_text("utf-8"))
         coded = [base64.b64decode(one["data-sound"] or "") for one in page.named("button")]
@@ -184,7 +234,9 @@ def test_outputs_of_either_run_that_cannot_be_compared_are_told(tmp_path, cli):
     assert cli("report", run, "--force").code == 0, "the figures need less"
     journal = journal_path(other, Shard())
     journal.write_bytes(journal.read_bytes().replace(b'"u0"', b'"u0', 1))
-    assert f"{journal}, line 1: " in cli("report", run, "--against", other, "--force", code=1).stderr
+    assert (
+        f"{journal}, line 1: " in cli("report", run, "--against", other, "--force", code=1).stderr
+    )
     for path in (other / "u1.json", other / "u2.json", run / "u3.json"):
         path.unlink()
 
@@ -194,18 +246,28 @@ def test_nothing_of_the_corpus_is_markup_or_script(tmp_path, cli):
     assert cli("report", folder, "-o", tmp_path / "else" / "where").code == 0
     page = Page((tmp_path / "else" / "where" / "report.html").read_text("utf-8"))
     assert not page.named("img")
-    assert {key for _, attributes in page.tags for key in attributes if key.startswith("on")} == set()
+    assert {
+        key for _, attributes in page.tags for key in attributes if key.startswith("on")
+    } == set()
     assert HOSTILE in "".join(page.texts)
-    [policy] = [meta["content"] for meta in page.named("meta") if meta.get("http-equiv") == "Content-Security-Policy"]
+    [policy] = [
+        meta["content"]
+        for meta in page.named("meta")
+        if meta.get("http-equiv") == "Content-Security-Policy"
+    ]
     digest = base64.b64encode(hashlib.sha256(page.scripts.encode()).digest()).decode()
     assert policy.startswith("default-src 'none'; ")
     assert f"script-src 'sha256-{digest}'" in policy
     links = [link["href"] or "" for link in page.named("a")]
     assert len(links) == 4
-    assert all((tmp_path / "else" / "where" / link).is_file() for link in links), "relative to where the page is"
+    assert all((tmp_path / "else" / "where" / link).is_file() for link in links), (
+        "relative to where the page is"
+    )
     (folder / "u3.html").write_text("page")
     assert cli("report", folder, "-o", tmp_path / "else").code == 0
-    assert '<a href="./../run/u3.html">u3</a>' in (tmp_path / "else" / "report.html").read_text("utf-8")
+    assert '<a href="./../run/u3.html">u3</a>' in (tmp_path / "else" / "report.html").read_text(
+        "utf-8"
+    )
 
 
 def test_a_run_that_has_not_ended_says_so(tmp_path, cli):
@@ -215,7 +277,10 @@ def test_a_run_that_has_not_ended_says_so(tmp_path, cli):
     summary_path(folder, Shard(0, 3)).write_text(json.dumps({**data, "complete": False}), "utf-8")
     result = cli("report", folder, code=0)
     text, joined = page_text(folder), cli("corpus", "--summary", folder)
-    for note in ("journal.0-of-3.jsonl: its run has not come to its end", "of 3 shards there is no journal of 1"):
+    for note in (
+        "journal.0-of-3.jsonl: its run has not come to its end",
+        "of 3 shards there is no journal of 1",
+    ):
         for told in (result.stderr, text, joined.stderr):
             assert note in told
     assert "This run is not complete" in text
@@ -306,13 +371,19 @@ def test_any_utterance_of_a_run_can_be_listened_to(cli, run, layout: str, tmp_pa
     corpus, out_dir = corpus_runs.make_corpus(tmp_path, 12), tmp_path / "out"
     run(corpus, "--out-dir", out_dir, "--layout", layout, code=1)
     cli("report", out_dir)
-    assert f"ctc-align view {out_dir} --utterance NAME" in (out_dir / "report.html").read_text("utf-8")
+    assert f"ctc-align view {out_dir} --utterance NAME" in (out_dir / "report.html").read_text(
+        "utf-8"
+    )
     pages = tmp_path / "pages"
-    cli("view", out_dir, "--utterance", "part 2/u8", "--utterance", "part 0/u6", "-o", pages, code=0)
+    cli(
+        "view", out_dir, "--utterance", "part 2/u8", "--utterance", "part 0/u6", "-o", pages, code=0
+    )
     for name in ("u8", "u6"):
         html = (pages / f"{name}.html").read_text("utf-8")
         assert f"number {name[1:]} of them" in html
-        assert len(html.partition('id="page-audio">')[2].partition("</script>")[0]) > 100, "its sound is inside"
+        assert len(html.partition('id="page-audio">')[2].partition("</script>")[0]) > 100, (
+            "its sound is inside"
+        )
     for id, says in (("u99", "has no such utterance"), ("part 0/u3", "was not aligned")):
         assert says in cli("view", out_dir, "--utterance", id, code=2).error
 

@@ -39,12 +39,18 @@ def folder(tmp_path_factory) -> Path:
 def utterances(folder: Path) -> list[Utterance]:
     return [
         Utterance(f"u{i}", f"u{i}", str(folder / f"u{i}.wav"), text, f"line {i}")
-        for i, text in enumerate(["no", "we call", "it bear", "hello", "world", "ab", "cab", "abe", "bear it", "call"])
+        for i, text in enumerate(
+            ["no", "we call", "it bear", "hello", "world", "ab", "cab", "abe", "bear it", "call"]
+        )
     ]
 
 
-def all_scored(source: Iterable[Utterance | Refused], folder: Path, **more: Any) -> Iterator[ScoredUtterance]:
-    return score_source(source, WorkerOptions(ScoreTask(), str(folder / "model"), device="cpu"), **more)  # type: ignore
+def all_scored(
+    source: Iterable[Utterance | Refused], folder: Path, **more: Any
+) -> Iterator[ScoredUtterance]:
+    return score_source(
+        source, WorkerOptions(ScoreTask(), str(folder / "model"), device="cpu"), **more
+    )  # type: ignore
 
 
 @pytest.mark.parametrize(
@@ -54,7 +60,9 @@ def all_scored(source: Iterable[Utterance | Refused], folder: Path, **more: Any)
         *(pytest.param(more, marks=pytest.mark.long) for more in ({}, {"workers": 2})),
     ],
 )
-def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, object], monkeypatch) -> None:
+def test_every_utterance_in_its_place_as_alone(
+    folder: Path, more: dict[str, object], monkeypatch
+) -> None:
     monkeypatch.setattr(corpus_scores, "WINDOW", 4)
     aligner = Aligner(str(folder / "model"), device="cpu")
     results = list(all_scored(utterances(folder), folder, **more))
@@ -75,7 +83,9 @@ def test_parts_of_recordings(folder: Path) -> None:
     assert found.duration_s == 0.5
     samples = soundfile.read(one.audio, dtype="float32")[0][4000:12000]
     aligner = Aligner(str(folder / "model"), device="cpu")
-    assert found.scored[0].loss == pytest.approx(aligner.score((samples, 16000), one.text), rel=1e-5)
+    assert found.scored[0].loss == pytest.approx(
+        aligner.score((samples, 16000), one.text), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
@@ -93,7 +103,9 @@ def test_what_cannot_be_scored_is_told_and_the_others_scored(folder: Path, worke
     assert "no such audio file" in (results["gone"].error or "")
     assert "no.flac" in (results["cut"].error or "")
     assert "u0.wav" in (results["far"].error or "")
-    assert all(results[f"u{i}"].error is None and results[f"u{i}"].scored[0].loss > 0 for i in range(4))
+    assert all(
+        results[f"u{i}"].error is None and results[f"u{i}"].scored[0].loss > 0 for i in range(4)
+    )
     assert (results["empty"].error, results["empty"].scored[0].error is None) == (None, False)
 
 
@@ -141,8 +153,13 @@ def test_what_dead_workers_had_is_done_again(folder: Path, monkeypatch) -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills by SIGKILL")
-def test_an_utterance_that_kills_its_worker_has_its_error_and_the_others_their_scores(folder: Path, tmp_path) -> None:
-    rows = [{"audio": item.audio, "text": item.text, "utterance": item.id} for item in utterances(folder)]
+def test_an_utterance_that_kills_its_worker_has_its_error_and_the_others_their_scores(
+    folder: Path, tmp_path
+) -> None:
+    rows = [
+        {"audio": item.audio, "text": item.text, "utterance": item.id}
+        for item in utterances(folder)
+    ]
     manifest = runs.write_manifest(tmp_path / "corpus.jsonl", rows)
     killers = tmp_path / "killers.json"
     killers.write_text(json.dumps({"u1": ("read", "kill"), "u4": ("read", "abort")}))

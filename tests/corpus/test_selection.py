@@ -1,4 +1,5 @@
-"""`ctc-align filter`: what of a run is good enough, in the lines of its corpus, and why the rest is not."""
+"""`ctc-align filter`: what of a run is good enough, in the lines of its corpus, and why the rest is
+not."""
 
 from __future__ import annotations
 
@@ -38,12 +39,17 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a run over a manifest in the current folder."""
     monkeypatch.chdir(tmp_path)
     write_clip(tmp_path / "a.wav")
-    rows = [{"utterance": id, "audio": "a.wav", "offset": 0.1, "duration_s": 0.1, "text": TEXT, "x": 1} for id in ROWS]
+    rows = [
+        {"utterance": id, "audio": "a.wav", "offset": 0.1, "duration_s": 0.1, "text": TEXT, "x": 1}
+        for id in ROWS
+    ]
     write_manifest(tmp_path / "m.jsonl", [*rows, {"utterance": "no audio", "text": "a"}])
     (tmp_path / "run").mkdir()
     with Journal(tmp_path / "run" / "journal.jsonl") as journal:
         for id, result in RESULTS.items():
-            journal.append([journal_line(id, words=8, text=text_hash(TEXT, 8), duration_s=0.1, **result)])
+            journal.append(
+                [journal_line(id, words=8, text=text_hash(TEXT, 8), duration_s=0.1, **result)]
+            )
         journal.append([journal_line("refused", FAILED, "too short")])
     Summary(source="m.jsonl").write(tmp_path / "run" / "summary.json")
     return tmp_path / "run"
@@ -60,7 +66,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("--max-skipped 25", ["good", "lossy", "wrong word", "skips", "old"]),
     ],
 )
-def test_what_is_within_the_limits_is_kept(options: str, kept: list[str], run: Path, cli: Any) -> None:
+def test_what_is_within_the_limits_is_kept(
+    options: str, kept: list[str], run: Path, cli: Any
+) -> None:
     result = cli("filter", "run", *options.split())
     assert [json.loads(line)["utterance"] for line in result.stdout.splitlines()] == kept
     assert f"kept {len(kept)} of 8 utterances" in result.stderr
@@ -69,7 +77,16 @@ def test_what_is_within_the_limits_is_kept(options: str, kept: list[str], run: P
 def test_a_manifest_of_what_is_kept_and_one_of_the_rest_with_reasons(
     run: Path, cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = ("filter", "run", "--min-fit", "good", "--max-loss-per-token", "2", "--max-local-loss", "20")
+    call = (
+        "filter",
+        "run",
+        "--min-fit",
+        "good",
+        "--max-loss-per-token",
+        "2",
+        "--max-local-loss",
+        "20",
+    )
     result = cli(*call, "--to", "far/kept.jsonl", "--left-out", "rest.jsonl")
     assert result.stdout == ""
     rest = [json.loads(line) for line in Path("rest.jsonl").read_text("utf-8").splitlines()]
@@ -84,9 +101,18 @@ def test_a_manifest_of_what_is_kept_and_one_of_the_rest_with_reasons(
     }
     assert "local loss above 20" in result.stderr
     monkeypatch.chdir("/")
-    [row] = [json.loads(line) for line in (tmp_path / "far/kept.jsonl").read_text("utf-8").splitlines()]
+    [row] = [
+        json.loads(line) for line in (tmp_path / "far/kept.jsonl").read_text("utf-8").splitlines()
+    ]
     audio = str(tmp_path / "a.wav")
-    of_line = {"utterance": "good", "audio_filepath": audio, "offset": 0.1, "duration": 0.1, "text": TEXT, "x": 1}
+    of_line = {
+        "utterance": "good",
+        "audio_filepath": audio,
+        "offset": 0.1,
+        "duration": 0.1,
+        "text": TEXT,
+        "x": 1,
+    }
     assert row == of_line, "with the keys of its line, and paths that hold in any folder"
     [found] = open_source(tmp_path / "far/kept.jsonl")
     assert (found.id, found.audio, found.offset_s, found.text) == ("good", audio, 0.1, TEXT)  # type: ignore[union-attr]
@@ -96,11 +122,16 @@ def test_a_manifest_of_what_is_kept_and_one_of_the_rest_with_reasons(
 
 
 def test_inputs_stay_and_a_text_that_has_changed_is_told(run: Path, cli: Any) -> None:
-    assert "is the corpus" in cli("filter", "run", "m.jsonl", "--to", "m.jsonl", "--force", code=2).error
+    assert (
+        "is the corpus"
+        in cli("filter", "run", "m.jsonl", "--to", "m.jsonl", "--force", code=2).error
+    )
     assert "a manifest is JSONL" in cli("filter", "run", "--to", "kept.csv", code=2).error
     assert "without a journal" in cli("filter", ".", code=2).error
     assert "got a file" in cli("filter", "m.jsonl", code=2).error
-    Path("m.jsonl").write_text(Path("m.jsonl").read_text("utf-8").replace("seven", "several"), "utf-8")
+    Path("m.jsonl").write_text(
+        Path("m.jsonl").read_text("utf-8").replace("seven", "several"), "utf-8"
+    )
     assert "the text has changed since the run" in cli("filter", "run").stderr
 
 
@@ -109,7 +140,11 @@ def test_texts_for_other_programs_have_each_line_of_rolling_captions_once(
 ) -> None:
     (tmp_path / "c").mkdir()
     write_clip(tmp_path / "c" / "a.wav")
-    cues = ["\nso<00:00:01.200><c> it</c>", "so it\n ", "so it\n<v Ann Lee>begins</v> <b>R&amp;D</b>"]
+    cues = [
+        "\nso<00:00:01.200><c> it</c>",
+        "so it\n ",
+        "so it\n<v Ann Lee>begins</v> <b>R&amp;D</b>",
+    ]
     times = ["00:01.000 --> 00:02.000", "00:02.000 --> 00:02.010", "00:02.010 --> 00:04.000"]
     vtt = "WEBVTT\n\n" + "\n\n".join(f"{time}\n{cue}" for time, cue in zip(times, cues)) + "\n"
     (tmp_path / "c" / "a.vtt").write_text(vtt, "utf-8")
@@ -124,13 +159,22 @@ def test_texts_for_other_programs_have_each_line_of_rolling_captions_once(
     words = words_of(text.text, Settings(), text.subtitles).words
     spoken = [word for word in words if word.kind == "" and word.spoken]
     made = [
-        AlignedWord(word.text, word.spoken, word.char_start, word.char_end, "unspoken", kind=word.kind)
-        if word not in spoken
-        else aligned(word.text, spoken.index(word), spoken.index(word) + 0.9, word.char_start)
+        (
+            AlignedWord(
+                word.text, word.spoken, word.char_start, word.char_end, "unspoken", kind=word.kind
+            )
+            if word not in spoken
+            else aligned(word.text, spoken.index(word), spoken.index(word) + 0.9, word.char_start)
+        )
         for word in words
     ]
     alignment = make_alignment(tuple(made), 4.0, text=text.text)
     utterance = Utterance("a", "a", "c/a.wav", text.text, "c/a.vtt")
     assert whole(alignment, utterance).label == "so it begins R&D"
-    assert [each.label for each in phrases(alignment, utterance, 0.01)] == ["so", "it", "begins", "R&D"]
+    assert [each.label for each in phrases(alignment, utterance, 0.01)] == [
+        "so",
+        "it",
+        "begins",
+        "R&D",
+    ]
     assert _nemo(Layout("out"), utterance, alignment)["text"] == "so it begins R&D"

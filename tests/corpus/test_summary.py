@@ -19,7 +19,16 @@ from made_models import tiny_folder
 from ctc_align.cli import run
 from ctc_align.corpus.report.run_figures import alignment_in
 from ctc_align.corpus.state import summary
-from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, Shard, journal_path, journal_paths, read_lines
+from ctc_align.corpus.state.journal import (
+    DONE,
+    FAILED,
+    Journal,
+    Line,
+    Shard,
+    journal_path,
+    journal_paths,
+    read_lines,
+)
 from ctc_align.corpus.state.summary import MOST_RANKED, Summary, joined, summarize, summary_path
 from ctc_align.errors import UsageError
 from ctc_align.files import Alignment
@@ -44,7 +53,12 @@ def made_lines(count: int, seed: int = 0) -> list[Line]:
             seconds, duration_s = float(random.integers(99)), float(random.random() * 9)
             lines.append(
                 journal_line(
-                    id, loss=10 * loss, seconds=seconds, loss_per_token=loss, duration_s=duration_s, time=float(i)
+                    id,
+                    loss=10 * loss,
+                    seconds=seconds,
+                    loss_per_token=loss,
+                    duration_s=duration_s,
+                    time=float(i),
                 )
             )
     return lines
@@ -52,13 +66,18 @@ def made_lines(count: int, seed: int = 0) -> list[Line]:
 
 def test_against_a_naive_count(tmp_path):
     lines = made_lines(600)
-    paths = [write(tmp_path / f"journal.{2 - i}-of-3.jsonl", lines[200 * i :][:200], run=i + 1) for i in range(3)]
+    paths = [
+        write(tmp_path / f"journal.{2 - i}-of-3.jsonl", lines[200 * i :][:200], run=i + 1)
+        for i in range(3)
+    ]
     summary = summarize(paths, source="here")
     latest = {line.id: line for line in lines}
     done = [line for line in latest.values() if line.status == DONE]
     failed = [line for line in latest.values() if line.status == FAILED]
     assert (summary.done, summary.failed) == (len(done), len(failed))
-    assert summary.audio_hours == pytest.approx(sum(line.result.duration_s or 0 for line in done) / 3600, abs=1e-6)
+    assert summary.audio_hours == pytest.approx(
+        sum(line.result.duration_s or 0 for line in done) / 3600, abs=1e-6
+    )
     losses = [line.result.loss_per_token for line in done]
     assert summary.loss_per_token["p50"] == pytest.approx(np.median(losses), abs=1e-6)
     assert summary.loss_per_token["max"] == max(losses)
@@ -67,7 +86,9 @@ def test_against_a_naive_count(tmp_path):
     assert [row["utterance"] for row in summary.worst] == [line.id for line in worst]
     slowest = sorted(done, key=lambda line: (-line.result.seconds, line.id))[:10]
     assert [row["utterance"] for row in summary.slowest] == [line.id for line in slowest]
-    assert {row["utterance"]: row["reason"] for row in summary.failures} == {line.id: line.reason for line in failed}
+    assert {row["utterance"]: row["reason"] for row in summary.failures} == {
+        line.id: line.reason for line in failed
+    }
     assert summary == summarize(paths[::-1], source="here")
 
 
@@ -94,7 +115,10 @@ def test_shards_that_have_not_ended_are_named(tmp_path):
     summary, notes = joined(tmp_path)
     assert not summary.complete
     assert summary.source == "there"
-    assert notes == ["journal.2-of-3.jsonl: its run has not come to its end", "of 3 shards there is no journal of 1"]
+    assert notes == [
+        "journal.2-of-3.jsonl: its run has not come to its end",
+        "of 3 shards there is no journal of 1",
+    ]
     for i in range(3):
         write(journal_path(tmp_path, Shard(i, 3)), [])
         Summary(complete=True).write(summary_path(tmp_path, Shard(i, 3)))
@@ -124,13 +148,21 @@ def test_what_others_append_meanwhile_does_not_count(tmp_path, monkeypatch):
 
 
 def test_what_was_refused_and_is_mended_or_moved_is_not_told_again(run, tmp_path):
-    """The figures of the folder are those of the run; and what was done, and is refused now, is not counted twice."""
+    """The figures of the folder are those of the run; and what was done, and is refused now, is not
+    counted twice."""
     out_dir, clip = tmp_path / "out", runs.write_clip(tmp_path / "clip.wav")
     rows = [{"utterance": f"u{i}", "audio": str(clip), "text": "number one"} for i in range(3)]
     empty = [row | {"text": ""} for row in rows]
     manifest = tmp_path / "m.jsonl"
-    for lines, failed in (([empty[0], rows[1], "{"], 2), (["{", *rows], 1), (rows, 0), ([*rows[:2], empty[2]], 1)):
-        manifest.write_text("".join(f"{row if row == '{' else json.dumps(row)}\n" for row in lines), "utf-8")
+    for lines, failed in (
+        ([empty[0], rows[1], "{"], 2),
+        (["{", *rows], 1),
+        (rows, 0),
+        ([*rows[:2], empty[2]], 1),
+    ):
+        manifest.write_text(
+            "".join(f"{row if row == '{' else json.dumps(row)}\n" for row in lines), "utf-8"
+        )
         run(manifest, "--out-dir", out_dir, "--format", "json", code=1 if failed else 0)
         of_folder = summarize(journal_paths(out_dir))
         assert (of_folder.failed, of_folder.utterances) == (failed, len(lines))
@@ -141,7 +173,9 @@ def test_what_was_refused_and_is_mended_or_moved_is_not_told_again(run, tmp_path
 
 
 WORD = AlignedWord("a", "a", 0, 1, "aligned", 0.0, 0.5, 0.5)
-ALIGNMENT = Alignment("u", "", 1.0, "m", "cpu", 0.01, 1.0, -1.0, "a b", (WORD, AlignedWord("b", "", 2, 3, "unspoken")))
+ALIGNMENT = Alignment(
+    "u", "", 1.0, "m", "cpu", 0.01, 1.0, -1.0, "a b", (WORD, AlignedWord("b", "", 2, 3, "unspoken"))
+)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +188,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for i, text in enumerate(["ab cd", "a", "dab"])
     ]
     write_manifest(folder / "good.jsonl", rows)
-    write_manifest(folder / "bad.jsonl", [*rows, {"audio": "none.wav", "text": "a", "utterance": "u3"}])
+    write_manifest(
+        folder / "bad.jsonl", [*rows, {"audio": "none.wav", "text": "a", "utterance": "u3"}]
+    )
     return folder
 
 
@@ -164,7 +200,15 @@ Corpus = Callable[..., int]
 @pytest.fixture
 def corpus(made: Path, tmp_path: Path, inline_alignment: None) -> Corpus:  # noqa: F811
     def call(manifest: str, *options: object, out: str = "out") -> int:
-        given = [made / manifest, "--out-dir", tmp_path / out, "--model", made / "model", "--device", "cpu"]
+        given = [
+            made / manifest,
+            "--out-dir",
+            tmp_path / out,
+            "--model",
+            made / "model",
+            "--device",
+            "cpu",
+        ]
         return run(["corpus", *map(str, (*given, "--workers", 1, *options))])
 
     return call
@@ -175,7 +219,8 @@ def marks(data: dict[str, Any]) -> list[bool]:
 
 
 @pytest.mark.parametrize(
-    ("least", "unexplained", "doubtful"), [(0.0, True, False), (0.4, True, True), (0.4, False, False)]
+    ("least", "unexplained", "doubtful"),
+    [(0.0, True, False), (0.4, True, True), (0.4, False, False)],
 )
 def test_what_an_alignment_is_in_doubt_of(least: float, unexplained: bool, doubtful: bool) -> None:
     stretches = ((0.6, 0.9),) if unexplained else ()
@@ -185,20 +230,31 @@ def test_what_an_alignment_is_in_doubt_of(least: float, unexplained: bool, doubt
     assert not ALIGNMENT.in_doubt
 
 
-def test_words_are_marked_counted_and_told(corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_are_marked_counted_and_told(
+    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert corpus("good.jsonl", "--min-confidence", 0.999) == 3
     told = capsys.readouterr().err
     assert "utterances in doubt" in told
     assert "lowest confidence" in told
-    files = {name: json.loads((tmp_path / "out" / f"{name}.json").read_text("utf-8")) for name in ("u0", "u1", "u2")}
+    files = {
+        name: json.loads((tmp_path / "out" / f"{name}.json").read_text("utf-8"))
+        for name in ("u0", "u1", "u2")
+    }
     assert [marks(data) for data in files.values()] == [[True, True], [True], [True]]
     found = runs.summary(tmp_path / "out")
     assert (found["in_doubt"], found["doubtful_words"]) == (3, 4)
     assert found["unexplained"] == sum(len(data["unexplained"]) for data in files.values())
-    least = {name: min(word["confidence"] for word in data["words"]) for name, data in files.items()}
-    assert [row["utterance"] for row in found["doubtful"]] == sorted(least, key=lambda name: least[name])
+    least = {
+        name: min(word["confidence"] for word in data["words"]) for name, data in files.items()
+    }
+    assert [row["utterance"] for row in found["doubtful"]] == sorted(
+        least, key=lambda name: least[name]
+    )
     assert {row["utterance"]: row["least_confidence"] for row in found["doubtful"]} == least
-    assert corpus("good.jsonl", "--min-confidence", 0.999, "--quiet") == 3  # and again, where nothing is left to do
+    assert (
+        corpus("good.jsonl", "--min-confidence", 0.999, "--quiet") == 3
+    )  # and again, where nothing is left to do
     assert len(runs.lines(tmp_path / "out")) == 3
     assert run(["corpus", "--summary", str(tmp_path / "out")]) == 3
     assert "words in doubt" in capsys.readouterr().out
@@ -228,7 +284,16 @@ def test_the_summary_counts_the_latest_lines(tmp_path: Path) -> None:
         2 * MOST_RANKED + 1,
         MOST_RANKED + 3,
     )
-    assert found.doubtful[0] == {"utterance": "u21", "words": 1, "unexplained": 0, "least_confidence": 0.01}
-    assert [row["utterance"] for row in found.doubtful[1:]] == [f"u{i:02}" for i in range(MOST_RANKED + 1, 2, -1)]
-    few = summarize([tmp_path / "journal.jsonl"], array("Q", [line(20, 0, 0, 0).key, line(2, 0, 0, 0).key]))
+    assert found.doubtful[0] == {
+        "utterance": "u21",
+        "words": 1,
+        "unexplained": 0,
+        "least_confidence": 0.01,
+    }
+    assert [row["utterance"] for row in found.doubtful[1:]] == [
+        f"u{i:02}" for i in range(MOST_RANKED + 1, 2, -1)
+    ]
+    few = summarize(
+        [tmp_path / "journal.jsonl"], array("Q", [line(20, 0, 0, 0).key, line(2, 0, 0, 0).key])
+    )
     assert [row["utterance"] for row in few.doubtful] == ["u02", "u20"]

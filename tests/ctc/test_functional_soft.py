@@ -1,4 +1,5 @@
-"""Soft targets and the whole Hessian, against autograd; `test_losses` has the losses made of them."""
+"""Soft targets and the whole Hessian, against autograd; `test_losses` has the losses made of
+them."""
 
 from __future__ import annotations
 
@@ -15,20 +16,31 @@ from ctc_align.functional import ctc_loss, hessian, occupancy
 INF, NAN = float("inf"), float("nan")
 
 
-def ragged(seed: int, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, list[list[int]], list[int]]:
+def ragged(
+    seed: int, dtype: torch.dtype = torch.float64
+) -> tuple[torch.Tensor, list[list[int]], list[int]]:
     """Scores (5, 4, 3), rows of ids, one empty and one that does not fit, frames that count."""
     rng = np.random.default_rng(seed)
-    return torch.as_tensor(rng.normal(size=(5, 4, 3)) * 2 + 1, dtype=dtype), [[1, 2], [], [2, 2, 2], [1]], [5, 4, 4, 3]
+    return (
+        torch.as_tensor(rng.normal(size=(5, 4, 3)) * 2 + 1, dtype=dtype),
+        [[1, 2], [], [2, 2, 2], [1]],
+        [5, 4, 4, 3],
+    )
 
 
 def in_a_row(rows: list[list[int]]) -> tuple[torch.Tensor, list[int]]:
-    return torch.tensor([token for row in rows for token in row], dtype=torch.int64), [len(row) for row in rows]
+    return torch.tensor([token for row in rows for token in row], dtype=torch.int64), [
+        len(row) for row in rows
+    ]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str
+)
 @pytest.mark.parametrize("blank", [0, 1, 2])
 def test_occupancy_is_minus_the_gradient(blank: int, dtype: torch.dtype) -> None:
-    """Of a batch with an empty target and one that does not fit; padding is not read, and has none."""
+    """Of a batch with an empty target and one that does not fit; padding is not read, and has
+    none."""
     scores, rows, frames = ragged(2, dtype)
     for n, count in enumerate(frames):
         scores[count:, n] = NAN
@@ -40,10 +52,14 @@ def test_occupancy_is_minus_the_gradient(blank: int, dtype: torch.dtype) -> None
     assert (met.shape, met.dtype, met.requires_grad) == ((5, 4, 3), leaf.dtype, False)
     for n, count in enumerate(frames):
         assert (met[count:, n] == 0).all()
-        torch.testing.assert_close(met[:count, n].sum(1), torch.full((count,), float(n != 2), dtype=met.dtype))
+        torch.testing.assert_close(
+            met[:count, n].sum(1), torch.full((count,), float(n != 2), dtype=met.dtype)
+        )
 
 
-def by_autograd(logits: torch.Tensor, targets: torch.Tensor, frames: Any, tokens: Any, blank: int) -> torch.Tensor:
+def by_autograd(
+    logits: torch.Tensor, targets: torch.Tensor, frames: Any, tokens: Any, blank: int
+) -> torch.Tensor:
     """(N, T, C, T, C): each utterance's loss differentiated twice, one entry at a time."""
     parts = []
     for n in range(len(logits)):
@@ -70,7 +86,9 @@ def test_hessian_is_two_derivatives(seed: int, blank: int) -> None:
     matrix = met.view(4, 20, 20)
     assert torch.equal(matrix, matrix.mT)
     # One constant more or less at a frame changes nothing.
-    torch.testing.assert_close(met.sum(4), torch.zeros(4, 5, 4, 5, dtype=torch.float64), rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        met.sum(4), torch.zeros(4, 5, 4, 5, dtype=torch.float64), rtol=0, atol=1e-12
+    )
     torch.testing.assert_close(hessian(logits.float(), *given), met.float(), rtol=0, atol=1e-6)
 
 
@@ -110,7 +128,10 @@ def test_hessian_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     ("logits", "said"),
     [
         (torch.zeros(4, 3), "logits: expected (N, T, C) with at least one class, got shape (4, 3)"),
-        (torch.zeros(1, 4, 3).long(), "logits: expected a floating-point tensor (N, T, C), got torch.int64"),
+        (
+            torch.zeros(1, 4, 3).long(),
+            "logits: expected a floating-point tensor (N, T, C), got torch.int64",
+        ),
         (torch.zeros(2, 4, 3), "target_lengths: expected 2 whole numbers"),
         (torch.zeros(1, 1, 3).expand(1, 10**6, 3), "second derivatives of (1, 1000000, 3)"),
     ],
@@ -123,7 +144,8 @@ def test_wrong_arguments_of_the_hessian(logits: torch.Tensor, said: str) -> None
 
 @pytest.mark.parametrize(("frames", "tokens"), [([0], [0]), ([0], [1]), ([2], [0])])
 def test_hessian_without_frames_or_tokens(frames: list[int], tokens: list[int]) -> None:
-    """Nothing is known of no frames: the loss of no tokens in them is 0, whatever the logits, and all derivatives."""
+    """Nothing is known of no frames: the loss of no tokens in them is 0, whatever the logits, and
+    all derivatives."""
     met = hessian(torch.randn(1, 2, 3), torch.tensor([[1]]), frames, tokens)
     assert met.shape == (1, 2, 3, 2, 3)
     assert bool((met == 0).all()) == (frames == [0])

@@ -1,4 +1,5 @@
-"""Losses made of CTC: their formulas over enumerated paths, their gradients by finite differences, what they refuse."""
+"""Losses made of CTC: their formulas over enumerated paths, their gradients by finite differences,
+what they refuse."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ Loss = Callable[..., torch.Tensor]
 
 
 def reweighted(*given: Any, **options: Any) -> torch.Tensor:
-    return losses.reweighted_ctc_loss(*given, class_weights=torch.tensor([0.5, 1.0, 2.0]), focus=0.5, **options)
+    return losses.reweighted_ctc_loss(
+        *given, class_weights=torch.tensor([0.5, 1.0, 2.0]), focus=0.5, **options
+    )
 
 
 def label_prior(*given: Any, **options: Any) -> torch.Tensor:
@@ -50,10 +53,17 @@ CONSTANT_TARGETS = ("soft targets", "reweighted")
 """What is differentiated as if the soft targets did not depend on the network."""
 
 
-def ragged(seed: int = 0, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, tuple[Any, ...]]:
-    """Logits (6, 4, 3) and the rest: repeats, an empty target, one that does not fit, several lengths, odd padding."""
+def ragged(
+    seed: int = 0, dtype: torch.dtype = torch.float64
+) -> tuple[torch.Tensor, tuple[Any, ...]]:
+    """Logits (6, 4, 3) and the rest: repeats, an empty target, one that does not fit, several
+    lengths, odd padding."""
     logits = torch.as_tensor(np.random.default_rng(seed).normal(size=(6, 4, 3)) * 2, dtype=dtype)
-    return logits, (torch.tensor([[1, 2, 2], [0, -7, 9], [2, 2, 2], [1, -1, 9]]), [6, 5, 2, 3], [3, 0, 3, 1])
+    return logits, (
+        torch.tensor([[1, 2, 2], [0, -7, 9], [2, 2, 2], [1, -1, 9]]),
+        [6, 5, 2, 3],
+        [3, 0, 3, 1],
+    )
 
 
 def each_alone(loss: Loss, log_probs: torch.Tensor, rest: tuple[Any, ...]) -> list[torch.Tensor]:
@@ -77,7 +87,9 @@ def tiny(count: int) -> list[tuple[torch.Tensor, list[int], int, Answer]]:
     return made
 
 
-def over_frames(answer: Answer, log_probs: torch.Tensor, weight: Callable[[int, int], float]) -> float:
+def over_frames(
+    answer: Answer, log_probs: torch.Tensor, weight: Callable[[int, int], float]
+) -> float:
     """-sum of weight x soft target x log-prob."""
     return -math.fsum(
         weight(t, k) * answer.occupancy[t, k] * float(log_probs[t, k])
@@ -92,23 +104,31 @@ def entropy_of_paths(log_probs: torch.Tensor, row: list[int], blank: int, total:
     return -math.fsum(math.exp(score - total) * (score - total) for score in scored)
 
 
-def by_hand(name: str, log_probs: torch.Tensor, row: list[int], blank: int, answer: Answer) -> float:
+def by_hand(
+    name: str, log_probs: torch.Tensor, row: list[int], blank: int, answer: Answer
+) -> float:
     """The formulas, over enumerated paths and in loops."""
     ctc, frames = -answer.total, range(len(log_probs))
     if name == "simple":
-        return -enumerate_all(log_probs.numpy(), simple_ctc_paths(len(log_probs), 3, row, blank)).total
+        return -enumerate_all(
+            log_probs.numpy(), simple_ctc_paths(len(log_probs), 3, row, blank)
+        ).total
     if name == "soft targets":
         return over_frames(answer, log_probs, lambda t, k: 1.0)
     if name == "reweighted":
         probs = log_probs.exp().numpy()
         far = [math.sqrt(max(answer.occupancy[t] - probs[t])) for t in frames]
-        return over_frames(answer, log_probs, lambda t, k: (0.5, 1.0, 2.0)[k] * far[t] * len(far) / sum(far))
+        return over_frames(
+            answer, log_probs, lambda t, k: (0.5, 1.0, 2.0)[k] * far[t] * len(far) / sum(far)
+        )
     if name.startswith("focal"):
         alpha, gamma = (0.5, 0.5) if name.endswith("one") else (1.0, 2.0)
         return alpha * (1 - math.exp(-ctc)) ** gamma * ctc
     if name == "label-smoothed":
         uniform = torch.full_like(log_probs, 1 / 3)
-        return 0.9 * ctc + 0.1 * float(torch.nn.functional.kl_div(log_probs, uniform, reduction="sum"))
+        return 0.9 * ctc + 0.1 * float(
+            torch.nn.functional.kl_div(log_probs, uniform, reduction="sum")
+        )
     if name == "label prior":
         divided = log_probs.exp().numpy() / np.array([0.7, 0.2, 0.1]) ** 0.3
         return -enumerate_all(np.log(divided), ctc_paths(len(divided), 3, row, blank)).total
@@ -142,7 +162,9 @@ def test_the_gradient_by_finite_differences(name: str) -> None:
     if name == "reweighted":
         far = (held - probs).amax(2, keepdim=True).clamp(min=0).sqrt()
         far *= (torch.arange(6)[:, None] < frames)[:, :, None]
-        weights = (far * frames[:, None] / far.sum(0, keepdim=True)).nan_to_num() * torch.tensor([0.5, 1, 2])
+        weights = (far * frames[:, None] / far.sum(0, keepdim=True)).nan_to_num() * torch.tensor(
+            [0.5, 1, 2]
+        )
 
     def as_if_constant(x: torch.Tensor) -> torch.Tensor:
         return -(weights * held * x.log_softmax(2)).sum((0, 2))[[0, 1, 3]]
@@ -191,15 +213,23 @@ def test_every_calling_form(name: str, reduction: str) -> None:
     per_token = alone / torch.tensor(tokens).clamp(min=1)
     right = {"none": alone, "mean": per_token.mean(), "sum": alone.sum()}[reduction]
     chained = torch.cat([row[:count] for row, count in zip(rows, tokens)])
-    for given in ((rows, frames, tokens), (chained.int(), torch.tensor(frames), torch.tensor(tokens))):
-        torch.testing.assert_close(LOSSES[name](log_probs, *given, reduction=reduction), right, rtol=1e-13, atol=1e-13)
-    one = LOSSES[name](log_probs[:, 0], rows[0], torch.tensor(6), torch.tensor(3), reduction=reduction)
+    for given in (
+        (rows, frames, tokens),
+        (chained.int(), torch.tensor(frames), torch.tensor(tokens)),
+    ):
+        torch.testing.assert_close(
+            LOSSES[name](log_probs, *given, reduction=reduction), right, rtol=1e-13, atol=1e-13
+        )
+    one = LOSSES[name](
+        log_probs[:, 0], rows[0], torch.tensor(6), torch.tensor(3), reduction=reduction
+    )
     assert one.shape == ()
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_what_does_not_fit(name: str) -> None:
-    """Loss inf, or 0 where infinities count so, and its gradient is 0 whatever comes from above; entropy 0."""
+    """Loss inf, or 0 where infinities count so, and its gradient is 0 whatever comes from above;
+    entropy 0."""
     logits, rest = ragged(4)
     alone = LOSSES[name](logits.log_softmax(2), *rest, reduction="none")
     assert alone.isinf().tolist() == [False, False, name != "entropy", False]
@@ -218,7 +248,9 @@ def test_what_does_not_fit(name: str) -> None:
         assert (leaf.grad[:, 2] == 0).all()
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str
+)
 @pytest.mark.parametrize("name", LOSSES)
 def test_padding_is_never_read_and_has_no_gradient(name: str, dtype: torch.dtype) -> None:
     logits, rest = ragged(5, dtype)
@@ -239,7 +271,8 @@ def test_padding_is_never_read_and_has_no_gradient(name: str, dtype: torch.dtype
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_log_probs_of_minus_infinity(name: str) -> None:
-    """A class that cannot be at a frame, and need not be: no NaN; smoothing towards it costs infinitely much."""
+    """A class that cannot be at a frame, and need not be: no NaN; smoothing towards it costs
+    infinitely much."""
     logits, rest = ragged(6)
     logits[1, :, 2] = -INF
     leaf = logits.log_softmax(2).requires_grad_()
@@ -254,10 +287,15 @@ def test_entropy() -> None:
     """Nothing to choose, nothing certain, and what lies between."""
     uniform, rest = torch.full((4, 1, 3), -math.log(3)), (torch.tensor([[1, 2]]), [4], [2])
     paths = len(list(ctc_paths(4, 3, [1, 2], 0)))
-    assert losses.alignment_entropy(uniform, *rest, reduction="sum").exp().item() == pytest.approx(paths, rel=1e-5)
+    assert losses.alignment_entropy(uniform, *rest, reduction="sum").exp().item() == pytest.approx(
+        paths, rel=1e-5
+    )
     certain = torch.tensor([[[0.0, 9, 0]], [[0, 0, 9]], [[0, 0, 9]], [[9, 0, 0]]]) * 100
     assert losses.alignment_entropy(certain, *rest, reduction="sum") == 0
-    assert losses.alignment_entropy(certain[:2], torch.tensor([[1, 2]]), [2], [2], reduction="sum") == 0
+    assert (
+        losses.alignment_entropy(certain[:2], torch.tensor([[1, 2]]), [2], [2], reduction="sum")
+        == 0
+    )
     shifted = losses.alignment_entropy(uniform.double() + 7, *rest)
     torch.testing.assert_close(shifted, losses.alignment_entropy(uniform.double(), *rest))
 
@@ -275,9 +313,9 @@ def test_focal_loss_of_what_is_certain() -> None:
             assert leaf.grad.abs().max() < 1e-3
             assert more == 0 or (leaf.grad == 0).all()
     log_probs = ragged()[0].log_softmax(2)
-    assert losses.focal_ctc_loss(log_probs, *ragged()[1], alpha=3, gamma=0, zero_infinity=True) == pytest.approx(
-        3 * ctc_loss(log_probs, *ragged()[1], zero_infinity=True)
-    )
+    assert losses.focal_ctc_loss(
+        log_probs, *ragged()[1], alpha=3, gamma=0, zero_infinity=True
+    ) == pytest.approx(3 * ctc_loss(log_probs, *ragged()[1], zero_infinity=True))
 
 
 def test_focus_turns_to_the_frames_that_are_not_as_they_should_be() -> None:
@@ -294,7 +332,9 @@ def test_focus_turns_to_the_frames_that_are_not_as_they_should_be() -> None:
     assert share[0] == pytest.approx(0.5)
     assert share[0] < share[1] < share[2]
     nothing_to_do = torch.tensor([[[-INF, 0.0, -INF]], [[-INF, -INF, 0.0]]])
-    assert losses.reweighted_ctc_loss(nothing_to_do, torch.tensor([[1, 2]]), [2], [2], focus=1.0) == 0
+    assert (
+        losses.reweighted_ctc_loss(nothing_to_do, torch.tensor([[1, 2]]), [2], [2], focus=1.0) == 0
+    )
 
 
 def test_a_prior_follows_slowly_and_never_falls_below_its_floor() -> None:
@@ -318,12 +358,17 @@ def test_a_prior_is_the_mean_over_the_frames_that_count() -> None:
     for n, count in enumerate(frames):
         log_probs[count:, n] = math.nan
     prior = losses.LabelPrior(4, decay=0.0, floor=1e-6)
-    torch.testing.assert_close(prior(log_probs.requires_grad_(), frames).exp(), right, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(
+        prior(log_probs.requires_grad_(), frames).exp(), right, rtol=1e-5, atol=1e-6
+    )
     assert not prior(log_probs, frames).requires_grad
     kept = prior.mean.clone()
     alone = losses.LabelPrior(4, decay=0.0, floor=1e-6)
     torch.testing.assert_close(
-        alone(log_probs[:, 0], torch.tensor(5)).exp(), log_probs[:, 0].exp().mean(0), rtol=1e-5, atol=1e-6
+        alone(log_probs[:, 0], torch.tensor(5)).exp(),
+        log_probs[:, 0].exp().mean(0),
+        rtol=1e-5,
+        atol=1e-6,
     )
     prior(log_probs, [5, 3, 0])
     assert torch.equal(prior.mean, kept), "a batch of NaN changes nothing"
@@ -336,11 +381,20 @@ def test_a_prior_is_the_mean_over_the_frames_that_count() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: losses.LabelPrior(0), "expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; got classes 0"),
+        (
+            lambda: losses.LabelPrior(0),
+            "expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; got classes 0",
+        ),
         (lambda: losses.LabelPrior(2, decay=1.0), "decay 1.0"),
         (lambda: losses.LabelPrior(2, floor=0.0), "floor 0.0"),
-        (lambda: losses.LabelPrior(2)(torch.zeros(4, 1, 3), [4]), "log_probs: expected 2 classes, got shape (4, 1, 3)"),
-        (lambda: losses.LabelPrior(2)(torch.zeros(4, 1, 2), [5]), "input_lengths: utterance 0 has 5 frames"),
+        (
+            lambda: losses.LabelPrior(2)(torch.zeros(4, 1, 3), [4]),
+            "log_probs: expected 2 classes, got shape (4, 1, 3)",
+        ),
+        (
+            lambda: losses.LabelPrior(2)(torch.zeros(4, 1, 2), [5]),
+            "input_lengths: utterance 0 has 5 frames",
+        ),
         (lambda: losses.LabelPrior(2)([[0.0]], [1]), "log_probs: expected a floating-point tensor"),
     ],
 )
@@ -353,7 +407,9 @@ def test_priors_that_cannot_be(make: Callable[[], object], said: str) -> None:
 def test_a_prior_is_a_constant() -> None:
     logits, rest = ragged()
     log_prior = LOG_PRIOR.clone().requires_grad_()
-    loss = losses.label_prior_ctc_loss(logits.requires_grad_().log_softmax(2), *rest, log_prior=log_prior)
+    loss = losses.label_prior_ctc_loss(
+        logits.requires_grad_().log_softmax(2), *rest, log_prior=log_prior
+    )
     loss.backward()
     assert logits.grad is not None
     assert log_prior.grad is None
@@ -374,7 +430,9 @@ def test_the_same_on_cuda(name: str, dtype: torch.dtype) -> None:
     torch.testing.assert_close(values[1].cpu(), values[0])
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-4, atol=1e-5)
     log_probs, prior = logits.cuda().log_softmax(2), losses.LabelPrior(3)
-    torch.testing.assert_close(prior(log_probs, rest[1]), losses.LabelPrior(3)(log_probs.cpu(), rest[1]))
+    torch.testing.assert_close(
+        prior(log_probs, rest[1]), losses.LabelPrior(3)(log_probs.cpu(), rest[1])
+    )
     assert prior.cuda()(log_probs, rest[1]).is_cuda
     assert occupancy(log_probs, *rest).is_cuda
     on_cuda = hessian(logits.cuda().transpose(0, 1), *rest)
@@ -387,7 +445,8 @@ def test_the_module() -> None:
     module = ctc_align.CTCLoss(blank=0, reduction="sum", zero_infinity=True)
     assert repr(module) == "CTCLoss(blank=0, reduction='sum', zero_infinity=True)"
     assert torch.equal(
-        module(logits.log_softmax(2), *rest), ctc_loss(logits.log_softmax(2), *rest, 0, "sum", zero_infinity=True)
+        module(logits.log_softmax(2), *rest),
+        ctc_loss(logits.log_softmax(2), *rest, 0, "sum", zero_infinity=True),
     )
     assert list(module.parameters()) == []
     with pytest.raises(KernelError, match="reduction: expected one of none, mean, sum; got 'max'"):
@@ -400,11 +459,26 @@ def test_the_module() -> None:
         ("focal_ctc_loss", {"gamma": -1}, "gamma: expected 0 or more, got -1"),
         ("focal_ctc_loss", {"gamma": NAN}, "gamma: expected 0 or more, got nan"),
         ("reweighted_ctc_loss", {"focus": -1}, "focus: expected 0 or more, got -1"),
-        ("reweighted_ctc_loss", {"class_weights": torch.ones(4)}, "class_weights: expected shape (3,), got (4,)"),
+        (
+            "reweighted_ctc_loss",
+            {"class_weights": torch.ones(4)},
+            "class_weights: expected shape (3,), got (4,)",
+        ),
         ("label_smoothed_ctc_loss", {"alpha": 1}, "alpha: expected 0 to below 1, got 1"),
-        ("label_prior_ctc_loss", {"log_prior": torch.zeros(2)}, "log_prior: expected finite numbers (3,), got shape"),
-        ("label_prior_ctc_loss", {"log_prior": torch.tensor([0, 0, -INF])}, "log_prior: expected finite numbers (3,)"),
-        *[(name, {"reduction": "max"}, "reduction: expected one of none, mean, sum; got 'max'") for name in FUNCTIONS],
+        (
+            "label_prior_ctc_loss",
+            {"log_prior": torch.zeros(2)},
+            "log_prior: expected finite numbers (3,), got shape",
+        ),
+        (
+            "label_prior_ctc_loss",
+            {"log_prior": torch.tensor([0, 0, -INF])},
+            "log_prior: expected finite numbers (3,)",
+        ),
+        *[
+            (name, {"reduction": "max"}, "reduction: expected one of none, mean, sum; got 'max'")
+            for name in FUNCTIONS
+        ],
     ],
 )
 def test_wrong_arguments(name: str, options: dict[str, Any], said: str) -> None:

@@ -1,4 +1,5 @@
-"""PyTorch's own ways: each works, or is refused in one clear line: derivatives, graphs, modules, devices, processes.
+"""PyTorch's own ways: each works, or is refused in one clear line: derivatives, graphs, modules,
+devices, processes.
 
 The table in docs/pytorch.md names these tests.
 """
@@ -32,7 +33,9 @@ from ctc_align.functional import ctc_loss, forced_align, hessian, occupancy, sim
 from ctc_align.lattice import segmentation
 
 FRAMES, UTTERANCES, CLASSES = 9, 3, 5
-SCORES = torch.randn(FRAMES, UTTERANCES, CLASSES, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+SCORES = torch.randn(
+    FRAMES, UTTERANCES, CLASSES, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+)
 TARGETS = torch.tensor([[1, 2, 2], [3, 4, 0], [1, 0, 0]])
 LENGTHS, TOKENS = torch.tensor([9, 8, 6]), torch.tensor([3, 2, 1])
 REST = TARGETS, LENGTHS, TOKENS
@@ -40,11 +43,18 @@ PROBLEM = (*REST, 0, "ctc", "auto")
 LOSSES: dict[str, Callable[..., torch.Tensor]] = {
     "ctc_loss": ctc_loss,
     "simple_ctc_loss": simple_ctc_loss,
-    "label_prior_ctc_loss": lambda *a: losses.label_prior_ctc_loss(*a, log_prior=torch.linspace(-3, -1, CLASSES)),
+    "label_prior_ctc_loss": lambda *a: losses.label_prior_ctc_loss(
+        *a, log_prior=torch.linspace(-3, -1, CLASSES)
+    ),
     "reweighted_ctc_loss": lambda *a: losses.reweighted_ctc_loss(*a, focus=1.0),
     **{
         name: getattr(losses, name)
-        for name in ("soft_target_cross_entropy", "focal_ctc_loss", "label_smoothed_ctc_loss", "alignment_entropy")
+        for name in (
+            "soft_target_cross_entropy",
+            "focal_ctc_loss",
+            "label_smoothed_ctc_loss",
+            "alignment_entropy",
+        )
     },
 }
 
@@ -77,28 +87,46 @@ class Step(torch.nn.Module):
 OTHERS: dict[str, Callable[[torch.Tensor], Any]] = {
     "occupancy": lambda x: occupancy(x, *REST),
     "forced_align": lambda x: forced_align(x.transpose(0, 1), *REST),
-    "hessian": lambda x: hessian(x[:4, :1].transpose(0, 1), TARGETS[:1, :2], LENGTHS[:1].clamp(max=4), TOKENS[2:]),
+    "hessian": lambda x: hessian(
+        x[:4, :1].transpose(0, 1), TARGETS[:1, :2], LENGTHS[:1].clamp(max=4), TOKENS[2:]
+    ),
 }
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")  # PyTorch's own
+@pytest.mark.filterwarnings(
+    "ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning"
+)  # PyTorch's own
 def test_opcheck() -> None:
     """Schema, fake tensors, autograd and compilation of all operators, on views too."""
     x, y = SCORES.transpose(0, 1), SCORES.transpose(0, 1).contiguous().requires_grad_()
-    upstream, direction = torch.tensor([1.0, -2.0, 0.5]).double(), torch.rand(x.shape, dtype=torch.float64)
+    upstream, direction = (
+        torch.tensor([1.0, -2.0, 0.5]).double(),
+        torch.rand(x.shape, dtype=torch.float64),
+    )
     posteriors = operators.sums(x, *PROBLEM)[1]
     # Each operator that there is must be in this list.
     calls: dict[str, list[tuple]] = {
         "losses": [(y, *PROBLEM), (x, *PROBLEM), (x.detach().requires_grad_(), *PROBLEM)],
-        "occupancies": [(y, *PROBLEM), (x[:, :, ::2], TARGETS % 2 + 1, None, TOKENS, 0, "simple", "cpu")],
+        "occupancies": [
+            (y, *PROBLEM),
+            (x[:, :, ::2], TARGETS % 2 + 1, None, TOKENS, 0, "simple", "cpu"),
+        ],
         "total": [(x, *PROBLEM)],
-        "sums": [(x, *PROBLEM), (x.float()[:, ::2], TARGETS, None, torch.tensor([1, 1, 1]), 0, "ctc", "auto")],
+        "sums": [
+            (x, *PROBLEM),
+            (x.float()[:, ::2], TARGETS, None, torch.tensor([1, 1, 1]), 0, "ctc", "auto"),
+        ],
         "gradient": [(x, upstream, posteriors, *PROBLEM)],
         "scale_": [(posteriors.clone(), upstream)],
-        "second": [(x, upstream, posteriors, direction, *PROBLEM), (x, None, posteriors, direction, *PROBLEM)],
+        "second": [
+            (x, upstream, posteriors, direction, *PROBLEM),
+            (x, None, posteriors, direction, *PROBLEM),
+        ],
         "forced_align": [(x.float(), *REST, 0), (x, TARGETS[:, :1].int(), None, None, 0)],
-        "hessian": [(x[:1, :4], TARGETS[:1, :2], torch.tensor([4]), torch.tensor([2]), 0, "ctc", "auto")],
+        "hessian": [
+            (x[:1, :4], TARGETS[:1, :2], torch.tensor([4]), torch.tensor([2]), 0, "ctc", "auto")
+        ],
         "frame_counts": [(LENGTHS, UTTERANCES, FRAMES)],
         "finite": [(torch.rand(3), "numbers")],
     }
@@ -110,13 +138,18 @@ def test_opcheck() -> None:
 
 def all_losses(x: torch.Tensor, frames: torch.Tensor) -> torch.Tensor:
     log_probs = x.log_softmax(2)
-    return torch.stack([2**n * call(log_probs, TARGETS, frames, TOKENS) for n, call in enumerate(LOSSES.values())])
+    return torch.stack(
+        [2**n * call(log_probs, TARGETS, frames, TOKENS) for n, call in enumerate(LOSSES.values())]
+    )
 
 
 @pytest.mark.parametrize(
     ("call", "backend"),
     [
-        (lambda x, frames: ctc_loss(x.log_softmax(2), TARGETS, frames, TOKENS, reduction="none"), "aot_eager"),
+        (
+            lambda x, frames: ctc_loss(x.log_softmax(2), TARGETS, frames, TOKENS, reduction="none"),
+            "aot_eager",
+        ),
         pytest.param(all_losses, "aot_eager", marks=pytest.mark.long),
         pytest.param(all_losses, "inductor", marks=pytest.mark.long),
     ],
@@ -138,13 +171,19 @@ def test_compile_in_one_graph(call: Callable[..., torch.Tensor], backend: str) -
 @over_rows("name", OTHERS)
 def test_compile_of_what_has_no_gradient(name: str) -> None:
     torch.compiler.reset()
-    close(torch.compile(OTHERS[name], backend="aot_eager", fullgraph=True)(SCORES), OTHERS[name](SCORES))
+    close(
+        torch.compile(OTHERS[name], backend="aot_eager", fullgraph=True)(SCORES),
+        OTHERS[name](SCORES),
+    )
 
 
 def test_compile_of_label_priors() -> None:
     torch.compiler.reset()
     prior, compiled = losses.LabelPrior(CLASSES), losses.LabelPrior(CLASSES)
-    close(torch.compile(compiled, backend="eager", fullgraph=True)(SCORES, LENGTHS), prior(SCORES, LENGTHS))
+    close(
+        torch.compile(compiled, backend="eager", fullgraph=True)(SCORES, LENGTHS),
+        prior(SCORES, LENGTHS),
+    )
     assert torch.equal(compiled.mean, prior.mean)
 
 
@@ -156,14 +195,19 @@ def test_compile_with_lists_and_arrays() -> None:
         ([[1, 2], [3], []], (2, 1, 0)),
         (TARGETS.numpy(), [1, 2, 1]),
     ):
-        close(step(SCORES, targets, LENGTHS.numpy(), tokens), ctc_loss(SCORES, targets, LENGTHS, tokens))
+        close(
+            step(SCORES, targets, LENGTHS.numpy(), tokens),
+            ctc_loss(SCORES, targets, LENGTHS, tokens),
+        )
     with pytest.raises(KernelError, match="input_lengths: utterance 0 has 10 frames"):
         step(SCORES, TARGETS, torch.tensor([10, 8, 6]), TOKENS)
 
 
 def test_torch_func_in_a_compiled_function_is_refused() -> None:
     torch.compiler.reset()
-    with pytest.raises(Exception, match=r"torch\.func cannot differentiate the CTC loss inside torch\.compile"):
+    with pytest.raises(
+        Exception, match=r"torch\.func cannot differentiate the CTC loss inside torch\.compile"
+    ):
         torch.compile(torch.func.grad(loss), backend="eager", fullgraph=True)(SCORES)
 
 
@@ -177,7 +221,8 @@ def test_export() -> None:
         made = torch.export.export(step, given, dynamic_shapes=shapes).module()
         close(made(SCORES * 2, *REST), step(SCORES * 2, *REST))
     close(
-        made(SCORES[:8], TARGETS, LENGTHS.clamp(max=8), TOKENS), step(SCORES[:8], TARGETS, LENGTHS.clamp(max=8), TOKENS)
+        made(SCORES[:8], TARGETS, LENGTHS.clamp(max=8), TOKENS),
+        step(SCORES[:8], TARGETS, LENGTHS.clamp(max=8), TOKENS),
     )
 
 
@@ -197,12 +242,16 @@ def test_torch_func_derivatives() -> None:
 
 @over_rows("kind", LOSSES)
 def test_torch_func_gradient_of_all_losses(kind: str) -> None:
-    close(torch.func.grad(lambda x: loss(x, kind))(SCORES), gradient(SCORES, lambda x: loss(x, kind)))
+    close(
+        torch.func.grad(lambda x: loss(x, kind))(SCORES), gradient(SCORES, lambda x: loss(x, kind))
+    )
 
 
 def test_torch_func_over_other_paths() -> None:
     """Of any topology, and of the occupancies."""
-    topology = segmentation([[0, 1], [1], [0]], [[0, 1], [0], [0]], 1, 4, [[False, True], [False], [True]])
+    topology = segmentation(
+        [[0, 1], [1], [0]], [[0, 1], [0], [0]], 1, 4, [[False, True], [False], [True]]
+    )
 
     def soft(x: torch.Tensor) -> torch.Tensor:
         return (occupancies(x.transpose(0, 1), topology, LENGTHS) ** 2).sum()
@@ -210,7 +259,9 @@ def test_torch_func_over_other_paths() -> None:
     right = gradient(SCORES, soft)
     close(torch.func.grad(soft)(SCORES), right)
     close(torch.func.jacfwd(soft)(SCORES), right)
-    rows = torch.vmap(lambda x: occupancies(x.transpose(0, 1), topology, LENGTHS))(torch.stack((SCORES, SCORES * 2)))
+    rows = torch.vmap(lambda x: occupancies(x.transpose(0, 1), topology, LENGTHS))(
+        torch.stack((SCORES, SCORES * 2))
+    )
     close(rows[1], occupancies(2 * SCORES.transpose(0, 1), topology, LENGTHS))
 
 
@@ -224,9 +275,12 @@ def test_forward_mode() -> None:
 
 
 def test_vmap_over_the_batch() -> None:
-    """Of utterances without a batch; with the gradient inside or outside; of batches of batches; of targets alone."""
+    """Of utterances without a batch; with the gradient inside or outside; of batches of batches; of
+    targets alone."""
 
-    def one(x: torch.Tensor, target: torch.Tensor, frames: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    def one(
+        x: torch.Tensor, target: torch.Tensor, frames: torch.Tensor, tokens: torch.Tensor
+    ) -> torch.Tensor:
         return ctc_loss(x.log_softmax(1), target, frames, tokens, reduction="sum")
 
     def total(x: torch.Tensor) -> torch.Tensor:
@@ -238,13 +292,18 @@ def test_vmap_over_the_batch() -> None:
     close(torch.vmap(torch.func.grad(one), (1, 0, 0, 0), 1)(SCORES, *REST), right)
     close(torch.func.grad(lambda x: by_utterance(x, *REST).sum())(SCORES), right)
     pairs = torch.stack((SCORES, SCORES * 2))
-    close(torch.vmap(by_utterance, (0, None, None, None))(pairs, *REST)[0], by_utterance(SCORES, *REST))
+    close(
+        torch.vmap(by_utterance, (0, None, None, None))(pairs, *REST)[0],
+        by_utterance(SCORES, *REST),
+    )
     close(torch.vmap(lambda x: occupancy(x, *REST))(pairs)[1], occupancy(2 * SCORES, *REST))
     paths, scores = torch.vmap(lambda x: forced_align(x.transpose(0, 1), *REST))(pairs)
     close((paths[1], scores[1]), forced_align(2 * SCORES.transpose(0, 1), *REST))
     other = (TARGETS + 1) % CLASSES + (TARGETS == CLASSES - 1)
     close(
-        torch.vmap(lambda targets: ctc_loss(SCORES, targets, LENGTHS, TOKENS))(torch.stack((TARGETS, other)))[1],
+        torch.vmap(lambda targets: ctc_loss(SCORES, targets, LENGTHS, TOKENS))(
+            torch.stack((TARGETS, other))
+        )[1],
         ctc_loss(SCORES, other, LENGTHS, TOKENS),
     )
 
@@ -253,7 +312,9 @@ def test_batched_gradients() -> None:
     """By is_grads_batched, and by `vectorize` of torch.autograd.functional."""
     leaf = SCORES.clone().requires_grad_()
     each = ctc_loss(leaf, *REST, reduction="none")
-    (rows,) = torch.autograd.grad(each, leaf, torch.eye(UTTERANCES).double(), is_grads_batched=True, retain_graph=True)
+    (rows,) = torch.autograd.grad(
+        each, leaf, torch.eye(UTTERANCES).double(), is_grads_batched=True, retain_graph=True
+    )
     close(rows.sum(0), torch.autograd.grad(each.sum(), leaf)[0])
     right = torch.autograd.functional.hessian(loss, SCORES)
     for outer in ("reverse-mode", "forward-mode"):
@@ -269,14 +330,28 @@ def tiny(x: torch.Tensor) -> torch.Tensor:
 @over_rows(
     ("call", "said"),
     [
-        (lambda x: torch.func.jacrev(torch.func.jacrev(torch.func.jacrev(tiny)))(x), "differentiable twice, its occu"),
-        (lambda x: torch.func.jacfwd(torch.func.jacrev(torch.func.jacrev(tiny)))(x), "differentiable twice, its occu"),
-        (lambda x: torch.func.jacfwd(torch.func.jacfwd(tiny))(x), "not differentiable twice in forward mode, as no to"),
         (
-            lambda x: torch.vmap(lambda x: ctc_loss(x.repeat(1, 2, 1), torch.tensor([1, 1]), [2, 2], [1, 1]))(x[None]),
+            lambda x: torch.func.jacrev(torch.func.jacrev(torch.func.jacrev(tiny)))(x),
+            "differentiable twice, its occu",
+        ),
+        (
+            lambda x: torch.func.jacfwd(torch.func.jacrev(torch.func.jacrev(tiny)))(x),
+            "differentiable twice, its occu",
+        ),
+        (
+            lambda x: torch.func.jacfwd(torch.func.jacfwd(tiny))(x),
+            "not differentiable twice in forward mode, as no to",
+        ),
+        (
+            lambda x: torch.vmap(
+                lambda x: ctc_loss(x.repeat(1, 2, 1), torch.tensor([1, 1]), [2, 2], [1, 1])
+            )(x[None]),
             "targets: expected (N, S) under torch.vmap, got the targets of all utterances in a row",
         ),
-        (lambda x: torch.jit.script(CTCLoss()), "torch.jit.script does not take CTCLoss, whose kernels are called fro"),
+        (
+            lambda x: torch.jit.script(CTCLoss()),
+            "torch.jit.script does not take CTCLoss, whose kernels are called fro",
+        ),
     ],
 )
 def test_what_is_refused(call: Callable[[torch.Tensor], Any], said: str) -> None:
@@ -296,15 +371,25 @@ def test_meta_and_fake_tensors() -> None:
     half = SCORES.transpose(0, 1).float().contiguous().transpose(0, 1)
     with FakeTensorMode() as mode:
         fake = mode.from_tensor(half).requires_grad_()
-        for rest in (map(mode.from_tensor, REST), ([[1, 2], [3], [1]], (9, 8, 6), np.array([2, 1, 1]))):
+        for rest in (
+            map(mode.from_tensor, REST),
+            ([[1, 2], [3], [1]], (9, 8, 6), np.array([2, 1, 1])),
+        ):
             ctc_loss(fake, *rest).backward()
-        assert (fake.grad.shape, fake.grad.stride(), fake.grad.dtype) == (fake.shape, fake.stride(), torch.float32)  # type: ignore[union-attr]
+        assert (fake.grad.shape, fake.grad.stride(), fake.grad.dtype) == (
+            fake.shape,
+            fake.stride(),
+            torch.float32,
+        )  # type: ignore[union-attr]
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 def test_tracing() -> None:
     """torch.jit.trace and make_fx keep the operators: other numbers, other losses."""
-    for made in (make_fx(lambda x: gradient(x))(SCORES), make_fx(torch.func.grad(lambda x: loss(x)))(SCORES)):
+    for made in (
+        make_fx(lambda x: gradient(x))(SCORES),
+        make_fx(torch.func.grad(lambda x: loss(x)))(SCORES),
+    ):
         close(made(SCORES * 2), gradient(SCORES * 2))
     traced = torch.jit.trace(loss, (SCORES,))
     close(traced(SCORES * 2), loss(SCORES * 2))
@@ -325,16 +410,21 @@ def test_second_derivatives_by_finite_differences(reduction: str) -> None:
 
 
 def test_checkpointing_and_saved_tensor_hooks() -> None:
-    """Nothing that a graph keeps is hidden from PyTorch: activation checkpointing drops all of it."""
+    """Nothing that a graph keeps is hidden from PyTorch: activation checkpointing drops all of
+    it."""
     for reentrant in (False, True):
         leaf = SCORES.clone().requires_grad_()
         torch.utils.checkpoint.checkpoint(loss, leaf, use_reentrant=reentrant).backward()
         close(leaf.grad, gradient(SCORES))
     kept: list[torch.Tensor] = []
     leaf = SCORES.clone().requires_grad_()
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: kept.append(x) or x.clone(), lambda x: x):  # type: ignore[func-returns-value]
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: kept.append(x) or x.clone(), lambda x: x
+    ):  # type: ignore[func-returns-value]
         value = ctc_loss(leaf, *REST)
-    assert any(x.shape == (UTTERANCES, FRAMES, CLASSES) and x.data_ptr() != leaf.data_ptr() for x in kept)
+    assert any(
+        x.shape == (UTTERANCES, FRAMES, CLASSES) and x.data_ptr() != leaf.data_ptr() for x in kept
+    )
     value.backward()
     close(leaf.grad, gradient(SCORES, lambda x: ctc_loss(x, *REST)))
 
@@ -344,10 +434,15 @@ def test_retained_graphs() -> None:
     leaf = SCORES.clone().requires_grad_()
     value = ctc_loss(leaf, *REST)
     kinds = [False, True, False, False, True]
-    made = [torch.autograd.grad(value, leaf, retain_graph=True, create_graph=create)[0] for create in kinds]
+    made = [
+        torch.autograd.grad(value, leaf, retain_graph=True, create_graph=create)[0]
+        for create in kinds
+    ]
     assert all(torch.equal(each, made[0]) for each in made)
     assert len({each.data_ptr() for each in made}) == len(made)
-    seconds = [torch.autograd.grad((made[k] ** 2).sum(), leaf, retain_graph=True)[0] for k in (1, 4)]
+    seconds = [
+        torch.autograd.grad((made[k] ** 2).sum(), leaf, retain_graph=True)[0] for k in (1, 4)
+    ]
     assert torch.equal(*seconds)
 
 
@@ -367,8 +462,12 @@ def test_autocast(dtype: torch.dtype) -> None:
 
 
 def test_backward_reads_no_number_from_a_device() -> None:
-    """Elsewhere than on the CPU, gradients are enqueued without a look at any number: meta tensors have none."""
-    posteriors, upstream = torch.rand(UTTERANCES, FRAMES, CLASSES), torch.tensor([1.0, float("inf"), 2.0])
+    """Elsewhere than on the CPU, gradients are enqueued without a look at any number: meta tensors
+    have none."""
+    posteriors, upstream = (
+        torch.rand(UTTERANCES, FRAMES, CLASSES),
+        torch.tensor([1.0, float("inf"), 2.0]),
+    )
     posteriors[1, :3] = 0
     far = [tensor.to("meta") for tensor in (posteriors, upstream)]
     with pytest.raises(RuntimeError, match="meta"):
@@ -379,7 +478,9 @@ def test_backward_reads_no_number_from_a_device() -> None:
     operators.scale_kernel(*far)
     # The values of that branch, on the CPU: 0 times infinity is 0.
     met = operators.gradient_kernel(posteriors, upstream, posteriors)
-    torch.testing.assert_close(met, torch.where(posteriors == 0, 0.0, -posteriors * upstream[:, None, None]))
+    torch.testing.assert_close(
+        met, torch.where(posteriors == 0, 0.0, -posteriors * upstream[:, None, None])
+    )
 
 
 class Copies(TorchDispatchMode):
@@ -391,7 +492,10 @@ class Copies(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func is torch.ops.aten._to_copy.default and kwargs.get("device", torch.device("cpu")).type == "cuda":
+        if (
+            func is torch.ops.aten._to_copy.default
+            and kwargs.get("device", torch.device("cpu")).type == "cuda"
+        ):
             self.seen += 1
             self.waiting += not kwargs.get("non_blocking")
         return func(*args, **kwargs)
@@ -402,7 +506,12 @@ def test_the_loss_does_not_wait_for_a_gpu() -> None:
     with FakeTensorMode(), torch.no_grad(), Copies() as copies:
         torch.ones(2).to(torch.device("cuda", 0))
         assert (copies.seen, copies.waiting) == (1, 1)
-        value = ctc_loss(torch.empty(FRAMES, UTTERANCES, CLASSES, device="cuda"), [[1], [2], [3]], [9, 8, 7], [1, 1, 1])
+        value = ctc_loss(
+            torch.empty(FRAMES, UTTERANCES, CLASSES, device="cuda"),
+            [[1], [2], [3]],
+            [9, 8, 7],
+            [1, 1, 1],
+        )
     assert value.device.type == "cuda"
     assert (copies.seen, copies.waiting) == (2, 1)
 
@@ -423,7 +532,10 @@ def test_a_default_device() -> None:
 def test_inference_mode_and_no_grad() -> None:
     with torch.inference_mode():
         close(loss(SCORES.clone()), loss(SCORES))
-        close(forced_align(SCORES.clone().transpose(0, 1), *REST)[0], forced_align(SCORES.transpose(0, 1), *REST)[0])
+        close(
+            forced_align(SCORES.clone().transpose(0, 1), *REST)[0],
+            forced_align(SCORES.transpose(0, 1), *REST)[0],
+        )
     with torch.no_grad():
         assert not loss(SCORES.clone().requires_grad_()).requires_grad
 
@@ -432,7 +544,10 @@ def test_modules_are_copied_saved_and_loaded() -> None:
     made = CTCLoss(blank=2, reduction="sum", zero_infinity=True)
     for other in (copy.deepcopy(made), pickle.loads(pickle.dumps(made))):
         assert repr(other) == repr(made)
-        close(other(SCORES, TARGETS % 2 + 3, LENGTHS, TOKENS), made(SCORES, TARGETS % 2 + 3, LENGTHS, TOKENS))
+        close(
+            other(SCORES, TARGETS % 2 + 3, LENGTHS, TOKENS),
+            made(SCORES, TARGETS % 2 + 3, LENGTHS, TOKENS),
+        )
     prior, again = losses.LabelPrior(CLASSES), losses.LabelPrior(CLASSES)
     prior(SCORES.log_softmax(2).float(), LENGTHS)
     again.load_state_dict(prior.state_dict())
@@ -441,7 +556,8 @@ def test_modules_are_copied_saved_and_loaded() -> None:
 
 
 def test_data_parallel() -> None:
-    """DataParallel, without a GPU the module itself; what it does with several: replicas in threads."""
+    """DataParallel, without a GPU the module itself; what it does with several: replicas in
+    threads."""
     step = Step().to("cuda" if torch.cuda.is_available() else "cpu")
     scores = SCORES.to(step.network.weight.device)
     close(torch.nn.DataParallel(step)(scores, *REST), step(scores, *REST))
@@ -455,7 +571,9 @@ def test_data_parallel() -> None:
 
 def test_distributed_data_parallel(tmp_path: Path) -> None:
     step = Step()
-    torch.distributed.init_process_group("gloo", f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    torch.distributed.init_process_group(
+        "gloo", f"file://{tmp_path / 'store'}", rank=0, world_size=1
+    )
     try:
         wrapped = torch.nn.parallel.DistributedDataParallel(copy.deepcopy(step))
         wrapped(SCORES, *REST).backward()
@@ -481,5 +599,7 @@ def test_workers_of_a_data_loader() -> None:
     """Forked after the kernels were used."""
     right = ctc_loss(SCORES, *REST, reduction="none")
     fork = multiprocessing.get_context("fork")
-    loader = torch.utils.data.DataLoader(Utterances(), 1, num_workers=2, multiprocessing_context=fork)
+    loader = torch.utils.data.DataLoader(
+        Utterances(), 1, num_workers=2, multiprocessing_context=fork
+    )
     close(torch.cat(list(loader)), right / TOKENS)

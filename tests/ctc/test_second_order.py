@@ -1,4 +1,5 @@
-"""Second derivatives of the loss, first ones of its occupancies: against finite differences, autograd, closed forms."""
+"""Second derivatives of the loss, first ones of its occupancies: against finite differences,
+autograd, closed forms."""
 
 from __future__ import annotations
 
@@ -23,16 +24,20 @@ NEVER = float("-inf")
 
 
 def topology_of(rng: np.random.Generator, kind: str, rows: list[list[int]]) -> lattice.Topology:
-    """Of rows of ids from 1 to CLASSES - 1, with many repeats; class 0 is the blank or the silence."""
+    """Of rows of ids from 1 to CLASSES - 1, with many repeats; class 0 is the blank or the
+    silence."""
     free = [rng.random(len(row)) < 0.5 for row in rows] if "optional" in kind else None
     if "segments" in kind:
         words = [np.cumsum(rng.integers(0, 2, len(row))) for row in rows]
-        return lattice.segmentation([[k // 2 for k in row] for row in rows], words, 1, CLASSES - 1, free)
+        return lattice.segmentation(
+            [[k // 2 for k in row] for row in rows], words, 1, CLASSES - 1, free
+        )
     return lattice.simple_ctc(rows) if kind == "simple" else lattice.ctc(rows, 0, free)
 
 
 def problem(seed: int, kind: str) -> tuple[torch.Tensor, lattice.Topology, torch.Tensor]:
-    """Unnormalised scores (B, T, C) float64, a topology and lengths: an empty target, an exact fit, padding."""
+    """Unnormalised scores (B, T, C) float64, a topology and lengths: an empty target, an exact fit,
+    padding."""
     rng = np.random.default_rng(seed)
     rows = [target(rng, int(n), CLASSES, 0) for n in (*rng.integers(1, 4, 2), 0, 3)]
     topology = topology_of(rng, kind, rows)
@@ -55,7 +60,8 @@ def test_finite_differences(backend: str, kind: str, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", TOPOLOGIES)
 def test_a_whole_hessian(kind: str) -> None:
-    """Against the reference's tangents; symmetric, positive, and 0 along what moves all classes of a frame alike."""
+    """Against the reference's tangents; symmetric, positive, and 0 along what moves all classes of
+    a frame alike."""
     x, topology, lengths = problem(4, kind)
     rest = topology, lengths
     met = torch.autograd.functional.hessian(lambda x: losses(x, *rest).sum(), x)
@@ -69,7 +75,9 @@ def test_a_whole_hessian(kind: str) -> None:
     torch.testing.assert_close(met.sum(5), torch.zeros_like(met[..., 0]), rtol=0, atol=1e-13)
 
 
-def product(x: torch.Tensor, direction: torch.Tensor, loss: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+def product(
+    x: torch.Tensor, direction: torch.Tensor, loss: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
     leaf = x.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(loss(leaf).sum(), leaf, create_graph=True)
     (result,) = torch.autograd.grad((gradient * direction).sum(), leaf)
@@ -79,7 +87,9 @@ def product(x: torch.Tensor, direction: torch.Tensor, loss: Callable[[torch.Tens
 
 @pytest.mark.parametrize("kind", TOPOLOGIES)
 @pytest.mark.parametrize(
-    ("dtype", "atol"), [(torch.float32, 2e-6), (torch.float16, 1e-2), (torch.bfloat16, 1e-1)], ids=str
+    ("dtype", "atol"),
+    [(torch.float32, 2e-6), (torch.float16, 1e-2), (torch.bfloat16, 1e-1)],
+    ids=str,
 )
 def test_less_precision(dtype: torch.dtype, atol: float, kind: str) -> None:
     for seed in range(8):
@@ -87,7 +97,9 @@ def test_less_precision(dtype: torch.dtype, atol: float, kind: str) -> None:
         direction = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
         x, weights = x.detach().to(dtype), torch.linspace(-1, 2, len(x)).to(dtype)
 
-        def weighted(y: torch.Tensor, rest: list = rest, weights: torch.Tensor = weights) -> torch.Tensor:
+        def weighted(
+            y: torch.Tensor, rest: list = rest, weights: torch.Tensor = weights
+        ) -> torch.Tensor:
             return losses(y, *rest) * weights.to(losses(y, *rest))
 
         met = product(x, direction, weighted)
@@ -98,7 +110,8 @@ def test_less_precision(dtype: torch.dtype, atol: float, kind: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_does_not_fit_and_what_is_infinite(backend: str, dtype: torch.dtype) -> None:
-    """Too short, impossible, -inf beside the way, no frame at all: never NaN, and the neighbours are not concerned."""
+    """Too short, impossible, -inf beside the way, no frame at all: never NaN, and the neighbours
+    are not concerned."""
     x = torch.randn(5, 4, 3, generator=torch.Generator().manual_seed(0)).to(dtype).log_softmax(2)
     x[1, :, 2] = NEVER
     x[2, 1] = torch.tensor([NEVER, 0.0, NEVER], dtype=dtype)
@@ -118,7 +131,9 @@ def test_what_does_not_fit_and_what_is_infinite(backend: str, dtype: torch.dtype
     alone = lattice.ctc([[1, 2]])
     for b in (2, 4):
         mine = x[b : b + 1].clone().requires_grad_()
-        (first,) = torch.autograd.grad(losses(mine, alone, None, backend).sum(), mine, create_graph=True)
+        (first,) = torch.autograd.grad(
+            losses(mine, alone, None, backend).sum(), mine, create_graph=True
+        )
         torch.testing.assert_close(
             torch.autograd.grad((first**2).sum(), mine)[0], second[b : b + 1], rtol=0, atol=1e-15
         )
@@ -161,9 +176,13 @@ def test_a_third_derivative_is_refused() -> None:
     x, topology, lengths = problem(8, "ctc")
     (first,) = torch.autograd.grad(losses(x, topology, lengths).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad((first**2).sum(), x, create_graph=True)
-    with pytest.raises(KernelError, match="differentiable twice, its occupancies once, not once more"):
+    with pytest.raises(
+        KernelError, match="differentiable twice, its occupancies once, not once more"
+    ):
         second.sum().backward()
-    (once,) = torch.autograd.grad((occupancies(x, topology, lengths) ** 2).sum(), x, create_graph=True)
+    (once,) = torch.autograd.grad(
+        (occupancies(x, topology, lengths) ** 2).sum(), x, create_graph=True
+    )
     with pytest.raises(KernelError, match="not once more"):
         once.sum().backward()
 
@@ -183,7 +202,9 @@ def in_torch(function: Callable[..., Any]) -> Callable[..., Any]:
     """The reference's function as a backend's for tensors."""
 
     def called(*given: Any) -> Any:
-        results = function(*(each.numpy() if isinstance(each, torch.Tensor) else each for each in given))
+        results = function(
+            *(each.numpy() if isinstance(each, torch.Tensor) else each for each in given)
+        )
         if isinstance(results, tuple):
             return tuple(None if each is None else torch.from_numpy(each) for each in results)
         return torch.from_numpy(results)
@@ -196,11 +217,22 @@ def test_a_backend_without_tangents_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     x, topology, lengths = problem(11, "ctc")
     monkeypatch.setattr(kernels, "_gpu_is_missing", lambda: None)
     bare = type(
-        "gpu", (), {name: staticmethod(in_torch(getattr(reference, name))) for name in ("forward", "occupancy")}
+        "gpu",
+        (),
+        {
+            name: staticmethod(in_torch(getattr(reference, name)))
+            for name in ("forward", "occupancy")
+        },
     )
     opened = kernels._open
-    monkeypatch.setattr(kernels, "_open", lambda name, x: ("gpu", bare) if name in ("gpu", "auto") else opened(name, x))
+    monkeypatch.setattr(
+        kernels,
+        "_open",
+        lambda name, x: ("gpu", bare) if name in ("gpu", "auto") else opened(name, x),
+    )
     assert kernels.tangent(x, topology, lengths, x)[1].backend == "cpu"
     (first,) = torch.autograd.grad(losses(x, topology, lengths, "gpu").sum(), x, create_graph=True)
-    with pytest.raises(BackendError, match="'gpu' has no tangents, which second derivatives need; use 'cpu', or 'a"):
+    with pytest.raises(
+        BackendError, match="'gpu' has no tangents, which second derivatives need; use 'cpu', or 'a"
+    ):
         first.sum().backward()

@@ -1,4 +1,5 @@
-"""Corrections are found in labels that a person has changed, and never in labels as they were written."""
+"""Corrections are found in labels that a person has changed, and never in labels as they were
+written."""
 
 from __future__ import annotations
 
@@ -46,12 +47,21 @@ def test_labels_as_they_were_written_are_no_corrections(
 
 
 def test_nor_are_those_of_documents_and_of_several_speakers(tmp_path: Path) -> None:
-    made = [spoken((ROOT / "files" / name).read_bytes(), name=as_name) for name, as_name in DOCUMENTS]
+    made = [
+        spoken((ROOT / "files" / name).read_bytes(), name=as_name) for name, as_name in DOCUMENTS
+    ]
     for one in [*made, *(replace(each, offset_s=3.0) for each in made), conversation()]:
         assert read_back(one, tmp_path).notes == ()
 
 
-PHONES = (("o", 0.1, 0.2), ("e", 0.2, 0.4), ("t", 0.4, 0.5), ("e", 0.5, 0.75), ("t", 0.9, 1.0), ("e", 1.0, 1.3))
+PHONES = (
+    ("o", 0.1, 0.2),
+    ("e", 0.2, 0.4),
+    ("t", 0.4, 0.5),
+    ("e", 0.5, 0.75),
+    ("t", 0.9, 1.0),
+    ("e", 1.0, 1.3),
+)
 WORDS = (("one", 0.1, 0.4), ("two", 0.4, 0.75), ("three", 0.9, 1.3))
 
 
@@ -59,16 +69,24 @@ WORDS = (("one", 0.1, 0.4), ("two", 0.4, 0.75), ("three", 0.9, 1.3))
     ("rows", "intervals", "says"),
     [
         ((*WORDS[:2], ("free", 0.9, 1.3)), "one two free", "'free' for 'three' at 0.90 s"),
-        ((*WORDS[:2], ("thr", 0.9, 1.1), ("ee", 1.1, 1.3)), "one two thr ee", "'thr ee' for 'three' at 0.90 s"),
+        (
+            (*WORDS[:2], ("thr", 0.9, 1.1), ("ee", 1.1, 1.3)),
+            "one two thr ee",
+            "'thr ee' for 'three' at 0.90 s",
+        ),
         ((WORDS[0], WORDS[2]), "one three", "no label for 'two' at 0.40 s"),
-        ((*WORDS, ("four", 1.4, 1.5)), "one two three four", "'four' for no word of the text at 1.40 s"),
+        (
+            (*WORDS, ("four", 1.4, 1.5)),
+            "one two three four",
+            "'four' for no word of the text at 1.40 s",
+        ),
         ((("onetwo", 0.1, 0.75), WORDS[2]), "onetwo three", "'onetwo' for 'one two' at 0.10 s"),
     ],
 )
 def test_words_that_the_text_lacks_are_told_and_kept_as_labels(
     tmp_path: Path, rows: tuple[tuple[str, float, float], ...], intervals: str, says: str
 ) -> None:
-    (path, grid) = OutputFiles(tmp_path, "a", ["json", "textgrid"]).write(alignment())
+    path, grid = OutputFiles(tmp_path, "a", ["json", "textgrid"]).write(alignment())
     textgrid(grid, ("words", rows))
     corrected = read_corrected(path)
     assert corrected.alignment == read_alignment(path), "its text has no place for them"
@@ -81,7 +99,7 @@ def test_words_that_the_text_lacks_are_told_and_kept_as_labels(
 
 
 def test_phones_that_were_moved_or_renamed_are_corrections_of_their_word(tmp_path: Path) -> None:
-    (path, grid) = OutputFiles(tmp_path, "a", ["json", "textgrid"]).write(alignment())
+    path, grid = OutputFiles(tmp_path, "a", ["json", "textgrid"]).write(alignment())
     phones = (("w", 0.1, 0.2), PHONES[1], ("t", 0.4, 0.53), ("e", 0.53, 0.75), *PHONES[4:])
     textgrid(grid, ("words", WORDS), ("phones", phones))
     first, second, third = read_corrected(path).alignment.words
@@ -95,7 +113,7 @@ def test_phones_that_were_moved_or_renamed_are_corrections_of_their_word(tmp_pat
 
 
 def test_labels_that_cannot_be_read_are_told(tmp_path: Path) -> None:
-    (path, grid) = OutputFiles(tmp_path, "a", ["json", "textgrid"]).write(alignment())
+    path, grid = OutputFiles(tmp_path, "a", ["json", "textgrid"]).write(alignment())
     grid.write_text(grid.read_text("utf-8")[:300], "utf-8")
     (note,) = read_corrected(path).notes
     assert note.startswith(f"{grid}:")

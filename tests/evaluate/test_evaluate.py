@@ -19,7 +19,12 @@ from sample_alignments import aligned, make_alignment, placed
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import Options, evaluate, evaluate_intervals, read_intervals, read_labels
 from ctc_align.evaluate.corrected_labels import label_doubts, labels_of, with_labels
-from ctc_align.evaluate.pairing import broad_phones, compared_intervals, normalised_label, pair_intervals
+from ctc_align.evaluate.pairing import (
+    broad_phones,
+    compared_intervals,
+    normalised_label,
+    pair_intervals,
+)
 from ctc_align.files import Alignment, OutputFiles, Style, to_dict
 from ctc_align.types import AlignedWord, Interval
 
@@ -45,7 +50,12 @@ def folders(tmp_path) -> tuple[Path, Path]:
 
 def test_figures_by_hand(folders):
     evaluation = evaluate(*folders)
-    assert (evaluation.paired, evaluation.missing, evaluation.extra, evaluation.mismatched) == (6, 0, 0, 0)
+    assert (evaluation.paired, evaluation.missing, evaluation.extra, evaluation.mismatched) == (
+        6,
+        0,
+        0,
+        0,
+    )
     assert evaluation.onset.mae_ms == pytest.approx((30 + 0 + 20) / 3)
     assert evaluation.offset.mae_ms == pytest.approx(40 / 3)
     assert evaluation.both.mae_ms == pytest.approx(90 / 6)
@@ -64,11 +74,21 @@ def test_worst_cases_and_worst_edges_early_or_late(folders):
         *[("world", "offset", -40.0)] * 2,
         ("hello", "onset", 30.0),
     ]
-    assert (edges[2].utterance, edges[2].reference_s, edges[2].hypothesis_s) == ("deep/y", 0.1, 0.13)
+    assert (edges[2].utterance, edges[2].reference_s, edges[2].hypothesis_s) == (
+        "deep/y",
+        0.1,
+        0.13,
+    )
     assert len(evaluate(*folders).worst_edges(100)) == 12
-    words_at(("hello", 0.1, 0.5), ("big", 0.5, 0.9), ("world", 0.98, 1.2)).save(folders[0] / "x.json", force=True)
+    words_at(("hello", 0.1, 0.5), ("big", 0.5, 0.9), ("world", 0.98, 1.2)).save(
+        folders[0] / "x.json", force=True
+    )
     worst = evaluate(*folders).worst(1)[0]
-    assert (worst.utterance, worst.worst_label, worst.worst_ms) == ("x", "world", pytest.approx(-300.0))
+    assert (worst.utterance, worst.worst_label, worst.worst_ms) == (
+        "x",
+        "world",
+        pytest.approx(-300.0),
+    )
 
 
 def test_flat_names_meet_nested_ones_where_they_fit_once(folders, tmp_path):
@@ -82,7 +102,10 @@ def test_flat_names_meet_nested_ones_where_they_fit_once(folders, tmp_path):
     (flat / "x.json").unlink()
     assert evaluate(flat, folders[1]).missing_files == ("deep/y", "other/y", "x")
     evaluation = evaluate(folders[1], flat)
-    assert (evaluation.missing_files, evaluation.extra_files) == (("y",), ("deep/y", "other/y", "x"))
+    assert (evaluation.missing_files, evaluation.extra_files) == (
+        ("y",),
+        ("deep/y", "other/y", "x"),
+    )
 
 
 def test_files_of_the_same_stem_meet_by_folder_and_by_format(folders, tmp_path):
@@ -133,7 +156,9 @@ def test_wrong_calls(folders, tmp_path):
     ):
         with pytest.raises(UsageError, match=says):
             evaluate(*arguments)
-    OutputFiles(tmp_path, "a", ("json",)).write(dataclasses.replace(TRUE, offset_s=5.0), style=Style(times="recording"))
+    OutputFiles(tmp_path, "a", ("json",)).write(
+        dataclasses.replace(TRUE, offset_s=5.0), style=Style(times="recording")
+    )
     assert read_intervals(tmp_path / "a.json")[0].start_s == 5.1
 
 
@@ -146,18 +171,30 @@ def test_ctm_as_hypothesis_and_as_reference(tmp_path):
     for ours in ("a.json", "a.ctm", "a.TextGrid"):
         for theirs in ("a.json", "a.ctm", "a.TextGrid"):
             found = evaluate(tmp_path / "ours" / ours, tmp_path / "theirs" / theirs)
-            assert (found.paired, found.mismatched, found.both.mae_ms) == (3, 0, 10.0), (ours, theirs)
+            assert (found.paired, found.mismatched, found.both.mae_ms) == (3, 0, 10.0), (
+                ours,
+                theirs,
+            )
     for ours in ("a.json", "a.tokens.ctm", "a.TextGrid"):
         for theirs in ("a.json", "a.tokens.ctm", "a.TextGrid"):
             found = evaluate(tmp_path / "ours" / ours, tmp_path / "theirs" / theirs, "phones")
-            assert (found.paired, found.mismatched, found.both.mae_ms) == (6, 0, 10.0), (ours, theirs)
+            assert (found.paired, found.mismatched, found.both.mae_ms) == (6, 0, 10.0), (
+                ours,
+                theirs,
+            )
 
 
 @pytest.mark.parametrize(
     ("content", "rows"),
     [
-        ("a 1 0.1 0.2 x\na 1 0.3 0.4 y\n", [Interval(0.1, 0.3, "x"), Interval(0.3, 0.7, "y")]),  # no rounding between
-        ("a 1 0.5 0.1 y\na 1 0.1 0.2 x\n", [Interval(0.1, 0.3, "x"), Interval(0.5, 0.6, "y")]),  # out of order
+        (
+            "a 1 0.1 0.2 x\na 1 0.3 0.4 y\n",
+            [Interval(0.1, 0.3, "x"), Interval(0.3, 0.7, "y")],
+        ),  # no rounding between
+        (
+            "a 1 0.5 0.1 y\na 1 0.1 0.2 x\n",
+            [Interval(0.1, 0.3, "x"), Interval(0.5, 0.6, "y")],
+        ),  # out of order
     ],
 )
 def test_rows_of_ctm_ascend_and_touch(tmp_path, content, rows):
@@ -167,18 +204,26 @@ def test_rows_of_ctm_ascend_and_touch(tmp_path, content, rows):
 def test_ctm_with_many_utterances_against_a_folder_and_against_ctm(tmp_path):
     names = ("s1/a", "s1/b", "s2/c")
     many = put(
-        tmp_path / "all.ctm", ";; a comment\n" + "".join(CTM.format(*[name] * 3).replace("{}", name) for name in names)
+        tmp_path / "all.ctm",
+        ";; a comment\n" + "".join(CTM.format(*[name] * 3).replace("{}", name) for name in names),
     )
     for name in names:
         textgrid(tmp_path / "theirs" / f"{name}.TextGrid", ("words", WORDS))
     found = evaluate(many, tmp_path / "theirs")
-    assert (found.paired, found.complete, [u.utterance for u in found.utterances]) == (9, True, list(names))
+    assert (found.paired, found.complete, [u.utterance for u in found.utterances]) == (
+        9,
+        True,
+        list(names),
+    )
     assert evaluate(many, many).paired == 9
     assert evaluate(tmp_path / "theirs", many).paired == 9
     few = put(tmp_path / "few.ctm", CTM.replace("{}", "s1/a"))
     found = evaluate(few, many)
     assert (found.paired, found.missing_files) == (3, ("s1/b", "s2/c"))
-    assert evaluate(tmp_path / "theirs" / "s2" / "c.TextGrid", many).missing_files == ("s1/a", "s1/b")
+    assert evaluate(tmp_path / "theirs" / "s2" / "c.TextGrid", many).missing_files == (
+        "s1/a",
+        "s1/b",
+    )
 
 
 def test_channels_and_utterances_that_come_twice(tmp_path):
@@ -193,7 +238,11 @@ def test_channels_and_utterances_that_come_twice(tmp_path):
 @over_rows(
     ("name", "content", "says"),
     [
-        ("a.ctm", "a 1 0.1 0.2", ":2: expected '<utterance> <channel> <start> <duration> <label>', got: a 1 0.1 0.2"),
+        (
+            "a.ctm",
+            "a 1 0.1 0.2",
+            ":2: expected '<utterance> <channel> <start> <duration> <label>', got: a 1 0.1 0.2",
+        ),
         ("a.ctm", "a 1 soon 0.2 x", ":2: expected '<utterance>"),
         ("a.ctm", "a 1 0.1 -0.2 x", ":2: expected a start and a duration in seconds, got 0.1 -0.2"),
         ("a.ctm", "a 1 nan 0.2 x", ":2: expected a start and a duration"),
@@ -205,7 +254,9 @@ def test_channels_and_utterances_that_come_twice(tmp_path):
     ],
 )
 def test_labels_that_cannot_be_read(tmp_path, name, content, says):
-    before = {"a.ctm": "a 1 0 0.1 x\n", "b.ctm": ";; nothing\n"}.get(name, "" if name == "a.json" else "0 1 x\n")
+    before = {"a.ctm": "a 1 0 0.1 x\n", "b.ctm": ";; nothing\n"}.get(
+        name, "" if name == "a.json" else "0 1 x\n"
+    )
     path = put(tmp_path / name, f"{before}{content}\n")
     with pytest.raises(InputError) as error:
         read_intervals(path)
@@ -225,15 +276,25 @@ def test_shards(tmp_path):
     for name in ("x", "y"):
         textgrid(tmp_path / "theirs" / "s" / f"{name}.TextGrid", ("words", WORDS))
     found = evaluate(shards, tmp_path / "theirs")
-    assert (found.paired, found.both.mae_ms, found.complete, found.extra_files) == (6, 10.0, True, ())
-    assert evaluate(shards / "alignments-00000.jsonl.gz", tmp_path / "theirs").missing_files == ("s/y",)
+    assert (found.paired, found.both.mae_ms, found.complete, found.extra_files) == (
+        6,
+        10.0,
+        True,
+        (),
+    )
+    assert evaluate(shards / "alignments-00000.jsonl.gz", tmp_path / "theirs").missing_files == (
+        "s/y",
+    )
 
 
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         (b"no gzip", "not whole gzip data"),
-        (gzip.compress(b"{}\n", mtime=0), ':1: expected an alignment of format "ctc-align/1", got other JSON'),
+        (
+            gzip.compress(b"{}\n", mtime=0),
+            ':1: expected an alignment of format "ctc-align/1", got other JSON',
+        ),
         (gzip.compress(b"{\n", mtime=0), ":1: not JSON"),
         (
             gzip.compress(b'{"format": "ctc-align/1", "utterance": "a"}\n', mtime=0),
@@ -261,10 +322,15 @@ def test_tiers_by_name_and_by_number(tmp_path):
         assert (found.paired, found.mismatched) == (3, 0)
         assert evaluate(grid, ours, options=Options(hypothesis_tier=name)).mismatched == 0
     assert evaluate(ours, grid, options=Options(reference_tier="2")).mismatched == 3
-    with pytest.raises(InputError, match=r"a\.TextGrid: expected an interval tier named words.*got: 2 Notes, 3 Wörter"):
+    with pytest.raises(
+        InputError,
+        match=r"a\.TextGrid: expected an interval tier named words.*got: 2 Notes, 3 Wörter",
+    ):
         evaluate(ours, grid)
     for name in ("Worte", "1", "4"):
-        with pytest.raises(InputError, match=f"expected an interval tier named '{name}', got: 2 Notes, 3 Wörter"):
+        with pytest.raises(
+            InputError, match=f"expected an interval tier named '{name}', got: 2 Notes, 3 Wörter"
+        ):
             evaluate(ours, grid, options=Options(reference_tier=name))
     grid = textgrid(tmp_path / "a.TextGrid", ("2", WORDS), ("words", ()))
     assert len(read_intervals(grid, "words", "2")) == 3
@@ -272,11 +338,18 @@ def test_tiers_by_name_and_by_number(tmp_path):
 
 def test_speakers(tmp_path):
     late = tuple((label, start + 0.05, end + 0.05) for label, start, end in WORDS)
-    both = textgrid(tmp_path / "a.TextGrid", ("Ann - words", WORDS), ("Ann - phones", ()), ("Bob - words", late))
+    both = textgrid(
+        tmp_path / "a.TextGrid", ("Ann - words", WORDS), ("Ann - phones", ()), ("Bob - words", late)
+    )
     same = textgrid(tmp_path / "b.TextGrid", ("bob - words", late), ("ann - words", WORDS))
     found = evaluate(both, same)
-    assert [(u.utterance, u.mae_ms) for u in found.utterances] == [("b (ann)", 0.0), ("b (bob)", 0.0)]
-    alone = textgrid(tmp_path / "c.TextGrid", ("words", tuple(sorted(WORDS + late, key=lambda row: row[1]))))
+    assert [(u.utterance, u.mae_ms) for u in found.utterances] == [
+        ("b (ann)", 0.0),
+        ("b (bob)", 0.0),
+    ]
+    alone = textgrid(
+        tmp_path / "c.TextGrid", ("words", tuple(sorted(WORDS + late, key=lambda row: row[1])))
+    )
     found = evaluate(both, alone)
     assert (found.paired, found.both.mae_ms) == (6, 0.0)
 
@@ -309,13 +382,22 @@ def test_labels_of_timit(tmp_path):
         assert (found.paired, found.both.mae_ms, found.complete) == (paired, 10.0, True), tier
     grid = textgrid(tmp_path / "A.TextGrid", ("words", WORDS))
     assert evaluate(grid, tmp_path / "theirs" / "dr1" / "A.WRD").both.mae_ms == 0.0
-    with pytest.raises(InputError, match=r"A\.PHN: holds phones, by its name, and no words; give --tier phones"):
+    with pytest.raises(
+        InputError, match=r"A\.PHN: holds phones, by its name, and no words; give --tier phones"
+    ):
         evaluate(grid, tmp_path / "theirs" / "dr1" / "A.PHN")
 
 
 # A TextGrid that a person has corrected, brought back into the alignment that it came from.
 
-PHONES = (("o", 0.1, 0.2), ("e", 0.2, 0.42), ("t", 0.42, 0.6), ("w", 0.6, 0.75), ("t", 0.9, 1.1), ("e", 1.1, 1.3))
+PHONES = (
+    ("o", 0.1, 0.2),
+    ("e", 0.2, 0.42),
+    ("t", 0.42, 0.6),
+    ("w", 0.6, 0.75),
+    ("t", 0.9, 1.1),
+    ("e", 1.1, 1.3),
+)
 MOVED = (("One,", 0.1, 0.42), ("two", 0.42, 0.75), ("three", 0.92, 1.3))
 
 
@@ -323,12 +405,19 @@ def spelled(**fields: object) -> Alignment:
     """The alignment of "one two three", each word at its place in the text."""
     made = alignment()
     places = [made.text.index(word.text) for word in made.words]
-    words = [replace(word, char_start=at, char_end=at + len(word.text)) for word, at in zip(made.words, places)]
+    words = [
+        replace(word, char_start=at, char_end=at + len(word.text))
+        for word, at in zip(made.words, places)
+    ]
     return replace(made, words=tuple(words), **fields)
 
 
-def test_its_edges_are_by_hand_in_times_of_the_recording_and_tiers_of_speakers_too(tmp_path: Path) -> None:
-    grid = textgrid(tmp_path / "a.TextGrid", ("words", (*MOVED, ("", 1.3, 2.0))), ("phones", PHONES))
+def test_its_edges_are_by_hand_in_times_of_the_recording_and_tiers_of_speakers_too(
+    tmp_path: Path,
+) -> None:
+    grid = textgrid(
+        tmp_path / "a.TextGrid", ("words", (*MOVED, ("", 1.3, 2.0))), ("phones", PHONES)
+    )
     words = with_labels(spelled(), grid)
     assert [(word.text, word.start_s, word.end_s, word.by) for word in words] == [
         ("one", 0.1, 0.42, "hand"),
@@ -340,11 +429,17 @@ def test_its_edges_are_by_hand_in_times_of_the_recording_and_tiers_of_speakers_t
     assert words[2].tokens == (), "its phones begin where it began before"
     assert {word.confidence for word in words} == {None}
     late = tuple((label, start + 5, end + 5) for label, start, end in MOVED)
-    grid = textgrid(tmp_path / "a.TextGrid", ("Ann - words", late[1:]), ("Ben - words", late[:1]), end_s=7.0)
+    grid = textgrid(
+        tmp_path / "a.TextGrid", ("Ann - words", late[1:]), ("Ben - words", late[:1]), end_s=7.0
+    )
     made = spelled(offset_s=5.0, config={"times": "recording"})
     named = [replace(word, speaker=name) for word, name in zip(made.words, ("Ben", "Ann", "Ann"))]
     words = with_labels(replace(made, words=tuple(named)), grid)
-    assert [(word.start_s, word.end_s) for word in words] == [(0.1, 0.42), (0.42, 0.75), (0.92, 1.3)]
+    assert [(word.start_s, word.end_s) for word in words] == [
+        (0.1, 0.42),
+        (0.42, 0.75),
+        (0.92, 1.3),
+    ]
 
 
 def test_labels_without_phones_or_written_as_silences(tmp_path: Path) -> None:
@@ -357,7 +452,9 @@ def test_labels_without_phones_or_written_as_silences(tmp_path: Path) -> None:
     rows = (("sil", *MOVED[0][1:]), *MOVED[1:], ("sp", 1.3, 2.0))
     grid = textgrid(tmp_path / "a.TextGrid", ("words", rows))
     text = made.text.replace("one", "Sil")
-    assert [word.by for word in with_labels(replace(made, words=words, text=text), grid)] == ["hand"] * 3
+    assert [word.by for word in with_labels(replace(made, words=words, text=text), grid)] == [
+        "hand"
+    ] * 3
 
 
 @pytest.mark.parametrize(
@@ -369,7 +466,9 @@ def test_labels_without_phones_or_written_as_silences(tmp_path: Path) -> None:
         ((MOVED[0], ("two", 0.3, 0.75), MOVED[2]), "overlap: move the edges"),
     ],
 )
-def test_other_words_are_refused(tmp_path: Path, rows: tuple[tuple[str, float, float], ...], says: str) -> None:
+def test_other_words_are_refused(
+    tmp_path: Path, rows: tuple[tuple[str, float, float], ...], says: str
+) -> None:
     with pytest.raises(InputError, match=rf"a\.TextGrid: .*{says}"):
         with_labels(spelled(), textgrid(tmp_path / "a.TextGrid", ("words", rows)))
 
@@ -380,23 +479,32 @@ def test_the_labels_of_a_folder(tmp_path: Path) -> None:
     assert labels_of(tmp_path, Path("out/spk/a.json")) == plain
     assert labels_of(tmp_path, Path("out/other/a.json")) == other
     textgrid(tmp_path.parent / "out" / "a.TextGrid", ("words", WORDS))
-    assert labels_of(tmp_path, Path("../out/a.json")) == other, "not what was written beside the alignment"
+    assert labels_of(tmp_path, Path("../out/a.json")) == other, (
+        "not what was written beside the alignment"
+    )
     kept = textgrid(tmp_path / "spk" / "a.hand.TextGrid", ("words", WORDS))
     assert labels_of(tmp_path, Path("out/spk/a.json")) == kept
-    with pytest.raises(InputError, match=r"b\.json: expected its labels in .*, b\.TextGrid, got no such file"):
+    with pytest.raises(
+        InputError, match=r"b\.json: expected its labels in .*, b\.TextGrid, got no such file"
+    ):
         labels_of(tmp_path, Path("b.json"))
 
 
 def test_labels_of_another_recording_are_doubted_and_json_is_refused(tmp_path: Path) -> None:
-    """A take of the same words has them elsewhere; of JSON only what is marked is by hand, and it needs no --hand."""
+    """A take of the same words has them elsewhere; of JSON only what is marked is by hand, and it
+    needs no --hand."""
     slow = tuple((label, 2 * start, 2 * end) for label, start, end in MOVED)
     made = spelled(duration_s=3.0)
     for rows, says in ((MOVED, ()), (slow, ("half of the edges are more than 0.25 s off",))):
         grid = textgrid(tmp_path / "a.TextGrid", ("words", rows), end_s=3.0)
         doubts = label_doubts(made, with_labels(made, grid), grid)
-        assert all(str(grid) in doubt and each in doubt for doubt, each in zip(doubts, says, strict=True))
+        assert all(
+            str(grid) in doubt and each in doubt for doubt, each in zip(doubts, says, strict=True)
+        )
     made.save(tmp_path / "a.corrected.json")
-    with pytest.raises(InputError, match=r"a\.corrected\.json: .*give it in place of the alignment, without --hand"):
+    with pytest.raises(
+        InputError, match=r"a\.corrected\.json: .*give it in place of the alignment, without --hand"
+    ):
         with_labels(made, tmp_path / "a.corrected.json")
 
 
@@ -422,7 +530,9 @@ def test_a_line_for_each_job(tmp_path, capsys, monkeypatch):
     assert [phone[0] for phone in found["phones"][:5]] == ["F", "AO", "R", "S", "T"]
     starts = [word[1] for word in found["words"]]
     assert starts == sorted(starts)
-    assert all(0 <= start < end and 0 <= confidence <= 1 for _, start, end, confidence in found["words"])
+    assert all(
+        0 <= start < end and 0 <= confidence <= 1 for _, start, end, confidence in found["words"]
+    )
 
 
 # Pairs of intervals, and labels that can be compared: maps, closures, phone sets.
@@ -434,7 +544,10 @@ def row(labels: str, start_s: float = 0.0) -> list[Interval]:
 
 
 def shown(pairing) -> list[str]:
-    pairs = [f"{p.hypothesis.label}{'≠' if p.mismatch else '='}{p.reference.label}" for p in pairing.pairs]
+    pairs = [
+        f"{p.hypothesis.label}{'≠' if p.mismatch else '='}{p.reference.label}"
+        for p in pairing.pairs
+    ]
     return pairs + [f"-{i.label}" for i in pairing.missing] + [f"+{i.label}" for i in pairing.extra]
 
 
@@ -468,7 +581,12 @@ def test_compounds_equal_words_and_rows_far_apart():
     pairing = pair_intervals(row("x " * 20 + common), row(common + " y" * 20))
     assert [pair.hypothesis.label for pair in pairing.pairs] == common.split()
     assert (len(pairing.extra), len(pairing.missing)) == (20, 20)
-    assert [normalised_label(label) for label in ("Don’t!", "—", " (U.S.) ", "ʔ")] == ["don't", "—", "u.s", "ʔ"]
+    assert [normalised_label(label) for label in ("Don’t!", "—", " (U.S.) ", "ʔ")] == [
+        "don't",
+        "—",
+        "u.s",
+        "ʔ",
+    ]
 
 
 def edit_distance(left, right) -> int:
@@ -521,7 +639,9 @@ TIMIT_PHONES = """
 
 def tenths(labels: str) -> list[Interval]:
     edges = [i / 10 for i in range(len(labels.split()) + 1)]
-    return [Interval(start, end, label) for (start, end), label in zip(pairwise(edges), labels.split())]
+    return [
+        Interval(start, end, label) for (start, end), label in zip(pairwise(edges), labels.split())
+    ]
 
 
 def names(labels: str, *arguments) -> list[str]:
@@ -556,11 +676,16 @@ def test_maps_of_labels(tmp_path):
     assert labels == {"a": "b", "c": "", "h#": "pause", "b": "c"}
     assert names("a c h# d B", labels) == ["b", "pause", "d", "c"]
     words = [Interval(0, 1, "A,"), Interval(1, 2, "c"), Interval(2, 3, "Dd")]
-    assert [interval.label for interval in compared_intervals(words, "words", labels)] == ["b", "Dd"]
+    assert [interval.label for interval in compared_intervals(words, "words", labels)] == [
+        "b",
+        "Dd",
+    ]
     triples = [("a", tenths("AH0 b"), tenths("ah b"))]
     for labels, told in (({"x": "y"}, True), ({"AH": "ax"}, False), ({"b": ""}, False)):
         doubts = evaluate_intervals(triples, "phones", Options(labels=labels)).doubts
-        assert doubts == (("no label of either side is in the map: is it the right one?",) if told else ())
+        assert doubts == (
+            ("no label of either side is in the map: is it the right one?",) if told else ()
+        )
 
 
 @pytest.mark.parametrize(
@@ -602,9 +727,14 @@ REFERENCE = [Interval(start, end, label) for label, start, end in WORDS]
 SAME_UNIT = "seconds are expected"
 
 
-def moved(scale: float = 1.0, shift_s: float = 0.0, noise_s: float = 0.0, row=REFERENCE) -> list[Interval]:
+def moved(
+    scale: float = 1.0, shift_s: float = 0.0, noise_s: float = 0.0, row=REFERENCE
+) -> list[Interval]:
     draw = random.Random(1)
-    times = [(scale * (i.start_s + draw.uniform(0, noise_s)) + shift_s, scale * i.end_s + shift_s) for i in row]
+    times = [
+        (scale * (i.start_s + draw.uniform(0, noise_s)) + shift_s, scale * i.end_s + shift_s)
+        for i in row
+    ]
     return [Interval(start, end, interval.label) for (start, end), interval in zip(times, row)]
 
 
@@ -629,8 +759,12 @@ def test_nothing_is_told_of_good_ones_and_scales_without_a_name_are_numbers():
     ],
 )
 def test_other_units(scale, unit):
-    assert told(moved(scale, noise_s=0.02)) == (f"the times of the hypothesis look like {unit}; {SAME_UNIT}",)
-    assert told(REFERENCE, moved(scale)) == (f"the times of the reference look like {unit}; {SAME_UNIT}",)
+    assert told(moved(scale, noise_s=0.02)) == (
+        f"the times of the hypothesis look like {unit}; {SAME_UNIT}",
+    )
+    assert told(REFERENCE, moved(scale)) == (
+        f"the times of the reference look like {unit}; {SAME_UNIT}",
+    )
 
 
 @over_rows("shift_s", [5.1, 120.0, -0.6])
@@ -656,7 +790,7 @@ def test_arguments_the_wrong_way_round(tmp_path):
     plain = put(tmp_path / "c.ctm", "c 1 0.1 0.2 one\n")
     for reference in ("a.json", "a.ctm"):
         for hypothesis in (grid, plain):
-            (doubt, *_) = evaluate(hypothesis, tmp_path / "ours" / reference).doubts
+            doubt, *_ = evaluate(hypothesis, tmp_path / "ours" / reference).doubts
             assert "is the hypothesis given first?" in doubt
         assert evaluate(tmp_path / "ours" / reference, grid).doubts == ()
     assert evaluate(tmp_path / "ours" / "a.json", tmp_path / "ours" / "a.ctm").doubts == ()
@@ -670,7 +804,9 @@ def test_other_transcripts_and_references_that_nobody_has_labelled():
     other = [Interval(i.start_s, i.end_s, "x" + i.label) for i in REFERENCE]
     triples = [("u1", REFERENCE, REFERENCE), ("u2", REFERENCE, REFERENCE), ("u3", other, REFERENCE)]
     (doubt,) = evaluate_intervals(triples).doubts
-    assert doubt.startswith("more than half of the reference has a different label or none in 1 utterance: u3")
+    assert doubt.startswith(
+        "more than half of the reference has a different label or none in 1 utterance: u3"
+    )
     assert told(other) == ("the labels of 3 of 3 pairs differ: are these the same transcripts?",)
     assert "a different label or none in 1 utterance: u1" in told(REFERENCE[:1])[0]
     (doubt,) = evaluate_intervals([("u1", REFERENCE, REFERENCE), ("u2", REFERENCE, [])]).doubts
@@ -686,5 +822,7 @@ def test_another_recording_of_the_same_sounds():
         return [Interval(start, start + 0.05, draw.choice("aest")) for start in starts]
 
     (doubt,) = evaluate_intervals([("u1", phones(), phones())], "phones").doubts
-    assert told([Interval(5.0, 5.4, "yes")], [Interval(5.5, 5.9, "yes")]) == (), "one word, misplaced"
+    assert told([Interval(5.0, 5.4, "yes")], [Interval(5.5, 5.9, "yes")]) == (), (
+        "one word, misplaced"
+    )
     assert "more than 0.25 s off, which no aligner does, in 1 utterance: u1" in doubt

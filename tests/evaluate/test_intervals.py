@@ -1,4 +1,5 @@
-"""Intervals and paired differences: by hand, and by resamples written out, each evaluated as it is."""
+"""Intervals and paired differences: by hand, and by resamples written out, each evaluated as it
+is."""
 
 from __future__ import annotations
 
@@ -34,16 +35,24 @@ from ctc_align.types import Interval
 RESAMPLES, SEED = 40, 11
 
 
-def triples(seed: int, utterances: int = 6, first: int = 0) -> list[tuple[str, list[Interval], list[Interval]]]:
-    """Utterances of 1 to 5 words on a grid of 10 ms, early, late, some missing; references depend on names only."""
+def triples(
+    seed: int, utterances: int = 6, first: int = 0
+) -> list[tuple[str, list[Interval], list[Interval]]]:
+    """Utterances of 1 to 5 words on a grid of 10 ms, early, late, some missing; references depend
+    on names only."""
     random, made = np.random.default_rng(seed), []
     for u in range(first, first + utterances):
         words = 1 + (7 * u) % 5
         reference = [
-            Interval(round(0.4 * i, 3), round(0.4 * i + 0.2 + 0.2 * (i % 2), 3), f"w{i}") for i in range(words)
+            Interval(round(0.4 * i, 3), round(0.4 * i + 0.2 + 0.2 * (i % 2), 3), f"w{i}")
+            for i in range(words)
         ]
         ours = [
-            Interval(i.start_s + 0.01 * random.integers(-6, 4), i.end_s + 0.01 * random.integers(-3, 7), i.label)
+            Interval(
+                i.start_s + 0.01 * random.integers(-6, 4),
+                i.end_s + 0.01 * random.integers(-3, 7),
+                i.label,
+            )
             for i in reference
             if random.random() < 0.9
         ]
@@ -54,7 +63,9 @@ def triples(seed: int, utterances: int = 6, first: int = 0) -> list[tuple[str, l
 def written_out(rows, drawn: np.ndarray) -> list:
     """The evaluation of each resample."""
     return [
-        evaluate_intervals([row for row, n in zip(rows, weights) for _ in range(n)], options=Options(resamples=0))
+        evaluate_intervals(
+            [row for row, n in zip(rows, weights) for _ in range(n)], options=Options(resamples=0)
+        )
         for weights in drawn
     ]
 
@@ -83,19 +94,30 @@ def test_intervals_are_those_of_resamples_written_out(seed: int) -> None:
     for group, name in figures(evaluation):
         values = np.array([sample[group, name] for sample in samples])
         expected = np.percentile(values[~np.isnan(values)], [2.5, 97.5])
-        owner = evaluation.boundaries[group.split()[1]] if " " in group else getattr(evaluation, group)
+        owner = (
+            evaluation.boundaries[group.split()[1]] if " " in group else getattr(evaluation, group)
+        )
         assert owner.ci95[name] == pytest.approx(expected, abs=1e-6), (group, name)
-        assert expected[0] < expected[1] or name in ("within_50_ms", "within_100_ms"), "this tests nothing"
+        assert expected[0] < expected[1] or name in (
+            "within_50_ms",
+            "within_100_ms",
+        ), "this tests nothing"
 
 
 def test_differences_are_those_of_resamples_written_out() -> None:
     """Utterances in another order, and some that only one has."""
     ours, theirs = triples(1, 7), triples(2, 7, first=1)[::-1]
     found = compare(
-        *(evaluate_intervals(rows, options=Options(resamples=RESAMPLES, seed=SEED)) for rows in (ours, theirs))
+        *(
+            evaluate_intervals(rows, options=Options(resamples=RESAMPLES, seed=SEED))
+            for rows in (ours, theirs)
+        )
     )
     assert (found.utterances, found.only_one) == (6, ("u0", "u7"))
-    ours, theirs = [row for row in ours if row[0] != "u0"], [row for row in theirs[::-1] if row[0] != "u7"]
+    ours, theirs = (
+        [row for row in ours if row[0] != "u0"],
+        [row for row in theirs[::-1] if row[0] != "u7"],
+    )
     both = [_both_paired(left, right) for left, right in zip(ours, theirs)]
     drawn = np.concatenate(list(error_statistics.bootstrap_weights(6, RESAMPLES, SEED)))
     for chosen, groups in (([*zip(*both)], ("both", "onset", "offset")), ((ours, theirs), None)):
@@ -105,14 +127,22 @@ def test_differences_are_those_of_resamples_written_out() -> None:
                 continue
             values = np.array([one[key] - other[key] for one, other in zip(left, right)])
             expected = np.percentile(values[~np.isnan(values)], [2.5, 97.5])
-            one = found.edges[key[0]][key[1]] if groups else found.boundaries[key[0].split()[1]][key[1]]
+            one = (
+                found.edges[key[0]][key[1]]
+                if groups
+                else found.boundaries[key[0].split()[1]][key[1]]
+            )
             assert one.ci95 == pytest.approx(expected, abs=1e-6), key
-            point = [figures(evaluate_intervals(rows, options=Options(resamples=0)))[key] for rows in chosen]
+            point = [
+                figures(evaluate_intervals(rows, options=Options(resamples=0)))[key]
+                for rows in chosen
+            ]
             assert (one.hypothesis, one.against) == pytest.approx(point)
 
 
 def _both_paired(left, right):
-    """The utterance twice, with only the words that both hypotheses have (their labels are unique)."""
+    """The utterance twice, with only the words that both hypotheses have (their labels are
+    unique)."""
     common = {i.label for i in left[1]} & {i.label for i in right[1]}
     kept = [[i for i in row if i.label in common] for row in (left[1], right[1], left[2])]
     return (left[0], kept[0], kept[2]), (left[0], kept[1], kept[2])
@@ -142,7 +172,9 @@ def test_by_hand():
     assert mae.ci95 == pytest.approx((-20.0, -10.0))
     assert mae.is_clear
     within = found.edges["onset"]["within_20_ms"]
-    assert (within.hypothesis, within.against, within.difference) == pytest.approx((50.0, 50.0, 0.0))
+    assert (within.hypothesis, within.against, within.difference) == pytest.approx(
+        (50.0, 50.0, 0.0)
+    )
     assert not within.is_clear
     assert found.boundaries["both"]["f1"].difference == pytest.approx(0.0)
     assert (found.utterances, found.paired, found.left_out, found.only_one) == (2, 6, 0, ())
@@ -151,21 +183,34 @@ def test_by_hand():
 
 def test_only_what_both_paired_and_can_be_compared_counts():
     """Leaving out the hard word makes no hypothesis better than one that has it."""
-    ours = evaluate_intervals([("u0", row([0.01, 0.51]), DATA_REFERENCE), ("u1", DATA_REFERENCE, DATA_REFERENCE)])
+    ours = evaluate_intervals(
+        [("u0", row([0.01, 0.51]), DATA_REFERENCE), ("u1", DATA_REFERENCE, DATA_REFERENCE)]
+    )
     theirs = evaluate_intervals(
         [("u0", row([0.01, 0.51, 1.2]), DATA_REFERENCE), ("u2", DATA_REFERENCE, DATA_REFERENCE)]
     )
     found = compare(ours, theirs)
     assert found.edges["both"]["mae_ms"].difference == pytest.approx(0.0)
-    assert (found.utterances, found.paired, found.left_out, found.only_one) == (1, 2, 1, ("u1", "u2"))
+    assert (found.utterances, found.paired, found.left_out, found.only_one) == (
+        1,
+        2,
+        1,
+        ("u1", "u2"),
+    )
     assert found.edges["both"]["mae_ms"].ci95 is None
     # boundaries are not of pairs: the word that is missing costs recall
     assert found.boundaries["both"]["recall"].difference == pytest.approx(0.0)
     assert found.boundaries["both"]["precision"].difference == pytest.approx(1.0 - 4 / 6)
     ours = evaluation(DATA_REFERENCE)
     for theirs, says in (
-        (evaluate_intervals([("other", DATA_REFERENCE, DATA_REFERENCE)]), "no word of the reference in common"),
-        (evaluate_intervals([("u0", DATA_REFERENCE, DATA_REFERENCE)], "phones"), "two evaluations of one tier"),
+        (
+            evaluate_intervals([("other", DATA_REFERENCE, DATA_REFERENCE)]),
+            "no word of the reference in common",
+        ),
+        (
+            evaluate_intervals([("u0", DATA_REFERENCE, DATA_REFERENCE)], "phones"),
+            "two evaluations of one tier",
+        ),
         (evaluation(DATA_REFERENCE, tolerance_ms=10.0), "the same tolerance"),
     ):
         with pytest.raises(InputError, match=says):
@@ -190,9 +235,15 @@ def test_detection() -> None:
         ("sorted(starts[1:])", "sorted(starts)"),
         ("<= SAME_EDGE_S", "<= 0.0005"),
         ("<= SAME_EDGE_S", "<= 0.2"),
-        ('"f1": 2 * matched / (hypothesis + reference)', '"f1": matched / (hypothesis + reference)'),
+        (
+            '"f1": 2 * matched / (hypothesis + reference)',
+            '"f1": matched / (hypothesis + reference)',
+        ),
         ('"f1": 2 * matched / (hypothesis + reference)', '"f1": matched / hypothesis'),
-        ('"r_value": 1 - (np.hypot(1 - recall, over) + off) / 2', '"r_value": 1 - np.hypot(1 - recall, over)'),
+        (
+            '"r_value": 1 - (np.hypot(1 - recall, over) + off) / 2',
+            '"r_value": 1 - np.hypot(1 - recall, over)',
+        ),
         ("np.abs(recall - 1 - over)", "np.abs(recall - 1 + over)"),
         (
             "matched / reference, hypothesis / reference - 1\n        off",
@@ -257,10 +308,24 @@ def test_draws_do_not_depend_on_the_portions(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_rates_tolerances_and_shares() -> None:
     nothing = error_statistics.detection(0, 0, 0)
-    assert (nothing.precision, nothing.recall, nothing.f1, nothing.r_value) == (None, None, None, None)
-    assert error_statistics.detection(0, 3, 0).precision == error_statistics.detection(0, 3, 0).f1 == 0.0
+    assert (nothing.precision, nothing.recall, nothing.f1, nothing.r_value) == (
+        None,
+        None,
+        None,
+        None,
+    )
+    assert (
+        error_statistics.detection(0, 3, 0).precision
+        == error_statistics.detection(0, 3, 0).f1
+        == 0.0
+    )
     no_guess = error_statistics.detection(3, 0, 0)
-    assert (no_guess.precision, no_guess.recall, no_guess.f1, no_guess.over_segmentation) == (None, 0.0, 0.0, -1.0)
+    assert (no_guess.precision, no_guess.recall, no_guess.f1, no_guess.over_segmentation) == (
+        None,
+        0.0,
+        0.0,
+        -1.0,
+    )
     for base in (0.1, 0.3, 1.1, 7.7, 123.456):
         assert error_statistics.hits([base + 0.02], [base], 20.0) == 1
         assert error_statistics.hits([base + 0.0201], [base], 20.0) == 0
@@ -274,7 +339,8 @@ def test_boundaries_count_by_utterance_whatever_the_labels() -> None:
     reference = [Interval(0.0, 0.5, "a"), Interval(0.5, 1.0, "b")]
     hypothesis = [Interval(0.0, 0.5, "x"), Interval(0.51, 1.03, "y")]
     found = evaluate_intervals([("a", hypothesis, reference)]).boundaries
-    # by hand: {0, 0.5, 1.0} against {0, 0.5, 0.51, 1.03}; 1.03 is too far off, 0.51 has no partner left
+    # by hand: {0, 0.5, 1.0} against {0, 0.5, 0.51, 1.03}; 1.03 is too far off, 0.51 has no partner
+    # left
     assert (found["both"].reference, found["both"].hypothesis, found["both"].hits) == (3, 4, 2)
     assert (found["onset"].hits, found["offset"].hits, found["inner_onset"].hits) == (2, 1, 1)
     assert found["both"].f1 == pytest.approx(4 / 7)
@@ -292,7 +358,9 @@ def rows(spans: list[list[tuple[int, int]]], shift_ms: int = 0) -> list[list[Int
         at, row = 10, []
         for i, (length, pause) in enumerate(one):
             at += 20 * pause
-            row.append(Interval((at * 5 + shift_ms) / 1000, ((at + length) * 5 + shift_ms) / 1000, f"w{i}"))
+            row.append(
+                Interval((at * 5 + shift_ms) / 1000, ((at + length) * 5 + shift_ms) / 1000, f"w{i}")
+            )
             at += length
         made.append(row)
     return made
@@ -305,11 +373,17 @@ def test_one_utterance_has_no_intervals() -> None:
     two = evaluate_intervals([("a", row, row), ("b", row, row)])
     assert two.both.ci95["within_20_ms"] == (100.0, 100.0)
     assert two.boundaries["both"].ci95["r_value"] == (1.0, 1.0)
-    assert evaluate_intervals([("a", row, row), ("b", row, row)], options=Options(resamples=0)).both.ci95 == {}
+    assert (
+        evaluate_intervals(
+            [("a", row, row), ("b", row, row)], options=Options(resamples=0)
+        ).both.ci95
+        == {}
+    )
 
 
 BY_HAND = (
-    # reference, hypothesis, hits; precision, recall, F1, over-segmentation, R-value by hand from the paper's formulas
+    # reference, hypothesis, hits; precision, recall, F1, over-segmentation, R-value by hand from
+    # the paper's formulas
     (10, 10, 8, 0.8, 0.8, 0.8, 0.0, 0.829289),
     (10, 15, 9, 0.6, 0.9, 0.72, 0.5, 0.532917),
     (10, 5, 5, 1.0, 0.5, 2 / 3, -0.5, 0.646447),
@@ -320,7 +394,8 @@ BY_HAND = (
 
 
 def most_pairs(hypothesis_ms: list[int], reference_ms: list[int], tolerance_ms: int) -> int:
-    """The largest one-to-one matching in any order at all, by augmenting paths (Kuhn), in whole milliseconds."""
+    """The largest one-to-one matching in any order at all, by augmenting paths (Kuhn), in whole
+    milliseconds."""
     partner: dict[int, int] = {}
 
     def place(i: int, tried: set[int]) -> bool:
@@ -336,11 +411,14 @@ def most_pairs(hypothesis_ms: list[int], reference_ms: list[int], tolerance_ms: 
 
 
 def detection_faults(module: ModuleType) -> list[str]:
-    """Matching against Kuhn's on tied times, rates against figures by hand, boundaries of a row by hand."""
+    """Matching against Kuhn's on tied times, rates against figures by hand, boundaries of a row by
+    hand."""
     faults = []
     random = np.random.default_rng(1)
     for _ in range(300):
-        ours, theirs = (sorted((5 * random.integers(0, 40, random.integers(0, 9))).tolist()) for _ in range(2))
+        ours, theirs = (
+            sorted((5 * random.integers(0, 40, random.integers(0, 9))).tolist()) for _ in range(2)
+        )
         found = module.hits([t / 1000 for t in ours], [t / 1000 for t in theirs], 20.0)
         if found != most_pairs(ours, theirs, 20):
             faults.append(f"hits {found} of {ours}, {theirs}")
@@ -354,7 +432,12 @@ def detection_faults(module: ModuleType) -> list[str]:
             if name in many and many[name][0] != pytest.approx(value, abs=2e-6):
                 faults.append(f"{name} of {reference, hypothesis, hits} resampled: {many[name][0]}")
     # a touches b, b and c leave 1 ms to rounding, a pause before d
-    row = [Interval(0.1, 0.2, "a"), Interval(0.2, 0.3, "b"), Interval(0.301, 0.4, "c"), Interval(0.5, 0.6, "d")]
+    row = [
+        Interval(0.1, 0.2, "a"),
+        Interval(0.2, 0.3, "b"),
+        Interval(0.301, 0.4, "c"),
+        Interval(0.5, 0.6, "d"),
+    ]
     by_hand = {
         "both": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6],
         "onset": [0.1, 0.2, 0.301, 0.5],
@@ -368,22 +451,34 @@ def detection_faults(module: ModuleType) -> list[str]:
 
 
 def bootstrap_faults(module: ModuleType) -> list[str]:
-    """Means and medians against those of the values written out, weights against what drawing must give."""
+    """Means and medians against those of the values written out, weights against what drawing must
+    give."""
     faults = []
     random = np.random.default_rng(2)
     for utterances, size in ((1, 5), (3, 2), (6, 40), (9, 41), (30, 200)):
         values = np.round(random.normal(0, 3, size), 0)
         utterance = random.integers(0, max(1, utterances - 1), size)
         # the last utterance has no values: a resample of nothing but it has no figure
-        drawn = np.concatenate([*module.bootstrap_weights(utterances, 50, 3), np.eye(utterances, dtype=int)[-1:]])
-        pairs = ((module.bootstrap_means, statistics.fmean), (module.bootstrap_medians, statistics.median))
+        drawn = np.concatenate(
+            [*module.bootstrap_weights(utterances, 50, 3), np.eye(utterances, dtype=int)[-1:]]
+        )
+        pairs = (
+            (module.bootstrap_means, statistics.fmean),
+            (module.bootstrap_medians, statistics.median),
+        )
         for statistic, oracle in pairs:
             found = statistic(values, utterance, drawn)
             for weights, one in zip(drawn, found):
-                written_out = [v for v, u in zip(values.tolist(), utterance.tolist()) for _ in range(weights[u])]
+                written_out = [
+                    v
+                    for v, u in zip(values.tolist(), utterance.tolist())
+                    for _ in range(weights[u])
+                ]
                 expected = oracle(written_out) if written_out else float("nan")
                 if one != pytest.approx(expected, nan_ok=True, abs=1e-9):
-                    faults.append(f"{statistic.__name__} of {utterances}, {size}: {one}, expected {expected}")
+                    faults.append(
+                        f"{statistic.__name__} of {utterances}, {size}: {one}, expected {expected}"
+                    )
     drawn = np.concatenate(list(module.bootstrap_weights(20, 2000, 5)))
     if drawn.shape != (2000, 20) or (drawn.sum(axis=1) != 20).any():
         faults.append("resamples of another size")
@@ -401,7 +496,8 @@ def bootstrap_faults(module: ModuleType) -> list[str]:
     return faults
 
 
-# Pictures of boundary errors and of a soft alignment: what they draw, and that matplotlib is asked for only then.
+# Pictures of boundary errors and of a soft alignment: what they draw, and that matplotlib is asked
+# for only then.
 
 TARGET = torch.tensor([3, 1, 1])
 
@@ -413,14 +509,21 @@ def log_probs() -> torch.Tensor:
 
 def test_panels_of_a_soft_alignment(log_probs: torch.Tensor, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    figure = occupancy_figure(log_probs.requires_grad_(), TARGET, blank=2, labels="abcde", frame_shift_s=0.02)
+    figure = occupancy_figure(
+        log_probs.requires_grad_(), TARGET, blank=2, labels="abcde", frame_shift_s=0.02
+    )
     soft, best, _ = figure.axes
     rows = [2, 3, 1]
     np.testing.assert_allclose(
-        soft.images[0].get_array(), occupancy(log_probs, TARGET, [30], [3], 2)[:, rows].T, rtol=0, atol=1e-7
+        soft.images[0].get_array(),
+        occupancy(log_probs, TARGET, [30], [3], 2)[:, rows].T,
+        rtol=0,
+        atol=1e-7,
     )
     drawn = best.images[0].get_array()
-    assert [rows[row] for row in drawn.argmax(0)] == forced_align(log_probs[None], TARGET[None], blank=2)[0][0].tolist()
+    assert [rows[row] for row in drawn.argmax(0)] == forced_align(
+        log_probs[None], TARGET[None], blank=2
+    )[0][0].tolist()
     assert drawn.sum() == 30
     assert [label.get_text() for label in soft.get_yticklabels()] == ["c", "d", "b"]
     assert soft.images[0].get_extent() == [0, pytest.approx(0.6), 2.5, -0.5]
@@ -445,7 +548,10 @@ def test_targets_of_any_kind(kind: type, log_probs: torch.Tensor) -> None:
 
 
 def test_matplotlib_is_imported_late_and_its_absence_is_said(log_probs, monkeypatch) -> None:
-    code = "import sys; from ctc_align.evaluate import error_figure; print({'matplotlib', 'torch'} & {*sys.modules})"
+    code = (
+        "import sys; from ctc_align.evaluate import error_figure; print({'matplotlib', 'torch'} &"
+        " {*sys.modules})"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -456,10 +562,22 @@ def test_matplotlib_is_imported_late_and_its_absence_is_said(log_probs, monkeypa
 @over_rows(
     ("change", "said"),
     [
-        ({"log_probs": torch.zeros(4, 1, 3)}, "log_probs: expected the log-probs of one utterance (T, C), got (4, 1"),
-        ({"log_probs": [[0.0]]}, "log_probs: expected the log-probs of one utterance (T, C), got list"),
-        ({"target": torch.tensor([[1]])}, "target: expected the token ids of one utterance (L,), got (1, 1)"),
-        ({"target": [[1], [2]]}, "target: expected the token ids of one utterance (L,), got (2, 1)"),
+        (
+            {"log_probs": torch.zeros(4, 1, 3)},
+            "log_probs: expected the log-probs of one utterance (T, C), got (4, 1",
+        ),
+        (
+            {"log_probs": [[0.0]]},
+            "log_probs: expected the log-probs of one utterance (T, C), got list",
+        ),
+        (
+            {"target": torch.tensor([[1]])},
+            "target: expected the token ids of one utterance (L,), got (1, 1)",
+        ),
+        (
+            {"target": [[1], [2]]},
+            "target: expected the token ids of one utterance (L,), got (2, 1)",
+        ),
         ({"target": "ab"}, "targets: expected token ids, a tensor, an array or a list, got str"),
         ({"target": torch.tensor([1, 1, 1])}, "targets length is too long for CTC"),
         ({"labels": "ab"}, "labels: expected 3, one for each class, got 2"),
@@ -468,13 +586,18 @@ def test_matplotlib_is_imported_late_and_its_absence_is_said(log_probs, monkeypa
 def test_wrong_arguments(change: dict, said: str) -> None:
     pytest.importorskip("matplotlib")
     with pytest.raises(KernelError) as error:
-        occupancy_figure(**({"log_probs": torch.zeros(4, 3), "target": torch.tensor([1, 2])} | change))
+        occupancy_figure(
+            **({"log_probs": torch.zeros(4, 3), "target": torch.tensor([1, 2])} | change)
+        )
     assert said in str(error.value)
 
 
 def evaluated(errors_ms: np.ndarray):
     reference = [Interval(float(i), i + 0.5, f"w{i}") for i in range(len(errors_ms))]
-    ours = [Interval(i.start_s + ms / 1000, i.end_s + ms / 2000, i.label) for i, ms in zip(reference, errors_ms)]
+    ours = [
+        Interval(i.start_s + ms / 1000, i.end_s + ms / 2000, i.label)
+        for i, ms in zip(reference, errors_ms)
+    ]
     return evaluate_intervals([("a", ours, reference)])
 
 

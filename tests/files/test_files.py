@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.files import FORMATS, Alignment, OutputFiles, from_dict, parse_formats, read_alignment, to_dict
+from ctc_align.files import (
+    FORMATS,
+    Alignment,
+    OutputFiles,
+    from_dict,
+    parse_formats,
+    read_alignment,
+    to_dict,
+)
 
 try:
     import resource
@@ -50,7 +58,10 @@ def test_writes_every_format(talk, tmp_path):
     out = tmp_path / "new" / "folder"
     paths = OutputFiles(out, "a", ALL).write(talk)
     assert sorted(path.name for path in paths) == listed(out) == NAMES
-    assert dataclasses.replace(read_alignment(out / "a.json"), written=None).to_dict() == talk.to_dict()
+    assert (
+        dataclasses.replace(read_alignment(out / "a.json"), written=None).to_dict()
+        == talk.to_dict()
+    )
     assert (out / "a.json").stat().st_mode & 0o777 == 0o666 & ~_umask()
     alignment = dataclasses.replace(talk, audio="caf\udce9.wav", utterance="caf\udce9")
     OutputFiles(tmp_path, "a", ALL).write(alignment)
@@ -139,7 +150,9 @@ def test_a_limit_of_the_system_half_way_leaves_nothing(talk, tmp_path):
     assert ctm < json
     command = [sys.executable, "-c", LIMITED, str((ctm + json) // 2), str(tmp_path / "out")]
     paths = os.pathsep.join(str(ROOT / name) for name in (".", "tests/support"))
-    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True
+    )
     assert "File too large" in done.stdout
     assert listed(tmp_path / "out") == []
 
@@ -148,10 +161,16 @@ def test_a_limit_of_the_system_half_way_leaves_nothing(talk, tmp_path):
     ("stop", "error", "says"),
     [
         (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
-        (OSError(errno.EACCES, "Permission denied"), OutputError, r"a\.ctm: writing failed \(Permission denied\)"),
+        (
+            OSError(errno.EACCES, "Permission denied"),
+            OutputError,
+            r"a\.ctm: writing failed \(Permission denied\)",
+        ),
     ],
 )
-def test_what_stops_the_placing_takes_back_what_was_placed(talk, tmp_path, monkeypatch, stop, error, says):
+def test_what_stops_the_placing_takes_back_what_was_placed(
+    talk, tmp_path, monkeypatch, stop, error, says
+):
     real_replace = os.replace
 
     def stops_at_ctm(source, target):
@@ -165,7 +184,9 @@ def test_what_stops_the_placing_takes_back_what_was_placed(talk, tmp_path, monke
     assert listed(tmp_path) == []
 
 
-@pytest.mark.parametrize(("below", "says"), [("file/below", "expected a folder"), ("", "is a folder")])
+@pytest.mark.parametrize(
+    ("below", "says"), [("file/below", "expected a folder"), ("", "is a folder")]
+)
 def test_what_cannot_be_written_is_an_error_before_any_work(tmp_path, below, says):
     (tmp_path / "file").write_text("")
     (tmp_path / "a.json").mkdir()
@@ -181,7 +202,8 @@ def test_folder_without_permission_told_by_the_system(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "name", ["b.json", "b.CTM", "b.tokens.ctm", "b.textgrid", "b.srt", "b.vtt", "b.tsv", "b.audacity.txt"]
+    "name",
+    ["b.json", "b.CTM", "b.tokens.ctm", "b.textgrid", "b.srt", "b.vtt", "b.tsv", "b.audacity.txt"],
 )
 def test_save_takes_the_format_from_the_name(talk, tmp_path, name):
     talk.save(tmp_path / name)
@@ -204,7 +226,11 @@ def test_formats_by_their_names(talk, tmp_path):
 
 def test_the_page_of_formats_says_what_the_table_says():
     page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text("utf-8")
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in page.splitlines()
+        if line.startswith("| `")
+    ]
     said = {name.strip("`"): (files, leaves_out) for name, files, _, _, leaves_out, *_ in rows}
     assert FORMATS.keys() - said.keys() == {"html", "png", "svg"}, "which have pages"
     for name, found in said.items():

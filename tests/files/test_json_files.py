@@ -1,4 +1,5 @@
-"""The JSON of alignments: written, read, described by its schema; what no format could write is refused by name."""
+"""The JSON of alignments: written, read, described by its schema; what no format could write is
+refused by name."""
 
 from __future__ import annotations
 
@@ -68,22 +69,40 @@ def every_field() -> Alignment:
         unexplained=((0.71, 0.74),),
         fit="doubtful",
         checked=True,
-        regions=(Region("unexplained", 0.71, 0.74), Region("misfit", None, None, 11, 14, "far too fast")),
+        regions=(
+            Region("unexplained", 0.71, 0.74),
+            Region("misfit", None, None, 11, 14, "far too fast"),
+        ),
         subtitles=Subtitles(
-            "vtt", "WEBVTT", (SourceCue(0, 9, 1.0, 2.5, "1", "line:0", "NOTE x", "a &amp; b", "Ann"),), "NOTE y"
+            "vtt",
+            "WEBVTT",
+            (SourceCue(0, 9, 1.0, 2.5, "1", "line:0", "NOTE x", "a &amp; b", "Ann"),),
+            "NOTE y",
         ),
         text_offset=1200,
         places=(BookPlace(0, 9, "OEBPS/one.xhtml", "p1", "epubcfi(/6/4!/4/2)"),),
-        written=Written((".TextGrid",), ((Interval(0.1, 0.4, "Hello"), (Interval(0.1, 0.4, "HH"),)),)),
-        config={"times": "recording", "min_confidence": 0.8, "labels": "bare", "tiers": "words", "max_cps": 17.0},
+        written=Written(
+            (".TextGrid",), ((Interval(0.1, 0.4, "Hello"), (Interval(0.1, 0.4, "HH"),)),)
+        ),
+        config={
+            "times": "recording",
+            "min_confidence": 0.8,
+            "labels": "bare",
+            "tiers": "words",
+            "max_cps": 17.0,
+        },
         offset_s=1.5,
     )
 
 
 def whole() -> dict[str, Any]:
-    """Return the JSON object of an alignment with every field, of no book, and with nothing by hand."""
+    """Return the JSON object of an alignment with every field, of no book, and with nothing by
+    hand."""
     data = json.loads(json.dumps(to_dict(every_field())))
-    del data["version"], data["places"]  # without a version nobody takes it for what ctc-align wrote
+    del (
+        data["version"],
+        data["places"],
+    )  # without a version nobody takes it for what ctc-align wrote
     for part in (data["words"][0], data["words"][0]["tokens"][0]):
         del part["by"]  # what is by hand has messages of its own
     return data
@@ -91,7 +110,13 @@ def whole() -> dict[str, Any]:
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path of every value in a JSON value; of a list those in its first two."""
-    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value[:2])
+        if isinstance(value, list)
+        else ()
+    )
     for key, inner in items:
         yield (*path, key)
         yield from places(inner, (*path, key))
@@ -119,7 +144,9 @@ def read(reader: Callable[[], Alignment], name: str) -> Alignment | None:
 @over_rows("path", list(places(whole())))
 def test_every_field_may_be_anything(path: tuple[Any, ...]):
     for value in HOSTILE:
-        alignment = read(lambda value=value: from_dict(with_value(path, value), "a.json"), "a.json: ")
+        alignment = read(
+            lambda value=value: from_dict(with_value(path, value), "a.json"), "a.json: "
+        )
         if alignment is not None:
             write_all(alignment)
     alignment = from_dict(whole())
@@ -131,7 +158,19 @@ DEEP = "[" * 100_000
 
 
 @over_rows(
-    "content", [DEEP, '{"a":' * 100_000, "9" * 5000, "1e999", "NaN", '"\\ud800"', "[1e400]", "", "\0", "\ufeff{}"]
+    "content",
+    [
+        DEEP,
+        '{"a":' * 100_000,
+        "9" * 5000,
+        "1e999",
+        "NaN",
+        '"\\ud800"',
+        "[1e400]",
+        "",
+        "\0",
+        "\ufeff{}",
+    ],
 )
 def test_json_that_is_none(tmp_path_factory, content: str):
     path = Path(tmp_path_factory.mktemp("json"), "a.json")
@@ -143,7 +182,9 @@ def test_json_that_is_none(tmp_path_factory, content: str):
             write_all(alignment)
 
 
-def test_json_that_does_not_fit_into_memory_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_that_does_not_fit_into_memory_is_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ctc_align.reading.free_memory", lambda: (2**26, ""))
     (tmp_path / "a.json").write_text("[" + "[]," * 700_000 + "[]]")
     with pytest.raises(InputError, match=r"JSON that needs 0\.1 GB of memory, 0\.1 GB are free"):
@@ -152,7 +193,9 @@ def test_json_that_does_not_fit_into_memory_is_not_parsed(tmp_path: Path, monkey
 
 def test_fields_of_a_later_version_pass_reader_and_schema():
     data = whole()
-    data["new"] = data["words"][0]["new"] = data["regions"][0]["new"] = data["subtitles"]["cues"][0]["new"] = [1]
+    data["new"] = data["words"][0]["new"] = data["regions"][0]["new"] = data["subtitles"]["cues"][
+        0
+    ]["new"] = [1]
     assert from_dict(data) == from_dict(whole())
     assert Draft202012Validator(json_schema()).is_valid(to_dict(every_field()) | {"later": 1})
 
@@ -171,7 +214,9 @@ def test_the_file_says_what_the_object_says_and_no_number_is_null(talk, tmp_path
     assert json.loads(written(talk), parse_constant=refuse) == to_dict(talk)
     assert "שלום" in written(talk), "characters stand as themselves, not as escapes"
     config = {"chunk_s": math.inf, "lexicon": tmp_path, "bands": (1, 2)}
-    alignment = replace(talk, loss=math.inf, score=-math.inf, loss_per_token=math.nan, config=config)
+    alignment = replace(
+        talk, loss=math.inf, score=-math.inf, loss_per_token=math.nan, config=config
+    )
     data = json.loads(written(alignment), parse_constant=refuse)
     assert (data["loss"], data["score"], data["loss_per_token"]) == (None, None, None)
     assert data["config"] == {"chunk_s": None, "lexicon": str(tmp_path), "bands": [1, 2]}
@@ -184,7 +229,9 @@ def test_read_back_gives_the_same_times(tmp_path_factory, alignment):
     again = read_alignment(path)
     assert to_dict(again) == to_dict(alignment)
     for word, original in zip(again.words, alignment.words):
-        assert word.start_s == (None if original.start_s is None else pytest.approx(original.start_s, abs=1e-5))
+        assert word.start_s == (
+            None if original.start_s is None else pytest.approx(original.start_s, abs=1e-5)
+        )
     assert again.loss == alignment.loss
 
 
@@ -192,15 +239,23 @@ def test_times_of_the_recording(talk, tmp_path):
     alignment = replace(talk, offset_s=10.0)
     text = written(alignment, Style(times="recording"))
     data = json.loads(text)
-    assert (data["offset_s"], data["duration_s"], data["config"]["times"]) == (10.0, 1.0, "recording")
+    assert (data["offset_s"], data["duration_s"], data["config"]["times"]) == (
+        10.0,
+        1.0,
+        "recording",
+    )
     assert data["words"][0]["start_s"] == 10.1
     assert data["words"][0]["tokens"][0]["start_s"] == 10.1
     assert data["words"][1]["start_s"] is None
     path = tmp_path / "a.json"
     path.write_text(text, "utf-8")
-    assert read_alignment(path).words[0].start_s == 0.1, "read back, times count from the utterance's start again"
+    assert read_alignment(path).words[0].start_s == 0.1, (
+        "read back, times count from the utterance's start again"
+    )
     by_config = replace(alignment, config={"times": "recording"})
-    assert by_config.to_dict()["words"][0]["start_s"] == 10.1, "the alignment's settings are the style"
+    assert by_config.to_dict()["words"][0]["start_s"] == 10.1, (
+        "the alignment's settings are the style"
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,27 +325,54 @@ def test_it_has_the_fields_that_are_written_and_no_others() -> None:
 
 FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "another format": (lambda data: data.update(format="ctc-align/2"), "$.format"),
-    "a field that nobody described": (lambda data: data.update(mood="good"), "'mood' was unexpected"),
+    "a field that nobody described": (
+        lambda data: data.update(mood="good"),
+        "'mood' was unexpected",
+    ),
     "one in a word": (lambda data: data["words"][0].update(pitch=1), "$.words.0"),
-    "one in a token": (lambda data: data["words"][0]["tokens"][0].update(pitch=1), "$.words.0.tokens.0"),
+    "one in a token": (
+        lambda data: data["words"][0]["tokens"][0].update(pitch=1),
+        "$.words.0.tokens.0",
+    ),
     "a field that is missing": (lambda data: data.pop("fit"), '"fit" is a required property'),
     "a loss in words": (lambda data: data.update(loss="Infinity"), "$.loss"),
     "a fit of no kind": (lambda data: data.update(fit="bad"), "$.fit"),
-    "a confidence over 1": (lambda data: data["words"][0].update(confidence=1.2), "$.words.0.confidence"),
-    "an aligned word without a time": (lambda data: data["words"][0].update(start_s=None), "$.words.0.start_s"),
-    "a skipped word with a time": (lambda data: data["words"][0].update(status="skipped"), "$.words.0.start_s"),
+    "a confidence over 1": (
+        lambda data: data["words"][0].update(confidence=1.2),
+        "$.words.0.confidence",
+    ),
+    "an aligned word without a time": (
+        lambda data: data["words"][0].update(start_s=None),
+        "$.words.0.start_s",
+    ),
+    "a skipped word with a time": (
+        lambda data: data["words"][0].update(status="skipped"),
+        "$.words.0.start_s",
+    ),
     "an unspoken word with tokens": (
         lambda data: data["words"][1].update(tokens=data["words"][0]["tokens"]),
         "$.words.1.tokens",
     ),
-    "a status of no kind": (lambda data: data["words"][1].update(status="lost"), "$.words.1.status"),
+    "a status of no kind": (
+        lambda data: data["words"][1].update(status="lost"),
+        "$.words.1.status",
+    ),
     "a kind of no kind": (lambda data: data["words"][1].update(kind="noise"), "$.words.1.kind"),
     "an aligned direction": (lambda data: data["words"][0].update(kind="direction"), "$.words.0"),
-    "a region without a place": (lambda data: data["regions"][0].update(start_s=None), "$.regions.0.start_s"),
-    "a region without its words": (lambda data: data["regions"][1].update(char_end=None), "$.regions.1.char_end"),
+    "a region without a place": (
+        lambda data: data["regions"][0].update(start_s=None),
+        "$.regions.0.start_s",
+    ),
+    "a region without its words": (
+        lambda data: data["regions"][1].update(char_end=None),
+        "$.regions.1.char_end",
+    ),
     "a word by a machine": (lambda data: data["words"][0].update(by="model"), "$.words.0.by"),
     "a direction by hand": (lambda data: data["words"][1].update(by="hand"), "$.words.1"),
-    "no confidence, and nobody fixed it": (lambda data: data["words"][2].update(confidence=None), "$.words.2"),
+    "no confidence, and nobody fixed it": (
+        lambda data: data["words"][2].update(confidence=None),
+        "$.words.2",
+    ),
     "half a word skipped": (lambda data: data.update(skipped=0.5), "$.skipped"),
 }
 
@@ -304,9 +386,12 @@ def test_a_planted_fault_is_seen(name: str) -> None:
     assert any(place in fault for fault in faults_of(data)), faults_of(data)
 
 
-@pytest.mark.parametrize("write", [Alignment.to_dict, lambda spoilt: rendered(spoilt, "json"), to_dict])
+@pytest.mark.parametrize(
+    "write", [Alignment.to_dict, lambda spoilt: rendered(spoilt, "json"), to_dict]
+)
 def test_what_tests_write_is_checked(write: Callable[[Alignment], Any], schema_watch: Any) -> None:
-    """A word of an unknown status is refused by whichever door it leaves; the fault is kept if nobody hears it."""
+    """A word of an unknown status is refused by whichever door it leaves; the fault is kept if
+    nobody hears it."""
     spoilt = replace(talk_alignment(), words=(replace(talk_alignment().words[0], status="lost"),))
     with pytest.raises(AssertionError, match='"lost" is not one of'):
         write(spoilt)
@@ -333,7 +418,8 @@ def test_files_of_other_processes_are_checked(tmp_path: Path) -> None:
     (folder / "bad.json").unlink()
 
 
-# Words by hand: kept, or refused by name; and which of several files of an alignment has the latest corrections.
+# Words by hand: kept, or refused by name; and which of several files of an alignment has the latest
+# corrections.
 
 TALK = make_alignment((aligned("Hello,", 0.1, 0.4), aligned("you", 0.5, 0.7, 7)))
 BY_HAND = replace(TALK, words=(replace(TALK.words[0], by="hand"), TALK.words[1]))
@@ -357,7 +443,13 @@ def saved(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "name",
-    ["a.corrected (1).json", "a.corrected(2).json", "a.corrected-2.json", "a.hand-3.json", "a.hand.aligned.json"],
+    [
+        "a.corrected (1).json",
+        "a.corrected(2).json",
+        "a.corrected-2.json",
+        "a.hand-3.json",
+        "a.hand.aligned.json",
+    ],
 )
 def test_the_last_correction_goes_before_all_others(saved, name: str) -> None:
     before, corrected = saved("a.json", TALK), saved("a.corrected.json")
@@ -366,31 +458,46 @@ def test_the_last_correction_goes_before_all_others(saved, name: str) -> None:
     work = latest_beside(before)
     assert (work.path, set(work.replaced)) == (latest, {before, corrected})
     (note,) = work.notes()
-    assert note == f"{latest} is used instead of a.json, a.corrected.json: it is the latest with corrections"
+    assert (
+        note == f"{latest} is used instead of a.json, a.corrected.json: it is the latest with"
+        " corrections"
+    )
     assert [each.path for each in latest_works([corrected, before, latest])] == [latest]
     mended = saved("a.json")
     assert latest_beside(latest).path == mended, "corrected in its own file, later"
 
 
 def test_what_is_of_another_text_recording_or_utterance_is_not_taken(saved) -> None:
-    path, other = saved("a.json", TALK), saved("a.corrected.json", replace(BY_HAND, utterance="another"))
+    path, other = (
+        saved("a.json", TALK),
+        saved("a.corrected.json", replace(BY_HAND, utterance="another")),
+    )
     text = saved("a.hand.json", replace(BY_HAND, text="Hello, you there"))
     longer = saved("a.corrected (1).json", replace(BY_HAND, duration_s=2.0))
     before = saved("a.before.json", TALK)
     works = list(latest_works([path, other, text, longer, before]))
     assert [work.path for work in works] == [path, other]
     assert set(works[0].outdated) == {text, longer}
-    assert all("is ignored: it belongs to a different text or recording from a.json" in n for n in works[0].notes())
+    assert all(
+        "is ignored: it belongs to a different text or recording from a.json" in n
+        for n in works[0].notes()
+    )
     assert latest_beside(other).path == other
     again = saved("a.hand-2.json", replace(BY_HAND, utterance="another"))
-    assert [work.path for work in latest_works([path, other, again])] == [path, again], "of the other one the latest"
+    assert [work.path for work in latest_works([path, other, again])] == [
+        path,
+        again,
+    ], "of the other one the latest"
 
 
 def corrected() -> dict[str, Any]:
-    """Return a JSON object: its first word by hand, a token of it too, its last one with nothing known but its time."""
+    """Return a JSON object: its first word by hand, a token of it too, its last one with nothing
+    known but its time."""
     talk = talk_alignment()
     first, dash, second, last = talk.words
-    first = replace(first, by="hand", tokens=(replace(first.tokens[0], by="hand"), *first.tokens[1:]))
+    first = replace(
+        first, by="hand", tokens=(replace(first.tokens[0], by="hand"), *first.tokens[1:])
+    )
     last = replace(last, by="hand", confidence=None, tokens=())
     return json.loads(json.dumps(to_dict(replace(talk, words=(first, dash, second, last)))))
 
@@ -398,7 +505,13 @@ def corrected() -> dict[str, Any]:
 def test_words_by_hand_come_back_and_every_format_writes_them() -> None:
     alignment = from_dict(corrected())
     first, _, second, last = alignment.words
-    assert (first.by, first.tokens[0].by, first.tokens[1].by, second.by, last.by) == ("hand", "hand", "", "", "hand")
+    assert (first.by, first.tokens[0].by, first.tokens[1].by, second.by, last.by) == (
+        "hand",
+        "hand",
+        "",
+        "",
+        "hand",
+    )
     assert last.confidence is None
     assert to_dict(alignment) == {**corrected(), "version": to_dict(alignment)["version"]}
     assert from_dict(to_dict(alignment)) == alignment
@@ -411,11 +524,21 @@ def test_words_by_hand_come_back_and_every_format_writes_them() -> None:
 @over_rows(
     ("word", "token", "change", "message"),
     [
-        (2, None, {"text": "13"}, r"word 3 '13' \(0.400–0.700 s\): `text` has '12\"' at characters 11:14; a word that"),
+        (
+            2,
+            None,
+            {"text": "13"},
+            r"word 3 '13' \(0.400–0.700 s\): `text` has '12\"' at characters 11:14; a word that",
+        ),
         (1, None, {"char_start": 7}, "word 2 '—' begins at character 7,"),
         (3, None, {"start_s": 1.0}, r"'שלום!' \(1.000–1.000 s, by hand\) is empty"),
         (3, None, {"end_s": 1.01}, "leaves the recording, which is 1.000 s long"),
-        (2, None, {"end_s": 0.76}, r"\(0.400–0.760 s\) and 'שלום!' \(0.750–1.000 s, by hand\) overlap: move"),
+        (
+            2,
+            None,
+            {"end_s": 0.76},
+            r"\(0.400–0.760 s\) and 'שלום!' \(0.750–1.000 s, by hand\) overlap: move",
+        ),
         (2, None, {"start_s": 0.05}, "and '“Hello,”' .* overlap"),
         (0, 1, {"start_s": 0.1}, "its tokens cross each other"),
         (0, None, {"start_s": 0.2}, "its tokens cross each other or its edges"),
@@ -425,7 +548,9 @@ def test_words_by_hand_come_back_and_every_format_writes_them() -> None:
         (1, None, {"by": "hand"}, r"words\[1\]: expected no times.*got by: remove"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(word: int, token: int | None, change: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_is_refused_by_name(
+    word: int, token: int | None, change: dict[str, Any], message: str
+) -> None:
     data = corrected()
     changed = data["words"][word]
     (changed if token is None else changed["tokens"][token]).update(change)
@@ -441,7 +566,11 @@ def test_what_cannot_be_is_refused_by_name(word: int, token: int | None, change:
         (("words", 3, "char_end"), 999, "word 4 .*: `text` has"),
         (("words", 2, "end_s"), 0.76, "overlap"),
         (("words", 3, "end_s"), 1.01, "leaves the recording"),
-        (("words", 0, "start_s"), -0.1, "expected times from the start of the utterance on, got -0.1 s"),
+        (
+            ("words", 0, "start_s"),
+            -0.1,
+            "expected times from the start of the utterance on, got -0.1 s",
+        ),
         (("words", 3, "confidence"), None, r"words\[3\]: expected times and confidence"),
         (("duration_s",), 0, "expected seconds above 0"),
         (("config", "tiers"), 5, "config.tiers"),
@@ -449,7 +578,9 @@ def test_what_cannot_be_is_refused_by_name(word: int, token: int | None, change:
         (("config", "frame_rate"), 0.5, "config.frame_rate"),
     ],
 )
-def test_words_that_nobody_corrected_are_checked_too(path: tuple[Any, ...], value: Any, message: str) -> None:
+def test_words_that_nobody_corrected_are_checked_too(
+    path: tuple[Any, ...], value: Any, message: str
+) -> None:
     data = inner = json.loads(json.dumps(to_dict(talk_alignment())))
     for key in path[:-1]:
         inner = inner[key]

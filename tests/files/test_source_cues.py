@@ -1,4 +1,5 @@
-"""Subtitles in, the same subtitles out: as many cues, their text and order, with the times of their words."""
+"""Subtitles in, the same subtitles out: as many cues, their text and order, with the times of their
+words."""
 
 from __future__ import annotations
 
@@ -25,14 +26,21 @@ from ctc_align.types import ALIGNED, SKIPPED, UNSPOKEN, AlignedWord
 SRT = (Path(__file__).parent / "film.srt").read_text("utf-8")
 
 
-SAID = {"Call": (1.0, 1.2), "me": (1.2, 1.3), "Ishmael": (1.3, 1.9), "Rock": (7.0, 7.2), "roll": (7.4, 7.6)}
+SAID = {
+    "Call": (1.0, 1.2),
+    "me": (1.2, 1.3),
+    "Ishmael": (1.3, 1.9),
+    "Rock": (7.0, 7.2),
+    "roll": (7.4, 7.6),
+}
 SAID["jazz"] = (7.7, 8.0)
 
 
 def shown(file: bytes) -> list[tuple[float, float, str]]:
     transcript = parse_transcript(file, "film")
     return [
-        (cue.start_s, cue.end_s, transcript.text[cue.char_start : cue.char_end]) for cue in transcript.subtitles.cues
+        (cue.start_s, cue.end_s, transcript.text[cue.char_start : cue.char_end])
+        for cue in transcript.subtitles.cues
     ]
 
 
@@ -55,10 +63,15 @@ def test_the_times_of_cues_without_words() -> None:
     assert shown(rendered(timed(file, {"Hello": (3.1, 3.6)}), "srt"))[0][:2] == (1.1, 2.1)
     assert shown(rendered(timed(file, {}), "srt"))[0][:2] == (1.0, 2.0)
     file = "".join(
-        f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n" for n, text in enumerate(["Call me", "[door]", "Rock"], 1)
+        f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n"
+        for n, text in enumerate(["Call me", "[door]", "Rock"], 1)
     )
     times = {"Call": (1.0, 1.5), "me": (1.5, 1.8), "Rock": (1.8, 2.5)}
-    assert [row[:2] for row in shown(rendered(timed(file, times), "srt"))] == [(1.0, 1.76), (1.76, 1.8), (1.8, 2.5)]
+    assert [row[:2] for row in shown(rendered(timed(file, times), "srt"))] == [
+        (1.0, 1.76),
+        (1.76, 1.8),
+        (1.8, 2.5),
+    ]
     rows = shown(rendered(timed(file, {"Call": (0.0, 0.5), "me": (0.5, 1.0)}, 1.0), "srt"))
     assert [row[:2] for row in rows] == [(0.0, 0.96), (0.96, 0.98), (0.98, 1.0)]
 
@@ -67,18 +80,32 @@ VTT = (Path(__file__).parent / "film.vtt").read_text("utf-8")
 
 
 def test_vtt_comes_back_with_header_notes_settings_and_inner_times() -> None:
-    times = {"Rock": (1.1, 1.3), "roll": (1.5, 1.75), "so": (2.0, 2.25), "be": (2.5, 2.6), "it": (2.7, 3.0)}
+    times = {
+        "Rock": (1.1, 1.3),
+        "roll": (1.5, 1.75),
+        "so": (2.0, 2.25),
+        "be": (2.5, 2.6),
+        "it": (2.7, 3.0),
+    }
     alignment = timed(VTT, times)
     expected = VTT.replace("00:01.000 --> 00:02.500", "00:00:01.100 --> 00:00:01.750")
     expected = expected.replace("01:00:03.000 --> 01:00:04.000", "00:00:02.000 --> 00:00:03.000")
-    assert [(cue.start_s, cue.end_s) for cue in alignment.subtitles.cues] == [(1.0, 2.5), (3603.0, 3604.0)]
+    assert [(cue.start_s, cue.end_s) for cue in alignment.subtitles.cues] == [
+        (1.0, 2.5),
+        (3603.0, 3604.0),
+    ]
     written = rendered(alignment, "vtt").decode()
     assert written == expected.replace("<01:00:03.500>", "<00:00:02.500>")
-    assert shown(rendered(alignment, "srt")) == [(1.1, 1.75, "Rock & <i>roll</i>"), (2.0, 3.0, "so be it")]
+    assert shown(rendered(alignment, "srt")) == [
+        (1.1, 1.75, "Rock & <i>roll</i>"),
+        (2.0, 3.0, "so be it"),
+    ]
 
 
 def test_srt_as_vtt_and_the_numbers_of_cues() -> None:
-    file = "1\n00:00:01,000 --> 00:00:02,000\n{\\an8}<font color=red>Rock</font> & <b>roll</b>\n\n\n"
+    file = (
+        "1\n00:00:01,000 --> 00:00:02,000\n{\\an8}<font color=red>Rock</font> & <b>roll</b>\n\n\n"
+    )
     written = rendered(timed(file, {"Rock": (1.0, 1.5), "roll": (1.5, 2.0)}), "vtt").decode()
     assert written == "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nRock &amp; <b>roll</b>\n"
     file = "57\n00:00:01,000 --> 00:00:02,000\na\n\n{}\n00:00:03,000 --> 00:00:04,000\nb\n"
@@ -93,22 +120,56 @@ def test_new_cues_the_recordings_times_and_frames_on_demand() -> None:
     alignment = timed(SRT, SAID, offset_s=100.0, config={"times": "recording"})
     assert rendered(alignment, "srt").startswith(b"1\n00:01:41,000 --> 00:01:41,900\n")
     rows = shown(rendered(timed(SRT, SAID), "srt", Style(frame_rate=25.0)))
-    assert [(row[0], row[1]) for row in rows] == [(1.0, 1.92), (2.88, 4.36), (4.76, 6.76), (7.0, 8.0)]
+    assert [(row[0], row[1]) for row in rows] == [
+        (1.0, 1.92),
+        (2.88, 4.36),
+        (4.76, 6.76),
+        (7.0, 8.0),
+    ]
     assert [row[2] for row in rows] == [row[2] for row in shown(rendered(timed(SRT, SAID), "srt"))]
 
 
 LINES = [
-    *["Hello there", "2", "3", "", " ", "so<c> be</c> it", "<i>{\\an8}</i>", "<c></c>", "R&amp;B", "a < b"],
+    *[
+        "Hello there",
+        "2",
+        "3",
+        "",
+        " ",
+        "so<c> be</c> it",
+        "<i>{\\an8}</i>",
+        "<c></c>",
+        "R&amp;B",
+        "a < b",
+    ],
     "it's &lt;b&gt;",
-    *["00:00:01,000 -- 00:00:02,000", "00:00:01.000 - 00:00:02.000", "00:00:01.000 --&gt; 00:00:02.000"],
-    *["<c>00:00:01.000 --&gt;</c> 00:00:02.000", "{\\an8}0:01 → 0:02", "0:01 - 0:02", "here --> there"],
-    *["NOTE no note", "WEBVTT", "[MUSIC]", "intro", "--&gt; 5", "00:00:01.000 00:00:02.000", "<v Mary>Yes"],
+    *[
+        "00:00:01,000 -- 00:00:02,000",
+        "00:00:01.000 - 00:00:02.000",
+        "00:00:01.000 --&gt; 00:00:02.000",
+    ],
+    *[
+        "<c>00:00:01.000 --&gt;</c> 00:00:02.000",
+        "{\\an8}0:01 → 0:02",
+        "0:01 - 0:02",
+        "here --> there",
+    ],
+    *[
+        "NOTE no note",
+        "WEBVTT",
+        "[MUSIC]",
+        "intro",
+        "--&gt; 5",
+        "00:00:01.000 00:00:02.000",
+        "<v Mary>Yes",
+    ],
 ]
 ARROWS = ["-->"] * 9 + ["->", "→", "--", "-", "--&gt;"]
 
 
 def random_file(random: Random) -> tuple[str, str]:
-    """Return "srt" or "vtt" and a file of a few cues of lines that may be taken for what they are not."""
+    """Return "srt" or "vtt" and a file of a few cues of lines that may be taken for what they are
+    not."""
     format, gap = random.choice(["srt", "vtt"]), random.choice(["\n", "\n", "\n\n"])
     numbered, exact = random.choice([True, True, False]), random.choice([True, False])
     file = "WEBVTT\n\n" if format == "vtt" and random.random() < 0.8 else ""
@@ -116,7 +177,11 @@ def random_file(random: Random) -> tuple[str, str]:
         arrow = "-->" if exact or number == 1 else random.choice(ARROWS)
         lines = [random.choice(LINES) for _ in range(random.randint(0, 3))]
         name = [str(number) if random.random() < 0.9 else random.choice(LINES)] if numbered else []
-        lines = [*name, f"00:00:{2 * number:02d}.000 {arrow} 00:00:{2 * number + 1:02d}.500", *lines]
+        lines = [
+            *name,
+            f"00:00:{2 * number:02d}.000 {arrow} 00:00:{2 * number + 1:02d}.500",
+            *lines,
+        ]
         file += gap.join(lines) + gap + "\n" * random.choice([0, 1, 1, 1])
     return format, file
 
@@ -125,11 +190,14 @@ def read_again(format: str, file: bytes) -> list[tuple[float, float, str]]:
     transcript = parse_transcript(file, f"film.{format}")
     cues = transcript.subtitles.cues
     texts = [transcript.text[cue.char_start : cue.char_end] for cue in cues]
-    return [(cue.start_s, cue.end_s, re.sub(r"\n\s*(?=\n)", "", text)) for cue, text in zip(cues, texts)]
+    return [
+        (cue.start_s, cue.end_s, re.sub(r"\n\s*(?=\n)", "", text)) for cue, text in zip(cues, texts)
+    ]
 
 
 def bare(text: str) -> list[str]:
-    """Return the lines of a text without arrows, tags and text that looks like one (‹b›): the formats differ there."""
+    """Return the lines of a text without arrows, tags and text that looks like one (‹b›): the
+    formats differ there."""
     text = re.sub(r"[<‹](?!\s)[^<>‹›]*[>›]|\{[^}]*\}", "", re.sub("-+ ?>|→", "", text))
     return [line.strip() for line in text.split("\n") if line.strip()]
 
@@ -147,11 +215,18 @@ def round_trip(random: Random) -> bool:
         start_s, at_s = at_s, at_s + random.choice([0.02, 0.2, 0.5])
         timed = random.random() < 0.6
         words.append(
-            AlignedWord(match[0], "a", *match.span(), *((ALIGNED, start_s, at_s, 0.9) if timed else ("unspoken",)))
+            AlignedWord(
+                match[0],
+                "a",
+                *match.span(),
+                *((ALIGNED, start_s, at_s, 0.9) if timed else ("unspoken",)),
+            )
         )
         at_s += random.choice([0.0, 0.0, 0.7])
     duration_s = at_s + random.choice([0.02, 1.0])
-    data = Alignment("film", "film.mp4", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, tuple(words))
+    data = Alignment(
+        "film", "film.mp4", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, tuple(words)
+    )
     data = replace(data, subtitles=transcript.subtitles)
     before = read_again(format, file.encode())
     for other in ("srt", "vtt"):
@@ -178,25 +253,33 @@ def test_segments_of_other_files_become_cues_with_their_speakers() -> None:
         {"text": "Some --> years", "start": 3, "end": 4},
     ]
     alignment = timed(json.dumps({"segments": segments}), {"Call": (1.0, 1.5), "Some": (2.0, 2.5)})
-    assert rendered(alignment, "vtt").decode() == (
-        "WEBVTT\n\n00:00:01.000 --> 00:00:01.500\n<v A &amp; B>Call me &lt;i&gt; &amp; \nIshmael.\n\n"
-        "00:00:02.000 --> 00:00:02.500\nSome --&gt; years\n"
+    assert (
+        rendered(alignment, "vtt").decode()
+        == "WEBVTT\n\n00:00:01.000 --> 00:00:01.500\n<v A &amp; B>Call me &lt;i&gt; &amp;"
+        " \nIshmael.\n\n00:00:02.000 --> 00:00:02.500\nSome --&gt; years\n"
     )
-    assert rendered(alignment, "srt").decode() == (
-        "1\n00:00:01,000 --> 00:00:01,500\nCall me ‹i› & \nIshmael.\n\n"
+    assert (
+        rendered(alignment, "srt").decode()
+        == "1\n00:00:01,000 --> 00:00:01,500\nCall me ‹i› & \nIshmael.\n\n"
         "2\n00:00:02,000 --> 00:00:02,500\nSome --> years\n\n"
     )
     assert from_dict(alignment.to_dict()).subtitles == alignment.subtitles
 
 
-# Words whose times go back in the text, as where passages were swapped: every format stays what its readers expect.
+# Words whose times go back in the text, as where passages were swapped: every format stays what its
+# readers expect.
 
 
 @given(swapped_alignments())
 def test_subtitles_ascend_in_time_and_json_keeps_the_order_of_the_text(alignment):
-    for shown in (read_srt(rendered(alignment, "srt").decode()), read_vtt(rendered(alignment, "vtt").decode())):
+    for shown in (
+        read_srt(rendered(alignment, "srt").decode()),
+        read_vtt(rendered(alignment, "vtt").decode()),
+    ):
         assert all(a.end_ms <= b.start_ms and a.start_ms < a.end_ms for a, b in pairwise(shown))
-    assert [word.text for word in from_dict(alignment.to_dict()).words] == [word.text for word in alignment.words]
+    assert [word.text for word in from_dict(alignment.to_dict()).words] == [
+        word.text for word in alignment.words
+    ]
 
 
 def test_new_subtitles_follow_the_recording_and_leave_out_what_is_not_in_it():
@@ -216,7 +299,9 @@ def test_new_subtitles_follow_the_recording_and_leave_out_what_is_not_in_it():
             words.append(AlignedWord(written, written.lower(), *place_of, SKIPPED))
     shown = read_srt(rendered(make_alignment(tuple(words), 8.0, text=text), "srt").decode())
     assert [" ".join(cue.lines) for cue in shown] == ["We went home.", "It rained. [door]"]
-    nothing = tuple(AlignedWord(word.text, "x", word.char_start, word.char_end, SKIPPED) for word in words)
+    nothing = tuple(
+        AlignedWord(word.text, "x", word.char_start, word.char_end, SKIPPED) for word in words
+    )
     assert rendered(make_alignment(nothing, 8.0, text=text), "srt") == b""
 
 
@@ -226,8 +311,12 @@ CUES = [["a", "b"], ["♪"], ["c"], ["d", "e"], ["…"], ["f"]]
 @given(st.permutations(range(6)), st.integers(0, 63), st.sampled_from([0.0, 0.5]))
 @example([3, 1, 4, 5, 2, 0], 3, 0.0)  # words that touch overlap by a rounding
 def test_cues_keep_their_order_and_have_the_times_of_their_words(order, missing, pause_s):
-    """Whatever the order of the words in time, and whichever of them are missing: cue by cue, none over another."""
-    lines = [f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{' '.join(cue)}\n" for n, cue in enumerate(CUES, 1)]
+    """Whatever the order of the words in time, and whichever of them are missing: cue by cue, none
+    over another."""
+    lines = [
+        f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{' '.join(cue)}\n"
+        for n, cue in enumerate(CUES, 1)
+    ]
     transcript = parse_transcript("\n".join(lines).encode(), "a.srt")
     letters = [letter for letter in "abcdef" if not missing >> "abcdef".index(letter) & 1]
     spoken = [letter for letter in ("abcdef"[at] for at in order) if letter in letters]
@@ -239,7 +328,9 @@ def test_cues_keep_their_order_and_have_the_times_of_their_words(order, missing,
         times = () if start_s is None else (start_s, start_s + 0.3, 0.9)
         words.append(AlignedWord(letter, letter, place, place + 1, status, *times))
     duration_s = 0.5 + len(spoken) * (0.3 + pause_s)
-    alignment = make_alignment(tuple(words), duration_s, text=transcript.text, subtitles=transcript.subtitles)
+    alignment = make_alignment(
+        tuple(words), duration_s, text=transcript.text, subtitles=transcript.subtitles
+    )
     for format in ("srt", "vtt"):
         back = parse_transcript(rendered(alignment, format), f"a.{format}")
         cues = back.subtitles.cues
@@ -248,5 +339,9 @@ def test_cues_keep_their_order_and_have_the_times_of_their_words(order, missing,
         assert all(a.start_s < a.end_s <= b.start_s for a, b in pairwise(by_time))
         assert by_time[-1].end_s <= duration_s + 1e-9
         for cue, said in zip(cues, CUES):
-            starts = [word.start_s for word in words if word.text in said and word.start_s is not None]
-            assert not starts or any(cue.start_s == pytest.approx(start_s, abs=5e-3) for start_s in starts)
+            starts = [
+                word.start_s for word in words if word.text in said and word.start_s is not None
+            ]
+            assert not starts or any(
+                cue.start_s == pytest.approx(start_s, abs=5e-3) for start_s in starts
+            )

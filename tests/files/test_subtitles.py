@@ -29,20 +29,33 @@ STORY = """We, the people of this town, have gathered here today because Dr. Bro
 old man who lived near the river. It was not! Nobody, however, had ever thought of asking him what he knew about the
 strange events that took place in the summer of 1923, when the mill burned down and three families left. Yes. Perhaps
 we shall never find out; but one thing is certain: it mattered."""
-JAPANESE = "今日は天気がいいですね。散歩に行きましょう、そして公園で昼ごはんを食べてから家に帰ります。"
+JAPANESE = (
+    "今日は天気がいいですね。散歩に行きましょう、そして公園で昼ごはんを食べてから家に帰ります。"
+)
 LONG_WORD = "https://example.org/a/path/that/does/not/fit/into/a/line/" + "x" * 50
 
 
-def said(text: str, letter_s: float = 0.06, untimed: float = 0.0, seed: int = 0, tail_s: float = 1.0) -> Alignment:
-    """Every word as long as its letters, pauses after punctuation; a share of the words has no times."""
+def said(
+    text: str, letter_s: float = 0.06, untimed: float = 0.0, seed: int = 0, tail_s: float = 1.0
+) -> Alignment:
+    """Every word as long as its letters, pauses after punctuation; a share of the words has no
+    times."""
     chance, at_s, words = random.Random(seed), 0.3, []
     for word in split(text).words:
         if chance.random() < untimed:
-            words.append(AlignedWord(word.text, word.spoken, word.char_start, word.char_end, UNKNOWN))
+            words.append(
+                AlignedWord(word.text, word.spoken, word.char_start, word.char_end, UNKNOWN)
+            )
             continue
         end_s = at_s + letter_s * max(2, len(word.text))
         words.append(aligned(word.text, at_s, end_s, word.char_start))
-        at_s = end_s + (0.5 + chance.random() if word.text[-1] in ".!?" else 0.2 if word.text[-1] in ",;:" else 0.0)
+        at_s = end_s + (
+            0.5 + chance.random()
+            if word.text[-1] in ".!?"
+            else 0.2
+            if word.text[-1] in ",;:"
+            else 0.0
+        )
     return make_alignment(tuple(words), at_s + tail_s, text=text)
 
 
@@ -69,8 +82,12 @@ CASES = {
     "hours": dataclasses.replace(
         make_alignment((aligned("Late.", 36000.0, 36000.4),), 36001.0, text="Late."), offset_s=3.0
     ),
-    "a word of ten seconds": make_alignment((aligned("Aaah", 0.5, 10.5), aligned("no", 10.5, 11.0, 5)), 12.0),
-    "an hour of silence": make_alignment((aligned("Is", 0.5, 0.7), aligned("it?", 3600.0, 3600.4, 3)), 3601.0),
+    "a word of ten seconds": make_alignment(
+        (aligned("Aaah", 0.5, 10.5), aligned("no", 10.5, 11.0, 5)), 12.0
+    ),
+    "an hour of silence": make_alignment(
+        (aligned("Is", 0.5, 0.7), aligned("it?", 3600.0, 3600.4, 3)), 3601.0
+    ),
 }
 
 
@@ -85,7 +102,8 @@ def test_subtitles_keep_every_rule(name):
 def test_any_alignment(alignment):
     text = rendered(alignment, "srt", Style(times="recording")).decode()
     found = faults(read_srt(text), alignment, alignment.offset_s)
-    # words of a millisecond, many to a subtitle's smallest time, may end up a little beyond the recording
+    # words of a millisecond, many to a subtitle's smallest time, may end up a little beyond the
+    # recording
     assert [fault for fault in found if "beyond" not in fault or alignment.duration_s > 0.5] == []
 
 
@@ -97,7 +115,10 @@ def test_speech_of_any_speed_with_any_words_missing(seed, untimed, letter_s):
 
 def test_subtitles_break_where_sense_breaks():
     shown = [" / ".join(cue.lines) for cue in srt(said(STORY))]
-    assert shown[0] == "We, the people of this town, have gathered / here today because Dr. Brown asked us to."
+    assert (
+        shown[0]
+        == "We, the people of this town, have gathered / here today because Dr. Brown asked us to."
+    )
     ends = [line.rstrip("\"'")[-1] for line in shown]
     assert sum(end in ".!?;:," for end in ends) >= len(ends) - 2, shown
     alignment = said("He went home. She stayed there until the evening came, and then she left.")
@@ -111,7 +132,9 @@ def test_how_long_subtitles_are_shown():
     (cue,) = srt(make_alignment((aligned("Extraordinarily!", 1.0, 1.3),), 1.4))
     assert cue.end_ms == 1400, "not beyond the recording"
     assert cue.start_ms == 600, "a little before the word where nothing else is possible"
-    first, second = srt(make_alignment((aligned("One", 0.0, 0.5), aligned("two.", 9.0, 9.5, 4)), 10.0))
+    first, second = srt(
+        make_alignment((aligned("One", 0.0, 0.5), aligned("two.", 9.0, 9.5, 4)), 10.0)
+    )
     assert first.end_ms <= 1000
     assert second.start_ms == 9000
     assert rendered(make_alignment(()), "srt") == b""
@@ -140,10 +163,16 @@ def test_the_checker_and_the_parsers_are_seen_to_fail():
     assert "not said" in broken(change(first, end_ms=first.start_ms + 100), *good[1:])
     assert "too early" in broken(*good[:-1], change(good[-1], end_ms=good[-1].start_ms + 400))
     assert "beyond" in broken(*good[:-1], change(good[-1], end_ms=6999))
-    for text in ("2\n00:00:00,000 --> 00:00:01,000\nA\n\n", "1\n00:00:00.000 --> 00:00:01.000\nA\n\n"):
+    for text in (
+        "2\n00:00:00,000 --> 00:00:01,000\nA\n\n",
+        "1\n00:00:00.000 --> 00:00:01.000\nA\n\n",
+    ):
         with pytest.raises(AssertionError):
             read_srt(text)
-    for text in ("WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nA <b\n", "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nA & b\n"):
+    for text in (
+        "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nA <b\n",
+        "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nA & b\n",
+    ):
         with pytest.raises(AssertionError):
             read_vtt(text)
 
@@ -154,9 +183,11 @@ def test_words_without_times_and_markup():
     times = [(0.5, 0.7), (0.7, 1.0), None, (1.0, 1.4), (4.0, 4.3), (4.3, 4.8)]
     alignment = make_alignment(
         tuple(
-            aligned(word.text, *span, word.char_start)
-            if span
-            else AlignedWord(word.text, "", word.char_start, word.char_end, UNKNOWN)
+            (
+                aligned(word.text, *span, word.char_start)
+                if span
+                else AlignedWord(word.text, "", word.char_start, word.char_end, UNKNOWN)
+            )
             for word, span in zip(words, times)
         ),
         6.0,
@@ -166,7 +197,9 @@ def test_words_without_times_and_markup():
     assert sum(word.status == ALIGNED for word in alignment.words) == 5
     text = "# See [it](http://a.b). It <b>is</b> R&amp;D un<b>believ</b>able"
     words = tuple(
-        AlignedWord(word.text, word.spoken, word.char_start, word.char_end, "unspoken", kind=word.kind)
+        AlignedWord(
+            word.text, word.spoken, word.char_start, word.char_end, "unspoken", kind=word.kind
+        )
         for word in split(text).words
     )
     shown = srt(make_alignment(words, 9.0, text=text))
@@ -182,11 +215,17 @@ def test_lines_and_reading_speed_as_they_are_wanted():
     (cue,) = srt(make_alignment((aligned(text, 1.0, 1.3),), 10.0, text=text), Style(max_cps=10.0))
     assert cue.end_ms - cue.start_ms == 3000, "30 columns at 10 a second"
     fast = make_alignment((aligned(text, 0.5, 1.0),), 2.0, text=text)
-    assert fast_cues(fast, Style(max_cps=10.0)) == fast_cues(fast, Style(), ["srt"]) == [(1, 0.5, 2.0, 20.0)]
+    assert (
+        fast_cues(fast, Style(max_cps=10.0))
+        == fast_cues(fast, Style(), ["srt"])
+        == [(1, 0.5, 2.0, 20.0)]
+    )
     assert fast_cues(fast, Style(), ["json"]) == fast_cues(fast, Style(max_cps=20.0)) == []
 
 
-@pytest.mark.parametrize(("rate", "frame_ms"), [(23.976, 1001 / 24), (25.0, 40.0), (29.97, 1001 / 30), (12.5, 80.0)])
+@pytest.mark.parametrize(
+    ("rate", "frame_ms"), [(23.976, 1001 / 24), (25.0, 40.0), (29.97, 1001 / 30), (12.5, 80.0)]
+)
 def test_cues_begin_and_end_on_frames(rate, frame_ms):
     alignment = dataclasses.replace(said(STORY), offset_s=3600.0)
     for times, shift_s in (("utterance", 0.0), ("recording", 3600.0)):
@@ -213,11 +252,17 @@ def test_who_speaks_is_a_voice_and_no_subtitle(source, style):
     if source != "{}":
         text = text.replace("ANNA: ", "<v ANNA>").replace("MARY ANN: ", "<v.loud MARY ANN>")
     alignment = timed(text, {"Hello": 3.0, "Hi,": 3.9, "Bye.": 9.0})
-    shown = [re.sub(r"<\d[\d:.]*>", "", line) for line in rendered(alignment, "vtt", style).decode().split("\n")[3::3]]
+    shown = [
+        re.sub(r"<\d[\d:.]*>", "", line)
+        for line in rendered(alignment, "vtt", style).decode().split("\n")[3::3]
+    ]
     assert shown == ["<v ANNA>Hello", "<v MARY ANN>Hi,", "[DOOR SLAMS]", "<v ANNA>[laughs] Bye."]
     plain = re.sub("</?u>", "", rendered(alignment, "srt", style).decode())
     assert "ANN" not in plain
-    names = [line.split(",")[4] for line in rendered(alignment, "ass", style).decode().split("Dialogue")[1:]]
+    names = [
+        line.split(",")[4]
+        for line in rendered(alignment, "ass", style).decode().split("Dialogue")[1:]
+    ]
     assert names == ["ANNA", "MARY ANN", "", "ANNA"]
     assert "ANN" not in rendered(alignment, "lrc", style).decode()
 
@@ -235,32 +280,53 @@ def test_what_nobody_says_stretches_no_subtitle():
     spans = [(cue.start_ms, cue.end_ms) for cue in srt(timed(TURNS, times), AGAIN)]
     assert spans == [(3000, 3800), (3900, 4700), (5200, 6000), (9000, 9800)]
     short = srt(timed(TURNS, times | {"Bye.": 4.5}), AGAIN)
-    assert [cue.lines for cue in short] == [("Hello",), ("Hi, [DOOR SLAMS]",), ("[laughs] Bye.",)], "no room"
-    opening = srt(timed("[MUSIC]\n\nHello – there. [applause] [MORE]", {"Hello": 9.0, "there.": 9.4}), AGAIN)
+    assert [cue.lines for cue in short] == [
+        ("Hello",),
+        ("Hi, [DOOR SLAMS]",),
+        ("[laughs] Bye.",),
+    ], "no room"
+    opening = srt(
+        timed("[MUSIC]\n\nHello – there. [applause] [MORE]", {"Hello": 9.0, "there.": 9.4}), AGAIN
+    )
     assert [cue.lines for cue in opening] == [("[MUSIC]",), ("Hello – there. [applause] [MORE]",)]
     assert opening[0].end_ms <= 9000 < opening[0].end_ms + 1100
-    paused = srt(timed("Hello there. [pause] Bye.", {"Hello": 3.0, "there.": 3.3, "Bye.": 7.0}), AGAIN)
+    paused = srt(
+        timed("Hello there. [pause] Bye.", {"Hello": 3.0, "there.": 3.3, "Bye.": 7.0}), AGAIN
+    )
     assert [cue.lines for cue in paused] == [("Hello there.",), ("[pause] Bye.",)]
-    cues = "1\n00:00:01,000 --> 00:00:02,000\nHello\n\n2\n00:00:04,500 --> 00:00:05,500\n[DOOR\nSLAMS]\n\n"
+    cues = (
+        "1\n00:00:01,000 --> 00:00:02,000\nHello\n\n2\n00:00:04,500 -->"
+        " 00:00:05,500\n[DOOR\nSLAMS]\n\n"
+    )
     moved = timed(f"{cues}3\n00:00:07,000 --> 00:00:08,000\nBye.\n", {"Hello": 3.0, "Bye.": 9.0})
-    assert [cue.start_ms for cue in srt(moved, AGAIN)] == [3000, 6500, 9000], "moved as its neighbours are"
+    assert [cue.start_ms for cue in srt(moved, AGAIN)] == [
+        3000,
+        6500,
+        9000,
+    ], "moved as its neighbours are"
 
 
-# Words with times of their own in SRT, WebVTT, ASS and LRC, read back by srt, webvtt-py, pysubs2 and pylrc.
+# Words with times of their own in SRT, WebVTT, ASS and LRC, read back by srt, webvtt-py, pysubs2
+# and pylrc.
 
 SONG = "Twinkle, twinkle, little star,\nhow I wonder what you are!\n\nUp above the world so high"
 LIT = Style(highlight_words=True)
 
 
 def sung(text: str = SONG, shift_s: float = 0.0, **changes: object) -> Alignment:
-    """A word every 0.457 s of 0.3 s each, three seconds of silence before a paragraph; "what" is not in the song."""
+    """A word every 0.457 s of 0.3 s each, three seconds of silence before a paragraph; "what" is
+    not in the song."""
     words, at_s, end = [], 0.5 + shift_s, 0
     for word in split(text).words:
         at_s += 3.0 * text[end : word.char_start].count("\n\n")
         end = word.char_end
         if word.text == "what" or not word.spoken:
             status = "skipped" if word.spoken else "unspoken"
-            words.append(AlignedWord(word.text, word.spoken, word.char_start, word.char_end, status, kind=word.kind))
+            words.append(
+                AlignedWord(
+                    word.text, word.spoken, word.char_start, word.char_end, status, kind=word.kind
+                )
+            )
             continue
         words.append(aligned(word.text, at_s, at_s + 0.3, word.char_start))
         at_s += 0.457
@@ -282,7 +348,9 @@ def ass_words(data: str) -> list[tuple[str, float, float]]:
         at_cs = line.start // 10
         for length, text in re.findall(r"\{\\k(\d+)\}([^{]*)", line.text):
             if text.strip():
-                found.append((text.replace(r"\N", " ").strip(), at_cs / 100, (at_cs + int(length)) / 100))
+                found.append(
+                    (text.replace(r"\N", " ").strip(), at_cs / 100, (at_cs + int(length)) / 100)
+                )
             at_cs += int(length)
         assert at_cs <= line.end // 10
     return found
@@ -294,7 +362,11 @@ def test_karaoke_by_pysubs2():
     alignment = dataclasses.replace(alignment, words=words)
     subs = pysubs2.SSAFile.from_string(text_of(alignment, "ass"))
     assert subs.info["Title"] == "a song [Events]"
-    lines = ["Twinkle, twinkle, little star,", "how I wonder you are!", "Up above the world so high"]
+    lines = [
+        "Twinkle, twinkle, little star,",
+        "how I wonder you are!",
+        "Up above the world so high",
+    ]
     assert [line.plaintext for line in subs] == lines
     assert {line.name for line in subs} == {"Ann; B."}
     words = ass_words(text_of(alignment, "ass"))
@@ -305,7 +377,10 @@ def test_karaoke_by_pysubs2():
 
 
 def test_karaoke_does_not_drift_in_nine_hours():
-    words = tuple(aligned("la", at + at / 3000, at + at / 3000 + 0.2, 3 * at // 16) for at in range(0, 32000, 16))
+    words = tuple(
+        aligned("la", at + at / 3000, at + at / 3000 + 0.2, 3 * at // 16)
+        for at in range(0, 32000, 16)
+    )
     found = ass_words(text_of(make_alignment(words, 33000.0), "ass"))
     assert len(found) == len(words)
     assert max(abs(start_s - word.start_s) for (_, start_s, _), word in zip(found, words)) < 0.0051
@@ -322,7 +397,9 @@ def test_karaoke_does_not_drift_in_nine_hours():
     ],
 )
 def test_no_text_is_a_command_of_ass(word, shown):
-    (line,) = pysubs2.SSAFile.from_string(text_of(make_alignment((aligned(word, 0.1, 0.5),)), "ass"))
+    (line,) = pysubs2.SSAFile.from_string(
+        text_of(make_alignment((aligned(word, 0.1, 0.5),)), "ass")
+    )
     assert line.plaintext == shown
     assert re.sub(r"\{\\k\d+\}", "", line.text) == shown
 
@@ -332,13 +409,17 @@ def test_what_nobody_says_is_not_lit_and_has_no_time():
     lines = ["It is Dr. Brown. Is it? [coughs]", "Yes,", "yes is!", "And so"]
     for source_lines in (True, False):
         cues = new_cues(alignment, Style(), source_lines=source_lines)
-        assert all(len({piece.speaker for line in cue.pieces for piece in line}) == 1 for cue in cues)
+        assert all(
+            len({piece.speaker for line in cue.pieces for piece in line}) == 1 for cue in cues
+        )
     subs = pysubs2.SSAFile.from_string(text_of(alignment, "ass"))
     assert [line.plaintext.replace("\n", " ") for line in subs] == lines
     assert [line.name for line in subs] == ["Ann", "Bob", "Bob", "Bob"]
     karaoke = text_of(alignment, "ass")
     assert karaoke.count(r"{\1c&HFFFFFF&\k0}") == 1
-    assert [word for word, *_ in ass_words(re.sub(r"\{\\1c&HFFFFFF&\\k0\}[^{]*\{\\1c\}", "", karaoke))] == said
+    assert [
+        word for word, *_ in ass_words(re.sub(r"\{\\1c&HFFFFFF&\\k0\}[^{]*\{\\1c\}", "", karaoke))
+    ] == said
     assert re.findall(r"<u>(.*?)</u>", text_of(alignment, "srt", LIT)) == said
     assert re.findall(r"<[\d:.]+>([^<\s]+)", text_of(alignment, "lrc", LIT)) == said
     assert {*re.findall(r"<[\d:.]+>([^<\s]+)", text_of(alignment, "vtt", LIT))} <= {*said}
@@ -350,7 +431,11 @@ def test_what_nobody_says_is_not_lit_and_has_no_time():
         ),
         text="Yes, BOB: no.",
     )
-    assert ass_words(text_of(close, "ass"))[0] == ("Yes,", 0.1, 0.4), "a name takes no time from a word"
+    assert ass_words(text_of(close, "ass"))[0] == (
+        "Yes,",
+        0.1,
+        0.4,
+    ), "a name takes no time from a word"
 
 
 def test_lyrics_by_pylrc():
@@ -367,10 +452,16 @@ def test_lyrics_by_pylrc():
         ("", ends[1]),
     ]
     lyrics = pylrc.parse(text_of(sung(), "lrc", LIT))
-    stamps = [each for line in lyrics for each in re.findall(r"<(\d+):(\d\d\.\d\d)>([^<]+)", line.text)]
-    found = [(text.strip(), int(minutes) * 60 + float(seconds)) for minutes, seconds, text in stamps]
+    stamps = [
+        each for line in lyrics for each in re.findall(r"<(\d+):(\d\d\.\d\d)>([^<]+)", line.text)
+    ]
+    found = [
+        (text.strip(), int(minutes) * 60 + float(seconds)) for minutes, seconds, text in stamps
+    ]
     assert [word for word, _ in found] == [word for word, _ in starts(sung())]
-    assert [at_s for _, at_s in found] == pytest.approx([at_s for _, at_s in starts(sung())], abs=0.0051)
+    assert [at_s for _, at_s in found] == pytest.approx(
+        [at_s for _, at_s in starts(sung())], abs=0.0051
+    )
     ends = re.findall(r"<(\d\d:\d\d\.\d\d)>$", text_of(sung(), "lrc", LIT), re.MULTILINE)
     assert len(ends) == 3
     plain = [line.text for line in pylrc.parse(text_of(sung(), "lrc"))]
@@ -378,16 +469,25 @@ def test_lyrics_by_pylrc():
 
 
 def test_lyrics_come_back_with_each_time_of_a_line_and_their_tags():
-    source = "[ti:A Title]\n[offset:+200]\n[00:00.10][00:02.00]La la\n[00:01:00]So <00:01:20>be\n[00:03.00]\n"
+    source = (
+        "[ti:A Title]\n[offset:+200]\n[00:00.10][00:02.00]La la\n[00:01:00]So"
+        " <00:01:20>be\n[00:03.00]\n"
+    )
     transcript = parse_transcript(source.encode(), "a.lrc")
     assert transcript.text == "La la\nSo <00:01:20>be\nLa la"
-    assert [(cue.start_s, cue.end_s) for cue in transcript.subtitles.cues] == [(0.1, 1.0), (1.0, 2.0), (2.0, 3.0)]
+    assert [(cue.start_s, cue.end_s) for cue in transcript.subtitles.cues] == [
+        (0.1, 1.0),
+        (1.0, 2.0),
+        (2.0, 3.0),
+    ]
     spans = [match.span() for match in re.finditer(r"La|la|So|be", transcript.text)]
     words = tuple(
         aligned(transcript.text[first:last], 0.2 + 0.5 * at, 0.6 + 0.5 * at, first)
         for at, (first, last) in enumerate(spans)
     )
-    alignment = make_alignment(words, duration_s=4.0, text=transcript.text, subtitles=transcript.subtitles)
+    alignment = make_alignment(
+        words, duration_s=4.0, text=transcript.text, subtitles=transcript.subtitles
+    )
     assert text_of(alignment, "lrc").splitlines() == [
         "[ti:A Title]",
         "[offset:0]",
@@ -397,12 +497,19 @@ def test_lyrics_come_back_with_each_time_of_a_line_and_their_tags():
         "[00:02.20]La la",
         "[00:03.10]",
     ]
-    assert parse_transcript(b"[00:01:02] Ann: Hi there\n[00:01:05] Bob: Hi", "a.txt").subtitles is None
+    assert (
+        parse_transcript(b"[00:01:02] Ann: Hi there\n[00:01:05] Bob: Hi", "a.txt").subtitles is None
+    )
 
 
 @over_rows(
     ("word", "shown"),
-    [("[00:01.00]", "(00:01.00)"), ("<00:01.00>", "(00:01.00)"), ("[ti:x]", "(ti:x)"), ("a<b", "a<b")],
+    [
+        ("[00:01.00]", "(00:01.00)"),
+        ("<00:01.00>", "(00:01.00)"),
+        ("[ti:x]", "(ti:x)"),
+        ("a<b", "a<b"),
+    ],
 )
 def test_no_text_is_a_time_of_lrc(word, shown):
     lyrics = pylrc.parse(text_of(make_alignment((aligned(word, 0.25, 0.5),)), "lrc"))
@@ -411,10 +518,15 @@ def test_no_text_is_a_time_of_lrc(word, shown):
 
 @pytest.mark.parametrize(
     ("format", "at_s", "says"),
-    [("lrc", 6000.0, "LRC holds times up to 99:59.99"), ("ass", 36000.0, "ASS holds times up to 9:59:59.99")],
+    [
+        ("lrc", 6000.0, "LRC holds times up to 99:59.99"),
+        ("ass", 36000.0, "ASS holds times up to 9:59:59.99"),
+    ],
 )
 def test_times_that_a_format_cannot_hold_are_refused(tmp_path, format, at_s, says):
-    OutputFiles(tmp_path, "a", (format,)).write(make_alignment((aligned("x", at_s - 1.0, at_s - 0.02),), at_s - 0.01))
+    OutputFiles(tmp_path, "a", (format,)).write(
+        make_alignment((aligned("x", at_s - 1.0, at_s - 0.02),), at_s - 0.01)
+    )
     late = make_alignment((aligned("x", at_s - 1.0, at_s + 0.5),), at_s + 1.0)
     with pytest.raises(OutputError, match=says):
         OutputFiles(tmp_path, "b", ("json", format)).write(late)
@@ -439,10 +551,14 @@ def vtt_words(data: str) -> list[tuple[str, float]]:
 def test_vtt_has_the_time_of_each_word():
     found = vtt_words(text_of(sung(), "vtt", LIT))
     assert [word for word, _ in found] == [word for word, _ in starts(sung())]
-    assert [at_s for _, at_s in found] == pytest.approx([at_s for _, at_s in starts(sung())], abs=0.0011)
+    assert [at_s for _, at_s in found] == pytest.approx(
+        [at_s for _, at_s in starts(sung())], abs=0.0011
+    )
     plain = webvtt.from_buffer(StringIO(text_of(sung(), "vtt")))
     lit = webvtt.from_buffer(StringIO(text_of(sung(), "vtt", LIT)))
-    assert [(each.start, each.end, each.text) for each in lit] == [(each.start, each.end, each.text) for each in plain]
+    assert [(each.start, each.end, each.text) for each in lit] == [
+        (each.start, each.end, each.text) for each in plain
+    ]
 
 
 def test_srt_shows_one_word_lit_at_a_time():
@@ -451,26 +567,39 @@ def test_srt_shows_one_word_lit_at_a_time():
     assert [cue.index for cue in cues] == list(range(1, len(cues) + 1))
     assert all(a.end <= b.start for a, b in itertools.pairwise(cues))
     lit = [(re.findall(r"<u>(.*?)</u>", cue.content), cue) for cue in cues]
-    words = [(found[0], cue.start.total_seconds(), cue.end.total_seconds()) for found, cue in lit if found]
+    words = [
+        (found[0], cue.start.total_seconds(), cue.end.total_seconds())
+        for found, cue in lit
+        if found
+    ]
     expected = [
         (w.text, pytest.approx(w.start_s, abs=0.0011), pytest.approx(w.end_s, abs=0.0011))
         for w in aligned_words(alignment)
     ]
     assert words == expected
-    assert sum(not found for found, _ in lit) >= len(words) - 3, "a pause of 0.157 s has no word lit"
+    assert sum(not found for found, _ in lit) >= len(words) - 3, (
+        "a pause of 0.157 s has no word lit"
+    )
     shown = {re.sub("</?u>", "", cue.content) for cue in cues}
     assert shown == {cue.content for cue in srt_package.parse(text_of(alignment, "srt"))}
     marked = make_alignment((aligned("<i", 0.1, 0.4), aligned("x>y", 0.4, 0.8, 3)), text="<i x>y")
-    assert {re.sub("</?u>", "", c.content) for c in srt_package.parse(text_of(marked, "srt", LIT))} == {"‹i x›y"}
+    assert {
+        re.sub("</?u>", "", c.content) for c in srt_package.parse(text_of(marked, "srt", LIT))
+    } == {"‹i x›y"}
 
 
 def test_cues_of_a_subtitle_file_are_lit_too_and_their_breaks_are_spaces():
     source = (
-        "1\n00:00:01,000 --> 00:00:03,000\n<i>Call</i> me\nIshmael.\n\n2\n00:00:04,000 --> 00:00:05,000\nSome R&D\n\n"
+        "1\n00:00:01,000 --> 00:00:03,000\n<i>Call</i> me\nIshmael.\n\n2\n00:00:04,000 -->"
+        " 00:00:05,000\nSome R&D\n\n"
     )
-    alignment = timed(source, {"Call": 1.1, "me": 1.6, "Ishmael": 2.1, "Some": 2.6, "R&D": 3.1}, 6.0)
+    alignment = timed(
+        source, {"Call": 1.1, "me": 1.6, "Ishmael": 2.1, "Some": 2.6, "R&D": 3.1}, 6.0
+    )
     assert vtt_words(text_of(alignment, "vtt", LIT))[0] == ("Call", 1.1)
-    assert [each.raw_text for each in webvtt.from_buffer(StringIO(text_of(alignment, "vtt", LIT)))] == [
+    assert [
+        each.raw_text for each in webvtt.from_buffer(StringIO(text_of(alignment, "vtt", LIT)))
+    ] == [
         "Call <00:00:01.600>me\n<00:00:02.100>Ishmael.",
         "Some <00:00:03.100>R&amp;D",
     ]
@@ -479,10 +608,14 @@ def test_cues_of_a_subtitle_file_are_lit_too_and_their_breaks_are_spaces():
     source = b"1\n00:00:01,000 --> 00:00:02,000\none\\Ntwo<br>three<i> four</i>\n"
     transcript = parse_transcript(source, "a.srt")
     spans = [(word, transcript.text.index(word)) for word in ("one", "two", "three", "four")]
-    words = tuple(aligned(word, at / 2, at / 2 + 0.4, place) for at, (word, place) in enumerate(spans))
+    words = tuple(
+        aligned(word, at / 2, at / 2 + 0.4, place) for at, (word, place) in enumerate(spans)
+    )
     alignment = make_alignment(words, 6.0, text=transcript.text, subtitles=transcript.subtitles)
     again = Style(cues="again")
-    assert [cue.content for cue in srt_package.parse(text_of(alignment, "srt", again))] == ["one two three four"]
+    assert [cue.content for cue in srt_package.parse(text_of(alignment, "srt", again))] == [
+        "one two three four"
+    ]
     assert pylrc.parse(text_of(alignment, "lrc"))[0].text == "one two three four"
     assert '"one two three four"' in text_of(alignment, "whisper").replace('" ', '"')
 
@@ -496,5 +629,7 @@ def test_any_alignment_is_read(alignment):
         assert all(cue.start < cue.end for cue in cues)
         vtt_words(text_of(alignment, "vtt", style))
         pylrc.parse(text_of(alignment, "lrc", style))
-        shown = [line.plaintext for line in pysubs2.SSAFile.from_string(text_of(alignment, "ass", style))]
+        shown = [
+            line.plaintext for line in pysubs2.SSAFile.from_string(text_of(alignment, "ass", style))
+        ]
         assert len(" ".join(shown).split()) >= len(aligned_words(alignment))

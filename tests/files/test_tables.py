@@ -14,12 +14,27 @@ import pysubs2
 import pytest
 from hypothesis import given, settings
 from rows import over_rows
-from sample_alignments import aligned, conversation, make_alignment, random_alignments, swapped_alignments
+from sample_alignments import (
+    aligned,
+    conversation,
+    make_alignment,
+    random_alignments,
+    swapped_alignments,
+)
 from spoken_documents import timed
 
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
-from ctc_align.files import FORMATS, Alignment, CtmWriter, OutputFiles, Style, TokenCtmWriter, output_paths, rendered
+from ctc_align.files import (
+    FORMATS,
+    Alignment,
+    CtmWriter,
+    OutputFiles,
+    Style,
+    TokenCtmWriter,
+    output_paths,
+    rendered,
+)
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.files.writer import WRITTEN
@@ -58,7 +73,10 @@ def lines_of(writer, alignment) -> list[str]:
                 "0.750\t1.000\tשלום\t0.7500\t15\t20",
             ],
         ),
-        ("audacity", ["0.100000\t0.400000\tHello", "0.400000\t0.700000\t12", "0.750000\t1.000000\tשלום"]),
+        (
+            "audacity",
+            ["0.100000\t0.400000\tHello", "0.400000\t0.700000\t12", "0.750000\t1.000000\tשלום"],
+        ),
     ],
 )
 def test_lines(format, lines, talk):
@@ -77,7 +95,10 @@ def test_short_words_stay_apart_and_inside_the_audio_though_milliseconds_are_coa
     rows = [line.split() for line in lines_of(CtmWriter(), make_alignment(words))[1:]]
     assert [(row[2], row[3]) for row in rows] == [(f"0.00{i}", "0.001") for i in range(5)]
     words = (aligned("a", 0.0, 0.0372, tokens="a"), aligned("b", 0.0372, 0.0375, 2, tokens="b"))
-    rows = [line.split()[2:4] for line in lines_of(CtmWriter(), make_alignment(words, duration_s=0.0375))[1:]]
+    rows = [
+        line.split()[2:4]
+        for line in lines_of(CtmWriter(), make_alignment(words, duration_s=0.0375))[1:]
+    ]
     assert rows == [["0.000", "0.036"], ["0.036", "0.001"]]
 
 
@@ -103,8 +124,14 @@ def test_six_fields_never_empty_never_overlapping(alignment):
 
 
 def read_tsv(data: bytes) -> list[dict[str, str]]:
-    rows = list(csv.DictReader(io.StringIO(data.decode(), newline=""), delimiter="\t", quoting=csv.QUOTE_NONE))
-    assert all(None not in row and None not in row.values() for row in rows), "as many fields as the header has"
+    rows = list(
+        csv.DictReader(
+            io.StringIO(data.decode(), newline=""), delimiter="\t", quoting=csv.QUOTE_NONE
+        )
+    )
+    assert all(None not in row and None not in row.values() for row in rows), (
+        "as many fields as the header has"
+    )
     return rows
 
 
@@ -122,7 +149,9 @@ def test_labels_of_tabs_line_ends_and_other_programs():
     assert [unescaped(row["word"]) for row in rows] == [word, "d"]
     assert rendered(alignment, "audacity", Style(labels="written")).decode().count("\n") == 2
     words = ("None", "NA", 'say "x,y"', "=1+1", "a\x1bb")
-    alignment = make_alignment(tuple(aligned(word, i / 10, i / 10 + 0.1, 0, "@=") for i, word in enumerate(words)))
+    alignment = make_alignment(
+        tuple(aligned(word, i / 10, i / 10 + 0.1, 0, "@=") for i, word in enumerate(words))
+    )
     table = table_of(replace(alignment, token_kind="phones"), Style(labels="written"))
     assert [*table[table.tier == "words"].label] == ["None", "NA", 'say "x,y"', "'=1+1", r"a\x1bb"]
     assert [*table[table.tier == "phones"].label] == ["@", "="] * 5
@@ -134,7 +163,8 @@ def test_every_aligned_word_is_there_once(alignment):
     rows = read_tsv(rendered(alignment, "tsv", Style(labels="written")))
     assert [unescaped(row["word"]) for row in rows] == [word.text for word in words]
     labels = [
-        line.split("\t") for line in rendered(alignment, "audacity", Style(labels="written")).decode().splitlines()
+        line.split("\t")
+        for line in rendered(alignment, "audacity", Style(labels="written")).decode().splitlines()
     ]
     assert [label for _, _, label in labels] == [word.text for word in words]
     at_s = 0.0
@@ -151,7 +181,9 @@ def test_a_label_track_never_takes_the_transcripts_name(talk, tmp_path):
     (tmp_path / "talk.txt").write_text("mine")
     OutputFiles(tmp_path, "talk", ("audacity",), force=True).write(talk)
     assert (tmp_path / "talk.txt").read_text() == "mine"
-    assert [path.name for path in output_paths(tmp_path, "talk", ("audacity",))] == ["talk.audacity.txt"]
+    assert [path.name for path in output_paths(tmp_path, "talk", ("audacity",))] == [
+        "talk.audacity.txt"
+    ]
 
 
 # CSV, Whisper's JSON and Label Studio's tasks, read by pandas, and the reader of transcripts.
@@ -161,7 +193,9 @@ ALL_TIERS = Style(tiers="words,phones,sentences,speakers", labels="written")
 
 def table_of(alignment: Alignment, style: Style | None = None) -> pandas.DataFrame:
     data = rendered(alignment, "csv", style)
-    return pandas.read_csv(io.BytesIO(data), keep_default_na=False, na_values={"start_s": "", "end_s": "", "word": ""})
+    return pandas.read_csv(
+        io.BytesIO(data), keep_default_na=False, na_values={"start_s": "", "end_s": "", "word": ""}
+    )
 
 
 def test_a_long_table_of_words_and_phones():
@@ -172,21 +206,35 @@ def test_a_long_table_of_words_and_phones():
     assert [*words.word] == [*range(1, len(alignment.words) + 1)]
     assert [*words.status] == [word.status for word in alignment.words]
     timed = words[words.status == "aligned"]
-    assert [*timed.start_s] == pytest.approx([word.start_s for word in aligned_words(alignment)], abs=0.00051)
+    assert [*timed.start_s] == pytest.approx(
+        [word.start_s for word in aligned_words(alignment)], abs=0.00051
+    )
     assert [*timed.duration_s.astype(float)] == pytest.approx([0.2] * len(timed))
     assert words[words.status == "skipped"].start_s.isna().all()
     assert [*phones.groupby("word").size()] == [2] * len(timed)
     assert {*phones.merge(words, on="word").eval("word_label_x == label_y")} == {True}
-    assert [*phones[phones.word_label == "yes"].position] == ["1", "2"] or [*phones.position.astype(int)][:2] == [1, 2]
+    assert [*phones[phones.word_label == "yes"].position] == ["1", "2"] or [
+        *phones.position.astype(int)
+    ][:2] == [1, 2]
     ann = table_of(alignment, ALL_TIERS)
-    assert [*ann[ann.tier == "sentences"].label] == ["It is Dr. Brown.", "Is it?", "Yes, yes is!", "And so"]
+    assert [*ann[ann.tier == "sentences"].label] == [
+        "It is Dr. Brown.",
+        "Is it?",
+        "Yes, yes is!",
+        "And so",
+    ]
     assert [*ann[ann.tier == "speakers"].label] == ["Ann", "Bob"]
 
 
 def test_syllables_are_in_tables_tiers_and_json(tmp_path):
     style = Style(tiers="words,syllables")
-    words = (aligned("Extra", 0.0, 0.6, 0, ["ɛ", "k", "s", "t", "ɹ", "ˈə"]), aligned("boy", 0.6, 0.8, 6, ["b", "ɔɪ"]))
-    alignment = make_alignment(words, token_kind="phones", config={"language": "en", "tiers": "words,syllables"})
+    words = (
+        aligned("Extra", 0.0, 0.6, 0, ["ɛ", "k", "s", "t", "ɹ", "ˈə"]),
+        aligned("boy", 0.6, 0.8, 6, ["b", "ɔɪ"]),
+    )
+    alignment = make_alignment(
+        words, token_kind="phones", config={"language": "en", "tiers": "words,syllables"}
+    )
     labels = ["ɛ k", "ˈs t ɹ ə", "b ɔɪ"]
     assert [*table_of(alignment, style).query("tier == 'syllables'").label] == labels
     alignment.save(tmp_path / "a.TextGrid")
@@ -194,8 +242,14 @@ def test_syllables_are_in_tables_tiers_and_json(tmp_path):
     assert [row.label for row in tier.intervals if row.label] == labels
     found = [each for word in alignment.to_dict()["words"] for each in word["syllables"]]
     assert [each["syllable"] for each in found] == labels
-    assert [(each["start_s"], each["end_s"]) for each in found] == [(0.0, 0.2), (0.2, 0.6), (0.6, 0.8)]
-    with pytest.raises(UsageError, match="--tiers syllables: expected a model of phones, got english"):
+    assert [(each["start_s"], each["end_s"]) for each in found] == [
+        (0.0, 0.2),
+        (0.2, 0.6),
+        (0.6, 0.8),
+    ]
+    with pytest.raises(
+        UsageError, match="--tiers syllables: expected a model of phones, got english"
+    ):
         rendered(replace(alignment, token_kind="tokens"), "textgrid", style)
 
 
@@ -208,19 +262,31 @@ def test_whispers_words_add_up_to_its_text():
     assert [segment["speaker"] for segment in whisper["segments"]] == ["Ann", "Ann", "Bob", "Bob"]
     for segment in whisper["segments"]:
         assert "".join(word["word"] for word in segment["words"]) == segment["text"]
-        assert (segment["start"], segment["end"]) == (segment["words"][0]["start"], segment["words"][-1]["end"])
+        assert (segment["start"], segment["end"]) == (
+            segment["words"][0]["start"],
+            segment["words"][-1]["end"],
+        )
     words = [word for segment in whisper["segments"] for word in segment["words"]]
     assert whisper["word_segments"] == words
     for got, word in zip(words, aligned_words(alignment), strict=True):
-        assert (got["start"], got["end"]) == pytest.approx((word.start_s + 100, word.end_s + 100), abs=0.00051)
+        assert (got["start"], got["end"]) == pytest.approx(
+            (word.start_s + 100, word.end_s + 100), abs=0.00051
+        )
         assert got["probability"] == got["score"] == word.confidence
     events = [(each.start, each.end, each.text) for each in pysubs2.load_from_whisper(whisper)]
-    segments = [(round(1000 * each["start"]), round(1000 * each["end"]), each["text"]) for each in whisper["segments"]]
+    segments = [
+        (round(1000 * each["start"]), round(1000 * each["end"]), each["text"])
+        for each in whisper["segments"]
+    ]
     assert events == [(start, end, text.strip()) for start, end, text in segments]
     read = parse_transcript(data, "a.whisper.json")
     assert read.text.splitlines() == [segment["text"].strip() for segment in whisper["segments"]]
-    assert {(cue.start_s, cue.speaker) for cue in read.subtitles.cues} >= {(whisper["segments"][0]["start"], "Ann")}
-    alignment = make_alignment((aligned("行", 0.1, 0.4), aligned("く。", 0.4, 0.9, 1)), text="行く。")
+    assert {(cue.start_s, cue.speaker) for cue in read.subtitles.cues} >= {
+        (whisper["segments"][0]["start"], "Ann")
+    }
+    alignment = make_alignment(
+        (aligned("行", 0.1, 0.4), aligned("く。", 0.4, 0.9, 1)), text="行く。"
+    )
     (segment,) = json.loads(rendered(alignment, "whisper"))["segments"]
     assert [word["word"] for word in segment["words"]] == ["行", "く。"]
     assert segment["text"] == "行く。"
@@ -230,22 +296,44 @@ def test_label_studio_gets_regions_with_label_and_text():
     alignment = conversation()
     (task,) = json.loads(rendered(alignment, "labelstudio"))
     (prediction,) = task["predictions"]
-    assert {"model_version", "score", "result"} <= {*prediction}, "as Label Studio's documentation wants it"
+    assert {"model_version", "score", "result"} <= {*prediction}, (
+        "as Label Studio's documentation wants it"
+    )
     for result in prediction["result"]:
         assert {"id", "from_name", "to_name", "type", "value", "original_length"} <= {*result}
         assert result["type"] in ("labels", "textarea")
         assert {"start", "end", "channel"} <= {*result["value"]}
         assert ("labels" in result["value"]) != ("text" in result["value"])
-    assert task["data"] == {"audio": alignment.audio, "text": alignment.text, "utterance": alignment.utterance}
+    assert task["data"] == {
+        "audio": alignment.audio,
+        "text": alignment.text,
+        "utterance": alignment.utterance,
+    }
     regions: dict[str, dict] = {}
     for result in prediction["result"]:
-        regions.setdefault(result["id"], {}).update(result["value"], by=result["from_name"], meta=result["meta"])
-    shown = sorted((region["start"], region["end"], *region["text"], *region["labels"]) for region in regions.values())
+        regions.setdefault(result["id"], {}).update(
+            result["value"], by=result["from_name"], meta=result["meta"]
+        )
+    shown = sorted(
+        (region["start"], region["end"], *region["text"], *region["labels"])
+        for region in regions.values()
+    )
     expected = [(word.start_s, word.end_s) for word in aligned_words(alignment)]
-    assert [(start, end) for start, end, *_ in shown] == [pytest.approx(span, abs=0.00051) for span in expected]
-    assert [row[2:] for row in shown][:4] == [("It", "Word"), ("is", "Word"), ("Dr", "Word"), ("Brown", "Word")]
+    assert [(start, end) for start, end, *_ in shown] == [
+        pytest.approx(span, abs=0.00051) for span in expected
+    ]
+    assert [row[2:] for row in shown][:4] == [
+        ("It", "Word"),
+        ("is", "Word"),
+        ("Dr", "Word"),
+        ("Brown", "Word"),
+    ]
     (task,) = json.loads(rendered(alignment, "labelstudio", ALL_TIERS))
-    labels = {label for each in task["predictions"][0]["result"] for label in each["value"].get("labels", ())}
+    labels = {
+        label
+        for each in task["predictions"][0]["result"]
+        for label in each["value"].get("labels", ())
+    }
     assert labels == {"Word", "Phone", "Sentence", "Speaker"}
 
 
@@ -253,13 +341,16 @@ def test_label_studio_gets_regions_with_label_and_text():
 @given(random_alignments())
 def test_any_alignment_is_a_table_and_json(alignment):
     table = table_of(alignment, ALL_TIERS)
-    assert [*table[table.tier == "words"].label.astype(str)] == [word.text for word in alignment.words]
+    assert [*table[table.tier == "words"].label.astype(str)] == [
+        word.text for word in alignment.words
+    ]
     whisper = json.loads(rendered(alignment, "whisper", ALL_TIERS))
     assert len(whisper["word_segments"]) == len(aligned_words(alignment))
     json.loads(rendered(alignment, "labelstudio", ALL_TIERS))
 
 
-# What a format cannot carry: control characters, formulas, markup of players; each has its own rule, and all parse.
+# What a format cannot carry: control characters, formulas, markup of players; each has its own
+# rule, and all parse.
 
 CONTROLS = "a\x1b[2J\x00\x07\x08\x7f\x85\x9bb"
 
@@ -273,12 +364,20 @@ def shown(format: str, *texts: str) -> str:
     return rendered(of_words(*texts), format, Style(labels=WRITTEN)).decode()
 
 
-@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if not format.writers[0].is_binary])
+@pytest.mark.parametrize(
+    "format", [name for name, format in FORMATS.items() if not format.writers[0].is_binary]
+)
 def test_no_format_holds_control_characters(format):
-    names: dict = {"utterance": f"u{CONTROLS}\n\u2028", "audio": f"{CONTROLS}.wav", "model": CONTROLS}
+    names: dict = {
+        "utterance": f"u{CONTROLS}\n\u2028",
+        "audio": f"{CONTROLS}.wav",
+        "model": CONTROLS,
+    }
     names["token_kind"] = CONTROLS
     names["places"] = (BookPlace(0, 9, f"{CONTROLS}.xhtml", CONTROLS),)
-    told = rendered(of_words(CONTROLS, "\x1b", "\u2028", **names), format, Style(labels=WRITTEN)).decode()
+    told = rendered(
+        of_words(CONTROLS, "\x1b", "\u2028", **names), format, Style(labels=WRITTEN)
+    ).decode()
     assert {c for c in told if unicodedata.category(c) == "Cc"} <= {"\n", "\t"}
     assert not {"\u2028", "\u2029"} & set(told)
 
@@ -313,7 +412,14 @@ def test_what_a_format_says_in_its_place(format, word, told):
 
 
 def test_tags_are_those_of_the_source_and_text_that_looks_like_them_stays_text():
-    texts = ("&lt;font", "color=red&gt;big", "&lt;/font&gt;", "00:00:01,000", "--&gt;", "00:00:02,000")
+    texts = (
+        "&lt;font",
+        "color=red&gt;big",
+        "&lt;/font&gt;",
+        "00:00:01,000",
+        "--&gt;",
+        "00:00:02,000",
+    )
     told = shown("srt", *texts)
     assert "<" not in told
     assert told.count(" --> ") == told.count("\n\n")

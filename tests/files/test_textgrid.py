@@ -1,4 +1,5 @@
-"""TextGrids: read, written, and documents that come back with words and phones behind their tiers."""
+"""TextGrids: read, written, and documents that come back with words and phones behind their
+tiers."""
 
 from __future__ import annotations
 
@@ -29,7 +30,11 @@ from ctc_align.files.transcripts import parse_transcript
 from ctc_align.types import AlignedWord, Interval, Tier, aligned_words
 
 DOCUMENT = (Path(__file__).parent / "points_and_words.TextGrid").read_text("utf-8")
-LONG = DOCUMENT.removeprefix("\ufeff").replace("So be it.", 'say ""xmax = 3"" né').replace("xmax = 1\n", "xmax = 1e0\n")
+LONG = (
+    DOCUMENT.removeprefix("\ufeff")
+    .replace("So be it.", 'say ""xmax = 3"" né')
+    .replace("xmax = 1\n", "xmax = 1e0\n")
+)
 SHORT = (Path(__file__).parent / "short_format.TextGrid").read_text("utf-8")
 END_S = 5.0000001234
 
@@ -38,7 +43,9 @@ END_S = 5.0000001234
     ("text", "encoding", "newline"),
     [
         (text, encoding, "\r\n" if (number + len(text)) % 2 else "\n")
-        for number, encoding in enumerate(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+        for number, encoding in enumerate(
+            ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"]
+        )
         for text in (LONG, SHORT)
     ],
 )
@@ -48,7 +55,10 @@ def test_both_formats_in_every_encoding(tmp_path, text, encoding, newline):
     grid = read_textgrid(path)
     assert (grid.start_s, grid.end_s) == (0.0, END_S)
     assert [tier.name for tier in grid.tiers] == ["Ann"]
-    assert grid.tiers[0].intervals == (Interval(0.0, 1.0, 'say "xmax = 3" né'), Interval(1.0, END_S, ""))
+    assert grid.tiers[0].intervals == (
+        Interval(0.0, 1.0, 'say "xmax = 3" né'),
+        Interval(1.0, END_S, ""),
+    )
     path.write_text('"ooTextFile"\n"TextGrid"\n0\n1\n<absent>\n')
     assert read_textgrid(path).tiers == ()
 
@@ -60,12 +70,21 @@ def test_both_formats_in_every_encoding(tmp_path, text, encoding, newline):
         (b"", "got the end of the file"),
         (b'"Praat picture"', "expected the file type"),
         (b'"ooTextFile" "Sound 2"', "expected the object class"),
-        (b'"ooTextFile"\n"TextGrid"\n0\nhello\n<exists>', r":5: .*expected a time in seconds, got <exists>"),
+        (
+            b'"ooTextFile"\n"TextGrid"\n0\nhello\n<exists>',
+            r":5: .*expected a time in seconds, got <exists>",
+        ),
         (LONG[: LONG.index("xmax = 1e0")].encode(), "got the end of the file"),
-        (LONG.replace("size = 2\nitem", "size = 1.5\nitem").encode(), "expected the number of tiers, got 1.5"),
+        (
+            LONG.replace("size = 2\nitem", "size = 1.5\nitem").encode(),
+            "expected the number of tiers, got 1.5",
+        ),
         (LONG.replace("xmax = 1e0", "xmax = -1").encode(), "before its start"),
         (LONG.encode("latin-1"), "line 27: expected UTF-8, got byte 0xe9 .* Windows-1252"),
-        (b"ooBinaryFile\x08TextGrid", "not a binary TextGrid that can be read, at byte .*: it ends too early"),
+        (
+            b"ooBinaryFile\x08TextGrid",
+            "not a binary TextGrid that can be read, at byte .*: it ends too early",
+        ),
     ],
 )
 def test_what_cannot_be_read(tmp_path, content, says):
@@ -99,7 +118,10 @@ def by_textgrid(path: Path) -> dict[str, Rows]:
 
 
 def by_own_reader(path: Path) -> dict[str, Rows]:
-    return {tier.name: [(i.start_s, i.end_s, i.label) for i in tier.intervals] for tier in read_textgrid(path).tiers}
+    return {
+        tier.name: [(i.start_s, i.end_s, i.label) for i in tier.intervals]
+        for tier in read_textgrid(path).tiers
+    }
 
 
 def tiers_of(alignment, style=None) -> dict[str, Rows]:
@@ -108,7 +130,13 @@ def tiers_of(alignment, style=None) -> dict[str, Rows]:
 
 
 def test_words_silences_and_the_tiers_of_several_speakers(talk, tmp_path):
-    rows = [(0.0, 0.1, ""), (0.1, 0.4, "Hello"), (0.4, 0.7, "12"), (0.7, 0.75, ""), (0.75, 1.0, "שלום")]
+    rows = [
+        (0.0, 0.1, ""),
+        (0.1, 0.4, "Hello"),
+        (0.4, 0.7, "12"),
+        (0.7, 0.75, ""),
+        (0.75, 1.0, "שלום"),
+    ]
     assert list(tiers_of(talk)) == ["words", "tokens"]
     assert tiers_of(talk)["words"] == rows
     late = tiers_of(dataclasses.replace(talk, offset_s=10.0), Style(times="recording"))["words"]
@@ -121,12 +149,21 @@ def test_words_silences_and_the_tiers_of_several_speakers(talk, tmp_path):
     dataclasses.replace(talk, words=words).save(path)
     tiers = by_own_reader(path)
     kinds = ("words", "tokens")
-    assert list(tiers) == [f"{name} - {kind}" for name in ("unnamed", "Ann A.", "BOB") for kind in kinds]
+    assert list(tiers) == [
+        f"{name} - {kind}" for name in ("unnamed", "Ann A.", "BOB") for kind in kinds
+    ]
     labels = {name: [label for _, _, label in rows if label] for name, rows in tiers.items()}
-    assert [labels[f"{name} - words"] for name in ("unnamed", "Ann A.", "BOB")] == [["Hello"], ["12"], ["שלום"]]
+    assert [labels[f"{name} - words"] for name in ("unnamed", "Ann A.", "BOB")] == [
+        ["Hello"],
+        ["12"],
+        ["שלום"],
+    ]
     assert labels["BOB - tokens"] == list("שלום")
     assert [row.label for row in read_intervals(path) if row.label] == ["Hello", "12", "שלום"]
-    one = tuple(dataclasses.replace(word, speaker=name) for word, name in zip(talk.words, ["", "BOB", "BOB", "BOB"]))
+    one = tuple(
+        dataclasses.replace(word, speaker=name)
+        for word, name in zip(talk.words, ["", "BOB", "BOB", "BOB"])
+    )
     assert list(tiers_of(dataclasses.replace(talk, words=one))) == ["words", "tokens"]
 
 
@@ -144,7 +181,9 @@ def test_other_parsers_read_the_same_times(tmp_path_factory, alignment, form):
     for rows in own.values():
         assert rows[0][0] == 0
         assert rows[-1][1] == pytest.approx(alignment.duration_s, abs=1e-5)
-        assert all(left[1] == right[0] for left, right in itertools.pairwise(rows)), "no gaps, to the last digit"
+        assert all(left[1] == right[0] for left, right in itertools.pairwise(rows)), (
+            "no gaps, to the last digit"
+        )
         assert all(start < end for start, end, _ in rows)
     spoken = [row for row in own["words"] if row[2]]
     assert len(spoken) == len(aligned_words(alignment))
@@ -154,7 +193,9 @@ def test_other_parsers_read_the_same_times(tmp_path_factory, alignment, form):
         assert start_s == pytest.approx(word.start_s, abs=1e-5)
         assert end_s == pytest.approx(word.end_s, abs=1e-5)
     word_edges = {edge for start_s, end_s, _ in spoken for edge in (start_s, end_s)}
-    token_edges = {edge for start_s, end_s, _ in own[alignment.token_kind] for edge in (start_s, end_s)}
+    token_edges = {
+        edge for start_s, end_s, _ in own[alignment.token_kind] for edge in (start_s, end_s)
+    }
     assert word_edges <= token_edges, "both tiers have the same word edges"
 
 
@@ -186,8 +227,17 @@ def labels(data: bytes) -> dict[str, list[str]]:
     return {tier.name: [row.label for row in tier.intervals if row.label] for tier in tiers}
 
 
-def test_words_and_phones_of_each_speaker_come_behind_the_tiers_that_are_there(tmp_path: Path) -> None:
-    path = textgrid(tmp_path / "a.TextGrid", ("Ann", ANN), (".clicks", ()), ("notes", NOTES), ("Ben", BEN), end_s=5.0)
+def test_words_and_phones_of_each_speaker_come_behind_the_tiers_that_are_there(
+    tmp_path: Path,
+) -> None:
+    path = textgrid(
+        tmp_path / "a.TextGrid",
+        ("Ann", ANN),
+        (".clicks", ()),
+        ("notes", NOTES),
+        ("Ben", BEN),
+        end_s=5.0,
+    )
     alignment = spoken(path.read_bytes())
     assert alignment.text == 'So be it.\nYes!\nHe said "no".', "by time"
     assert [word.speaker for word in alignment.words] == ["Ann"] * 3 + ["Ben"] + ["Ann"] * 3
@@ -204,11 +254,14 @@ def test_words_and_phones_of_each_speaker_come_behind_the_tiers_that_are_there(t
     assert list(read.tierNames) == ["Ann", ".clicks", *names[1:]]
     assert read.maxTimestamp == 5.0
     assert rendered(from_dict(alignment.to_dict()), "textgrid") == data
-    assert b"--> 00:00:01,000\nSo be it.\n\n2\n" in rendered(alignment, "srt").replace(b"00,900", b"01,000")
+    assert b"--> 00:00:01,000\nSo be it.\n\n2\n" in rendered(alignment, "srt").replace(
+        b"00,900", b"01,000"
+    )
 
 
 def test_the_long_format_keeps_its_signs_and_its_length() -> None:
-    """In the long format tiers are added in it, whatever looks like the number of tiers; line ends are its own."""
+    """In the long format tiers are added in it, whatever looks like the number of tiers; line ends
+    are its own."""
     for document in (DOCUMENT, DOCUMENT.replace("\n", "\r\n")):
         data = rendered(spoken(document.encode()), "textgrid").decode()
         kept = document.removeprefix("\ufeff").replace("size = 2", "size = 4", 1)
@@ -218,7 +271,10 @@ def test_the_long_format_keeps_its_signs_and_its_length() -> None:
         assert added[2] == '        name = "Ann - words"'
         assert ("\r" in data) == ("\r" in document)
         assert re.findall(r"xmax = (\S+)", data)[-1] == "5.0000001234"
-        (xmax, *_), tiers = re.findall(r"xmax = (\S+)", data), parse_textgrid(data.encode(), "a").tiers
+        (xmax, *_), tiers = (
+            re.findall(r"xmax = (\S+)", data),
+            parse_textgrid(data.encode(), "a").tiers,
+        )
         assert all(tier.intervals[-1].end_s == float(xmax) for tier in tiers)
     wide = DOCUMENT.removeprefix("\ufeff").encode("utf-16")
     assert rendered(spoken(wide), "textgrid") == rendered(spoken(DOCUMENT.encode()), "textgrid")
@@ -231,7 +287,11 @@ def test_words_after_its_end_make_it_longer_and_names_stay_unique() -> None:
     grid = parse_textgrid(data, "a.TextGrid")
     assert grid.end_s == pytest.approx(0.9)
     assert [tier.name for tier in grid.tiers] == ["Ann", "Ann - words 2", "Ann - phones"]
-    assert [tier.intervals[-1].end_s for tier in grid.tiers] == [0.5, pytest.approx(0.9), pytest.approx(0.9)]
+    assert [tier.intervals[-1].end_s for tier in grid.tiers] == [
+        0.5,
+        pytest.approx(0.9),
+        pytest.approx(0.9),
+    ]
     again = parse_transcript(data, "a.TextGrid")
     assert again.text == "So be it.", "tiers of words that are there already are no text"
 
@@ -242,14 +302,30 @@ def rows(*texts: str, shift_s: float = 0.0) -> tuple[tuple[float, float, str], .
 
 SENTENCES = rows("So be it.", "Here we go again")
 CASES = [
-    ("a sentence tier and MFA's", {"Ann": SENTENCES, "Ann - words": rows("so"), "Ann - phones": rows("S")}, ["Ann"]),
-    ("a translation", {"Ann": SENTENCES, "english": rows("Let it be so.", "Off we go again")}, ["Ann"]),
-    ("somebody who says little", {"Ann": SENTENCES, "Ben": rows("Yes.", "No", shift_s=0.25)}, ["Ann", "Ben"]),
+    (
+        "a sentence tier and MFA's",
+        {"Ann": SENTENCES, "Ann - words": rows("so"), "Ann - phones": rows("S")},
+        ["Ann"],
+    ),
+    (
+        "a translation",
+        {"Ann": SENTENCES, "english": rows("Let it be so.", "Off we go again")},
+        ["Ann"],
+    ),
+    (
+        "somebody who says little",
+        {"Ann": SENTENCES, "Ben": rows("Yes.", "No", shift_s=0.25)},
+        ["Ann", "Ben"],
+    ),
     ("notes", {"Ann": SENTENCES, "noise": rows("cough", shift_s=0.25)}, ["Ann"]),
     ("characters", {"汉": rows("今天天气很好"), "拼音": rows("jin")}, ["汉"]),
     ("single words", {"vowel": rows("a", "o"), "item": rows("cat", "dog")}, ["item"]),
     ("nothing but words", {"words": rows("so", "be"), "phones": rows("S")}, ["words"]),
-    ("words", {"A - words": rows("so"), "phones": rows("SOW"), "B - words": rows("it")}, ["A - words", "B - words"]),
+    (
+        "words",
+        {"A - words": rows("so"), "phones": rows("SOW"), "B - words": rows("it")},
+        ["A - words", "B - words"],
+    ),
     ("nothing but sounds", {"phones": rows("S", "OW")}, []),
     ("no letters", {"Ann": rows("1", "2")}, []),
 ]
@@ -264,10 +340,22 @@ def test_tiers_that_are_the_text(case: str, tiers: dict, chosen: list[str]) -> N
 @over_rows(
     ("document", "says"),
     [
-        (DOCUMENT.replace("So be it.", "<sil>"), "talk.TextGrid: expected a tier with text between two times"),
-        (DOCUMENT[: DOCUMENT.index("So be it")], "talk.TextGrid:26: not a TextGrid that can be read: expected an int"),
-        (DOCUMENT.replace('"TextGrid"', '"Pitch 1"'), 'expected the object class "TextGrid", got "Pitch 1"'),
-        ("ooBinaryFile\x08TextGrid", "talk.TextGrid: a binary TextGrid; save it in Praat with 'Save as text file'"),
+        (
+            DOCUMENT.replace("So be it.", "<sil>"),
+            "talk.TextGrid: expected a tier with text between two times",
+        ),
+        (
+            DOCUMENT[: DOCUMENT.index("So be it")],
+            "talk.TextGrid:26: not a TextGrid that can be read: expected an int",
+        ),
+        (
+            DOCUMENT.replace('"TextGrid"', '"Pitch 1"'),
+            'expected the object class "TextGrid", got "Pitch 1"',
+        ),
+        (
+            "ooBinaryFile\x08TextGrid",
+            "talk.TextGrid: a binary TextGrid; save it in Praat with 'Save as text file'",
+        ),
     ],
 )
 def test_a_textgrid_that_is_no_transcript_is_an_error(document: str, says: str) -> None:
@@ -283,13 +371,15 @@ def test_a_document_in_json_that_is_none_is_refused() -> None:
         from_dict(broken.to_dict())
 
 
-# ELAN's files out, and ELAN files in: their own elements as they were, and words and phones behind their tiers.
+# ELAN's files out, and ELAN files in: their own elements as they were, and words and phones behind
+# their tiers.
 
 EAF = (Path(__file__).parent / "two_speakers.eaf").read_text("utf-8")
 
 
 def annotations(data: bytes) -> dict[str, list[tuple[float, float, str]]]:
-    """Return the annotations with times of each tier, checked: ids unique, references found, slots ascending."""
+    """Return the annotations with times of each tier, checked: ids unique, references found, slots
+    ascending."""
     root = ElementTree.fromstring(data)
     assert root.tag == "ANNOTATION_DOCUMENT"
     slots = {slot.get("TIME_SLOT_ID"): slot.get("TIME_VALUE") for slot in root.iter("TIME_SLOT")}
@@ -308,7 +398,12 @@ def annotations(data: bytes) -> dict[str, list[tuple[float, float, str]]]:
         rows = []
         for each in tier.iter("ALIGNABLE_ANNOTATION"):
             edges = [slots[each.get(f"TIME_SLOT_REF{n}")] for n in (1, 2)]
-            rows.append((*(float(edge or "nan") / 1000 for edge in edges), each.findtext("ANNOTATION_VALUE")))
+            rows.append(
+                (
+                    *(float(edge or "nan") / 1000 for edge in edges),
+                    each.findtext("ANNOTATION_VALUE"),
+                )
+            )
         tiers[tier.get("TIER_ID")] = rows
     return tiers
 
@@ -316,15 +411,22 @@ def annotations(data: bytes) -> dict[str, list[tuple[float, float, str]]]:
 def by_pympi(path: Path) -> dict[str, list[tuple[float, float, str]]]:
     eaf = pympi.Elan.Eaf(str(path))
     return {
-        name: [(start / 1000, end / 1000, value) for start, end, value, *_ in eaf.get_annotation_data_for_tier(name)]
+        name: [
+            (start / 1000, end / 1000, value)
+            for start, end, value, *_ in eaf.get_annotation_data_for_tier(name)
+        ]
         for name in eaf.get_tier_names()
     }
 
 
 @given(swapped_alignments())
-def test_tiers_of_any_alignment(tmp_path_factory: pytest.TempPathFactory, alignment: Alignment) -> None:
+def test_tiers_of_any_alignment(
+    tmp_path_factory: pytest.TempPathFactory, alignment: Alignment
+) -> None:
     path = tmp_path_factory.mktemp("elan") / "a.eaf"
-    path.write_bytes(rendered(alignment, "eaf", Style(labels="written", tiers="words,phones,sentences,speakers")))
+    path.write_bytes(
+        rendered(alignment, "eaf", Style(labels="written", tiers="words,phones,sentences,speakers"))
+    )
     tiers = annotations(path.read_bytes())
     assert tiers == by_pympi(path)
     assert list(tiers) == ["words", alignment.token_kind, "sentences", "speakers"]
@@ -380,16 +482,32 @@ def test_an_elan_file_comes_back_with_words_behind_its_tiers() -> None:
     data = rendered(alignment, "eaf")
     tiers = annotations(data)
     assert list(tiers)[-4:] == ["tx@A - words", "tx@A - phones", "Ben - words", "Ben - phones"]
-    assert [row[2] for row in tiers["tx@A - words"]] == ["So", "be", "it", "He", "said", "no", "&", "left"]
+    assert [row[2] for row in tiers["tx@A - words"]] == [
+        "So",
+        "be",
+        "it",
+        "He",
+        "said",
+        "no",
+        "&",
+        "left",
+    ]
     assert [row[2] for row in tiers["Ben - phones"]] == ["X", "Y"]
     written = data.decode()
-    assert f">{len(re.findall('ANNOTATION_ID=', written)) + 1}</PROPERTY>" in written, "a7 was never used"
+    assert f">{len(re.findall('ANNOTATION_ID=', written)) + 1}</PROPERTY>" in written, (
+        "a7 was never used"
+    )
     kept = re.sub(r'<TIME_SLOT TIME_SLOT_ID="ts[0-9]{2}"[^>]*/>\n {8}', "", written)
-    start, end = kept.index('<TIER LINGUISTIC_TYPE_REF="ctc-align"'), kept.index('TIME_ALIGNABLE="true"/>')
+    start, end = (
+        kept.index('<TIER LINGUISTIC_TYPE_REF="ctc-align"'),
+        kept.index('TIME_ALIGNABLE="true"/>'),
+    )
     kept = kept[:start] + kept[end + len('TIME_ALIGNABLE="true"/>\n    ') :]
     assert re.sub('lastUsedAnnotationId">[0-9]+', 'lastUsedAnnotationId">7', kept) == EAF
     assert rendered(from_dict(alignment.to_dict()), "eaf") == data
-    assert rendered(spoken(EAF.replace("\n", "\r\n").encode(), name="a.eaf"), "eaf") == data.replace(b"\n", b"\r\n")
+    assert rendered(
+        spoken(EAF.replace("\n", "\r\n").encode(), name="a.eaf"), "eaf"
+    ) == data.replace(b"\n", b"\r\n")
     again = rendered(spoken(data, name="talk.eaf"), "eaf")
     assert list(annotations(again))[-4:] == [f"{name} 2" for name in list(tiers)[-4:]]
 
@@ -400,11 +518,26 @@ BOMB = '<!DOCTYPE a [<!ENTITY b "bbbb"><!ENTITY c "&b;&b;&b;">]>\n'
 @over_rows(
     ("document", "says"),
     [
-        (EAF[: EAF.index(">001<") + 6], "talk.eaf:19: not an ELAN file that can be read: unclosed token"),
-        (EAF.replace("<ANNOTATION_DOCUMENT", BOMB + "<ANNOTATION_DOCUMENT", 1), "talk.eaf:3: not an ELAN file"),
-        (EAF.replace('"800"', '"soon"'), "talk.eaf:11: not an ELAN file that can be read: expected a TIME_VALUE in"),
-        (EAF.replace('"milliseconds"', '"PAL-frames"'), "expected times in milliseconds, got PAL-frames"),
-        ("<ANNOTATION_DOCUMENT></ANNOTATION_DOCUMENT>", "expected TIME_ORDER and TIER, got neither"),
+        (
+            EAF[: EAF.index(">001<") + 6],
+            "talk.eaf:19: not an ELAN file that can be read: unclosed token",
+        ),
+        (
+            EAF.replace("<ANNOTATION_DOCUMENT", BOMB + "<ANNOTATION_DOCUMENT", 1),
+            "talk.eaf:3: not an ELAN file",
+        ),
+        (
+            EAF.replace('"800"', '"soon"'),
+            "talk.eaf:11: not an ELAN file that can be read: expected a TIME_VALUE in",
+        ),
+        (
+            EAF.replace('"milliseconds"', '"PAL-frames"'),
+            "expected times in milliseconds, got PAL-frames",
+        ),
+        (
+            "<ANNOTATION_DOCUMENT></ANNOTATION_DOCUMENT>",
+            "expected TIME_ORDER and TIER, got neither",
+        ),
         (re.sub("_VALUE>[^<]*", "_VALUE>", EAF), "expected a tier with text between two times"),
     ],
 )

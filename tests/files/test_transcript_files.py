@@ -1,4 +1,5 @@
-"""Files of transcripts: subtitles in all states of repair, and files that are none, named as what they are."""
+"""Files of transcripts: subtitles in all states of repair, and files that are none, named as what
+they are."""
 
 from __future__ import annotations
 
@@ -45,11 +46,17 @@ WRONG_FILES = [
     (b"<!DOCTYPE html>\n<html><body>Hi</body></html>", "an HTML page"),
     (b"<!-- saved -->\n<HTML lang=en>Hi", "an HTML page"),
     (b'<?xml version="1.0"?>\n<tt xml:lang="en"/>', "subtitles in TTML"),
-    (json.dumps({"format": "ctc-align/1", "words": []}, indent=1).encode(), "an alignment of ctc-align"),
+    (
+        json.dumps({"format": "ctc-align/1", "words": []}, indent=1).encode(),
+        "an alignment of ctc-align",
+    ),
     (b'{"segments": ["a", "b"]}', "a JSON file"),
     (b'[{"audio": "a.wav", "text": "a", "start": 0, "end": 1}]', "a JSON file"),
     (b'{"text": "hello", "segments": []}', "a JSON file"),
-    (b'{"audio_filepath": "a.wav", "text": "a"}\n{"audio_filepath": "b.wav", "text": "b"}\n', "a manifest"),
+    (
+        b'{"audio_filepath": "a.wav", "text": "a"}\n{"audio_filepath": "b.wav", "text": "b"}\n',
+        "a manifest",
+    ),
     (b";; a comment\na 1 0.50 0.25 hello 0.9\n", "a CTM file"),
     (b"0.5\t1.0\thello\n1.0\t1.5\tthere\n", "labels with times"),
     (b"0 2300 hello\n2300 4100 there\n4200 5000 you\n", "labels with times"),
@@ -77,7 +84,12 @@ ENCODINGS = [
     ("Добрый день, друзья", "utf-16-le", "UTF-16 (little-endian)", "--encoding utf-16-le"),
     ("Добрый день, друзья", "utf-16-be", "UTF-16 (big-endian)", "--encoding utf-16-be"),
     ("안녕하세요 여러분\n", "utf-16-be", "UTF-16 (big-endian)", "--encoding utf-16-be"),
-    ("吾輩は猫である。名前はまだ無い。", "utf-16-le", "UTF-16 (little-endian)", "--encoding utf-16-le"),
+    (
+        "吾輩は猫である。名前はまだ無い。",
+        "utf-16-le",
+        "UTF-16 (little-endian)",
+        "--encoding utf-16-le",
+    ),
     ("“Smart” quotes", "cp1252", "Windows-1252", "--encoding cp1252"),
     ("Eine schöne Straße", "latin-1", "Windows-1252", "--encoding cp1252"),
     ("Добрый день, друзья", "cp1251", "Windows-1251", "--encoding cp1251"),
@@ -159,8 +171,16 @@ def test_what_a_files_name_and_its_other_cues_decide() -> None:
 
 
 BROKEN = [
-    ("film.srt", f"1\n{TIMES}\nHello\n\n2\n00:00:03,000 --> soon\nthere\n", "film.srt, line 6: expected the times"),
-    ("film.srt", f"1\n{TIMES}\nHello\n\n2\n00:00:xx --> 00:00:04,000\nthere\n", "film.srt, line 6: expected the times"),
+    (
+        "film.srt",
+        f"1\n{TIMES}\nHello\n\n2\n00:00:03,000 --> soon\nthere\n",
+        "film.srt, line 6: expected the times",
+    ),
+    (
+        "film.srt",
+        f"1\n{TIMES}\nHello\n\n2\n00:00:xx --> 00:00:04,000\nthere\n",
+        "film.srt, line 6: expected the times",
+    ),
     ("film.vtt", "WEBVTT\n", "film.vtt: expected subtitles with cues"),
     ("film.srt", "Just a text.\n", "film.srt: expected subtitles, as its name says"),
 ]
@@ -181,7 +201,8 @@ def test_files_are_read_as_utf8_without_its_bom(tmp_path: Path) -> None:
     path = tmp_path / "latin.txt"
     path.write_bytes(b"one\ntwo caf\xe9 three")
     with pytest.raises(
-        TranscriptError, match=r"latin\.txt, line 2: expected UTF-8, got byte 0xe9 at offset 11; .*Windows-1252"
+        TranscriptError,
+        match=r"latin\.txt, line 2: expected UTF-8, got byte 0xe9 at offset 11; .*Windows-1252",
     ):
         read_transcript(path)
     assert read_transcript(path, "cp1252") == "one\ntwo café three"
@@ -190,7 +211,9 @@ def test_files_are_read_as_utf8_without_its_bom(tmp_path: Path) -> None:
 
 
 def test_reading_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfcaf\xc3\xa9"), encoding="ascii"))
+    monkeypatch.setattr(
+        "sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfcaf\xc3\xa9"), encoding="ascii")
+    )
     assert read_transcript("-") == "café"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="latin-1"))
     with pytest.raises(TranscriptError, match="standard input, line 1: expected UTF-8"):
@@ -211,7 +234,8 @@ def test_files_that_cannot_be_read_are_usage_errors(tmp_path: Path) -> None:
         read_transcript(tmp_path / "file" / "x.txt")
 
 
-# JSON of other programs as transcripts: the text of its segments, with their times and speakers, whatever its keys.
+# JSON of other programs as transcripts: the text of its segments, with their times and speakers,
+# whatever its keys.
 
 SEGMENT_TEXTS = [" Call me\nIshmael.", "Some years ago."]
 SEGMENT_TIMES = [(0.5, 1.5), (2.0, 3.25)]
@@ -231,7 +255,13 @@ NEMO = {"text": "…", "timestamp": {
     "segment": [{"segment": t, "start": a, "end": b, "start_offset": 6, "end_offset": 18} for t, (a, b) in ROWS],
 }}  # fmt: skip
 SEGLST = [
-    {"session_id": "s", "speaker": f"SPEAKER_0{n}", "start_time": str(a), "end_time": str(b), "words": t}
+    {
+        "session_id": "s",
+        "speaker": f"SPEAKER_0{n}",
+        "start_time": str(a),
+        "end_time": str(b),
+        "words": t,
+    }
     for n, (t, (a, b)) in enumerate(ROWS)
 ]
 WHISPER_CPP = {"transcription": [
@@ -244,7 +274,11 @@ FILES = [
     ("nemo, a list of one recording", json.dumps([NEMO]), False),
     ("segments alone", json.dumps(WHISPER["segments"]), False),
     ("a segment a line", "\n".join(map(json.dumps, SEGLST)), True),
-    ("transformers", json.dumps({"chunks": [{"text": t, "timestamp": times} for t, times in ROWS]}), False),
+    (
+        "transformers",
+        json.dumps({"chunks": [{"text": t, "timestamp": times} for t, times in ROWS]}),
+        False,
+    ),
     ("whisper.cpp", json.dumps(WHISPER_CPP), False),
 ]
 
@@ -273,9 +307,16 @@ def test_what_segments_lack_is_filled_and_our_own_alignment_is_its_text() -> Non
         {"text": "ANN: three", "start": 4, "end": 3.5, "speaker": "Bob"},
     ]
     transcript = parse_transcript(json.dumps(rows).encode(), "a.json")
-    assert [(cue.start_s, cue.end_s) for cue in transcript.subtitles.cues] == [(0.0, 0.0), (2.0, 3.0), (4.0, 4.0)]
+    assert [(cue.start_s, cue.end_s) for cue in transcript.subtitles.cues] == [
+        (0.0, 0.0),
+        (2.0, 3.0),
+        (4.0, 4.0),
+    ]
     words = with_cues(split(transcript.text), transcript.subtitles).words
-    assert [(word.text, word.speaker) for word in words][-1] == ("three", "ANN"), "the text's own name goes before"
+    assert [(word.text, word.speaker) for word in words][-1] == (
+        "three",
+        "ANN",
+    ), "the text's own name goes before"
     data = json.dumps({"format": "ctc-align/1", "text": "So  be\nit.", "words": []})
     assert parse_transcript(data.encode(), "a.json").text == "So  be\nit."
 
@@ -284,12 +325,23 @@ def test_what_segments_lack_is_filled_and_our_own_alignment_is_its_text() -> Non
     ("segment", "says"),
     [
         ({"start": 1, "end": 2}, "a.json, segment 2: expected a segment with its text"),
-        ("text", "a.json, segment 2: expected a segment with its text, as in the others, got 'text'"),
-        ({"text": "b", "start": "soon"}, "a.json, segment 2: expected its start and end in seconds, got 'soon'"),
-        ({"text": "b", "start": 1, "end": 1e300}, "expected its start and end in seconds, got 1e+300"),
+        (
+            "text",
+            "a.json, segment 2: expected a segment with its text, as in the others, got 'text'",
+        ),
+        (
+            {"text": "b", "start": "soon"},
+            "a.json, segment 2: expected its start and end in seconds, got 'soon'",
+        ),
+        (
+            {"text": "b", "start": 1, "end": 1e300},
+            "expected its start and end in seconds, got 1e+300",
+        ),
     ],
 )
 def test_a_broken_segment_is_named(segment: object, says: str) -> None:
     with pytest.raises(TranscriptError) as caught:
-        parse_transcript(json.dumps({"segments": [WHISPER["segments"][0], segment]}).encode(), "a.json")
+        parse_transcript(
+            json.dumps({"segments": [WHISPER["segments"][0], segment]}).encode(), "a.json"
+        )
     assert says in str(caught.value)

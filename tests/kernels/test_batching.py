@@ -1,4 +1,5 @@
-"""The scheduler: each utterance gets what it asked for, alone or in company, and an error concerns nobody else."""
+"""The scheduler: each utterance gets what it asked for, alone or in company, and an error concerns
+nobody else."""
 
 from __future__ import annotations
 
@@ -105,7 +106,7 @@ def test_batches_are_of_like_size_and_bounded(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_error_that_is_returned_holds_nothing_of_its_company() -> None:
-    (_, error) = batching.run([doubled(1), doubled(-3)], on_error="return")
+    _, error = batching.run([doubled(1), doubled(-3)], on_error="return")
     assert isinstance(error, InputError)
     assert error.__traceback__ is None
 

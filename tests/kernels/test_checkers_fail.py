@@ -1,7 +1,8 @@
-"""Faults planted in named operations of the CPU's kernels, each of which the tests' comparisons must see.
+"""Faults planted in named operations of the CPU's kernels, each of which the tests' comparisons
+must see.
 
-The kernels run interpreted, on arrays of numpy in place of vectors; without a fault they must pass. A fault replaces an
-operation, and may call it: as `right`.
+The kernels run interpreted, on arrays of numpy in place of vectors; without a fault they must pass.
+A fault replaces an operation, and may call it: as `right`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,14 @@ from interpreted_checks import (
 )
 from kernel_problems import Batch, faults, target, tiny_ctc
 from planted import Fault, interpret_cpu, interpreted
-from tangent_checks import Tangents, direction_for, enumeration_faults, tangent, tangent_faults, tiny_tangents
+from tangent_checks import (
+    Tangents,
+    direction_for,
+    enumeration_faults,
+    tangent,
+    tangent_faults,
+    tiny_tangents,
+)
 
 from ctc_align import lattice
 from ctc_align.kernels import reference
@@ -41,9 +49,19 @@ from ctc_align.kernels.cpu.simd import WIDTH, put, splat, store
 from ctc_align.lattice import WILDCARD
 
 pytestmark = pytest.mark.planted(
-    "ctc_align/kernels/cpu", "ctc_align/kernels/reference.py", "ctc_align/kernels/__init__.py", "ctc_align/lattice"
+    "ctc_align/kernels/cpu",
+    "ctc_align/kernels/reference.py",
+    "ctc_align/kernels/__init__.py",
+    "ctc_align/lattice",
 )
-PATH_CHECKS = (paths, pruned_paths, against_enumeration, shared_paths(0), shared_paths(32), long_paths)
+PATH_CHECKS = (
+    paths,
+    pruned_paths,
+    against_enumeration,
+    shared_paths(0),
+    shared_paths(32),
+    long_paths,
+)
 SUM_CHECKS = (sums_in_blocks, sums, against_enumeration)
 REFERENCE = "ctc_align.kernels.reference"
 F32, F64 = torch.float32, torch.float64
@@ -68,14 +86,20 @@ def refuse_logarithms(patch: pytest.MonkeyPatch) -> None:
 
         return method
 
-    for of, name in ((general_kernels.GeneralKernels, "add_up"), (GeneralTangents, "differentiate")):
+    for of, name in (
+        (general_kernels.GeneralKernels, "add_up"),
+        (GeneralTangents, "differentiate"),
+    ):
         patch.setattr(of, name, refused(getattr(of, name)))
 
 
 def with_(**changes: Any) -> Fault:
-    """An operation called with other arguments: `index=function` of the one that it had; `_3=…` is the fourth."""
+    """An operation called with other arguments: `index=function` of the one that it had; `_3=…` is
+    the fourth."""
     return lambda right: (
-        lambda *args: right(*(changes[f"_{k}"](arg) if f"_{k}" in changes else arg for k, arg in enumerate(args)))
+        lambda *args: right(
+            *(changes[f"_{k}"](arg) if f"_{k}" in changes else arg for k, arg in enumerate(args))
+        )
     )
 
 
@@ -130,14 +154,31 @@ PATH_FAULTS: list[tuple[str, Fault]] = [
     # Ties: step before stay, skip before step, entering before staying, another last state.
     (
         "viterbi.best_of_ctc",
-        result(lambda found, silence, _, below, __: (*found[:2], found[2] | (below == silence), found[3])),
+        result(
+            lambda found, silence, _, below, __: (
+                *found[:2],
+                found[2] | (below == silence),
+                found[3],
+            )
+        ),
     ),
     (
         "viterbi.best_of_ctc",
-        result(lambda found, _, token, *__: (*found[:3], found[3] | (found[1] == token) & (found[0] == token))),
+        result(
+            lambda found, _, token, *__: (
+                *found[:3],
+                found[3] | (found[1] == token) & (found[0] == token),
+            )
+        ),
     ),
-    ("viterbi.best_of_three", result(lambda found, stay, step, *_: (found[0], found[1] | (step == stay), found[2]))),
-    ("viterbi.best_of_three", result(lambda found, stay, step, skip: (*found[:2], found[2] | (skip == found[0])))),
+    (
+        "viterbi.best_of_three",
+        result(lambda found, stay, step, *_: (found[0], found[1] | (step == stay), found[2])),
+    ),
+    (
+        "viterbi.best_of_three",
+        result(lambda found, stay, step, skip: (*found[:2], found[2] | (skip == found[0]))),
+    ),
     ("viterbi.last_state", lower_state),
     # Skips: none, everywhere, read wrongly on the way back; staying where it is forbidden.
     ("viterbi.best_of_ctc", with_(_3=lambda word: np.uint16(0))),
@@ -149,7 +190,10 @@ PATH_FAULTS: list[tuple[str, Fault]] = [
     ("viterbi.trace", with_all(lambda c, *rest: (c & (2**WIDTH - 1) if rest[2] else c, *rest))),
     # One off: vectors that can reach the goal, those that can be reached, frames, states, lanes.
     ("viterbi.tile_range", with_(_2=lambda goal: (goal[0], goal[1] + 64, goal[2]))),
-    ("viterbi.tile_range", lambda right: lambda t, n, *rest: (right(t, n, *rest)[0], right(t, n - 1, *rest)[1])),
+    (
+        "viterbi.tile_range",
+        lambda right: lambda t, n, *rest: (right(t, n, *rest)[0], right(t, n - 1, *rest)[1]),
+    ),
     ("viterbi.trace", with_all(lambda *of: (*of[:5], min(of[5] + 1, of[6]), *of[6:]))),
     ("viterbi.trace_tiles", with_(_5=lambda state: max(state - 1, 0))),
     ("viterbi.lanes_below", lambda right: lambda row, at, vector, vectors: vector),
@@ -164,26 +208,39 @@ PATH_FAULTS: list[tuple[str, Fault]] = [
     ("viterbi.limited", with_(_2=lambda low: low + 1)),
     ("viterbi.limited", lambda right: lambda vector, *_: vector),
     ("viterbi.save_row", with_all(lambda odd, even, *rest: (odd, odd, *rest))),
-    # Dropped: without a proof, without being noted; the range does not grow; a tile ends a frame late.
+    # Dropped: without a proof, without being noted; the range does not grow; a tile ends a frame
+    # late.
     ("viterbi.is_proved", lambda right: lambda *_: True),
     ("viterbi.drop", then(lambda found: (found[0], found[1], NEVER))),
     ("viterbi.drop", then(lambda found: (found[0], max(found[0], found[1] - 1), found[2]))),
-    ("viterbi.trace", with_all(lambda *of: (*of[:5], of[5] + (of[5] % WIDTH == WIDTH - 1), *of[6:]))),
-    # Beside paths: which frame, the wildcard's, the rows of odd states; saved rows, places of choices, block by block.
-    ("emission_tiles.fetch", with_(_0=lambda source: (source[0], source[1] + source[2], *source[2:]))),
+    (
+        "viterbi.trace",
+        with_all(lambda *of: (*of[:5], of[5] + (of[5] % WIDTH == WIDTH - 1), *of[6:])),
+    ),
+    # Beside paths: which frame, the wildcard's, the rows of odd states; saved rows, places of
+    # choices, block by block.
+    (
+        "emission_tiles.fetch",
+        with_(_0=lambda source: (source[0], source[1] + source[2], *source[2:])),
+    ),
     ("emission_tiles.fetch", with_(_0=lambda source: (*source[:7], 0))),
     (
         "emission_tiles.rows_of_classes",
         after(lambda *of: of[6].__setitem__(slice(len(of[6]) // 2), of[6][len(of[6]) // 2 :])),
     ),
-    ("long_viterbi.LongPath", lambda right: type("Planted", (right,), {"_restore": from_another_row})),
+    (
+        "long_viterbi.LongPath",
+        lambda right: type("Planted", (right,), {"_restore": from_another_row}),
+    ),
     ("viterbi.trace", with_all(lambda c, base, *rest: (c, base - (base != 0), *rest))),
     ("viterbi.trace", with_(_6=lambda frame: frame + (frame % 32 == 0))),
 ]
 
 
 def without_the_jump(right: Any) -> Any:
-    return lambda own, step, skip, may_stay, may_skip: scaled_numbers.added(scaled_numbers.where(may_stay, own), step)
+    return lambda own, step, skip, may_stay, may_skip: scaled_numbers.added(
+        scaled_numbers.where(may_stay, own), step
+    )
 
 
 def without_the_last_lane(_: Any, masks: Any) -> None:
@@ -197,8 +254,14 @@ RECURSION_FAULTS: list[tuple[str, Fault]] = [
     # Numbers: sums, products, powers.
     ("scaled_numbers.real_of", then(lambda count: count + np.float32(1e-3))),
     ("scaled_numbers.power_of_2", with_(_0=lambda exponent: exponent + np.int32(1))),
-    ("scaled_numbers.token_entered", with_all(lambda own, blank, both, may: (own, blank, blank, may))),
-    ("scaled_numbers.token_entered", with_all(lambda own, blank, both, may: (own, both, both, may))),
+    (
+        "scaled_numbers.token_entered",
+        with_all(lambda own, blank, both, may: (own, blank, blank, may)),
+    ),
+    (
+        "scaled_numbers.token_entered",
+        with_all(lambda own, blank, both, may: (own, both, both, may)),
+    ),
     ("scaled_numbers.entered", with_(_3=lambda may_stay: True | may_stay)),
     ("scaled_numbers.entered", without_the_jump),
     ("scaled_numbers.entered", with_(_4=lambda may_skip: True | may_skip)),
@@ -214,18 +277,30 @@ RECURSION_FAULTS: list[tuple[str, Fault]] = [
     ("sum_recursion.hand_over", with_all(lambda h, a, b, *rest: (h, 0, 2 * WIDTH, *rest))),
     ("sum_recursion.receive", after(lambda hands, *_: put(hands[-1], 0, np.int32(ZERO)))),
     ("sum_recursion.receive", with_(_3=lambda first: 0)),
-    ("sum_recursion.gather", with_(_0=lambda lattice: (lattice[0], np.roll(lattice[1], WIDTH), lattice[2]))),
-    ("sum_recursion.gather", with_(_0=lambda given: (given[0], given[1][: len(given[1]) // 2].repeat(2), given[2]))),
+    (
+        "sum_recursion.gather",
+        with_(_0=lambda lattice: (lattice[0], np.roll(lattice[1], WIDTH), lattice[2])),
+    ),
+    (
+        "sum_recursion.gather",
+        with_(_0=lambda given: (given[0], given[1][: len(given[1]) // 2].repeat(2), given[2])),
+    ),
     # Stages, blocks, what can be reached, the ends.
     ("sums.begin_back", with_(_4=lambda finals: 1)),
     ("sums.total", with_(_3=lambda finals: 1)),
     ("sums.total", then(lambda found: (found[0], found[1] + 1))),
-    ("sums.block_of_stage", with_all(lambda stage, n, *rest: (max(stage, -1) + (0 <= stage < n - 1), n, *rest))),
+    (
+        "sums.block_of_stage",
+        with_all(lambda stage, n, *rest: (max(stage, -1) + (0 <= stage < n - 1), n, *rest)),
+    ),
     ("sums.restore", with_(_4=lambda number: max(number - 1, 0))),
     ("sums.save", with_all(lambda row, odd, even, *rest: (row, odd, odd, *rest))),
     ("sums.save", with_(_0=lambda row: row // 2)),
     ("sums.range_of_vectors", with_(_2=lambda frames: frames - 40)),
-    ("sums.range_of_vectors", lambda right: lambda t, n, *rest: (right(t, n, *rest)[0], right(t, n - WIDTH, *rest)[1])),
+    (
+        "sums.range_of_vectors",
+        lambda right: lambda t, n, *rest: (right(t, n, *rest)[0], right(t, n - WIDTH, *rest)[1]),
+    ),
     ("sums.fill", with_(_1=lambda first: first + WIDTH)),
     ("sum_recursion.advance_alpha", with_(_0=lambda span: (*span[:6], span[6] + WIDTH))),
     ("sum_recursion.advance_beta", with_(_0=lambda span: (*span[:2], span[2] - 1, *span[3:]))),
@@ -235,7 +310,10 @@ RECURSION_FAULTS: list[tuple[str, Fault]] = [
 SUM_FAULTS: list[tuple[str, Fault]] = [
     ("sums.powers", after(lambda *of: of[5].__setitem__(slice(None), of[5][0]))),
     ("sums.powers", after(lambda *of: of[5].__setitem__(slice(None), 0))),
-    ("sums.shares_add_up", lambda right: lambda mass, now, total_m: right(mass, now, total_m) and mass.fill(1) is None),
+    (
+        "sums.shares_add_up",
+        lambda right: lambda mass, now, total_m: right(mass, now, total_m) and mass.fill(1) is None,
+    ),
     ("sum_recursion.advance_beta", with_(_9=lambda cleared: 0)),
     ("sums.gather_transposed", with_(_2=lambda first: 0)),
     ("sums.gather_transposed", with_(_0=lambda tile: 2 * tile)),
@@ -243,12 +321,16 @@ SUM_FAULTS: list[tuple[str, Fault]] = [
 ]
 
 
-def interpret_sums(patch: pytest.MonkeyPatch, operation: str = "", fault: Fault | None = None) -> None:
+def interpret_sums(
+    patch: pytest.MonkeyPatch, operation: str = "", fault: Fault | None = None
+) -> None:
     interpret_cpu(patch, operation, fault)
     refuse_logarithms(patch)
 
 
-def interpret_tangents(patch: pytest.MonkeyPatch, operation: str = "", fault: Fault | None = None) -> None:
+def interpret_tangents(
+    patch: pytest.MonkeyPatch, operation: str = "", fault: Fault | None = None
+) -> None:
     """Let interpreted kernels make tangents, in poisoned memory, by one thread, in blocks."""
     interpret_sums(patch, operation, fault)
     patch.setattr(cpu_backend, "ROWS_BYTES", 0)
@@ -257,20 +339,25 @@ def interpret_tangents(patch: pytest.MonkeyPatch, operation: str = "", fault: Fa
 
 
 def late(rng: np.random.Generator) -> Batch:
-    """An utterance that most likely waits for 16 frames and hurries then: what can still reach the end comes from what
-    could only just."""
+    """An utterance that most likely waits for 16 frames and hurries then: what can still reach the
+    end comes from what could only just."""
     tokens = 1 + np.arange(60) % 5
     x = rng.normal(size=(1, 76, 6))
     x[0, np.arange(76), np.concatenate((np.zeros(16, np.int64), tokens))] += 2.5
     return Batch(torch.as_tensor(x, dtype=F32), torch.tensor([76]), lattice.ctc([tokens]))
 
 
-def pair(rng: np.random.Generator, topology: str, tokens: int, spare: int, classes: int, wild: bool) -> Batch:
-    """Two utterances that fit, the second shorter, with many equal neighbours among their tokens."""
+def pair(
+    rng: np.random.Generator, topology: str, tokens: int, spare: int, classes: int, wild: bool
+) -> Batch:
+    """Two utterances that fit, the second shorter, with many equal neighbours among their
+    tokens."""
     rows = [target(rng, count, classes - 1, 0) for count in (tokens, max(1, tokens - 7))]
     rows = [[WILDCARD if wild and rng.random() < 0.2 else token for token in row] for row in rows]
     if topology == "segments":
-        made = lattice.segmentation(rows, [np.arange(len(row)) // 2 for row in rows], 1, classes - 1)
+        made = lattice.segmentation(
+            rows, [np.arange(len(row)) // 2 for row in rows], 1, classes - 1
+        )
     else:
         made = lattice.simple_ctc(rows) if topology == "simple" else lattice.ctc(rows)
     lengths = torch.as_tensor(made.min_frames + np.array([spare, spare // 2]))
@@ -281,8 +368,8 @@ def pair(rng: np.random.Generator, topology: str, tokens: int, spare: int, class
 
 @functools.cache
 def small() -> tuple[tuple[Batch, torch.Tensor, Tangents], ...]:
-    """Up to five vectors of lanes in three strips, 12 to 120 frames in blocks of 16, directions and what is right: huge
-    moves, and much of what moves nothing, among them."""
+    """Up to five vectors of lanes in three strips, 12 to 120 frames in blocks of 16, directions and
+    what is right: huge moves, and much of what moves nothing, among them."""
     rng, made = np.random.default_rng(71), []
     for number, shape in enumerate(
         (
@@ -308,7 +395,8 @@ def small() -> tuple[tuple[Batch, torch.Tensor, Tangents], ...]:
 
 
 def first_small() -> list[str]:
-    """Return the faults of the first wrong batch; an error is a fault, and so is a path that is left to logarithms."""
+    """Return the faults of the first wrong batch; an error is a fault, and so is a path that is
+    left to logarithms."""
     for given, direction, right in small():
         try:
             met = tangent(given, direction)
@@ -321,7 +409,8 @@ def first_small() -> list[str]:
 
 
 def dual(change: Any) -> Fault:
-    """An operation on dual numbers whose result has another tangent, a function of it and the arguments."""
+    """An operation on dual numbers whose result has another tangent, a function of it and the
+    arguments."""
 
     def fault(right: Any) -> Any:
         def operation(*args: Any) -> Any:
@@ -366,7 +455,10 @@ TANGENT_FAULTS: list[tuple[str, Fault]] = [
     ("sum_recursion.posterior", then(lambda found: (found[1], found[1]))),
     ("sum_recursion.posterior", then(lambda found: (found[0], found[1] / 2))),
     # Rows: what is handed over, kept, filled.
-    ("sum_recursion.put", with_(_2=lambda value: without_tangent(value) if isinstance(value, tuple) else value)),
+    (
+        "sum_recursion.put",
+        with_(_2=lambda value: without_tangent(value) if isinstance(value, tuple) else value),
+    ),
     ("sums.restore", after(lambda row, odd, even, *_: odd[0].fill(0))),
     ("sums.save", after(lambda row, odd, even, saved, number: saved[0].fill(0))),
     ("sums.zero", then(lambda number: (number[0] + np.float32(np.nan), *number[1:]))),
@@ -374,14 +466,24 @@ TANGENT_FAULTS: list[tuple[str, Fault]] = [
     ("sums.write_tangents", with_(_1=lambda weights: -weights)),
     ("sums.write_tangents", with_(_1=lambda weights: 0 * weights)),
     ("sums.write_tangents", with_(_6=lambda scale: np.float32(1.0))),
-    ("sums.shares_add_up", lambda right: lambda mass, now, total_m: right(mass, now, total_m) and mass.fill(1) is None),
+    (
+        "sums.shares_add_up",
+        lambda right: lambda mass, now, total_m: right(mass, now, total_m) and mass.fill(1) is None,
+    ),
     ("sums.write_tangents", with_(_8=lambda steps: (steps[0], 1, steps[2]))),
     ("sums.write_tangents", with_(_8=lambda steps: (*steps[:2], 1 + steps[2]))),
     ("sums.write_tangents", with_(_7=lambda first: max(0, first - 1))),
-    ("sums.write_tangents", with_(_2=lambda classes: (classes[0], np.roll(classes[1], 1), *classes[2:]))),
+    (
+        "sums.write_tangents",
+        with_(_2=lambda classes: (classes[0], np.roll(classes[1], 1), *classes[2:])),
+    ),
     (
         "sum_recursion.load",
-        result(lambda found, rows, at: without_tangent(found) if isinstance(rows, tuple) and not at % 2 else found),
+        result(
+            lambda found, rows, at: (
+                without_tangent(found) if isinstance(rows, tuple) and not at % 2 else found
+            )
+        ),
     ),
 ]
 
@@ -396,18 +498,29 @@ def first_tiny(backend: str) -> list[str]:
     return next((lines for lines in found if lines), [])
 
 
-def interpret_logarithms(patch: pytest.MonkeyPatch, operation: str = "", fault: Fault | None = None) -> None:
-    patch.setattr(general_kernels, "log_sums", interpreted(log_sums, faults={operation: fault} if fault else {}))
+def interpret_logarithms(
+    patch: pytest.MonkeyPatch, operation: str = "", fault: Fault | None = None
+) -> None:
+    patch.setattr(
+        general_kernels,
+        "log_sums",
+        interpreted(log_sums, faults={operation: fault} if fault else {}),
+    )
 
 
 def interpret_tangents_of_logarithms(
     patch: pytest.MonkeyPatch, operation: str = "", fault: Fault | None = None
 ) -> None:
-    """In small blocks, with directions that are not made ready, moved by what moves nothing: float64 bears it."""
+    """In small blocks, with directions that are not made ready, moved by what moves nothing:
+    float64 bears it."""
 
     def moves(self: GeneralTangents, b: int) -> tuple[np.ndarray, np.ndarray, float]:
         shift = np.random.default_rng(b).normal(size=int(self.lengths[b]))
-        return np.ascontiguousarray(self.direction[b].astype(np.float64) + shift[:, None]), shift, 1.0
+        return (
+            np.ascontiguousarray(self.direction[b].astype(np.float64) + shift[:, None]),
+            shift,
+            1.0,
+        )
 
     interpret_logarithms(patch, operation, fault)
     patch.setattr(general_kernels, "ROWS_BYTES", 0)
@@ -415,8 +528,13 @@ def interpret_tangents_of_logarithms(
 
 
 def emission(**changes: Any) -> Fault:
-    """Emissions of which x, its stride, the wildcard's scores, the direction or the wildcard's are others."""
-    return with_(_0=lambda given: tuple(changes.get(f"_{k}", lambda part: part)(part) for k, part in enumerate(given)))
+    """Emissions of which x, its stride, the wildcard's scores, the direction or the wildcard's are
+    others."""
+    return with_(
+        _0=lambda given: tuple(
+            changes.get(f"_{k}", lambda part: part)(part) for k, part in enumerate(given)
+        )
+    )
 
 
 def first_only(part: np.ndarray) -> np.ndarray:
@@ -424,7 +542,11 @@ def first_only(part: np.ndarray) -> np.ndarray:
 
 
 def occupancy(
-    *of: Any, divides: bool = True, by_mean: float = 1.0, beta_counts: bool = True, wildcard_frame: int | None = None
+    *of: Any,
+    divides: bool = True,
+    by_mean: float = 1.0,
+    beta_counts: bool = True,
+    wildcard_frame: int | None = None,
 ) -> None:
     """As `log_sums._add_occupancy`, and wrong if asked."""
     alpha, beta, _, emit, out, out_wildcard, t = of
@@ -454,7 +576,10 @@ LOG_FAULTS: list[tuple[str, Fault]] = [
     ("_previous_row", with_(_1=lambda flags: flags | True)),
     ("_previous_row", with_(_2=lambda flags: flags | True)),
     ("_previous_row", with_(_3=lambda sources: sources * 0 - 1)),
-    ("_previous_row", with_(_0=lambda scores: tuple(np.full_like(part, part[0]) for part in scores))),
+    (
+        "_previous_row",
+        with_(_0=lambda scores: tuple(np.full_like(part, part[0]) for part in scores)),
+    ),
     ("_first_row", with_(_1=lambda begin: np.arange(len(begin)) < 2)),
     ("_last_row", with_(_0=lambda end: np.arange(len(end)) > len(end) - 3)),
 ]
@@ -467,7 +592,12 @@ LOG_SUM_FAULTS: list[tuple[str, Fault]] = [
     ("_emit", emission(_2=first_only)),
 ]
 LOG_TANGENT_FAULTS: list[tuple[str, Fault]] = [
-    ("_add_two", lambda right: lambda a, da, b, db: right(a, da, b, db) if min(a, b) > NEVER else (NEVER, 0.0)),
+    (
+        "_add_two",
+        lambda right: (
+            lambda a, da, b, db: right(a, da, b, db) if min(a, b) > NEVER else (NEVER, 0.0)
+        ),
+    ),
     ("_add_two", lambda right: lambda a, da, b, db: (right(a, da, b, db)[0], da)),
     ("_add_two", lambda right: lambda a, da, b, db: (right(a, da, b, db)[0], da + db)),
     ("_add", with_(_1=lambda b: (b[0], 0.0) if len(b) == 2 else b)),
@@ -490,7 +620,11 @@ SUITES: dict[str, tuple[Callable[..., None], Callable[[], list[str]], list[tuple
     "paths": (interpret_cpu, lambda: first_of(*PATH_CHECKS, *SUM_CHECKS), PATH_FAULTS),
     "sums": (interpret_sums, lambda: first_of(*SUM_CHECKS), [*RECURSION_FAULTS, *SUM_FAULTS]),
     "tangents": (interpret_tangents, first_small, [*RECURSION_FAULTS, *TANGENT_FAULTS]),
-    "logarithms": (interpret_logarithms, lambda: first_fault(mixed(), "cpu"), [*LOG_FAULTS, *LOG_SUM_FAULTS]),
+    "logarithms": (
+        interpret_logarithms,
+        lambda: first_fault(mixed(), "cpu"),
+        [*LOG_FAULTS, *LOG_SUM_FAULTS],
+    ),
     "tangents of logarithms": (
         interpret_tangents_of_logarithms,
         lambda: first_of(lambda: first_tiny("cpu")),
@@ -504,7 +638,10 @@ SUITES: dict[str, tuple[Callable[..., None], Callable[[], list[str]], list[tuple
     ("suite", "operation", "fault"),
     [
         *((suite, "", None) for suite in SUITES),
-        *((suite, "_add_occupancy", wrong_occupancy()) for suite in ("logarithms", "tangents of logarithms")),
+        *(
+            (suite, "_add_occupancy", wrong_occupancy())
+            for suite in ("logarithms", "tangents of logarithms")
+        ),
     ],
 )
 def test_no_fault_without_a_fault(
@@ -516,9 +653,12 @@ def test_no_fault_without_a_fault(
 
 
 @pytest.mark.parametrize(
-    ("suite", "operation", "fault"), [(suite, *row) for suite, (*_, rows) in SUITES.items() for row in rows]
+    ("suite", "operation", "fault"),
+    [(suite, *row) for suite, (*_, rows) in SUITES.items() for row in rows],
 )
-def test_planted_faults_are_seen(suite: str, operation: str, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_faults_are_seen(
+    suite: str, operation: str, fault: Fault, monkeypatch: pytest.MonkeyPatch
+) -> None:
     interpret, first, _ = SUITES[suite]
     interpret(monkeypatch, operation, fault)
     assert first() != []

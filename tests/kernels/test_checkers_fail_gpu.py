@@ -1,5 +1,5 @@
-"""Faults planted in the source of the GPU's kernels, each of which the tests' comparisons with enumeration and with the
-reference must see."""
+"""Faults planted in the source of the GPU's kernels, each of which the tests' comparisons with
+enumeration and with the reference must see."""
 
 from __future__ import annotations
 
@@ -34,9 +34,14 @@ from ctc_align import kernels, lattice
 REASON = gpu_interpreted.missing()
 pytestmark = [
     pytest.mark.planted(
-        "ctc_align/kernels/gpu", "ctc_align/kernels/reference.py", "ctc_align/kernels/__init__.py", "ctc_align/lattice"
+        "ctc_align/kernels/gpu",
+        "ctc_align/kernels/reference.py",
+        "ctc_align/kernels/__init__.py",
+        "ctc_align/lattice",
     ),
-    pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot be interpreted here: {REASON}"),
+    pytest.mark.skipif(
+        REASON is not None, reason=f"the GPU's kernels cannot be interpreted here: {REASON}"
+    ),
 ]
 
 STRIPS = {"LANES": 8, "MAX_STRIPS": 8, "MIN_HALO": 4}
@@ -52,13 +57,20 @@ Plant = Callable[..., None]
 
 @pytest.fixture
 def planted(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Plant:
-    """Return a function that installs the backend with a fault in a module, and with these sizes."""
+    """Return a function that installs the backend with a fault in a module, and with these
+    sizes."""
 
     def plant(name: str = "", old: str = "", new: str = "", **sizes: int) -> None:
-        modules = gpu_interpreted.copies(tmp_path_factory.mktemp("kernels"), {name: (old, new)} if old else None)
-        monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", modules["gpu_backend"])
+        modules = gpu_interpreted.copies(
+            tmp_path_factory.mktemp("kernels"), {name: (old, new)} if old else None
+        )
+        monkeypatch.setitem(
+            sys.modules, "ctc_align.kernels.gpu.gpu_backend", modules["gpu_backend"]
+        )
         for size, value in sizes.items():
-            monkeypatch.setattr(modules["launch_plan" if size in TILES else "launches"], size, value)
+            monkeypatch.setattr(
+                modules["launch_plan" if size in TILES else "launches"], size, value
+            )
 
     return plant
 
@@ -125,15 +137,24 @@ def far_apart() -> bool:
 
 def met_or_not() -> bool:
     """NaN, and +inf, in one cell each, where paths meet them and where they do not."""
-    x = torch.as_tensor(scores(np.random.default_rng(54), 6, 4, "continuous")).float().repeat(13, 1, 1)
-    cells = itertools.product(((0, 1), (1, 3), (2, 2), (3, 0), (5, 1), (5, 3)), (torch.nan, torch.inf))
+    x = (
+        torch.as_tensor(scores(np.random.default_rng(54), 6, 4, "continuous"))
+        .float()
+        .repeat(13, 1, 1)
+    )
+    cells = itertools.product(
+        ((0, 1), (1, 3), (2, 2), (3, 0), (5, 1), (5, 3)), (torch.nan, torch.inf)
+    )
     for row, (cell, bad) in zip(x, cells):
         row[cell] = bad
     topology = lattice.ctc([[1, 2, 3]] * len(x))
     totals, right = (kernels.forward(x, topology, backend=name) for name in ("gpu", "reference"))
-    best, expected = (kernels.best_path(x, topology, backend=name).scores for name in ("gpu", "reference"))
+    best, expected = (
+        kernels.best_path(x, topology, backend=name).scores for name in ("gpu", "reference")
+    )
     return all(
-        torch.allclose(one, other, rtol=1e-5, equal_nan=True) for one, other in ((totals, right), (best, expected))
+        torch.allclose(one, other, rtol=1e-5, equal_nan=True)
+        for one, other in ((totals, right), (best, expected))
     )
 
 
@@ -149,7 +170,15 @@ def agrees(comparison: Callable[[Batch, str], object], given: str | Batch) -> bo
 
 def test_no_fault_without_a_fault(planted: Plant) -> None:
     planted()
-    checks = (paths, sums, sums_in_logarithms, paths_with_detours, sums_with_detours, far_apart, met_or_not)
+    checks = (
+        paths,
+        sums,
+        sums_in_logarithms,
+        paths_with_detours,
+        sums_with_detours,
+        far_apart,
+        met_or_not,
+    )
     assert [check.__name__ for check in checks if not check()] == []
     for sizes in ({**STRIPS, **BLOCKS}, {**TILES, **BLOCKS}, {**TILES, **AGAIN}):
         planted(**sizes)
@@ -166,20 +195,41 @@ FAULTS = [
     (paths, PATH, "wins = (value > best)", "wins = (value >= best)"),
     (paths, PATH, "state = tl.max(tl.where(best == score[:, None], best_state, -1), 1)", LOWEST),
     # Ways: over the wrong state, skips everywhere, the mirror forgotten.
-    (paths, PATH, "skip = tl.where(may_skip[1], odd_below, NEVER)", "skip = tl.where(may_skip[1], even, NEVER)"),
+    (
+        paths,
+        PATH,
+        "skip = tl.where(may_skip[1], odd_below, NEVER)",
+        "skip = tl.where(may_skip[1], even, NEVER)",
+    ),
     (paths, PATH, "(odd_flags & SKIP) != 0)", "(odd_flags & SKIP) != 2)"),
-    (sums, SUM, "odd_skip = tl.where(may_skip[1], odd_below", "odd_skip = tl.where(may_skip[0], odd_below"),
-    (sums, SUM, "skip_flags = flags + state_offset + 2 * direction", "skip_flags = flags + state_offset"),
+    (
+        sums,
+        SUM,
+        "odd_skip = tl.where(may_skip[1], odd_below",
+        "odd_skip = tl.where(may_skip[0], odd_below",
+    ),
+    (
+        sums,
+        SUM,
+        "skip_flags = flags + state_offset + 2 * direction",
+        "skip_flags = flags + state_offset",
+    ),
     (sums, SUM, "begin_flag = BEGIN + direction * (END - BEGIN)", "begin_flag = BEGIN"),
     (sums, SUM, "frame = t + direction * (length - 1 - 2 * t)", "frame = t"),
     (sums, SUM, "2 * unit + direction * (size - 1 - 4 * unit)", "2 * unit"),
     (sums, AFTER, "mirrored = length - 1 - t\n", "mirrored = t\n"),
     # One off: frames, bands of states in reach, four frames in a word.
-    (paths, PATH, "t = start_frame + m * exchange_frames + j + 1", "t = start_frame + m * exchange_frames + j"),
+    (
+        paths,
+        PATH,
+        "t = start_frame + m * exchange_frames + j + 1",
+        "t = start_frame + m * exchange_frames + j",
+    ),
     (sums, AFTER, "size - 2 * (length - t)", "size - 2 * (length - t) + 3"),
     (paths, PATH, "((t - 1) % 4) * BITS", "(t % 4) * BITS"),
     (sums, AFTER, "tl.load(numbers + 2 * batch + b", "0 * tl.load(numbers + 2 * batch + b"),
-    # Numbers: a sum without its second term, a constant, what the division takes out, what centres took out.
+    # Numbers: a sum without its second term, a constant, what the division takes out, what centres
+    # took out.
     (sums, "sum_numbers", "+ mantissa_of(b) * power_of_2(f - top)\n            +", "+"),
     (sums, "sum_numbers", "constant(0.693359375)", "constant(0.6933)"),
     (sums, AFTER, "exponent += exponent_of(line_total)", "exponent = exponent_of(line_total)"),
@@ -189,21 +239,41 @@ FAULTS = [
     (sums, AFTER, "(other_class < (state - 1)", "(other_class < (state + 0)"),
     # In logarithms; and the trust that leads there.
     (far_apart, SUM, "(best <= FAR_EXPONENT)", "(best < NEVER_EXPONENT)"),
-    (sums_in_logarithms, AFTER, "exists, WILD).to(tl.float64) - line_centre", "exists, WILD).to(tl.float64)"),
+    (
+        sums_in_logarithms,
+        AFTER,
+        "exists, WILD).to(tl.float64) - line_centre",
+        "exists, WILD).to(tl.float64)",
+    ),
     (sums_in_logarithms, AFTER, "level, in_range) - top)", "level, in_range))"),
     (sums_in_logarithms, AFTER, "- top) / norm_sum", "- top)"),
     # NaN and +inf: lost, or reported where no path meets them.
     (met_or_not, PATH, "(value > best) | (value != value)", "value > best"),
-    (met_or_not, PATH, "tl.where(new_odd == NEVER, NEVER, new_odd + emissions[1])", "new_odd + emissions[1]"),
+    (
+        met_or_not,
+        PATH,
+        "tl.where(new_odd == NEVER, NEVER, new_odd + emissions[1])",
+        "new_odd + emissions[1]",
+    ),
     (met_or_not, PATH, "has_nan = tl.where(value != value, 1, has_nan)", "has_nan = has_nan"),
     (met_or_not, SUM, "(best == INVALID_EXPONENT)", "(best == NEVER_EXPONENT)"),
     (met_or_not, SUM, "invalid |= is_invalid(emissions_1)", "invalid |= invalid"),
     (met_or_not, "sum_numbers", 'tl.where(total == float("-inf"), total, product)', "product"),
     # Detours, forwards and mirrored; states in which no path stays.
     (paths_with_detours, PATH, "value_origin, 3 + rank)", "value_origin, 4 + rank)"),
-    (paths_with_detours, PATH, "store_units(ring + offset, even, odd", "store_units(ring + offset, odd, even"),
+    (
+        paths_with_detours,
+        PATH,
+        "store_units(ring + offset, even, odd",
+        "store_units(ring + offset, odd, even",
+    ),
     (sums_with_detours, SUM, "tl.load(previous_row + offset", "tl.load(previous_row + row_units"),
-    (sums_with_detours, SUM, "(source_state & 1) * row_units + (source_state >> 1)", "(source_state >> 1)"),
+    (
+        sums_with_detours,
+        SUM,
+        "(source_state & 1) * row_units + (source_state >> 1)",
+        "(source_state >> 1)",
+    ),
     (
         sums_with_detours,
         SUM,
@@ -211,7 +281,12 @@ FAULTS = [
         "even, tl.where(may_stay[1]",
     ),
     (sums_with_detours, "launch_plan", "states[b] - 1 - sources[b, s, p], states", "s, states"),
-    (sums_with_detours, "launch_plan", "detours.end.view(np.uint8) << 3", "detours.begin.view(np.uint8) << 3"),
+    (
+        sums_with_detours,
+        "launch_plan",
+        "detours.end.view(np.uint8) << 3",
+        "detours.begin.view(np.uint8) << 3",
+    ),
 ]
 SMALL_FAULTS = [
     # Strips that do not hear of each other, or too late.
@@ -236,7 +311,10 @@ SMALL_FAULTS = [
     ("check", "sizes", "name", "old", "new"),
     [
         *((check, {}, *rest) for check, *rest in FAULTS),
-        *((check, {"PATH_FRAMES": 8, "TILE_FRAMES": 8, **sizes}, *rest) for check, sizes, *rest in SMALL_FAULTS),
+        *(
+            (check, {"PATH_FRAMES": 8, "TILE_FRAMES": 8, **sizes}, *rest)
+            for check, sizes, *rest in SMALL_FAULTS
+        ),
     ],
 )
 def test_planted_faults_are_seen(
@@ -257,15 +335,35 @@ APART = "return [(tile, 1) for tile in range(tiles)] if self.problem.max_detours
     [
         (gpu_interpreted.in_every_order, "launches", APART, TOGETHER),
         (gpu_interpreted.watched, "launches", APART, TOGETHER),
-        (gpu_interpreted.watched, "launches", "layout.tiles * span_frames + 1)", "2 * span_frames)"),
-        (gpu_interpreted.watched, SUM, "        tl.debug_barrier()\n    return even, odd", "    return even, odd"),
-        (gpu_interpreted.watched, SUM, "m % 2, program_strip, strip, lane", "m * 0, program_strip, strip, lane"),
+        (
+            gpu_interpreted.watched,
+            "launches",
+            "layout.tiles * span_frames + 1)",
+            "2 * span_frames)",
+        ),
+        (
+            gpu_interpreted.watched,
+            SUM,
+            "        tl.debug_barrier()\n    return even, odd",
+            "    return even, odd",
+        ),
+        (
+            gpu_interpreted.watched,
+            SUM,
+            "m % 2, program_strip, strip, lane",
+            "m * 0, program_strip, strip, lane",
+        ),
     ],
 )
 def test_planted_races_are_seen(
-    checker: Callable[[], contextlib.AbstractContextManager[None]], name: str, old: str, new: str, planted: Plant
+    checker: Callable[[], contextlib.AbstractContextManager[None]],
+    name: str,
+    old: str,
+    new: str,
+    planted: Plant,
 ) -> None:
-    """Programs that read what others of their launch write, threads that do not wait for each other."""
+    """Programs that read what others of their launch write, threads that do not wait for each
+    other."""
     planted(name, old, new, **({**STRIPS, **BLOCKS} if "strip" in old else RACES))
     given = optional_over_tiles() if "strip" not in old else longer("continuous")
     with checker(), pytest.raises(AssertionError, match=r"order changes|a race of"):

@@ -1,5 +1,5 @@
-"""Planted faults where every topology is walked, each of which the tests' comparisons must see: faults in the source of
-the builders, of the reference, and of the kernels of `general_viterbi`."""
+"""Planted faults where every topology is walked, each of which the tests' comparisons must see:
+faults in the source of the builders, of the reference, and of the kernels of `general_viterbi`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,17 @@ from ctc_align.kernels.cpu import general_viterbi
 from ctc_align.lattice import topology as topologies
 
 pytestmark = pytest.mark.planted(
-    "ctc_align/kernels/cpu", "ctc_align/kernels/reference.py", "ctc_align/kernels/__init__.py", "ctc_align/lattice"
+    "ctc_align/kernels/cpu",
+    "ctc_align/kernels/reference.py",
+    "ctc_align/kernels/__init__.py",
+    "ctc_align/lattice",
 )
 REFERENCE = "ctc_align.kernels.reference"
 
 
 def first_in_batches() -> list[str]:
-    """Return the first path that differs from the reference: lengths, bands, ties that tiny problems lack."""
+    """Return the first path that differs from the reference: lengths, bands, ties that tiny
+    problems lack."""
     rng = np.random.default_rng(23)
     for number, topology in zip(range(60), TOPOLOGIES * 60):
         kind = ("tied", "continuous")[number % 2]
@@ -59,7 +63,9 @@ def plant_in_detours(patch: pytest.MonkeyPatch, old: str = "", new: str = "") ->
 
 
 def fault_of_builders() -> list[str]:
-    return first_fault(of_every_topology(21), "cpu") or first_fault(of_every_topology(21), "reference")
+    return first_fault(of_every_topology(21), "cpu") or first_fault(
+        of_every_topology(21), "reference"
+    )
 
 
 BUILDER_FAULTS = [
@@ -78,7 +84,10 @@ BUILDER_FAULTS = [
     ("state - 2 in sources", "False"),
     ("kept = target[~optional]", "kept = target"),
     ("parts[~optional].sum()", "parts.sum()"),
-    ("np.where(target < 0, 1, states_per_token)", "np.where(target < 0, states_per_token, states_per_token)"),
+    (
+        "np.where(target < 0, 1, states_per_token)",
+        "np.where(target < 0, states_per_token, states_per_token)",
+    ),
 ]
 REFERENCE_FAULTS = [
     ("np.stack((stay, ", "np.stack((np.ones_like(stay), "),
@@ -129,7 +138,11 @@ SUITES: dict[str, tuple[Callable[..., None], Callable[[], list[str]], list[tuple
         lambda: first_fault(mixed(), "reference") or first_in_batches(),
         REFERENCE_FAULTS,
     ),
-    "detours": (plant_in_detours, lambda: first_fault(mixed(), "cpu") or first_in_batches(), DETOUR_FAULTS),
+    "detours": (
+        plant_in_detours,
+        lambda: first_fault(mixed(), "cpu") or first_in_batches(),
+        DETOUR_FAULTS,
+    ),
 }
 """How a fault is planted, what sees it, and the faults: source, and its replacement."""
 
@@ -144,7 +157,9 @@ def test_no_fault_without_a_fault(suite: str, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("suite", "old", "new"), [(suite, *row) for suite, (*_, rows) in SUITES.items() for row in rows]
 )
-def test_planted_faults_are_seen(suite: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_faults_are_seen(
+    suite: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plant, first, _ = SUITES[suite]
     plant(monkeypatch, old, new)
     assert first_of(first) != []

@@ -42,7 +42,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def calls() -> tuple[int, int]:
-    """Call a kernel with a number and return how often it was found in the cache, and how often not."""
+    """Call a kernel with a number and return how often it was found in the cache, and how often
+    not."""
     kernel = compilation.compiled(twice)
     assert kernel(1.5) == 3.0
     return sum(kernel.stats.cache_hits.values()), sum(kernel.stats.cache_misses.values())
@@ -78,7 +79,9 @@ def test_a_damaged_file_is_compiled_again_and_replaced(
     file.unlink()
 
 
-def test_a_file_of_another_kernel_or_version_is_not_taken(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_of_another_kernel_or_version_is_not_taken(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The name of a file is a hash; what it was made of stands in it."""
     assert calls() == (0, 1)
     monkeypatch.setattr(compilation, "state_of", lambda module: "0" * 64)
@@ -115,7 +118,9 @@ def test_without_a_place_kernels_are_compiled_and_it_is_said_once(
     assert "NUMBA_CACHE_DIR" in caplog.text
 
 
-def test_workers_share_a_folder_where_no_other_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_share_a_folder_where_no_other_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "file"
     file.write_text("in the way of a folder")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(file))
@@ -127,7 +132,8 @@ def test_workers_share_a_folder_where_no_other_can_be_written(tmp_path: Path, mo
 
 
 class Attack:
-    """A corpus whose files, or a neighbour's, have the names of kernels, and leave a mark where they are run."""
+    """A corpus whose files, or a neighbour's, have the names of kernels, and leave a mark where
+    they are run."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.mark, self._name, self.site = folder / "mark", name, folder / "site"
@@ -140,7 +146,11 @@ class Attack:
         return Path.touch, (self.mark,)
 
     def plant(
-        self, place: Path, owner: int | None = None, folder: str = "ctc-align-kernels", mode: int = 0o644
+        self,
+        place: Path,
+        owner: int | None = None,
+        folder: str = "ctc-align-kernels",
+        mode: int = 0o644,
     ) -> None:
         content = pickle.dumps(self)
         path = place / folder / self._name
@@ -154,9 +164,18 @@ class Attack:
 OTHER = 12346
 ATTACKS: dict[str, tuple[dict[str, str], Callable[[Attack], None]]] = {
     "empty": ({"XDG_CACHE_HOME": ""}, lambda attack: attack.plant(attack.corpus / "ctc-align")),
-    "relative": ({"XDG_CACHE_HOME": "c"}, lambda attack: attack.plant(attack.corpus / "c" / "ctc-align")),
-    "relative, of Numba": ({"NUMBA_CACHE_DIR": "c"}, lambda attack: attack.plant(attack.corpus / "c")),
-    "relative, at home": ({"HOME": "."}, lambda attack: attack.plant(attack.corpus / ".cache" / "ctc-align")),
+    "relative": (
+        {"XDG_CACHE_HOME": "c"},
+        lambda attack: attack.plant(attack.corpus / "c" / "ctc-align"),
+    ),
+    "relative, of Numba": (
+        {"NUMBA_CACHE_DIR": "c"},
+        lambda attack: attack.plant(attack.corpus / "c"),
+    ),
+    "relative, at home": (
+        {"HOME": "."},
+        lambda attack: attack.plant(attack.corpus / ".cache" / "ctc-align"),
+    ),
     "read-only": (
         {"HOME": "/proc/none", "XDG_CACHE_HOME": ""},
         lambda attack: attack.plant(attack.corpus / "ctc-align"),
@@ -169,13 +188,22 @@ ATTACKS_OF_NEIGHBOURS: dict[str, tuple[dict[str, str], Callable[[Attack], None]]
         {"NUMBA_CACHE_DIR": "SHARED"},
         lambda attack: attack.plant(attack.shared, OTHER, f"ctc-align-kernels-{os.geteuid()}"),
     ),
-    "workers": ({"CTC_ALIGN_SHARED_KERNELS": "SHARED"}, lambda attack: attack.plant(attack.shared, OTHER)),
-    "another owner": ({"XDG_CACHE_HOME": "SITE"}, lambda attack: attack.plant(attack.site / "ctc-align", OTHER)),
+    "workers": (
+        {"CTC_ALIGN_SHARED_KERNELS": "SHARED"},
+        lambda attack: attack.plant(attack.shared, OTHER),
+    ),
+    "another owner": (
+        {"XDG_CACHE_HOME": "SITE"},
+        lambda attack: attack.plant(attack.site / "ctc-align", OTHER),
+    ),
 }
 
 
 def check_attack(
-    variables: dict[str, str], plant: Callable[[Attack], None], folder: Path, monkeypatch: pytest.MonkeyPatch
+    variables: dict[str, str],
+    plant: Callable[[Attack], None],
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(compilation, "cache_places", lambda: [folder / "names"])
@@ -190,7 +218,9 @@ def check_attack(
             patch.delenv(name, raising=False)
         patch.setenv("HOME", str(folder / "home"))
         for name, value in variables.items():
-            patch.setenv(name, {"SHARED": str(attack.shared), "SITE": str(attack.site)}.get(value, value))
+            patch.setenv(
+                name, {"SHARED": str(attack.shared), "SITE": str(attack.site)}.get(value, value)
+            )
         compilation._tell_uncached.cache_clear()
         assert calls() == (0, 1)
     assert not attack.mark.exists(), "the file of a stranger was run"
@@ -198,17 +228,25 @@ def check_attack(
 
 @over_rows(("name", "attack"), ATTACKS.items())
 def test_files_of_a_corpus_are_not_run(
-    name: str, attack: tuple[dict[str, str], Callable[[Attack], None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    attack: tuple[dict[str, str], Callable[[Attack], None]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / name
     folder.mkdir()
     check_attack(*attack, folder, monkeypatch)
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files to another user")
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() != 0, reason="only root can give files to another user"
+)
 @over_rows(("name", "attack"), ATTACKS_OF_NEIGHBOURS.items())
 def test_files_of_another_user_are_not_run(
-    name: str, attack: tuple[dict[str, str], Callable[[Attack], None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    attack: tuple[dict[str, str], Callable[[Attack], None]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = tmp_path / name
     folder.mkdir()
@@ -233,10 +271,15 @@ def call_as(user: int, function: Callable[[], object]) -> object:
         return pickle.loads(file.read())
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can act as another user")
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() != 0, reason="only root can act as another user"
+)
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
-def test_installations_of_root_and_shared_folders_serve_other_users(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What root compiled beside the package; in the folder of an image each user has a folder of their own."""
+def test_installations_of_root_and_shared_folders_serve_other_users(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What root compiled beside the package; in the folder of an image each user has a folder of
+    their own."""
     with tempfile.TemporaryDirectory() as folder, monkeypatch.context() as patch:
         site, shared = Path(folder, "site"), Path(folder, "shared")
         for each, mode in ((Path(folder), 0o755), (site, 0o755), (shared, 0o1777)):
@@ -250,14 +293,22 @@ def test_installations_of_root_and_shared_folders_serve_other_users(monkeypatch:
         assert call_as(OTHER, calls) == (1, 0)
         patch.setattr(compilation, "__file__", str(shared / "none" / "compilation.py"))
         patch.setenv("NUMBA_CACHE_DIR", str(shared))
-        assert [call_as(user, calls) for user in (OTHER, OTHER, OTHER + 1, OTHER + 1)] == [(0, 1), (1, 0)] * 2
-        found = {path.name: (path.stat().st_uid, path.stat().st_mode & 0o7777) for path in shared.iterdir()}
+        assert [call_as(user, calls) for user in (OTHER, OTHER, OTHER + 1, OTHER + 1)] == [
+            (0, 1),
+            (1, 0),
+        ] * 2
+        found = {
+            path.name: (path.stat().st_uid, path.stat().st_mode & 0o7777)
+            for path in shared.iterdir()
+        }
     assert found == {f"ctc-align-kernels-{user}": (user, 0o700) for user in (OTHER, OTHER + 1)}
 
 
 def test_what_is_not_used_goes_after_a_month(place: Path) -> None:
     """Folders of versions that had one each, and kernels; what was used today stays."""
-    old, recent, foreign = (place / name for name in (f"ctc-align-{'0' * 16}", f"ctc-align-{'1' * 16}", "ctc-align-x"))
+    old, recent, foreign = (
+        place / name for name in (f"ctc-align-{'0' * 16}", f"ctc-align-{'1' * 16}", "ctc-align-x")
+    )
     for folder in (old, recent, foreign):
         folder.mkdir()
     for folder in (old, foreign):
@@ -275,10 +326,14 @@ def test_what_is_not_used_goes_after_a_month(place: Path) -> None:
     assert list(place.rglob("*.kernel")) == [used]
 
 
-def test_a_kernel_depends_on_its_module_and_what_that_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_depends_on_its_module_and_what_that_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And on nothing else: an edit compiles again what can have changed."""
     folder = tmp_path / "cpu"
-    shutil.copytree(Path(compilation.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        Path(compilation.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__")
+    )
     monkeypatch.setattr(compilation, "__file__", str(folder / "compilation.py"))
     modules = sorted(path.stem for path in folder.glob("*.py"))
 
@@ -294,20 +349,30 @@ def test_a_kernel_depends_on_its_module_and_what_that_imports(tmp_path: Path, mo
     callers = {"cpu_backend", "background"}
     assert changed("rest_bounds") == {"rest_bounds", "pruned_search", *callers}
     assert changed("log_sums") == {"log_sums", "general_kernels", *callers}
-    assert changed("sum_recursion") == {"sum_recursion", "sums", "pruned_search", "row_kernels", *callers}
+    assert changed("sum_recursion") == {
+        "sum_recursion",
+        "sums",
+        "pruned_search",
+        "row_kernels",
+        *callers,
+    }
     assert {"viterbi", "sums", "rest_bounds", "long_viterbi"} <= changed("simd")
     compilation.state_of.cache_clear()
 
 
 @pytest.mark.long
 def test_what_was_compiled_runs_without_the_compiler(place: Path) -> None:
-    """Half of the seconds that Numba takes at a start, and what is compiled still finds the memory that it asks for."""
+    """Half of the seconds that Numba takes at a start, and what is compiled still finds the memory
+    that it asks for."""
     kernel = compilation.compiled_with_arrays(total)
     assert kernel(np.ones(3)) == 3.0
     program = "\n".join(
         (
             "import sys, numpy",
-            f"sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1] / 'support')]!r}",
+            (
+                "sys.path[:0] ="
+                f" {[str(Path(__file__).parent), str(Path(__file__).parents[1] / 'support')]!r}"
+            ),
             "from test_compilation import compilation, total",
             "kernel = compilation.compiled_with_arrays(total)",
             "found = kernel(numpy.ones(3)), sum(kernel.stats.cache_hits.values())",
@@ -315,13 +380,16 @@ def test_what_was_compiled_runs_without_the_compiler(place: Path) -> None:
         )
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(place)}
-    ran = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
     assert ran.stdout.split() == ["3.0", "1", "False"], ran.stderr
 
 
 @pytest.mark.long
 def test_a_read_only_installation_without_a_cache_aligns(tmp_path: Path) -> None:
-    """By a user who can write nowhere but to the outputs; a short recording needs no compiled kernels."""
+    """By a user who can write nowhere but to the outputs; a short recording needs no compiled
+    kernels."""
     nowhere = "/proc/nowhere"
     code = (
         "from ctc_align.kernels.cpu import compilation; from pathlib import Path;"
@@ -341,7 +409,8 @@ def test_a_read_only_installation_without_a_cache_aligns(tmp_path: Path) -> None
 
 @pytest.fixture
 def started(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
-    """The processes in the background that would have been started, where nothing is compiled: each is waited for."""
+    """The processes in the background that would have been started, where nothing is compiled: each
+    is waited for."""
     found: list[list[str]] = []
     ends: list[threading.Event] = []
 
@@ -367,7 +436,10 @@ def later(place: Path, seconds: float) -> bool:
 
 
 def test_kernels_are_compiled_in_the_background_once(
-    started: list[list[str]], place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    started: list[list[str]],
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
     caplog.set_level(NOTE, "ctc_align")
@@ -381,7 +453,14 @@ def test_kernels_are_compiled_in_the_background_once(
     assert background.compile_in_background()
     assert background.OFF in caplog.text
     # Not again before that one has its lock; again if it has gone, a few times a day.
-    assert [later(place, seconds) for seconds in (0, 11, 11, 11, 80_000, 90_000)] == [0, 1, 1, 0, 0, 1]
+    assert [later(place, seconds) for seconds in (0, 11, 11, 11, 80_000, 90_000)] == [
+        0,
+        1,
+        1,
+        0,
+        0,
+        1,
+    ]
     with FileLock(next(place.rglob(background.STARTS)).with_name("compiling.lock")):
         assert not later(place, 11)
     assert len(started) == 4
@@ -417,7 +496,10 @@ def test_what_is_compiled_in_the_background_is_all_that_an_alignment_needs() -> 
             "cpu_backend.compile_default()",
             "compilation.KernelCache.load_overload = None",
             "demo = Path(ctc_align.__file__).with_name('demo') / 'demo.flac'",
-            "ctc_align.Aligner('english', device='cpu').align(demo, demo.with_suffix('.txt').read_text())",
+            (
+                "ctc_align.Aligner('english', device='cpu').align(demo,"
+                " demo.with_suffix('.txt').read_text())"
+            ),
         )
     )
     subprocess.run([sys.executable, "-c", program], check=True)

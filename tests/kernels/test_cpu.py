@@ -1,5 +1,7 @@
-"""Best paths by the compiled backend: every state and every bit of the scores as the reference has them, in parts, in
-blocks, on any number of threads. `test_same_bits` has company and memory, `test_topologies` all topologies."""
+"""Best paths by the compiled backend: every state and every bit of the scores as the reference has
+them, in parts, in blocks, on any number of threads. `test_same_bits` has company and memory,
+`test_topologies` all topologies.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cpu_checks import best_path, large_ones, occupancy, on_threads, one, path_faults, poison, same_sums, split
+from cpu_checks import (
+    best_path,
+    large_ones,
+    occupancy,
+    on_threads,
+    one,
+    path_faults,
+    poison,
+    same_sums,
+    split,
+)
 from kernel_problems import KINDS, WALKED, Batch, random_bands, scores
 from kernel_problems import batch as random_batch
 from rows import first_row_of
@@ -37,10 +49,20 @@ Case = tuple[str, Batch, np.ndarray | None, tuple[list[list[int]], list[str]]]
 
 @functools.cache
 def cases() -> tuple[Case, ...]:
-    """Several strips, hundreds of frames, all topologies and kinds, in bands and not, with what is right."""
+    """Several strips, hundreds of frames, all topologies and kinds, in bands and not, with what is
+    right."""
     rng, made = np.random.default_rng(31), []
-    shapes = ((40, 660, 6), (300, 30, 40), (500, 110, 200), (280, 160, 129), (260, 840, 12), (240, 4, 30))
-    for number, (name, given) in enumerate(large_ones(31, shapes, ("tied", "continuous", "rounded", "holes"))):
+    shapes = (
+        (40, 660, 6),
+        (300, 30, 40),
+        (500, 110, 200),
+        (280, 160, 129),
+        (260, 840, 12),
+        (240, 4, 30),
+    )
+    for number, (name, given) in enumerate(
+        large_ones(31, shapes, ("tied", "continuous", "rounded", "holes"))
+    ):
         bands = random_bands(rng, given) + np.array([-40, 40]) if number % 3 == 1 else None
         made.append((name, given, bands, best_path(given, bands, "reference")))
     return tuple(made)
@@ -64,8 +86,12 @@ def test_at_one_go() -> None:
         assert first_faults() == []
 
 
-@pytest.mark.parametrize(("threads", "part_cells", "ring"), [(2, 1, 2), (3, 20_000, 4), (5, 2**20, 2), (5, 1, 3)])
-def test_shared_by_threads(threads: int, part_cells: int, ring: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("threads", "part_cells", "ring"), [(2, 1, 2), (3, 20_000, 4), (5, 2**20, 2), (5, 1, 3)]
+)
+def test_shared_by_threads(
+    threads: int, part_cells: int, ring: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     split(monkeypatch, part_cells=part_cells, ring=ring)
     with on_threads(threads):
         assert first_faults() == []
@@ -83,7 +109,11 @@ def test_in_blocks(block: int, threads: int, monkeypatch: pytest.MonkeyPatch) ->
 def test_thousands_of_states(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Paths that just fit, and some that need not hurry."""
     rng = np.random.default_rng(32)
-    for tokens, spare, kind in ((1500, 150, "rounded"), (1500, 3, "tied"), (700, 2300, "continuous")):
+    for tokens, spare, kind in (
+        (1500, 150, "rounded"),
+        (1500, 3, "tied"),
+        (700, 2300, "continuous"),
+    ):
         given = one(rng, tokens, spare, 40, kind, topology)
         right = best_path(given, None, "reference")
         assert right[1] != ["-inf"]
@@ -94,15 +124,24 @@ def test_thousands_of_states(topology: str, monkeypatch: pytest.MonkeyPatch) -> 
                 assert path_faults(given, None, right) == []
 
 
-def spoken_batch(rng: np.random.Generator, topology: str, kind: str, sure: float, *, wild: bool) -> Batch:
-    """Utterances whose scores fit a path of their topology, by `sure` nats in each frame, but for a stretch."""
+def spoken_batch(
+    rng: np.random.Generator, topology: str, kind: str, sure: float, *, wild: bool
+) -> Batch:
+    """Utterances whose scores fit a path of their topology, by `sure` nats in each frame, but for a
+    stretch."""
     given = random_batch(rng, 4, 330, 120, 9, kind, topology=topology, wild=wild)
     path = kernels.best_path(
-        torch.randn(given.log_probs.shape), given.topology, given.lengths, wildcard=given.wildcard, backend="reference"
+        torch.randn(given.log_probs.shape),
+        given.topology,
+        given.lengths,
+        wildcard=given.wildcard,
+        backend="reference",
     )
     x = given.log_probs.clone()
     for b, count in enumerate(given.lengths.tolist()):
-        classes = torch.from_numpy(given.topology.emit[b]).long()[path.states[b, :count].clamp(min=0).long()]
+        classes = torch.from_numpy(given.topology.emit[b]).long()[
+            path.states[b, :count].clamp(min=0).long()
+        ]
         from_frame, to_frame = sorted(rng.integers(0, count + 1, 2).tolist())
         better = torch.full((count,), sure)
         better[from_frame : min(to_frame, from_frame + 40)] = 0
@@ -112,7 +151,8 @@ def spoken_batch(rng: np.random.Generator, topology: str, kind: str, sure: float
 
 @pytest.mark.parametrize("topology", first_row_of(WALKED))
 def test_what_cannot_matter_is_left_out(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not a bit is another, however much is left out at first: all that is needed, too much, or nothing."""
+    """Not a bit is another, however much is left out at first: all that is needed, too much, or
+    nothing."""
     rng = np.random.default_rng(40)
     for number, (kind, sure) in enumerate(
         itertools.product(("tied", "continuous", "holes", "unnormalised"), (2.0, 9.0))
@@ -120,7 +160,12 @@ def test_what_cannot_matter_is_left_out(topology: str, monkeypatch: pytest.Monke
         given = spoken_batch(rng, topology, kind, sure, wild=number % 2 == 1)
         bands = random_bands(rng, given) + np.array([-60, 60]) if number % 4 > 1 else None
         right = best_path(given, bands, "reference")
-        for pruning in ((1, 2.0, 20.0, 200.0), (1, 1.0, 0.01, 1.0), (1, 0.0, 0.0, 1.0), (1, 50.0, 20.0, 200.0)):
+        for pruning in (
+            (1, 2.0, 20.0, 200.0),
+            (1, 1.0, 0.01, 1.0),
+            (1, 0.0, 0.0, 1.0),
+            (1, 50.0, 20.0, 200.0),
+        ):
             monkeypatch.setattr(viterbi, "PRUNING", pruning)
             assert path_faults(given, bands, right) == [], (kind, sure, pruning)
             with monkeypatch.context() as patch:
@@ -146,7 +191,9 @@ def test_sums_that_tie_without_being_exact(topology: str) -> None:
     """Tenths: whether two sums of them are equal depends on the order in which they were added."""
     rng = np.random.default_rng(33)
     for number in range(12):
-        given = random_batch(rng, 6, 60, 25, 7, "continuous", topology=topology, wild=number % 2 == 1)
+        given = random_batch(
+            rng, 6, 60, 25, 7, "continuous", topology=topology, wild=number % 2 == 1
+        )
         x = torch.round(given.log_probs, decimals=1)
         wildcard = None if given.wildcard is None else torch.round(given.wildcard, decimals=1)
         tenths = Batch(x, given.lengths, given.topology, wildcard)
@@ -201,7 +248,10 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         (10**7, 21, 60),
     ):
         plan = long_viterbi.plan(frames, states)
-        saved, choices = 16 * plan.row * plan.blocks, 2 * PAIR.itemsize * (plan.block + 1) * plan.window
+        saved, choices = (
+            16 * plan.row * plan.blocks,
+            2 * PAIR.itemsize * (plan.block + 1) * plan.window,
+        )
         assert saved + choices <= plan.bytes < most * 2**20, (frames, states)
         assert plan.block % WIDTH == 0
         assert (plan.blocks - 1) * plan.block < frames <= plan.blocks * plan.block
@@ -224,7 +274,10 @@ def test_what_cannot_be_held_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(memory_limits, "available", lambda device=None: (needed - 1, "a test"))
     split(monkeypatch)
     with on_threads(2):
-        with pytest.raises(KernelError, match=rf"of utterance 0: {needed} bytes .* are needed, {needed - 1} .*a test"):
+        with pytest.raises(
+            KernelError,
+            match=rf"of utterance 0: {needed} bytes .* are needed, {needed - 1} .*a test",
+        ):
             best_path(given)
         monkeypatch.setattr(memory_limits, "available", lambda device=None: (needed, "a test"))
         best_path(given)
@@ -289,7 +342,9 @@ def refused(wrapped: Callable[..., object], allowed: int) -> Callable[..., objec
 
 @pytest.mark.parametrize("what", ["start", "room"])
 @pytest.mark.parametrize("threads", [2, 3])
-def test_threads_that_cannot_be_had(threads: int, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_cannot_be_had(
+    threads: int, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The last one, or its memory, is not to be had: an error, and nobody waits for it."""
     given = one(np.random.default_rng(39), 600, 60, 40, "continuous")
     right = best_path(given, None, "reference")
@@ -300,14 +355,17 @@ def test_threads_that_cannot_be_had(threads: int, what: str, monkeypatch: pytest
                 patch.setattr(problem, "_start", refused(problem._start, threads - 2))
             else:
                 own_arrays = long_viterbi.LongPath._own_arrays
-                patch.setattr(long_viterbi.LongPath, "_own_arrays", refused(own_arrays, threads - 1))
+                patch.setattr(
+                    long_viterbi.LongPath, "_own_arrays", refused(own_arrays, threads - 1)
+                )
             raised = within(20, functools.partial(best_path, given))
         assert [str(error) for error in raised] == ["planted"]
         assert best_path(given) == right
 
 
 def test_what_is_no_number_stops_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any group may be the one that meets it, in any part; the others neither wait nor go on for long."""
+    """Any group may be the one that meets it, in any part; the others neither wait nor go on for
+    long."""
     rng = np.random.default_rng(38)
     given = one(rng, 290, 100, 40, "continuous")
     split(monkeypatch)
@@ -323,7 +381,9 @@ def test_what_is_no_number_stops_all_threads(monkeypatch: pytest.MonkeyPatch) ->
                 assert set(states[0]) == {-1}
 
 
-def test_whether_the_kernels_are_compiled_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whether_the_kernels_are_compiled_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(compilation, "cache_places", lambda: [tmp_path])
         assert not cpu_backend.is_compiled()

@@ -1,4 +1,5 @@
-"""The door: what it takes and refuses, the types of its results, the wildcard's scores, and which backend it opens."""
+"""The door: what it takes and refuses, the types of its results, the wildcard's scores, and which
+backend it opens."""
 
 from __future__ import annotations
 
@@ -38,7 +39,11 @@ def given_batch(utterances: int = 6, frames: int = 30, tokens: int = 8) -> Batch
 def test_a_wildcard_that_nobody_asked_for_is_not_read(backend: str) -> None:
     nowhere = torch.full((2, 5), float("nan"))
     plain = lattice.ctc([[1, 2], [1]])
-    assert not kernels.best_path(LOG_PROBS, plain, wildcard=nowhere, backend=backend).scores.isnan().any()
+    assert (
+        not kernels.best_path(LOG_PROBS, plain, wildcard=nowhere, backend=backend)
+        .scores.isnan()
+        .any()
+    )
     assert kernels.occupancy(LOG_PROBS, plain, wildcard=nowhere, backend=backend).wildcard is None
 
 
@@ -46,10 +51,18 @@ def test_a_wildcard_that_nobody_asked_for_is_not_read(backend: str) -> None:
 def test_the_wildcard_has_the_precision_of_the_log_probs(backend: str) -> None:
     fine = torch.full((1, 1), 1 / 3, dtype=torch.float64)
     topology = lattice.simple_ctc([[WILDCARD]])
-    for dtype, kept in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.half, torch.float32)):
+    for dtype, kept in (
+        (torch.float64, torch.float64),
+        (torch.float32, torch.float32),
+        (torch.half, torch.float32),
+    ):
         x = torch.zeros(1, 1, 2, dtype=dtype)
-        assert float(kernels.best_path(x, topology, wildcard=fine, backend=backend).scores) == float(fine.to(kept))
-        own = kernels.occupancy(x, topology, wildcard=fine.clone().requires_grad_(), backend=backend).wildcard
+        assert float(
+            kernels.best_path(x, topology, wildcard=fine, backend=backend).scores
+        ) == float(fine.to(kept))
+        own = kernels.occupancy(
+            x, topology, wildcard=fine.clone().requires_grad_(), backend=backend
+        ).wildcard
         assert own is not None
         assert (own.dtype, own.tolist(), own.requires_grad) == (kept, [[1.0]], False)
 
@@ -72,7 +85,9 @@ def test_arrays_and_tensors_give_the_same(backend: str, dtype: torch.dtype) -> N
             (kernels.forward, (topology, lengths.numpy()), {}),
             (kernels.tangent, (topology, lengths, x), {}),
         ):
-            expected, found = (leaves(function(one, *arguments, backend=backend, **more)) for one in (x, array))
+            expected, found = (
+                leaves(function(one, *arguments, backend=backend, **more)) for one in (x, array)
+            )
             assert len(expected) == len(found) > 0
             for one, other in zip(expected, found):
                 assert isinstance(other, np.ndarray)
@@ -84,7 +99,9 @@ def leaves(result: object) -> list:
     if isinstance(result, (torch.Tensor, np.ndarray)):
         return [result]
     parts = result if isinstance(result, tuple) else vars(result).values()
-    return [leaf for part in parts if not isinstance(part, (str, type(None))) for leaf in leaves(part)]
+    return [
+        leaf for part in parts if not isinstance(part, (str, type(None))) for leaf in leaves(part)
+    ]
 
 
 def gpu(reason: str | None) -> types.ModuleType:
@@ -94,14 +111,21 @@ def gpu(reason: str | None) -> types.ModuleType:
 
 
 def test_the_gpu_says_why_it_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", gpu("no card is in this machine"))
+    monkeypatch.setitem(
+        sys.modules, "ctc_align.kernels.gpu.gpu_backend", gpu("no card is in this machine")
+    )
     for call in (
         lambda: kernels.check_backend("gpu"),
         lambda: kernels.forward(LOG_PROBS, WILD, wildcard=LOG_PROBS[:, :, 0], backend="gpu"),
     ):
-        with pytest.raises(BackendError, match="backend 'gpu' cannot run here: no card is in this machine; use 'cpu'"):
+        with pytest.raises(
+            BackendError,
+            match="backend 'gpu' cannot run here: no card is in this machine; use 'cpu'",
+        ):
             call()
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", None)  # as if there were no such file
+    monkeypatch.setitem(
+        sys.modules, "ctc_align.kernels.gpu.gpu_backend", None
+    )  # as if there were no such file
     with pytest.raises(BackendError, match="'gpu' cannot run here"):
         kernels.check_backend("gpu")
 
@@ -120,21 +144,34 @@ def test_auto_says_once_that_a_gpu_is_left_idle(monkeypatch: pytest.MonkeyPatch)
     """A Triton that is missing or too old must not look like a slow GPU."""
     on_card = types.SimpleNamespace(is_cuda=True, device="cuda:1")
     kernels.say_that_cuda_is_idle.cache_clear()
-    for reason, fresh in (("Triton is not installed", 1), ("Triton is not installed", 0), ("Triton 3.4 or newer", 1)):
+    for reason, fresh in (
+        ("Triton is not installed", 1),
+        ("Triton is not installed", 0),
+        ("Triton 3.4 or newer", 1),
+    ):
         monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", gpu(reason))
         with warnings.catch_warnings(record=True) as met:
             warnings.simplefilter("always")
             assert kernels.backend_of(on_card) == kernels._open("auto", on_card)[0] == "cpu"
             assert kernels._open("cpu", on_card)[0] == "cpu"
         assert [warning.category for warning in met] == [BackendWarning] * fresh
-        assert all(f"on cuda:1, but CTC's kernels run on the CPU: {reason}; " in str(one.message) for one in met)
+        assert all(
+            f"on cuda:1, but CTC's kernels run on the CPU: {reason}; " in str(one.message)
+            for one in met
+        )
         assert all("\n" not in str(one.message) for one in met)
-    assert kernels.backend_of(LOG_PROBS) == kernels.best_path(LOG_PROBS, lattice.ctc([[1], [1]])).backend == "cpu"
+    assert (
+        kernels.backend_of(LOG_PROBS)
+        == kernels.best_path(LOG_PROBS, lattice.ctc([[1], [1]])).backend
+        == "cpu"
+    )
     kernels.say_that_cuda_is_idle.cache_clear()
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2], ids=str
+)
 def test_less_precision_is_widened(dtype: torch.dtype, backend: str) -> None:
     given = given_batch()
     given = dataclasses.replace(given, log_probs=torch.nan_to_num(given.log_probs))
@@ -170,15 +207,30 @@ def test_nothing_to_do(shape: tuple[int, int, int], backend: str) -> None:
 def test_types_of_results() -> None:
     given = given_batch()
     path = kernels.best_path(given.log_probs, given.topology, given.lengths.tolist())
-    assert (path.states.dtype, path.scores.dtype, path.backend) == (torch.int32, torch.float64, "cpu")
-    for dtype, expected in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.half, torch.float)):
+    assert (path.states.dtype, path.scores.dtype, path.backend) == (
+        torch.int32,
+        torch.float64,
+        "cpu",
+    )
+    for dtype, expected in (
+        (torch.float64, torch.float64),
+        (torch.float32, torch.float32),
+        (torch.half, torch.float),
+    ):
         for name in BACKENDS:
-            result = kernels.occupancy(given.log_probs.to(dtype), given.topology, given.lengths, backend=name)
-            assert (result.posteriors.dtype, result.scores.dtype, result.backend) == (expected, torch.float64, name)
+            result = kernels.occupancy(
+                given.log_probs.to(dtype), given.topology, given.lengths, backend=name
+            )
+            assert (result.posteriors.dtype, result.scores.dtype, result.backend) == (
+                expected,
+                torch.float64,
+                name,
+            )
 
 
 def test_errors_leave_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error on any thread is the caller's; the others come to an end, and the next call is as if it had not been."""
+    """An error on any thread is the caller's; the others come to an end, and the next call is as if
+    it had not been."""
     given = given_batch(8, 403, 61)
     for dtype in (torch.float32, torch.float64):
         x = given.log_probs.to(dtype)
@@ -186,8 +238,12 @@ def test_errors_leave_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         with on_threads(2), monkeypatch.context() as patch:
             patch.setattr(problem, "SMALL_CELLS", 1)
             patch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
-            patch.setattr(memory_limits, "available", lambda device=None, needed=needed: (needed, "a test"))
-            with pytest.raises(KernelError, match=r": \d+ bytes .* are needed, \d+ .*take fewer utterances"):
+            patch.setattr(
+                memory_limits, "available", lambda device=None, needed=needed: (needed, "a test")
+            )
+            with pytest.raises(
+                KernelError, match=r": \d+ bytes .* are needed, \d+ .*take fewer utterances"
+            ):
                 kernels.occupancy(x, given.topology, given.lengths)
         assert occupancy(given, dtype=dtype)[1].isfinite().any()
 
@@ -200,7 +256,10 @@ BACK = np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 3], [0, 3], [0, 3]]])
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"log_probs": [[0.0]]}, "expected floating-point numbers (B, T, C), an array or a tensor, got list"),
+        (
+            {"log_probs": [[0.0]]},
+            "expected floating-point numbers (B, T, C), an array or a tensor, got list",
+        ),
         ({"log_probs": LOG_PROBS.int()}, "got torch.int32"),
         ({"log_probs": LOG_PROBS[0]}, "expected shape (B, T, C), got (5, 3)"),
         ({"log_probs": LOG_PROBS[:1]}, "expected 1 utterances as in log_probs, got 2"),
@@ -213,17 +272,25 @@ BACK = np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 3], [0, 3], [0, 3]]])
         ({"lengths": [5, 6]}, "lengths: expected 0 to 5 (frames of log_probs), got [5, 6]"),
         ({"lengths": [5, -1]}, "lengths: expected 0 to 5"),
         ({"lengths": [5.0, 4.5]}, "lengths: expected whole numbers, got float64"),
-        ({"topology": WILD}, "a state emits the wildcard: expected its scores (B, T) as `wildcard`, got None"),
+        (
+            {"topology": WILD},
+            "a state emits the wildcard: expected its scores (B, T) as `wildcard`, got None",
+        ),
         (
             {"topology": WILD, "wildcard": [[0.0] * 5] * 2},
             "wildcard: expected floating-point numbers (B, T), an array or a tensor, got list",
         ),
         ({"topology": WILD, "wildcard": torch.zeros(2, 5, dtype=torch.int64)}, "got torch.int64"),
-        ({"topology": WILD, "wildcard": torch.zeros(2, 4)}, "expected shape (2, 5) as log_probs, got (2, 4)"),
+        (
+            {"topology": WILD, "wildcard": torch.zeros(2, 4)},
+            "expected shape (2, 5) as log_probs, got (2, 4)",
+        ),
         ({"topology": WILD, "wildcard": torch.zeros(2, 5, 1)}, "got (2, 5, 1)"),
     ],
 )
-@pytest.mark.parametrize("function", [kernels.best_path, kernels.forward, kernels.occupancy, kernels.tangent])
+@pytest.mark.parametrize(
+    "function", [kernels.best_path, kernels.forward, kernels.occupancy, kernels.tangent]
+)
 def test_wrong_arguments(function: Callable, change: dict[str, object], said: str) -> None:
     more = {"lengths": None, "direction": LOG_PROBS} if function is kernels.tangent else {}
     with pytest.raises(KernelError) as error:
@@ -234,7 +301,12 @@ def test_wrong_arguments(function: Callable, change: dict[str, object], said: st
 @pytest.mark.parametrize(
     ("function", "name", "value", "said"),
     [
-        ("best_path", "bands", np.zeros((2, 4, 2), int), "whole numbers (2, 5, 2), got int64 of shape (2, 4, 2)"),
+        (
+            "best_path",
+            "bands",
+            np.zeros((2, 4, 2), int),
+            "whole numbers (2, 5, 2), got int64 of shape (2, 4, 2)",
+        ),
         ("best_path", "bands", np.zeros((2, 5, 2)), "got float64"),
         ("best_path", "bands", BACK, "bands of utterance 1: from frame 1 to 2"),
         (
@@ -250,11 +322,18 @@ def test_wrong_arguments(function: Callable, change: dict[str, object], said: st
             torch.zeros(2, 5, 4),
             "direction: expected shape (2, 5, 3) as log_probs, got (2, 5, 4)",
         ),
-        ("tangent", "posteriors", torch.zeros(2, 5), "posteriors: expected shape (2, 5, 3) as log_probs, got (2, 5)"),
+        (
+            "tangent",
+            "posteriors",
+            torch.zeros(2, 5),
+            "posteriors: expected shape (2, 5, 3) as log_probs, got (2, 5)",
+        ),
         ("tangent", "posteriors", [[0.0]], "posteriors: expected floating-point numbers (B, T, C)"),
     ],
 )
-def test_wrong_arguments_of_one_function(function: str, name: str, value: object, said: str) -> None:
+def test_wrong_arguments_of_one_function(
+    function: str, name: str, value: object, said: str
+) -> None:
     more = {"lengths": None, "direction": LOG_PROBS} if function == "tangent" else {}
     with pytest.raises(KernelError) as error:
         getattr(kernels, function)(LOG_PROBS, TOPOLOGY, **(more | {name: value}))

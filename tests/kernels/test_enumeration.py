@@ -35,7 +35,9 @@ MADE: dict[str, Callable[[], Iterator[Problem]]] = {
     "segments": lambda: tiny_segments(np.random.default_rng(7), 150),
     "segments wild": lambda: tiny_segments(np.random.default_rng(8), 150, wild=True),
     "optional segments": lambda: tiny_segments(np.random.default_rng(9), 250, optional=True),
-    "optional segments wild": lambda: tiny_segments(np.random.default_rng(10), 200, optional=True, wild=True),
+    "optional segments wild": lambda: tiny_segments(
+        np.random.default_rng(10), 200, optional=True, wild=True
+    ),
     "any": lambda: tiny_any(np.random.default_rng(11), 300),
 }
 
@@ -52,10 +54,20 @@ def test_the_problems_are_of_every_sort() -> None:
         answers = [problem.answer for problem in problems]
         assert sum(answer.path is None for answer in answers) > 7, name
         assert sum(answer.path is not None for answer in answers) > 60, name
-        assert sum(problem.topology.has_wildcard for problem in problems) >= 40 * ("wild" in name), name
-        assert sum(problem.topology.detours is not None for problem in problems) >= 60 * ("optional" in name), name
+        assert sum(problem.topology.has_wildcard for problem in problems) >= 40 * (
+            "wild" in name
+        ), name
+        assert sum(problem.topology.detours is not None for problem in problems) >= 60 * (
+            "optional" in name
+        ), name
         if name != "any":
-            assert sum(problem.log_probs.shape[0] == problem.topology.min_frames[0] for problem in problems) > 5, name
+            assert (
+                sum(
+                    problem.log_probs.shape[0] == problem.topology.min_frames[0]
+                    for problem in problems
+                )
+                > 5
+            ), name
             assert sum(len(problem.log_probs) == 0 for problem in problems) > 5, name
     assert sum(problem.topology.states[0] == 1 for problem in made("ctc")) > 30
     assert sum(problem.topology.emit[0, 0] != 0 for problem in made("ctc")) > 100
@@ -73,7 +85,9 @@ def test_optional_tokens_are_left_out_and_kept() -> None:
     assert left > 100
 
 
-@pytest.mark.parametrize(("backend", "dtype"), BACKENDS, ids=lambda value: str(value).removeprefix("torch."))
+@pytest.mark.parametrize(
+    ("backend", "dtype"), BACKENDS, ids=lambda value: str(value).removeprefix("torch.")
+)
 @pytest.mark.parametrize("name", MADE)
 def test_against_enumeration(name: str, backend: str, dtype: torch.dtype) -> None:
     """The slow reference in batches, after some alone."""
@@ -91,11 +105,18 @@ def test_bands_against_plain_python(topology: str, wild: bool) -> None:
     backends = {backend for backend, _ in BACKENDS}
     for number in range(30):
         kind = ("continuous", "tied", "holes")[number % 3]
-        given = random_batch(rng, 3, int(rng.integers(1, 20)), 7, 5, kind, topology=topology, wild=wild)
+        given = random_batch(
+            rng, 3, int(rng.integers(1, 20)), 7, 5, kind, topology=topology, wild=wild
+        )
         bands = random_bands(rng, given) if number % 4 else None
         results = [
             kernels.best_path(
-                given.log_probs, given.topology, given.lengths, wildcard=given.wildcard, bands=bands, backend=backend
+                given.log_probs,
+                given.topology,
+                given.lengths,
+                wildcard=given.wildcard,
+                bands=bands,
+                backend=backend,
             )
             for backend in backends
         ]

@@ -1,5 +1,6 @@
-"""Sizes at which counters overflow and memory ends: millions of frames, more states than 16 bits count, more cells than
-32 bits count, a hundred thousand classes; and what does not fit is refused."""
+"""Sizes at which counters overflow and memory ends: millions of frames, more states than 16 bits
+count, more cells than 32 bits count, a hundred thousand classes; and what does not fit is
+refused."""
 
 from __future__ import annotations
 
@@ -20,8 +21,11 @@ from ctc_align.kernels.cpu import cpu_backend, log_sums
 NEVER = float("-inf")
 
 
-def planted(rng: np.random.Generator, tokens: int, frames: int, classes: int) -> tuple[list[int], np.ndarray]:
-    """A transcript and the states of one of its paths, which any frame sequence of these classes determines."""
+def planted(
+    rng: np.random.Generator, tokens: int, frames: int, classes: int
+) -> tuple[list[int], np.ndarray]:
+    """A transcript and the states of one of its paths, which any frame sequence of these classes
+    determines."""
     row = rng.integers(1, classes, tokens)
     stays = rng.multinomial(frames - 2 * tokens - 1, np.full(2 * tokens + 1, 1 / (2 * tokens + 1)))
     visited = np.ones(2 * tokens + 1, bool)
@@ -44,7 +48,9 @@ def emissions(row: list[int], states: np.ndarray, classes: int, otherwise: float
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("banded", [False, True])
-def test_more_states_than_16_bits_and_more_cells_than_32_bits_count(banded: bool, threads: int) -> None:
+def test_more_states_than_16_bits_and_more_cells_than_32_bits_count(
+    banded: bool, threads: int
+) -> None:
     rng = np.random.default_rng(61)
     row, states = planted(rng, 35_000, 72_000, 20)
     topology = lattice.ctc([row])
@@ -78,11 +84,16 @@ def test_millions_of_frames() -> None:
 
 
 def test_how_many_paths_millions_of_frames_have() -> None:
-    """Where all scores are 0 the total counts paths: of L tokens, no two neighbours equal, T + L over 2 L."""
+    """Where all scores are 0 the total counts paths: of L tokens, no two neighbours equal, T + L
+    over 2 L."""
     frames, tokens = 2_000_000, 5
     x = torch.zeros(1, frames, tokens + 1)
     result = kernels.occupancy(x, lattice.ctc([[1, 2, 3, 4, 5]]))
-    paths = math.lgamma(frames + tokens + 1) - math.lgamma(2 * tokens + 1) - math.lgamma(frames - tokens + 1)
+    paths = (
+        math.lgamma(frames + tokens + 1)
+        - math.lgamma(2 * tokens + 1)
+        - math.lgamma(frames - tokens + 1)
+    )
     assert float(result.scores) == pytest.approx(paths, rel=1e-6)
     tokens_only = result.posteriors[0, :, 1:]
     torch.testing.assert_close(tokens_only, tokens_only.flip(0, 1), rtol=0, atol=1e-4)
@@ -104,16 +115,21 @@ def test_many_classes(classes: int) -> None:
     x = torch.as_tensor(rng.normal(size=(2, 20, classes)), dtype=torch.float32)
     last = classes - 1
     topology = lattice.ctc([[last, 50, 50, 7], [0, last]], blank=classes // 2)
-    met, right = (kernels.best_path(x, topology, backend=backend) for backend in ("cpu", "reference"))
+    met, right = (
+        kernels.best_path(x, topology, backend=backend) for backend in ("cpu", "reference")
+    )
     assert met.states.tolist() == right.states.tolist()
     assert met.scores.tolist() == right.scores.tolist()
-    met, right = (kernels.occupancy(x, topology, backend=backend) for backend in ("cpu", "reference"))
+    met, right = (
+        kernels.occupancy(x, topology, backend=backend) for backend in ("cpu", "reference")
+    )
     torch.testing.assert_close(met.posteriors, right.posteriors.float(), rtol=0, atol=1e-6)
     assert (met.posteriors.count_nonzero(2) <= 4).all()
 
 
 def test_what_is_refused_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is asked for in vain, in bytes; afterwards as much memory is taken as before, and all is as it was."""
+    """Whatever is asked for in vain, in bytes; afterwards as much memory is taken as before, and
+    all is as it was."""
     rng = np.random.default_rng(67)
     row, states = planted(rng, 4000, 9000, 6)
     x, topology = emissions(row, states, 6, -1.0), lattice.ctc([row])
@@ -141,7 +157,10 @@ def test_what_is_refused_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) 
                 # Two threads share the path, whose rows and choices are checked then.
                 with (
                     on_threads(2),
-                    pytest.raises(KernelError, match=r": \d+ bytes \(\d+\.\d GiB\) are needed, 1048576 .*a test"),
+                    pytest.raises(
+                        KernelError,
+                        match=r": \d+ bytes \(\d+\.\d GiB\) are needed, 1048576 .*a test",
+                    ),
                 ):
                     work()
         gc.collect()
@@ -157,5 +176,7 @@ def test_logarithms_refuse_what_they_cannot_hold(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
     monkeypatch.setattr(memory_limits, "available", lambda device=None: (1000, "a test"))
     monkeypatch.setattr(log_sums, "log_sums", lambda *_: pytest.fail("nothing may be allocated"))
-    with pytest.raises(KernelError, match=r"occupancy of 30 frames x 7 states of utterance 0: 2\d\d\d bytes"):
+    with pytest.raises(
+        KernelError, match=r"occupancy of 30 frames x 7 states of utterance 0: 2\d\d\d bytes"
+    ):
         kernels.occupancy(torch.zeros(1, 30, 4, dtype=torch.float64), lattice.ctc([[1, 2, 3]]))

@@ -1,5 +1,6 @@
-"""Scores at the ends of what floats hold, where numbers could overflow, vanish or be trusted wrongly; and NaN and +inf,
-which are no log-probs: results are NaN where paths meet them, and only there."""
+"""Scores at the ends of what floats hold, where numbers could overflow, vanish or be trusted
+wrongly; and NaN and +inf, which are no log-probs: results are NaN where paths meet them, and only
+there."""
 
 from __future__ import annotations
 
@@ -23,10 +24,14 @@ ALL = slice(None)
 
 
 def noise(utterances: int, frames: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(utterances, frames, 4, generator=torch.Generator().manual_seed(seed)).log_softmax(-1)
+    return torch.randn(
+        utterances, frames, 4, generator=torch.Generator().manual_seed(seed)
+    ).log_softmax(-1)
 
 
-def agrees(x: torch.Tensor, topology: lattice.Topology, backend: str, atol: float = 1e-4) -> torch.Tensor:
+def agrees(
+    x: torch.Tensor, topology: lattice.Topology, backend: str, atol: float = 1e-4
+) -> torch.Tensor:
     """Compare float32 with the float64 reference on the same numbers; return the totals."""
     there = x.to(device_of(backend))
     met = kernels.occupancy(there, topology, backend=backend)
@@ -42,10 +47,20 @@ def agrees(x: torch.Tensor, topology: lattice.Topology, backend: str, atol: floa
 
 
 def test_scores_at_a_level(backend: str) -> None:
-    """Every class, one, one frame, one cell, all but the blank, at every level: each a line of one batch."""
+    """Every class, one, one frame, one cell, all but the blank, at every level: each a line of one
+    batch."""
     frames, rows = FRAMES[backend], []
-    cells: list[Cells] = [(), (ALL, 0), (ALL, 2), (frames // 2,), (frames // 2 + 5, 1), (ALL, slice(1, None))]
-    for number, (level, where) in enumerate(itertools.product([-9e4, -1e6, -1e10, 200.0, 9e4, 1e5, 1e10], cells)):
+    cells: list[Cells] = [
+        (),
+        (ALL, 0),
+        (ALL, 2),
+        (frames // 2,),
+        (frames // 2 + 5, 1),
+        (ALL, slice(1, None)),
+    ]
+    for number, (level, where) in enumerate(
+        itertools.product([-9e4, -1e6, -1e10, 200.0, 9e4, 1e5, 1e10], cells)
+    ):
         row = noise(1, frames, number)[0]
         row[where] = row + level if where == () else level
         rows.append(row)
@@ -62,8 +77,12 @@ def test_infinitely_unlikely_and_very_likely_together(backend: str) -> None:
 
 
 def test_far_below_the_best_of_each_frame(backend: str) -> None:
-    """The target's classes all but impossible, another class of the lattice likely: totals beyond scaled numbers."""
-    for level, frames, rows in ((-2e6, 60, [[1, 2, 3] + [1, 2] * 9, [1, 2]]), (-2e4, 700, [[1, 2] * 200, [1, 2] * 60])):
+    """The target's classes all but impossible, another class of the lattice likely: totals beyond
+    scaled numbers."""
+    for level, frames, rows in (
+        (-2e6, 60, [[1, 2, 3] + [1, 2] * 9, [1, 2]]),
+        (-2e4, 700, [[1, 2] * 200, [1, 2] * 60]),
+    ):
         if frames < 2 * FRAMES[backend]:
             x = torch.full((2, frames, 4), level)
             x[:, :, 3] = 0.0
@@ -72,7 +91,8 @@ def test_far_below_the_best_of_each_frame(backend: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_beyond_what_sums_can_tell(backend: str, dtype: torch.dtype) -> None:
-    """Where even float64 has no digits left, scores have the right size and occupancy is still a distribution."""
+    """Where even float64 has no digits left, scores have the right size and occupancy is still a
+    distribution."""
     cells: list[Cells] = [(0,), (ALL, 0), (20,), (ALL, slice(1, None)), ()]
     x = noise(20, 30).to(dtype)
     for row, (where, level) in zip(x, itertools.product(cells, [-1e30, 1e30, -3.4e38, 3.4e38])):
@@ -82,7 +102,9 @@ def test_beyond_what_sums_can_tell(backend: str, dtype: torch.dtype) -> None:
     right = kernels.best_path(x.double(), topology, backend="reference").scores.tolist()
     torch.testing.assert_close(met.posteriors.sum(2).cpu(), torch.ones(20, 30, dtype=dtype))
     assert met.scores.tolist() == pytest.approx(right, rel=1e-6)
-    assert kernels.best_path(there, topology, backend=backend).scores.tolist() == pytest.approx(right, rel=1e-9)
+    assert kernels.best_path(there, topology, backend=backend).scores.tolist() == pytest.approx(
+        right, rel=1e-9
+    )
 
 
 def test_one_value_everywhere(backend: str) -> None:
@@ -92,7 +114,15 @@ def test_one_value_everywhere(backend: str) -> None:
 
 def test_impossible_rows(backend: str) -> None:
     x = noise(7, 12)
-    holes: list[Cells] = [(0,), (11,), (5,), (ALL,), (ALL, 0), (5, slice(1, None)), (slice(0, 6), 1)]
+    holes: list[Cells] = [
+        (0,),
+        (11,),
+        (5,),
+        (ALL,),
+        (ALL, 0),
+        (5, slice(1, None)),
+        (slice(0, 6), 1),
+    ]
     for row, cells in zip(x, holes):
         row[cells] = NEVER
     totals = agrees(x, lattice.ctc([TARGET] * len(holes)), backend, 1e-5)
@@ -102,7 +132,9 @@ def test_impossible_rows(backend: str) -> None:
 @pytest.mark.parametrize("frames", [0, 1, 2, 3, 6])
 def test_corners(backend: str, frames: int) -> None:
     topology, x = lattice.ctc([TARGET[:tokens] for tokens in (0, 1, 2, 5)]), noise(4, frames)
-    assert (agrees(x, topology, backend, 1e-5) == NEVER).tolist() == (frames < topology.min_frames).tolist()
+    assert (agrees(x, topology, backend, 1e-5) == NEVER).tolist() == (
+        frames < topology.min_frames
+    ).tolist()
     met = kernels.best_labels(x.to(device_of(backend)), topology, None, 0, backend=backend)
     right = kernels.best_labels(x, topology, None, 0, backend="reference")
     assert [one.cpu().tolist() for one in met] == [one.tolist() for one in right]
@@ -111,7 +143,9 @@ def test_corners(backend: str, frames: int) -> None:
 def test_digits_of_long_utterances(backend: str) -> None:
     """Better than 1e-5 where PyTorch's own loss in float32 has lost two digits more."""
     x = (3 * torch.randn(2, 200, 20, generator=torch.Generator().manual_seed(8))).log_softmax(-1)
-    topology = lattice.ctc(torch.randint(1, 20, (2, 40), generator=torch.Generator().manual_seed(9)).tolist())
+    topology = lattice.ctc(
+        torch.randint(1, 20, (2, 40), generator=torch.Generator().manual_seed(9)).tolist()
+    )
     met = kernels.occupancy(x.to(device_of(backend)), topology, backend=backend)
     right = kernels.occupancy(x.double(), topology, backend="cpu")
     torch.testing.assert_close(met.scores.cpu(), right.scores, rtol=1e-6, atol=0)
@@ -155,7 +189,8 @@ CELLS = [(frame, label) for frame in (0, 1, 2, 5, 9, 10, 11) for label in range(
 
 
 def meets(topology: lattice.Topology, frames: int, cell: tuple[int, int]) -> bool:
-    """Whether a path that there is emits the class at the frame: states that can be reached, and left for the end."""
+    """Whether a path that there is emits the class at the frame: states that can be reached, and
+    left for the end."""
     size, (frame, label) = int(topology.states[0]), cell
 
     def moves(reached: set[int]) -> set[int]:
@@ -177,7 +212,8 @@ def meets(topology: lattice.Topology, frames: int, cell: tuple[int, int]) -> boo
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_some_paths_meet_them_or_none(dtype: torch.dtype, bad: float, backend: str) -> None:
-    """One cell: NaN if any path can meet it; else the result is that of any other number in its place."""
+    """One cell: NaN if any path can meet it; else the result is that of any other number in its
+    place."""
     wrong = noise(1, 12).to(dtype).repeat(len(CELLS), 1, 1)
     right = wrong.clone()
     for b, (frame, label) in enumerate(CELLS):
@@ -190,7 +226,10 @@ def test_some_paths_meet_them_or_none(dtype: torch.dtype, bad: float, backend: s
     met = 0
     for b, cell in enumerate(CELLS):
         states, scores = ([each.states[b] for each in paths], [each.scores[b] for each in paths])
-        posteriors, totals = ([each.posteriors[b] for each in occupancies], [each.scores[b] for each in occupancies])
+        posteriors, totals = (
+            [each.posteriors[b] for each in occupancies],
+            [each.scores[b] for each in occupancies],
+        )
         if meets(TOPOLOGY, 12, cell):
             met += 1
             assert scores[0].isnan(), cell

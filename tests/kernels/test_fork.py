@@ -1,4 +1,5 @@
-"""Kernels in forked and spawned processes, on callers' own threads, and interrupted: the same bits, nothing hangs."""
+"""Kernels in forked and spawned processes, on callers' own threads, and interrupted: the same bits,
+nothing hangs."""
 
 from __future__ import annotations
 
@@ -39,22 +40,28 @@ Plan = tuple[torch.Tensor, torch.Tensor, lattice.Topology]
 
 @functools.cache
 def plans(seed: int) -> tuple[Plan, ...]:
-    """Batches dealt to threads, of types and topologies of all kinds, and a long utterance: log-probs and wildcards.
+    """Batches dealt to threads, of types and topologies of all kinds, and a long utterance:
+    log-probs and wildcards.
 
-    Made before a fork: of torch itself not much works in a forked process, once its own threads were at work.
+    Made before a fork: of torch itself not much works in a forked process, once its own threads
+    were at work.
     """
     rng = np.random.default_rng(seed)
     rows = [rng.integers(1, 9, 40) for _ in range(8)]
     wild = [np.where(np.arange(40) == 7, lattice.WILDCARD, row) for row in rows]
     x = torch.as_tensor(rng.normal(size=(8, 4200, 9)), dtype=torch.float32)
-    time_first = torch.as_tensor(rng.normal(size=(300, 2, 120)), dtype=torch.bfloat16).transpose(0, 1)
+    time_first = torch.as_tensor(rng.normal(size=(300, 2, 120)), dtype=torch.bfloat16).transpose(
+        0, 1
+    )
     given = (
         (x[:, :500], lattice.ctc(rows)),
         (x, lattice.ctc(wild)),
         (time_first, lattice.ctc(rows[:2], 0, [rng.random(40) < 0.2 for _ in rows[:2]])),
         (x[:1, :2000], lattice.ctc([rng.integers(1, 9, 700)])),
     )
-    return tuple((log_probs, log_probs[:, :, 0].float() - 1, topology) for log_probs, topology in given)
+    return tuple(
+        (log_probs, log_probs[:, :, 0].float() - 1, topology) for log_probs, topology in given
+    )
 
 
 def results(seed: int = 0) -> list[Any]:
@@ -88,7 +95,9 @@ def _two_threads() -> Iterator[None]:
         yield
 
 
-def test_this_is_the_work_of_several_threads(shared_work: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_this_is_the_work_of_several_threads(
+    shared_work: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start, calls = problem._start, []
     monkeypatch.setattr(problem, "_start", lambda *work: (calls.append(work), start(*work))[1])
     results()
@@ -96,7 +105,8 @@ def test_this_is_the_work_of_several_threads(shared_work: None, monkeypatch: pyt
 
 
 def forked(work: Callable[[], list[Any]]) -> list[Any]:
-    """Return what `work` returns in a forked process; raise AssertionError if it does not come to an end."""
+    """Return what `work` returns in a forked process; raise AssertionError if it does not come to
+    an end."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", MULTITHREADED, DeprecationWarning)
@@ -154,8 +164,12 @@ def test_forked_while_other_threads_are_inside_kernels(shared_work: None) -> Non
 def test_forked_while_another_thread_holds_whatever_can_be_held(shared_work: None) -> None:
     """Nobody lets go of a lock in a forked process that another thread of its parent held."""
     locks = (type(threading.Lock()), type(threading.RLock()))
-    modules = [module for name, module in list(sys.modules.items()) if name.startswith("ctc_align.")]
-    held = [value for module in modules for value in vars(module).values() if isinstance(value, locks)]
+    modules = [
+        module for name, module in list(sys.modules.items()) if name.startswith("ctc_align.")
+    ]
+    held = [
+        value for module in modules for value in vars(module).values() if isinstance(value, locks)
+    ]
     expected, holding, stop = results(), threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -216,7 +230,8 @@ THREADS_OF_THE_RUNNER = 1 if "PYTEST_XDIST_WORKER" in os.environ else 0
 
 
 def end_of_threads() -> int:
-    """Return how many threads there are besides the runner's, once those that are about to end have ended."""
+    """Return how many threads there are besides the runner's, once those that are about to end have
+    ended."""
     deadline = time.monotonic() + 5
     while (others := _thread._count() - THREADS_OF_THE_RUNNER) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -332,7 +347,10 @@ def test_an_interrupt_does_not_wait_for_the_work(all_work_is_long: None) -> None
 
 
 def test_results_and_errors_are_those_of_the_work(all_work_is_long: None) -> None:
-    assert problem.interruptibly(lambda: threading.current_thread() is threading.main_thread(), 1) is False
+    assert (
+        problem.interruptibly(lambda: threading.current_thread() is threading.main_thread(), 1)
+        is False
+    )
     with pytest.raises(KernelError, match="too large"):
         problem.interruptibly(lambda: _refuse("too large"), 1)
 

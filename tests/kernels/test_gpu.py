@@ -1,9 +1,11 @@
-"""The GPU's backend against enumeration and the reference, on every layout and dtype, and what it refuses.
+"""The GPU's backend against enumeration and the reference, on every layout and dtype, and what it
+refuses.
 
-It runs on the card if there is one, else interpreted. `test_extremes` has the ends of what floats hold.
+It runs on the card if there is one, else interpreted. `test_extremes` has the ends of what floats
+hold.
 
-Interpreted, time goes by the frame and hardly by the utterance: so thousands of tiny problems go into one batch, and
-strips, tiles and blocks are made so small that tiny problems need many of them.
+Interpreted, time goes by the frame and hardly by the utterance: so thousands of tiny problems go
+into one batch, and strips, tiles and blocks are made so small that tiny problems need many of them.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ pytestmark = [needs_gpu, pytest.mark.usefixtures("modules")]
 
 @pytest.fixture(scope="module", autouse=True)
 def _orders(loaded: Modules) -> Iterator[None]:
-    """Once for all tests: of launches that are the same in several of them, two are tried in every order."""
+    """Once for all tests: of launches that are the same in several of them, two are tried in every
+    order."""
     with gpu_interpreted.in_every_order():
         yield
 
@@ -76,7 +79,11 @@ def tiny(seed: int) -> dict[str, list[Problem]]:
     return {
         "ctc": list(tiny_ctc(rng, 150)),
         "simple": [*tiny_simple(rng, 80), *tiny_simple(rng, 40, wild=True)],
-        "any": [*tiny_ctc(rng, 60, wild=True), *tiny_segments(rng, 80), *tiny_segments(rng, 40, wild=True)],
+        "any": [
+            *tiny_ctc(rng, 60, wild=True),
+            *tiny_segments(rng, 80),
+            *tiny_segments(rng, 40, wild=True),
+        ],
         "optional": [
             *tiny_ctc(rng, 40, optional=True, wild=True),
             *tiny_segments(rng, 40, optional=True),
@@ -97,17 +104,22 @@ def test_enumerated(name: str, dtype: torch.dtype, tiny_problems: dict[str, list
     assert faults(problems, "gpu", dtype, together=len(problems)) == []
 
 
-def mixed(seed: int, topology: str, *, frames: int = 14, wild: bool = False, count: int = 40) -> Batch:
+def mixed(
+    seed: int, topology: str, *, frames: int = 14, wild: bool = False, count: int = 40
+) -> Batch:
     """Utterances of every kind of score, side by side."""
     rng = np.random.default_rng(seed)
     tokens = 4 if topology.startswith("optional") else 8
     given = random_batch(rng, count, frames, tokens, 6, "continuous", topology=topology, wild=wild)
     others = {
-        kind: random_batch(rng, count, frames, 0, 6, kind).log_probs for kind in ("tied", "holes", "unnormalised")
+        kind: random_batch(rng, count, frames, 0, 6, kind).log_probs
+        for kind in ("tied", "holes", "unnormalised")
     }
     x = given.log_probs.clone()
     for number, other in enumerate(others.values()):
-        x[number::4] = torch.where(x[number::4].isnan() | other[number::4].isnan(), x[number::4], other[number::4])
+        x[number::4] = torch.where(
+            x[number::4].isnan() | other[number::4].isnan(), x[number::4], other[number::4]
+        )
     return dataclasses.replace(given, log_probs=x)
 
 
@@ -121,8 +133,11 @@ def mixed(seed: int, topology: str, *, frames: int = 14, wild: bool = False, cou
         ("optional segments", "tiles"),
     ],
 )
-def test_every_topology(topology: str, shape: str, modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In tiles two of them: the others are below, from checkpoints and with detours between tiles."""
+def test_every_topology(
+    topology: str, shape: str, modules: Modules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In tiles two of them: the others are below, from checkpoints and with detours between
+    tiles."""
     small(modules, monkeypatch, shape, TILE_FRAMES=8, PATH_FRAMES=8)
     given = mixed(41, topology, wild=True)
     assert same_paths(given, "gpu") > 8
@@ -136,7 +151,10 @@ def test_float64_and_bands(shape: str, modules: Modules, monkeypatch: pytest.Mon
     same_sums(given, "gpu", torch.float64)
     for topology in ("ctc", "segments"):
         given = mixed(43, topology, wild=True)
-        assert same_paths(given, "gpu", torch.float64, random_bands(np.random.default_rng(1), given)) > 3
+        assert (
+            same_paths(given, "gpu", torch.float64, random_bands(np.random.default_rng(1), given))
+            > 3
+        )
 
 
 @pytest.mark.parametrize(
@@ -163,12 +181,17 @@ def test_from_checkpoints(
 
 
 @pytest.mark.parametrize("room", [1, 2**40])
-def test_detours_between_tiles(room: int, modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Optional tokens over several tiles: a tile reads rows of the others, of which some blocks fit or all."""
+def test_detours_between_tiles(
+    room: int, modules: Modules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Optional tokens over several tiles: a tile reads rows of the others, of which some blocks fit
+    or all."""
     small(modules, monkeypatch, "tiles of a strip", ROWS_BYTES=room, TILE_FRAMES=4)
     given = optional_over_tiles()
     assert modules["launch_plan"].shape(given.topology.emit.shape[1], 2).tiles == 3
-    met, right = (kernels.occupancy(**on(given, name, torch.float32)) for name in ("gpu", "reference"))
+    met, right = (
+        kernels.occupancy(**on(given, name, torch.float32)) for name in ("gpu", "reference")
+    )
     torch.testing.assert_close(met.posteriors.cpu(), right.posteriors, rtol=0, atol=1e-5)
     torch.testing.assert_close(met.scores.cpu(), right.scores)
     if room > 1:
@@ -178,14 +201,27 @@ def test_detours_between_tiles(room: int, modules: Modules, monkeypatch: pytest.
 @pytest.mark.skipif(DEVICE == "cuda", reason="loads and stores are watched in the interpreter")
 @pytest.mark.parametrize(
     ("topology", "shape", "room"),
-    [("ctc", "tiles", 1), ("optional", "tiles of a strip", 4096), ("segments", "strips", 1), ("ctc", "tiles", 2**40)],
+    [
+        ("ctc", "tiles", 1),
+        ("optional", "tiles of a strip", 4096),
+        ("segments", "strips", 1),
+        ("ctc", "tiles", 2**40),
+    ],
 )
 def test_no_thread_meets_what_another_writes(
     topology: str, shape: str, room: int, modules: Modules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = {"ROWS_BYTES": room, "POINTERS_BYTES": room, "TILE_FRAMES": 8, "MIN_BLOCK": 4, "PATH_FRAMES": 4}
+    limits = {
+        "ROWS_BYTES": room,
+        "POINTERS_BYTES": room,
+        "TILE_FRAMES": 8,
+        "MIN_BLOCK": 4,
+        "PATH_FRAMES": 4,
+    }
     small(modules, monkeypatch, shape, **limits)
-    given = optional_over_tiles() if topology == "optional" else mixed(48, topology, frames=19, count=3)
+    given = (
+        optional_over_tiles() if topology == "optional" else mixed(48, topology, frames=19, count=3)
+    )
     with gpu_interpreted.watched():
         kernels.best_path(**on(given, "gpu", torch.float32))
         kernels.occupancy(**on(given, "gpu", torch.float32))
@@ -208,15 +244,22 @@ def test_a_batch_is_its_utterances(modules: Modules, monkeypatch: pytest.MonkeyP
         assert together.scores[b].tolist() == own.scores[0].tolist()
 
 
-@pytest.mark.parametrize(("shape", "topology"), [("one strip", "optional"), ("strips", "ctc"), ("tiles", "ctc")])
+@pytest.mark.parametrize(
+    ("shape", "topology"), [("one strip", "optional"), ("strips", "ctc"), ("tiles", "ctc")]
+)
 def test_fresh_memory_is_never_believed(
     shape: str, topology: str, modules: Modules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever lies in memory before: NaN in the padding, and in all that the kernels write themselves."""
+    """Whatever lies in memory before: NaN in the padding, and in all that the kernels write
+    themselves."""
     small(modules, monkeypatch, shape, TILE_FRAMES=8, PATH_FRAMES=8)
 
-    def poisoned(size: tuple[int, ...], dtype: torch.dtype, device: torch.device, what: str) -> torch.Tensor:
-        value = torch.nan if dtype.is_floating_point else 0x7FF8123456789ABC % torch.iinfo(dtype).max
+    def poisoned(
+        size: tuple[int, ...], dtype: torch.dtype, device: torch.device, what: str
+    ) -> torch.Tensor:
+        value = (
+            torch.nan if dtype.is_floating_point else 0x7FF8123456789ABC % torch.iinfo(dtype).max
+        )
         return torch.full(size, value, dtype=dtype, device=device)
 
     def poisoned_like(other: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -233,13 +276,18 @@ TARGET = [1, 2, 2, 3, 1]
 
 
 def noise(utterances: int, frames: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(utterances, frames, 4, generator=torch.Generator().manual_seed(seed)).log_softmax(-1)
+    return torch.randn(
+        utterances, frames, 4, generator=torch.Generator().manual_seed(seed)
+    ).log_softmax(-1)
 
 
 @pytest.mark.parametrize("shape", ["one strip", "tiles"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_no_log_probs(dtype: torch.dtype, shape: str, modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NaN and +inf, in one cell each, in a frame, behind a wall of -inf: NaN where paths meet them, and only there."""
+def test_no_log_probs(
+    dtype: torch.dtype, shape: str, modules: Modules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NaN and +inf, in one cell each, in a frame, behind a wall of -inf: NaN where paths meet them,
+    and only there."""
     if shape == "tiles":
         if DEVICE == "cuda":
             pytest.skip("on a card a strip is a warp")
@@ -253,14 +301,17 @@ def test_no_log_probs(dtype: torch.dtype, shape: str, modules: Modules, monkeypa
     x[-4, 5], x[-3, 5], x[-2, 5], x[-2, 8] = -torch.nan, torch.inf, NEVER, torch.nan
     topology = lattice.ctc([[1, 2, 2, 3, 1, 2, 3, 1]] * len(x))
     path, best = (
-        kernels.best_path(one, topology, backend=name) for one, name in ((x.to(DEVICE), "gpu"), (x, "reference"))
+        kernels.best_path(one, topology, backend=name)
+        for one, name in ((x.to(DEVICE), "gpu"), (x, "reference"))
     )
     assert path.states.tolist() == best.states.tolist()
     torch.testing.assert_close(path.scores.cpu(), best.scores, rtol=0, atol=0, equal_nan=True)
     met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
     right = kernels.occupancy(x.double(), topology, backend="reference")
     torch.testing.assert_close(met.scores.cpu(), right.scores, rtol=1e-6, atol=1e-6, equal_nan=True)
-    torch.testing.assert_close(met.posteriors.double().cpu(), right.posteriors, rtol=0, atol=1e-5, equal_nan=True)
+    torch.testing.assert_close(
+        met.posteriors.double().cpu(), right.posteriors, rtol=0, atol=1e-5, equal_nan=True
+    )
     forward = kernels.forward(x.to(DEVICE), topology, backend="gpu")
     torch.testing.assert_close(forward, met.scores, rtol=0, atol=0, equal_nan=True)
     assert 20 < int(right.scores.isnan().sum()) < len(x) - 8
@@ -276,13 +327,17 @@ def test_half_precision(dtype: torch.dtype) -> None:
     assert same_paths(given_batch(), "gpu", dtype) > 2
     same_sums(given_batch(), "gpu", dtype)
     assert (
-        kernels.occupancy(noise(1, 5).to(DEVICE, dtype), lattice.ctc([[1]]), backend="gpu").posteriors.dtype
+        kernels.occupancy(
+            noise(1, 5).to(DEVICE, dtype), lattice.ctc([[1]]), backend="gpu"
+        ).posteriors.dtype
         == torch.float32
     )
 
 
 def strided(x: torch.Tensor) -> torch.Tensor:
-    wide = torch.full((2 * x.shape[0], 3 * x.shape[1], 2 * x.shape[2]), torch.nan, dtype=x.dtype, device=x.device)
+    wide = torch.full(
+        (2 * x.shape[0], 3 * x.shape[1], 2 * x.shape[2]), torch.nan, dtype=x.dtype, device=x.device
+    )
     wide[::2, ::3, ::2] = x
     return wide[::2, ::3, ::2]
 
@@ -301,7 +356,11 @@ def test_layouts(layout: str) -> None:
     if layout == "expanded":
         x = x[:1].repeat(6, 1, 1)
     view = views[layout]()
-    wildcard = given.wildcard[:1].repeat(6, 1).to(DEVICE) if layout == "expanded" else given.wildcard.to(DEVICE)
+    wildcard = (
+        given.wildcard[:1].repeat(6, 1).to(DEVICE)
+        if layout == "expanded"
+        else given.wildcard.to(DEVICE)
+    )
     lengths = given.lengths[:1].repeat(6) if layout == "expanded" else given.lengths
     more = {"wildcard": wildcard.T.contiguous().T, "backend": "gpu"}
     one, other = (kernels.occupancy(each, given.topology, lengths, **more) for each in (x, view))
@@ -377,7 +436,8 @@ def test_many_detours() -> None:
     topology = lattice.ctc([[1] + [2] * 260 + [3]], optional=[[False] + [True] * 260 + [False]])
     x = noise(1, 4)
     path, best = (
-        kernels.best_path(one, topology, backend=name) for one, name in ((x.to(DEVICE), "gpu"), (x, "reference"))
+        kernels.best_path(one, topology, backend=name)
+        for one, name in ((x.to(DEVICE), "gpu"), (x, "reference"))
     )
     assert path.states.tolist() == best.states.tolist()
 
@@ -387,7 +447,10 @@ def test_memory_that_is_not_there(modules: Modules, monkeypatch: pytest.MonkeyPa
         raise torch.cuda.OutOfMemoryError("no more")
 
     monkeypatch.setattr(modules["launch_plan"].torch, "empty", full)
-    with pytest.raises(KernelError, match=r"rows \(2, 3\): 48 bytes \(0.0 GiB\) are not available on cpu; take fewer"):
+    with pytest.raises(
+        KernelError,
+        match=r"rows \(2, 3\): 48 bytes \(0.0 GiB\) are not available on cpu; take fewer",
+    ):
         modules["launch_plan"].allocate((2, 3), torch.float64, torch.device("cpu"), "rows")
 
 

@@ -1,4 +1,5 @@
-"""Allocations that cannot succeed are refused, with the bytes needed and the bytes that there are."""
+"""Allocations that cannot succeed are refused, with the bytes needed and the bytes that there
+are."""
 
 from __future__ import annotations
 
@@ -22,7 +23,10 @@ def machine(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(reading, "PROC", tmp_path / "proc")
     monkeypatch.setattr(reading, "CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(reading, "_address_space", lambda: iter(()))
-    write(tmp_path / "proc/meminfo", f"MemTotal: 99 kB\nMemAvailable: {8 * 2**20} kB\nSwapFree:  {2**20} kB\n")
+    write(
+        tmp_path / "proc/meminfo",
+        f"MemTotal: 99 kB\nMemAvailable: {8 * 2**20} kB\nSwapFree:  {2**20} kB\n",
+    )
     return tmp_path
 
 
@@ -36,9 +40,11 @@ def test_more_than_the_machine_has(machine):
     memory_limits.require(9 * GIB, "posteriors")
     with pytest.raises(KernelError) as error:
         memory_limits.require(9 * GIB + 1, "posteriors", utterance=3)
-    assert str(error.value) == (
-        f"posteriors of utterance 3: {9 * GIB + 1} bytes (9.0 GiB) are needed, {9 * GIB} (9.0 GiB) are available "
-        "(memory and swap of the machine); take fewer utterances at a time, or cut long ones"
+    assert (
+        str(error.value)
+        == f"posteriors of utterance 3: {9 * GIB + 1} bytes (9.0 GiB) are needed, {9 * GIB} (9.0"
+        " GiB) are available (memory and swap of the machine); take fewer utterances at a time,"
+        " or cut long ones"
     )
 
 
@@ -65,17 +71,26 @@ def test_control_groups_of_version_2(machine):
         memory_limits.require(GIB, "posteriors")
 
 
-@pytest.mark.parametrize("mounted", ["memory/docker/abc", "memory"], ids=["path", "root of the mount"])
+@pytest.mark.parametrize(
+    "mounted", ["memory/docker/abc", "memory"], ids=["path", "root of the mount"]
+)
 def test_control_groups_of_version_1(machine, mounted):
     write(machine / "proc/self/cgroup", "7:cpu,cpuacct:/x\n5:memory:/docker/abc\n0::/")
     write(machine / "cgroup" / mounted / "memory.limit_in_bytes", 3 * GIB)
     write(machine / "cgroup" / mounted / "memory.usage_in_bytes", 2 * GIB)
-    write(machine / "cgroup" / mounted / "memory.stat", f"inactive_file 1\ntotal_inactive_file {GIB // 2}")
-    assert memory_limits.available() == (GIB + GIB // 2, "memory.limit_in_bytes of the control group")
+    write(
+        machine / "cgroup" / mounted / "memory.stat",
+        f"inactive_file 1\ntotal_inactive_file {GIB // 2}",
+    )
+    assert memory_limits.available() == (
+        GIB + GIB // 2,
+        "memory.limit_in_bytes of the control group",
+    )
 
 
 def test_without_proc(machine, monkeypatch):
-    """Elsewhere the size of the memory is all that is known, or nothing: then nothing is refused."""
+    """Elsewhere the size of the memory is all that is known, or nothing: then nothing is
+    refused."""
     (machine / "proc/meminfo").unlink()
     pages = {"SC_PHYS_PAGES": 2**20, "SC_PAGE_SIZE": 4096}
     monkeypatch.setattr(reading.os, "sysconf", pages.__getitem__)
@@ -117,7 +132,9 @@ except MemoryError:
 @pytest.mark.long
 def test_a_limited_address_space():
     """What is let through succeeds, and what is refused would have failed."""
-    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED], capture_output=True, text=True, check=True
+    )
     refusal, right = done.stdout.splitlines()
     assert refusal.startswith(f"posteriors: {2**29 + 2**26} bytes (0.6 GiB) are needed, ")
     assert "(RLIMIT_AS (ulimit -v))" in refusal

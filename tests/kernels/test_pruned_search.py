@@ -1,4 +1,5 @@
-"""CTC with too many states for all of them: what is left out changes no bit of the path, and nothing of the sum."""
+"""CTC with too many states for all of them: what is left out changes no bit of the path, and
+nothing of the sum."""
 
 from __future__ import annotations
 
@@ -27,10 +28,17 @@ def every_utterance_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pruned_search, "STEP_FRAMES", 16)
 
 
-def spoken(rng: np.random.Generator, tokens: int, sure: float, slow: float = 0.8) -> tuple[np.ndarray, list[int]]:
-    """Log-probs (T, C) of a text, whose class has about the share `sure` in each frame, and the text."""
+def spoken(
+    rng: np.random.Generator, tokens: int, sure: float, slow: float = 0.8
+) -> tuple[np.ndarray, list[int]]:
+    """Log-probs (T, C) of a text, whose class has about the share `sure` in each frame, and the
+    text."""
     row = rng.integers(1, CLASSES, tokens)
-    frames = [label for token in row for label in ([0] * (1 + rng.poisson(slow)) + [token] * (1 + rng.poisson(slow)))]
+    frames = [
+        label
+        for token in row
+        for label in [0] * (1 + rng.poisson(slow)) + [token] * (1 + rng.poisson(slow))
+    ]
     x = rng.gamma(0.3, size=(len(frames), CLASSES)) + 1e-4
     x *= (1 - sure) / x.sum(1, keepdims=True)
     x[np.arange(len(frames)), frames] += sure
@@ -39,24 +47,36 @@ def spoken(rng: np.random.Generator, tokens: int, sure: float, slow: float = 0.8
 
 def batch(x: np.ndarray, row: list[int]) -> Batch:
     topology = lattice.ctc([row])
-    return Batch(torch.from_numpy(np.asarray(x, np.float32))[None], torch.tensor([len(x)]), topology)
+    return Batch(
+        torch.from_numpy(np.asarray(x, np.float32))[None], torch.tensor([len(x)]), topology
+    )
 
 
 def cases() -> Iterator[tuple[str, Batch]]:
-    """Sounds that say the text, or hardly, or something else for a while, or nothing; ties and zeros, too."""
+    """Sounds that say the text, or hardly, or something else for a while, or nothing; ties and
+    zeros, too."""
     rng = np.random.default_rng(91)
     for sure in (0.9, 0.5, 0.1):
         yield f"sure by {sure}", batch(*spoken(rng, 120, sure))
     x, row = spoken(rng, 200, 0.8)
     x[150:330] = spoken(rng, 150, 0.8)[0][:180]
     yield "another text for a while", batch(x, row)
-    yield "half of the text is not said", batch(x, row[:60] + rng.integers(1, CLASSES, 100).tolist() + row[60:])
+    yield (
+        "half of the text is not said",
+        batch(x, row[:60] + rng.integers(1, CLASSES, 100).tolist() + row[60:]),
+    )
     yield "the same over and over", batch(np.tile(x[:60], (8, 1)), [*row[:14], 1, 1] * 8)
     for kind in KINDS[1:]:
         frames = int(rng.integers(60, 300))
         row = rng.integers(1, CLASSES, int(rng.integers(1, frames // 2))).tolist()
-        yield f"{kind}, {frames} frames, {len(row)} tokens", batch(scores(rng, frames, CLASSES, kind), row)
-    yield "hardly longer than its text", batch(x[: len(row) + 9], [1 + k % 2 for k in range(len(row))])
+        yield (
+            f"{kind}, {frames} frames, {len(row)} tokens",
+            batch(scores(rng, frames, CLASSES, kind), row),
+        )
+    yield (
+        "hardly longer than its text",
+        batch(x[: len(row) + 9], [1 + k % 2 for k in range(len(row))]),
+    )
 
 
 @pytest.mark.long
@@ -65,9 +85,16 @@ def test_paths_and_sums_are_those_of_all_states(monkeypatch: pytest.MonkeyPatch)
     looked_at = {}
     for name, given in cases():
         right = best_path(given, None, "reference")
-        expected = kernels.forward(given.log_probs, given.topology, given.lengths, backend="reference")
-        # Saved rows are thinned out; narrow beams find other paths, or none; bounds look at pairs of tokens, or not.
-        for saved, beams, paired in ((2**30, (500.0,), 64), (2**13, (2.0, 20.0), 0), (2**13, (0.1,), 64)):
+        expected = kernels.forward(
+            given.log_probs, given.topology, given.lengths, backend="reference"
+        )
+        # Saved rows are thinned out; narrow beams find other paths, or none; bounds look at pairs
+        # of tokens, or not.
+        for saved, beams, paired in (
+            (2**30, (500.0,), 64),
+            (2**13, (2.0, 20.0), 0),
+            (2**13, (0.1,), 64),
+        ):
             monkeypatch.setattr(pruned_search, "SAVED_BYTES", saved)
             monkeypatch.setattr(pruned_search, "BEAMS", beams)
             monkeypatch.setattr(pruned_search, "MOST_PAIRED_CLASSES", paired)
@@ -95,7 +122,9 @@ def cells_of(given: Batch) -> int:
 def test_twice_the_text_is_twice_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the sound leaves no doubt: all states would be four times as many."""
     monkeypatch.setattr(pruned_search, "STEP_FRAMES", 64)
-    cells = [cells_of(batch(*spoken(np.random.default_rng(92), tokens, 0.97))) for tokens in (2000, 4000)]
+    cells = [
+        cells_of(batch(*spoken(np.random.default_rng(92), tokens, 0.97))) for tokens in (2000, 4000)
+    ]
     assert cells[1] < 2.2 * cells[0]
     assert cells[1] < 0.1 * pruned_search.cells(2 * 4000, 2 * 4000 + 1)
 
@@ -108,7 +137,11 @@ def test_several_at_once() -> None:
     x = torch.full((3, frames, CLASSES), np.nan)
     for row, each in zip(x, made):
         row[: each.log_probs.shape[1]] = each.log_probs[0]
-    together = Batch(x, torch.cat([each.lengths for each in made]), lattice.stack([each.topology for each in made]))
+    together = Batch(
+        x,
+        torch.cat([each.lengths for each in made]),
+        lattice.stack([each.topology for each in made]),
+    )
     for threads in (1, 2):
         with on_threads(threads):
             assert path_faults(together) == []
@@ -122,7 +155,9 @@ def test_what_is_no_log_prob(value: float) -> None:
     x, row = spoken(np.random.default_rng(94), 60, 0.8)
     x[70, 3] = value
     assert path_faults(batch(x, row)) == []
-    assert np.isnan(kernels.forward(torch.from_numpy(x)[None], lattice.ctc([row]), backend="cpu").item())
+    assert np.isnan(
+        kernels.forward(torch.from_numpy(x)[None], lattice.ctc([row]), backend="cpu").item()
+    )
 
 
 def test_too_much_to_look_at_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +194,8 @@ def test_a_bound_that_is_too_low_is_seen(bound: str, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.long
 def test_bounds_hold_for_every_text() -> None:
-    """R(t, tilt) - tilt * n is above the score of any text of n tokens over the frames from t on."""
+    """R(t, tilt) - tilt * n is above the score of any text of n tokens over the frames from t
+    on."""
     rng = np.random.default_rng(97)
     labels, tilts = np.arange(1, 4), np.array([0.0, 2.0, -2.0])
     for kind in ("continuous", "holes", "unnormalised"):
@@ -176,8 +212,15 @@ def test_bounds_hold_for_every_text() -> None:
             for block in range(3):
                 given = torch.from_numpy(x[8 * block :])[None].double(), lattice.ctc([row])
                 best = kernels.best_path(*given, backend="reference").scores
-                for rest, score in ((paths, best), (sums, kernels.forward(*given, backend="reference"))):
-                    assert score.item() <= (rest[block] - tilts * len(row)).min() + 1e-6, (kind, row, block)
+                for rest, score in (
+                    (paths, best),
+                    (sums, kernels.forward(*given, backend="reference")),
+                ):
+                    assert score.item() <= (rest[block] - tilts * len(row)).min() + 1e-6, (
+                        kind,
+                        row,
+                        block,
+                    )
 
 
 @pytest.mark.long

@@ -1,4 +1,5 @@
-"""Kernels by rows, without compilation: the same bits as the compiled kernels, and used for small problems only."""
+"""Kernels by rows, without compilation: the same bits as the compiled kernels, and used for small
+problems only."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ SHAPES = ((70, 25), (12, 4), (110, 80))
 
 def problems() -> list[tuple[str, Batch, np.ndarray | None]]:
     rng, made = np.random.default_rng(61), []
-    for number, (kind, topology, shape) in enumerate(itertools.product(KINDS, ("ctc", "simple", "segments"), SHAPES)):
+    for number, (kind, topology, shape) in enumerate(
+        itertools.product(KINDS, ("ctc", "simple", "segments"), SHAPES)
+    ):
         given = random_batch(rng, 4, *shape, 9, kind, topology=topology, wild=number % 2 == 1)
         bands = random_bands(rng, given) + np.array([-9, 9]) if number % 3 == 1 else None
         made.append((f"{kind} {topology} {shape}", given, bands))
@@ -41,7 +44,8 @@ def bits(given: Batch, bands: np.ndarray | None) -> list[bytes]:
 
 
 class Routes:
-    """Sends calls to the kernels by rows if `by_rows`, and counts those that did the work and those that refused."""
+    """Sends calls to the kernels by rows if `by_rows`, and counts those that did the work and those
+    that refused."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.by_rows, self.done, self.refused = True, 0, 0
@@ -73,7 +77,9 @@ def test_the_same_bits_without_compilation(routes: Routes, monkeypatch: pytest.M
     # Sums that scaled numbers cannot hold are refused, as by the compiled kernels.
     assert routes.done > 4 * routes.refused > 0
     # The comparison can fail: another order of the sums over states, ties decided otherwise.
-    name, given, bands = next(problem for problem in problems() if problem[0].startswith("tied ctc (110"))
+    name, given, bands = next(
+        problem for problem in problems() if problem[0].startswith("tied ctc (110")
+    )
     monkeypatch.setattr(row_kernels, "WIDTH", 24 - row_kernels.WIDTH)
     assert bits(given, bands) != right[0][name]
 

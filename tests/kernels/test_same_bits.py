@@ -1,5 +1,6 @@
-"""Best paths, sums and tangents by the compiled backend: the same bits in any company, blocks and memory, on any number
-of threads. That the bits are right is tested in `test_cpu`, `test_cpu_sum` and `test_tangent`."""
+"""Best paths, sums and tangents by the compiled backend: the same bits in any company, blocks and
+memory, on any number of threads. That the bits are right is tested in `test_cpu`, `test_cpu_sum`
+and `test_tangent`."""
 
 from __future__ import annotations
 
@@ -28,10 +29,14 @@ Result = Sequence[torch.Tensor]
 """Tensors (B, T, …), and last the scores (B,)."""
 
 
-def best_path(given: Batch, dtype: torch.dtype, moves: torch.Tensor, *, banded: bool = False) -> Result:
+def best_path(
+    given: Batch, dtype: torch.dtype, moves: torch.Tensor, *, banded: bool = False
+) -> Result:
     bands = random_bands(np.random.default_rng(35), given) + np.array([-9, 9]) if banded else None
     rest = given.topology, given.lengths
-    path = kernels.best_path(given.log_probs.to(dtype), *rest, wildcard=given.wildcard, bands=bands, backend="cpu")
+    path = kernels.best_path(
+        given.log_probs.to(dtype), *rest, wildcard=given.wildcard, bands=bands, backend="cpu"
+    )
     return path.states, path.scores
 
 
@@ -41,7 +46,9 @@ def occupancy(given: Batch, dtype: torch.dtype, moves: torch.Tensor) -> Result:
 
 def tangent(given: Batch, dtype: torch.dtype, moves: torch.Tensor) -> Result:
     rest = given.topology, given.lengths, moves.to(dtype)
-    tangents, made = kernels.tangent(given.log_probs.to(dtype), *rest, wildcard=given.wildcard, backend="cpu")
+    tangents, made = kernels.tangent(
+        given.log_probs.to(dtype), *rest, wildcard=given.wildcard, backend="cpu"
+    )
     assert tangents.dtype == (F64 if dtype == F64 else F32)
     return made.posteriors, tangents, made.scores
 
@@ -74,7 +81,8 @@ def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @functools.cache
 def large() -> tuple[Batch, ...]:
-    """Several strips and hundreds of frames, all topologies of the fast kernels and kinds of scores."""
+    """Several strips and hundreds of frames, all topologies of the fast kernels and kinds of
+    scores."""
     shapes = ((30, 130, 6), (265, 9, 40), (20, 90, 129), (60, 2, 200), (300, 40, 30))
     return tuple(given for _, given in large_ones(41, shapes, KINDS))
 
@@ -92,8 +100,14 @@ def test_company_and_threads(name: str, topology: str, monkeypatch: pytest.Monke
                 assert same(RUNS[name](given, F32, moves), together)
         for b, length in enumerate(given.lengths.tolist()):
             own = RUNS[name](alone(given, b), F32, moves[b : b + 1, :length])
-            assert same(own, (*(each[b : b + 1, :length] for each in together[:-1]), together[-1][b : b + 1]))
-            assert all((each[b, length:] == (-1 if name == "best path" else 0)).all() for each in together[:-1])
+            assert same(
+                own,
+                (*(each[b : b + 1, :length] for each in together[:-1]), together[-1][b : b + 1]),
+            )
+            assert all(
+                (each[b, length:] == (-1 if name == "best path" else 0)).all()
+                for each in together[:-1]
+            )
 
 
 @pytest.mark.parametrize("rows_bytes", [0, 2**13, 2**16, 2**30])
@@ -120,7 +134,8 @@ def test_memory_that_comes_back(name: str, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("dtype", first_row_of(DTYPES), ids=str)
 @pytest.mark.parametrize("name", RUNS)
 def test_every_memory(name: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read as it lies, whole rows or one by one: the very bits of the same numbers as dense float32 or float64."""
+    """Read as it lies, whole rows or one by one: the very bits of the same numbers as dense float32
+    or float64."""
     rng = np.random.default_rng(35)
     for topology, wild in (("ctc", False), ("segments", True), ("optional", False)):
         given = random_batch(rng, 5, 60, 30, 37, "continuous", topology=topology, wild=wild)
@@ -155,5 +170,7 @@ def test_what_cannot_be_held_is_refused(
     monkeypatch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
     monkeypatch.setattr(memory_limits, "available", lambda device=None: (needed - short, "a test"))
     kernels.forward(given.log_probs, given.topology, given.lengths)
-    with pytest.raises(KernelError, match=said.format(needed=needed, free=needed - short, twice=2 * needed)):
+    with pytest.raises(
+        KernelError, match=said.format(needed=needed, free=needed - short, twice=2 * needed)
+    ):
         run(name, given, dtype)

@@ -29,7 +29,11 @@ def same(met: Array, right: Array) -> bool:
         return False
     one, other = (array.view(f"u{array.itemsize}") for array in (met, right))
     differ = one != other
-    return not differ.any() if met.dtype.kind != "f" else bool((np.isnan(met) & np.isnan(right))[differ].all())
+    return (
+        not differ.any()
+        if met.dtype.kind != "f"
+        else bool((np.isnan(met) & np.isnan(right))[differ].all())
+    )
 
 
 def numbers(kind: str, count: int, seed: int = 0) -> Array:
@@ -37,15 +41,20 @@ def numbers(kind: str, count: int, seed: int = 0) -> Array:
     rng = np.random.default_rng(seed)
     if kind == "i32":
         ends = np.array([0, 1, -1, 2**31 - 1, -(2**31), 2**28, -(2**28)], np.int32)
-        return np.where(rng.random(count) < 0.5, rng.choice(ends, count), rng.integers(-99, 99, count, np.int32))
+        return np.where(
+            rng.random(count) < 0.5, rng.choice(ends, count), rng.integers(-99, 99, count, np.int32)
+        )
     tiny, most = np.finfo(KINDS[kind]).smallest_subnormal, np.finfo(KINDS[kind]).max
-    ends = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1.0, -1.0, tiny, -tiny, most, -most])
+    ends = np.array(
+        [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1.0, -1.0, tiny, -tiny, most, -most]
+    )
     usual = rng.normal(size=count) * 10.0 ** rng.integers(-30, 30, count)
     return np.where(rng.random(count) < 0.5, rng.choice(ends, count), usual).astype(KINDS[kind])
 
 
 def run_both(run: Callable[..., None], outs: tuple[Array, ...], *given: Array) -> tuple[Array, ...]:
-    """Run a function compiled and on numpy's arrays, which must write the same bits into `outs`; return these."""
+    """Run a function compiled and on numpy's arrays, which must write the same bits into `outs`;
+    return these."""
     met, right = (tuple(out.copy() for out in outs) for _ in range(2))
     with np.errstate(all="ignore"):
         njit(run)(*met, *given)
@@ -77,7 +86,11 @@ def made_by(name: str, kind: Any, *given: Array) -> Array:
 @pytest.mark.parametrize(
     ("name", "kind", "out", "operands"),
     [
-        *[(name, kind, kind, 2) for name in ("add", "sub", "moved_up", "moved_down") for kind in KINDS],
+        *[
+            (name, kind, kind, 2)
+            for name in ("add", "sub", "moved_up", "moved_down")
+            for kind in KINDS
+        ],
         *[("mul", kind, kind, 2) for kind in FLOATS],
         *[(name, "i32", "i32", 2) for name in ("and_", "or_")],
         ("widened", "f32", "f64", 1),
@@ -92,7 +105,9 @@ def test_operations(name: str, kind: str, out: str, operands: int) -> None:
 
 
 def test_what_is_wide_is_widened_to_itself() -> None:
-    assert same(made_by("widened", np.float64, numbers("f64", 4 * WIDTH)), numbers("f64", 4 * WIDTH))
+    assert same(
+        made_by("widened", np.float64, numbers("f64", 4 * WIDTH)), numbers("f64", 4 * WIDTH)
+    )
 
 
 def test_whole_of() -> None:
@@ -112,7 +127,12 @@ def test_shifts(name: str) -> None:
 
     given = numbers("i32", 256)
     (met,) = run_both(run, (np.zeros(32 * 256, np.int32),), given)
-    assert same(met, np.concatenate([(given << by if name == "shifted_left" else given >> by) for by in range(32)]))
+    assert same(
+        met,
+        np.concatenate(
+            [(given << by if name == "shifted_left" else given >> by) for by in range(32)]
+        ),
+    )
 
 
 def compare(chosen, bits, either, again, pairs, a, b):
@@ -123,7 +143,9 @@ def compare(chosen, bits, either, again, pairs, a, b):
         simd.put_bits(pairs, i // WIDTH, more, less)
         bits[i // WIDTH] = simd.bits_of(more)
         either[i // WIDTH] = simd.bits_of(more | less)
-        again[i // WIDTH] = simd.bits_of(simd.mask_of(bits[i // WIDTH]) & simd.mask_of(np.uint16(0xF0F3 % 2**WIDTH)))
+        again[i // WIDTH] = simd.bits_of(
+            simd.mask_of(bits[i // WIDTH]) & simd.mask_of(np.uint16(0xF0F3 % 2**WIDTH))
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -148,7 +170,9 @@ def every_mask(bits, lanes):
     for k in range(bits.shape[0]):
         mask = simd.mask_of(np.uint16(k))
         bits[k] = simd.bits_of(mask)
-        simd.store(lanes, k * WIDTH, simd.choose(mask, simd.splat(np.int32(1)), simd.splat(np.int32(0))))
+        simd.store(
+            lanes, k * WIDTH, simd.choose(mask, simd.splat(np.int32(1)), simd.splat(np.int32(0)))
+        )
 
 
 def test_masks_are_their_bits() -> None:
@@ -172,7 +196,9 @@ def move_around(out, counted, a):
 def test_loads_and_stores_at_any_index(kind: str) -> None:
     """Anywhere in memory, and nothing beside it."""
     a = numbers(kind, 100)
-    out, counted = run_both(move_around, (np.full(64, 77, KINDS[kind]), np.full(WIDTH + 2, 77, np.int32)), a)
+    out, counted = run_both(
+        move_around, (np.full(64, 77, KINDS[kind]), np.full(WIDTH + 2, 77, np.int32)), a
+    )
     right = np.full(64, 77, KINDS[kind])
     right[5 : 5 + WIDTH], right[30], right[37 : 37 + WIDTH] = a[3 : 3 + WIDTH], a[0], a[1]
     assert same(out, right)
@@ -189,7 +215,10 @@ def turn(out, x):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_transposes(kind: str) -> None:
-    tile, rows = numbers(kind, 20 * WIDTH), np.random.default_rng(2).integers(0, 20, 24).astype(np.int32)
+    tile, rows = (
+        numbers(kind, 20 * WIDTH),
+        np.random.default_rng(2).integers(0, 20, 24).astype(np.int32),
+    )
     right = np.full(5 + WIDTH * 40, 77, KINDS[kind])
     (met,) = run_both(gather, (right,), tile, rows)
     right[5:].reshape(WIDTH, 40)[:, :WIDTH] = tile.reshape(20, WIDTH)[rows[3 : 3 + WIDTH]].T
@@ -208,7 +237,10 @@ def add_up(tile, values, rows):
 def test_sums_of_transposes(kind: str) -> None:
     """Lanes of one row are added one after the other, so that sums round in one way only."""
     rng = np.random.default_rng(3)
-    values, rows = rng.normal(size=4 + 24 * WIDTH).astype(KINDS[kind]), rng.integers(0, 5, 20).astype(np.int32)
+    values, rows = (
+        rng.normal(size=4 + 24 * WIDTH).astype(KINDS[kind]),
+        rng.integers(0, 5, 20).astype(np.int32),
+    )
     right = rng.normal(size=5 * WIDTH).astype(KINDS[kind])
     (met,) = run_both(add_up, (right,), values, rows)
     for i, k in itertools.product(range(WIDTH), range(WIDTH)):
@@ -224,9 +256,16 @@ def read_numbers(out, words):
 def test_numbers_of_elements_as_they_lie() -> None:
     """All float16 and all bfloat16."""
     words = np.arange(2**16).astype(np.uint16)
-    halves, brains = words.view(np.float16).astype(np.float32), (words.astype(np.uint32) << 16).view(np.float32)
+    halves, brains = (
+        words.view(np.float16).astype(np.float32),
+        (words.astype(np.uint32) << 16).view(np.float32),
+    )
     floats = numbers("f32", 512), numbers("f64", 512)
-    for given, right in ((words, halves), (words.view(np.int16), brains), *((x, x) for x in floats)):
+    for given, right in (
+        (words, halves),
+        (words.view(np.int16), brains),
+        *((x, x) for x in floats),
+    ):
         met = np.zeros_like(right)
         njit(read_numbers)(met, given)
         assert same(met, right)
@@ -238,7 +277,9 @@ def test_parts_of_numbers_are_done_alike() -> None:
 
     def run(out, a, b):
         one, other = simd.load(a, 3), simd.load(b, 3)
-        simd.store(out, 1, simd.choose(simd.greater(one[1], other[1]), simd.moved_up(one, other), other))
+        simd.store(
+            out, 1, simd.choose(simd.greater(one[1], other[1]), simd.moved_up(one, other), other)
+        )
         simd.put(out, 0, simd.get(a, 2))
 
     given = [(numbers("f32", 64, seed), numbers("i32", 64, seed)) for seed in (0, 1)]
@@ -250,27 +291,44 @@ def test_parts_of_numbers_are_done_alike() -> None:
     where = given[0][1][3 : 3 + WIDTH] > given[1][1][3 : 3 + WIDTH]
     for part, met in enumerate(results[0]):
         one, other = given[0][part][3 : 3 + WIDTH], given[1][part][3 : 3 + WIDTH]
-        assert same(met[1 : 1 + WIDTH], np.where(where, np.append(other[-1], one[:-1]).astype(met.dtype), other))
+        assert same(
+            met[1 : 1 + WIDTH],
+            np.where(where, np.append(other[-1], one[:-1]).astype(met.dtype), other),
+        )
         assert same(met[:1], given[0][part][2:3])
 
 
 def test_vectors_are_as_wide_as_registers_take() -> None:
     assert simd.width_for("+sse4.2,+avx,+avx2,+avx512f,+avx512vl") == 16
-    for features in ("", "+neon,+fp-armv8", "+sse4.2,+avx,+avx2,+fma,-avx512f", "+avx2,-avx512f,+avx512fp16"):
+    for features in (
+        "",
+        "+neon,+fp-armv8",
+        "+sse4.2,+avx,+avx2,+fma,-avx512f",
+        "+avx2,-avx512f,+avx512fp16",
+    ):
         assert simd.width_for(features) == 8, features
 
 
 @pytest.mark.long
 def test_processors_without_avx512(tmp_path: Path) -> None:
-    """Operations and kernels in vectors of 8, compiled for a processor without anything special, in a process of its
-    own; where the processor here has AVX-512 no other test runs them."""
+    """Operations and kernels in vectors of 8, compiled for a processor without anything special, in
+    a process of its own; where the processor here has AVX-512 no other test runs them."""
     here = Path(__file__).parent
-    chosen = ("test_simd.py", "test_cpu.py::test_at_one_go", "test_cpu_sum.py::test_as_the_reference")
-    program = (
-        "import sys, pytest; from ctc_align.kernels.cpu import simd; assert simd.WIDTH == 8; "
-        "sys.exit(pytest.main(['-q', '-n', '0', '-p', 'no:cacheprovider', '-k', 'not without_avx512', *sys.argv[1:]]))"
+    chosen = (
+        "test_simd.py",
+        "test_cpu.py::test_at_one_go",
+        "test_cpu_sum.py::test_as_the_reference",
     )
-    settings = {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": str(tmp_path)}
+    program = (
+        "import sys, pytest; from ctc_align.kernels.cpu import simd; assert simd.WIDTH == 8;"
+        " sys.exit(pytest.main(['-q', '-n', '0', '-p', 'no:cacheprovider', '-k', 'not"
+        " without_avx512', *sys.argv[1:]]))"
+    )
+    settings = {
+        "NUMBA_CPU_NAME": "generic",
+        "NUMBA_CPU_FEATURES": "",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
     done = subprocess.run(
         [sys.executable, "-c", program, *(str(here / name) for name in chosen)],
         env={**os.environ, **settings},

@@ -1,4 +1,5 @@
-"""Tangents of occupancies: against enumeration, the reference and themselves, in any blocks, company and memory."""
+"""Tangents of occupancies: against enumeration, the reference and themselves, in any blocks,
+company and memory."""
 
 from __future__ import annotations
 
@@ -12,7 +13,15 @@ import torch
 from cpu_checks import large_ones, memory_layouts, one, poison
 from kernel_problems import TOPOLOGIES, WALKED, Batch, Problem, random_batches
 from kernel_problems import batch as random_batch
-from tangent_checks import Tangents, direction_for, enumeration_faults, same, tangent, tangent_faults, tiny_tangents
+from tangent_checks import (
+    Tangents,
+    direction_for,
+    enumeration_faults,
+    same,
+    tangent,
+    tangent_faults,
+    tiny_tangents,
+)
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
@@ -32,10 +41,14 @@ def tiny() -> tuple[tuple[Problem, np.ndarray, np.ndarray], ...]:
     return tiny_tangents(61)
 
 
-@pytest.mark.parametrize(("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str)
+@pytest.mark.parametrize(
+    ("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str
+)
 def test_as_enumerated(backend: str, dtype: torch.dtype) -> None:
     assert sum(np.abs(right).max() > 0.1 for *_, right in tiny()) > 30
-    assert [line for problem in tiny() for line in enumeration_faults(*problem, backend, dtype)] == []
+    assert [
+        line for problem in tiny() for line in enumeration_faults(*problem, backend, dtype)
+    ] == []
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
@@ -56,9 +69,12 @@ def cases() -> tuple[tuple[str, Batch, torch.Tensor, Tangents], ...]:
     """Several strips, hundreds of frames, all topologies and kinds, with what is right."""
     shapes = ((30, 130, 6), (265, 9, 40), (20, 90, 129), (60, 2, 200), (540, 40, 30), (6, 700, 6))
     made = []
-    for name, given in large_ones(63, shapes, ("tied", "continuous", "rounded", "unnormalised", "continuous")):
+    for name, given in large_ones(
+        63, shapes, ("tied", "continuous", "rounded", "unnormalised", "continuous")
+    ):
         direction = direction_for(given.log_probs, len(made))
-        # The logarithms in float64, which are compared with the reference above: it would keep every frame's graph.
+        # The logarithms in float64, which are compared with the reference above: it would keep
+        # every frame's graph.
         made.append((name, given, direction, tangent(given, direction, "cpu", F64)))
     return tuple(made)
 
@@ -74,7 +90,8 @@ def test_long_ones() -> None:
 
 
 def test_no_error_grows_with_the_frames() -> None:
-    """Uncertain posteriors, thousands of frames and states; and a thousand times as much of what moves nothing."""
+    """Uncertain posteriors, thousands of frames and states; and a thousand times as much of what
+    moves nothing."""
     rng = np.random.default_rng(64)
     for tokens, spare in ((30, 20_000), (700, 2_000)):
         given = one(rng, tokens, spare, 12, "continuous")
@@ -94,7 +111,10 @@ def test_every_memory_of_directions_and_known_posteriors() -> None:
         right = tangent(given, direction)
         assert float(right[1].abs().max()) > 0.1
         for (name, moves), (_, known) in zip(memory_layouts(direction), memory_layouts(right[0])):
-            for x in (given.log_probs, given.log_probs.transpose(0, 1).contiguous().transpose(0, 1)):
+            for x in (
+                given.log_probs,
+                given.log_probs.transpose(0, 1).contiguous().transpose(0, 1),
+            ):
                 rest = {"wildcard": given.wildcard, "posteriors": known}
                 tangents, met = kernels.tangent(x, given.topology, given.lengths, moves, **rest)
                 assert same((met.posteriors, tangents, met.scores), right), name
@@ -102,7 +122,8 @@ def test_every_memory_of_directions_and_known_posteriors() -> None:
 
 @pytest.mark.parametrize("topology", ["ctc", "simple", "optional"])
 def test_linear_in_the_direction(topology: str) -> None:
-    """Exactly, for powers of 2 as far as float32 goes, and where it has no room for sums in float64."""
+    """Exactly, for powers of 2 as far as float32 goes, and where it has no room for sums in
+    float64."""
     given = next(random_batches(68, 1, topology))
     direction = direction_for(given.log_probs)
     _, expected, _ = tangent(given, direction)
@@ -124,7 +145,9 @@ def test_linear_in_the_direction(topology: str) -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("topology", ["ctc", "segments", "optional"])
-@pytest.mark.parametrize(("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str)
+@pytest.mark.parametrize(
+    ("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str
+)
 def test_endless_directions(backend: str, dtype: torch.dtype, topology: str, bad: float) -> None:
     """Where a path passes they make NaN of their utterance; where none does they do not matter."""
     given = next(random_batches(69, 1, topology))
@@ -186,17 +209,26 @@ def test_extreme_scores(topology: str) -> None:
     assert (tangents[scores == NEVER] == 0).all()
     torch.testing.assert_close(tangents.sum(2), torch.zeros(tangents.shape[:2]), rtol=0, atol=1e-4)
     exact = [k for k, (level, _) in enumerate(cases) if abs(level) < 1e12 or level == NEVER]
-    right = tangent(together(exact), direction.repeat(len(exact), 1, 1), "reference", F64)[1].float()
+    right = tangent(together(exact), direction.repeat(len(exact), 1, 1), "reference", F64)[
+        1
+    ].float()
     for k, expected in zip(exact, right.split(3)):
         atol = 1e-2 if abs(cases[k][0]) < math.inf else 1e-5
         torch.testing.assert_close(
-            tangents[3 * k : 3 * k + 3], expected, rtol=0, atol=atol, msg=lambda m, k=k: f"{cases[k]}: {m}"
+            tangents[3 * k : 3 * k + 3],
+            expected,
+            rtol=0,
+            atol=atol,
+            msg=lambda m, k=k: f"{cases[k]}: {m}",
         )
 
 
-@pytest.mark.parametrize(("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str)
+@pytest.mark.parametrize(
+    ("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str
+)
 def test_no_log_probs(backend: str, dtype: torch.dtype) -> None:
-    """NaN and +inf where every path of the first utterance meets them, and where none of the second does."""
+    """NaN and +inf where every path of the first utterance meets them, and where none of the second
+    does."""
     x = torch.randn(2, 12, 4, generator=torch.Generator().manual_seed(1)).to(dtype)
     direction = direction_for(x)
     topology = lattice.ctc([[1, 2, 2], [1, 2]])
@@ -206,10 +238,14 @@ def test_no_log_probs(backend: str, dtype: torch.dtype) -> None:
         tangents, met = kernels.tangent(spoilt, topology, None, direction, backend=backend)
         assert met.scores.isnan().tolist() == [True, False]
         assert tangents[0].isnan().all()
-        clean, _ = kernels.tangent(x[1:], lattice.ctc([[1, 2]]), None, direction[1:], backend=backend)
+        clean, _ = kernels.tangent(
+            x[1:], lattice.ctc([[1, 2]]), None, direction[1:], backend=backend
+        )
         torch.testing.assert_close(tangents[1:, :, :3], clean[..., :3])
         assert (tangents[1, :, 3] == 0).all()
-        again, _ = kernels.tangent(spoilt, topology, None, direction, posteriors=met.posteriors, backend=backend)
+        again, _ = kernels.tangent(
+            spoilt, topology, None, direction, posteriors=met.posteriors, backend=backend
+        )
         assert torch.equal(again.nan_to_num(9.0), tangents.nan_to_num(9.0))
 
 

@@ -1,4 +1,5 @@
-"""The CPU against the reference in batches of every topology: mixed lengths, ties, holes, poisoned padding."""
+"""The CPU against the reference in batches of every topology: mixed lengths, ties, holes, poisoned
+padding."""
 
 from __future__ import annotations
 
@@ -57,9 +58,12 @@ def test_blocks_are_chosen_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(general_viterbi, "MOST_BYTES", 500)
     x = torch.zeros(2, 100, 4)
     with pytest.raises(
-        KernelError, match=r"utterance 1: 100 frames x 11 states with detours over 4 states need \d+ by"
+        KernelError,
+        match=r"utterance 1: 100 frames x 11 states with detours over 4 states need \d+ by",
     ):
-        kernels.best_path(x, lattice.ctc([[1], [1, 2, 3, 1, 2]], 0, [[False], [True, False, True, False, True]]))
+        kernels.best_path(
+            x, lattice.ctc([[1], [1, 2, 3, 1, 2]], 0, [[False], [True, False, True, False, True]])
+        )
 
 
 def test_more_detours_than_a_byte_can_tell() -> None:
@@ -77,7 +81,9 @@ def test_more_detours_than_a_byte_can_tell() -> None:
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize(
-    ("bad", "dtype"), [(np.nan, torch.float32), (np.inf, torch.float32), (-np.nan, torch.float64)], ids=str
+    ("bad", "dtype"),
+    [(np.nan, torch.float32), (np.inf, torch.float32), (-np.nan, torch.float64)],
+    ids=str,
 )
 def test_no_log_probs(bad: float, dtype: torch.dtype, topology: str, backend: str) -> None:
     """Every path of the first utterance meets what is no number; the second is not concerned."""

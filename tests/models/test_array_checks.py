@@ -1,4 +1,5 @@
-"""Arrays of other programs: what is no log-probs; the blank, the separator and silences; the frame shift."""
+"""Arrays of other programs: what is no log-probs; the blank, the separator and silences; the frame
+shift."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from ctc_align.models import array_checks
 from ctc_align.models.array_checks import blank_of_array, check_values, with_named_classes
 from ctc_align.text.phone_sets import ARPABET_PHONES
 
-TEXT = "the quick brown fox jumps over a lazy dog and my big cats hide from it while we look for them in vain"
+TEXT = (
+    "the quick brown fox jumps over a lazy dog and my big cats hide from it while we look for them"
+    " in vain"
+)
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz")
 VOCAB = ("<blk>", "|", *LETTERS)
 
@@ -32,7 +36,9 @@ def nothing_told(monkeypatch) -> None:
 def heard(text=TEXT, every=4):
     """Log-probs (T, C) of a network that emits a token each `every` frames, `|` between words."""
     tokens = [VOCAB.index(token) for token in "|".join(text.split())]
-    noise = torch.randn(every * len(tokens) + 3, len(VOCAB), generator=torch.Generator().manual_seed(0))
+    noise = torch.randn(
+        every * len(tokens) + 3, len(VOCAB), generator=torch.Generator().manual_seed(0)
+    )
     scores = 1.5 * noise - 4
     scores[:, 0] += 8
     for i, token in enumerate(tokens):
@@ -46,7 +52,9 @@ def with_silence(log_probs, frames=9, first=100):
     pause = torch.full((frames, log_probs.shape[1] + 1), -9.0)
     pause[:, -1] = 0
     longer = torch.cat([log_probs, torch.full((len(log_probs), 1), -12.0)], 1)
-    return torch.cat([longer[:first], pause, longer[first : 2 * first], pause, longer[2 * first :]]).log_softmax(1)
+    return torch.cat(
+        [longer[:first], pause, longer[first : 2 * first], pause, longer[2 * first :]]
+    ).log_softmax(1)
 
 
 KINDS = {
@@ -54,7 +62,9 @@ KINDS = {
     "log_softmax of probabilities ": lambda x: (x / 2).softmax(1).log_softmax(1).half().float(),
     "softmax of probabilities": lambda x: x.exp().softmax(1),
     r"probabilities \(rows sum to one\): take the natural log": lambda x: x.exp(),
-    r"probabilities \(all values are from 0 to 1\): take the natural log": lambda x: x.exp() * (x < x.amax(1)[:, None]),
+    r"probabilities \(all values are from 0 to 1\): take the natural log": lambda x: (
+        x.exp() * (x < x.amax(1)[:, None])
+    ),
     "base 10: multiply them by ln 10": lambda x: x / math.log(10),
     "base 2: multiply them by ln 2": lambda x: x / math.log(2),
     "negative log-probs: change their sign": lambda x: -x,
@@ -66,7 +76,10 @@ KINDS = {
 @pytest.mark.parametrize("classes", [4, 28, 600])
 def test_what_is_no_log_probs_is_named_with_the_cure(message, classes) -> None:
     scores = torch.randn(120, classes, generator=torch.Generator().manual_seed(classes)) * 3
-    scores[torch.arange(120), torch.randint(classes, (120,), generator=torch.Generator().manual_seed(1))] += 12
+    scores[
+        torch.arange(120),
+        torch.randint(classes, (120,), generator=torch.Generator().manual_seed(1)),
+    ] += 12
     with pytest.raises(WrongArrayError, match=message.strip()):
         check_values(KINDS[message](scores.log_softmax(1)).numpy(), "a.npy")
     assert issubclass(WrongArrayError, EmissionsError)
@@ -88,7 +101,9 @@ def test_flat_log_probs_are_log_probs(temperature, caplog) -> None:
 
 def test_another_class_that_is_the_blank_is_asked_for() -> None:
     last = (*VOCAB[1:], "#")
-    with pytest.raises(WrongArrayError, match=r"token 27, '#', wins 7\d%, between most labels.*\(--blank '#'\)"):
+    with pytest.raises(
+        WrongArrayError, match=r"token 27, '#', wins 7\d%, between most labels.*\(--blank '#'\)"
+    ):
         blank_of_array(heard().roll(-1, 1).numpy(), last, "a.npy")
     with pytest.raises(WrongArrayError, match=r"\(--blank 27\)"):  # an option would be read
         blank_of_array(heard().roll(-1, 1).numpy(), (*VOCAB[1:], "-"), "a.npy")
@@ -100,7 +115,12 @@ def test_of_two_tokens_that_are_called_blanks_the_one_that_wins_is_one() -> None
     two = torch.cat([extra, heard()[:, 1:], heard()[:, :1]], 1)
     vocab = ("<pad>", *VOCAB[1:], "<blank>")
     assert blank_of_array(two.numpy(), vocab, "a.npy") == 28
-    assert blank_of_array(torch.cat([heard(), extra], 1).numpy(), ("<pad>", *VOCAB[1:], "[blank]"), "a.npy") == 0
+    assert (
+        blank_of_array(
+            torch.cat([heard(), extra], 1).numpy(), ("<pad>", *VOCAB[1:], "[blank]"), "a.npy"
+        )
+        == 0
+    )
     never = two[(two.argmax(1) != 28)].numpy()
     with pytest.raises(WrongArrayError, match="0 '<pad>' and 28 '<blank>' are called blanks"):
         blank_of_array(never, vocab, "a.npy")
@@ -108,7 +128,8 @@ def test_of_two_tokens_that_are_called_blanks_the_one_that_wins_is_one() -> None
 
 @pytest.mark.parametrize("every", [1, 2])
 def test_few_blanks_are_no_alarm(every) -> None:
-    """Frames of 80 ms: letters follow each other, and a separator or a letter wins more frames than the blank."""
+    """Frames of 80 ms: letters follow each other, and a separator or a letter wins more frames than
+    the blank."""
     for text in (TEXT, "banana abracadabra " * 5, "a", "aa", TEXT + " |" * 60):
         log_probs = heard(text.replace(" |", ""), every=every).numpy()
         assert blank_of_array(log_probs, VOCAB, "a.npy") == 0
@@ -133,7 +154,8 @@ def test_in_python_the_default_blank_is_warned_of_once_and_a_given_one_obeyed(ca
 
 
 def test_a_separator_of_any_name(caplog) -> None:
-    """By its name, by the array where two have such names, or as it is given; else there is a hint, once."""
+    """By its name, by the array where two have such names, or as it is given; else there is a hint,
+    once."""
     aligner, right = Aligner(model=None), None
     for names, option in (
         (("|", "~"), ""),
@@ -157,8 +179,12 @@ def test_a_separator_of_any_name(caplog) -> None:
         for _ in range(2):
             assert aligner.score(Emissions(heard(), vocab, 0.02, 0), TEXT) > right + 50
         assert caplog.text.count(f"--separator {argument} if it stands between words") == 1
-    with pytest.raises(UsageError, match="separator: expected a token of the vocabulary or an index, got 'no'"):
-        Aligner(model=None, settings=Settings(separator="no")).score(Emissions(heard(), VOCAB, 0.02, 0), TEXT)
+    with pytest.raises(
+        UsageError, match="separator: expected a token of the vocabulary or an index, got 'no'"
+    ):
+        Aligner(model=None, settings=Settings(separator="no")).score(
+            Emissions(heard(), VOCAB, 0.02, 0), TEXT
+        )
     with pytest.raises(UsageError, match="silence: expected another token than the separator"):
         Aligner(model=None, settings=Settings(silence="|", separator="|")).score(
             Emissions(heard(), VOCAB, 0.02, 0), TEXT
@@ -171,7 +197,11 @@ def test_silence_counts_as_the_blank(caplog) -> None:
     folded = log_probs[:, :-1].clone()
     folded[:, 0] = torch.logaddexp(log_probs[:, 0], log_probs[:, -1])
     right = ctc_loss(
-        folded[:, None], targets[None], torch.tensor([len(folded)]), torch.tensor([len(targets)]), reduction="sum"
+        folded[:, None],
+        targets[None],
+        torch.tensor([len(folded)]),
+        torch.tensor([len(targets)]),
+        reduction="sum",
     )
     for name, option in (("<sil>", ""), ("pau", "pau"), ("Q", "28")):
         aligner = Aligner(model=None, settings=Settings(silence=option))
@@ -183,14 +213,18 @@ def test_silence_counts_as_the_blank(caplog) -> None:
     Aligner(model=None).score(Emissions(log_probs, (*VOCAB, "pau"), 0.02, 0), TEXT)
     assert "--silence pau if it is silence" in caplog.text
     phones = ("<blank>", "sil", *ARPABET_PHONES)
-    named = with_named_classes(Emissions(torch.zeros(5, len(phones)).log_softmax(1), phones, 0.01, 0), Settings())
+    named = with_named_classes(
+        Emissions(torch.zeros(5, len(phones)).log_softmax(1), phones, 0.01, 0), Settings()
+    )
     assert named.vocab[1] == "<sil>"
     assert bool((named.log_probs[:, 1] == -math.inf).all())
     letters = Emissions(torch.zeros(5, 3).log_softmax(1), ("<blk>", "sil", "ver"), 0.01, 0)
     assert with_named_classes(letters, Settings()) is letters
 
 
-@pytest.mark.parametrize(("shift_s", "told"), [(0.004, True), (0.02, False), (0.04, False), (0.4, True)])
+@pytest.mark.parametrize(
+    ("shift_s", "told"), [(0.004, True), (0.02, False), (0.04, False), (0.4, True)]
+)
 def test_a_frame_shift_that_nobody_speaks_by_is_told(shift_s, told, caplog) -> None:
     aligner = Aligner(model=None)
     for _ in range(2):
@@ -198,7 +232,11 @@ def test_a_frame_shift_that_nobody_speaks_by_is_told(shift_s, told, caplog) -> N
         aligner.score(Emissions(heard(), VOCAB, shift_s, 0), TEXT)
     lines = [record.message for record in caplog.records if record.levelno == logging.WARNING]
     assert len(lines) == told, lines
-    assert not told or ("words a second" in lines[0] and f"{shift_s:g} s" in lines[0] and "--frame-shift" in lines[0])
+    assert not told or (
+        "words a second" in lines[0]
+        and f"{shift_s:g} s" in lines[0]
+        and "--frame-shift" in lines[0]
+    )
 
 
 def test_slow_speech_with_pauses_is_no_wrong_frame_shift(caplog) -> None:
@@ -225,11 +263,14 @@ def test_the_commands_refuse_with_exit_2(cli, tmp_path) -> None:
         result = cli(*call, *reading)
         assert (result.code, "--blank '#'" in result.stderr) == (2, True), result.stderr
         assert not (tmp_path / "o").exists()
-    assert cli("score", tmp_path / "m.jsonl", *reading, "--blank", "#", "--separator", "|").code == 0
+    assert (
+        cli("score", tmp_path / "m.jsonl", *reading, "--blank", "#", "--separator", "|").code == 0
+    )
 
 
 def test_where_only_the_blank_is_possible_numpy_does_not_speak_first() -> None:
-    """Warnings are errors in tests: quantiles of infinities were one, before the error that says what is wrong."""
+    """Warnings are errors in tests: quantiles of infinities were one, before the error that says
+    what is wrong."""
     matrix = np.full((50, 5), -np.inf, np.float32)
     matrix[:, 0] = 0.0
     check_values(matrix, "blank.npy")

@@ -16,8 +16,19 @@ from made_sounds import babble
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.models.convnet import convnet_model, features
-from ctc_align.models.convnet.convnet_model import ConvNet, ModelDescription, load_folder, save_folder
-from ctc_align.models.convnet.gaussian_mixtures import REACH, VALUES, StateScoring, share_of_weight, values_of
+from ctc_align.models.convnet.convnet_model import (
+    ConvNet,
+    ModelDescription,
+    load_folder,
+    save_folder,
+)
+from ctc_align.models.convnet.gaussian_mixtures import (
+    REACH,
+    VALUES,
+    StateScoring,
+    share_of_weight,
+    values_of,
+)
 from ctc_align.models.convnet.inference import InferenceNetwork, NetworkShape, folded_layers
 from ctc_align.models.convnet.network import DeviceNetwork
 from ctc_align.types import Audio, Emissions
@@ -46,8 +57,14 @@ def test_a_frame_for_every_begun_ten_milliseconds(samples: int) -> None:
     emissions = model().emissions(sound(samples))
     assert emissions.log_probs.shape == (-(-samples // 160), TINY.classes)
     assert states_of(emissions).shape == (-(-samples // 160), TINY.states)
-    assert (emissions.frame_shift_s, emissions.duration_s, emissions.name) == (0.01, samples / 16000, "made.wav")
-    torch.testing.assert_close(emissions.log_probs.logsumexp(1), torch.zeros(len(emissions.log_probs)))
+    assert (emissions.frame_shift_s, emissions.duration_s, emissions.name) == (
+        0.01,
+        samples / 16000,
+        "made.wav",
+    )
+    torch.testing.assert_close(
+        emissions.log_probs.logsumexp(1), torch.zeros(len(emissions.log_probs))
+    )
 
 
 @torch.no_grad()
@@ -59,13 +76,17 @@ def test_outside_the_recording_stands_its_silence_as_in_training() -> None:
     outside = np.tile(silent, (context, 1)), np.tile(silent, (context + 1, 1))
     inputs = np.concatenate((outside[0], features.normalise(frames, statistics), outside[1]))
     logits, _ = tiny_network()(torch.from_numpy(inputs)[None])
-    torch.testing.assert_close(model().emissions(heard).log_probs, logits[0, :51].log_softmax(1), atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        model().emissions(heard).log_probs, logits[0, :51].log_softmax(1), atol=1e-5, rtol=0
+    )
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 def test_a_precision_that_is_asked_for_is_the_networks(precision: str) -> None:
     weights = arrays_of(tiny_network())
-    found = ConvNet(DESCRIPTION, weights, CPU, Settings(precision=precision)).emissions(sound(16000))
+    found = ConvNet(DESCRIPTION, weights, CPU, Settings(precision=precision)).emissions(
+        sound(16000)
+    )
     exact = ConvNet(DESCRIPTION, weights, CPU).emissions(sound(16000))
     assert (found.log_probs.dtype, states_of(found).dtype) == (torch.float32, torch.float32)
     assert not torch.equal(found.log_probs, exact.log_probs)
@@ -90,7 +111,9 @@ def mixed(weight: float = 0.5, chunk_s: float = 60.0) -> ConvNet:
     weights["mixtures.weights"] = np.full((TINY.states, 2), -math.log(2))
     weights["mixtures.means"] = rng.normal(size=(TINY.states, 2, VALUES))
     weights["mixtures.variances"] = rng.uniform(2.0, 3.0, (TINY.states, 2, VALUES))
-    return ConvNet(replace(DESCRIPTION, mixture_weight=weight), weights, CPU, Settings(chunk_s=chunk_s))
+    return ConvNet(
+        replace(DESCRIPTION, mixture_weight=weight), weights, CPU, Settings(chunk_s=chunk_s)
+    )
 
 
 def paused(samples: int) -> Audio:
@@ -118,7 +141,12 @@ def test_mixtures_are_added_to_the_states_by_their_weight() -> None:
 @pytest.mark.parametrize(
     ("piece_frames", "chunk_s", "samples", "made"),
     [
-        *((2, 0.001, 9600, model), (2, 0.1, 9999, model), (8, 0.2, 9600, model), (30, 0.3, 9999, model)),
+        *(
+            (2, 0.001, 9600, model),
+            (2, 0.1, 9999, model),
+            (8, 0.2, 9600, model),
+            (30, 0.3, 9999, model),
+        ),
         *((30, 1e9, 9600, model), (8, 0.2, 9600, mixed), (8, 0.2, 9999, mixed)),
     ],
 )
@@ -166,10 +194,22 @@ def test_mixtures_come_back_from_a_folder(tmp_path: Path) -> None:
     ("name", "change", "message"),
     [
         ("mixtures.means", None, "there is no mixtures.means"),
-        ("mixtures.means", lambda x: x[1:], r"mixtures.means has shape \(15, 2, 39\), expected \(16, 2, 39\)"),
-        ("mixtures.weights", lambda x: x[:, :0], r"mixtures.weights has shape \(16, 0\), expected \(16, 1\)"),
+        (
+            "mixtures.means",
+            lambda x: x[1:],
+            r"mixtures.means has shape \(15, 2, 39\), expected \(16, 2, 39\)",
+        ),
+        (
+            "mixtures.weights",
+            lambda x: x[:, :0],
+            r"mixtures.weights has shape \(16, 0\), expected \(16, 1\)",
+        ),
         ("mixtures.weights", lambda x: x[0], r"mixtures.weights has shape \(2,\)"),
-        ("mixtures.means", lambda x: x * float("nan"), "mixtures.means holds numbers that are not finite"),
+        (
+            "mixtures.means",
+            lambda x: x * float("nan"),
+            "mixtures.means holds numbers that are not finite",
+        ),
         ("mixtures.variances", lambda x: x * 0.0, "mixtures.variances holds numbers below 1e-08"),
         ("mixtures.variances", lambda x: x + float("inf"), "not finite"),
         ("states.weight", None, "states.weight"),
@@ -178,24 +218,32 @@ def test_mixtures_come_back_from_a_folder(tmp_path: Path) -> None:
         ("log_priors", lambda x: x[:1], "log_priors"),
     ],
 )
-def test_weights_that_do_not_fit_are_one_line(tmp_path: Path, name: str, change, message: str) -> None:
+def test_weights_that_do_not_fit_are_one_line(
+    tmp_path: Path, name: str, change, message: str
+) -> None:
     from safetensors.torch import load_file, save_file
 
     made, priors = mixed(), torch.zeros(TINY.states)
-    save_folder(tmp_path, made.description, tiny_network(), priors, torch.float32, made.scoring.mixtures)
+    save_folder(
+        tmp_path, made.description, tiny_network(), priors, torch.float32, made.scoring.mixtures
+    )
     weights = load_file(str(tmp_path / "model.safetensors"))
     old = weights.pop(name)
     if change is not None:
         weights[name] = change(old).contiguous()
     save_file(weights, str(tmp_path / "model.safetensors"))
-    with pytest.raises(UsageError, match=f"cannot be loaded as model.toml describes them: .*{message}"):
+    with pytest.raises(
+        UsageError, match=f"cannot be loaded as model.toml describes them: .*{message}"
+    ):
         load_folder(tmp_path, CPU)
     (tmp_path / "model.safetensors").write_bytes(b"not weights at all")
     with pytest.raises(UsageError, match="cannot be loaded"):
         load_folder(tmp_path, CPU)
 
 
-def test_progress_grows_to_one_and_what_comes_out_may_be_differentiated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_grows_to_one_and_what_comes_out_may_be_differentiated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shares: list[float] = []
     monkeypatch.setattr(convnet_model, "PIECE_FRAMES", 50)
     model(0.5).emissions(sound(33333), shares.append)
@@ -212,7 +260,9 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     call = InferenceNetwork.__call__
     monkeypatch.setattr(
-        InferenceNetwork, "__call__", lambda self, inputs: (seen.append(len(inputs)), call(self, inputs))[1]
+        InferenceNetwork,
+        "__call__",
+        lambda self, inputs: (seen.append(len(inputs)), call(self, inputs))[1],
     )
     return seen
 
@@ -239,7 +289,9 @@ def test_long_recordings_go_in_pieces_of_bounded_size(monkeypatch: pytest.Monkey
 def same(one: Emissions, two: Emissions) -> bool:
     """To the bit, in all that they say."""
     rest = [replace(e, log_probs=None, states=None) for e in (one, two)]  # type: ignore[arg-type]
-    alike = torch.equal(one.log_probs, two.log_probs) and torch.equal(states_of(one), states_of(two))
+    alike = torch.equal(one.log_probs, two.log_probs) and torch.equal(
+        states_of(one), states_of(two)
+    )
     return rest[0] == rest[1] and alike
 
 
@@ -251,7 +303,10 @@ def test_a_batch_is_its_utterances_to_the_bit(threads: int) -> None:
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        listener, sounds = model(), [replace(sound(samples), offset_s=float(i)) for i, samples in enumerate(SAMPLES)]
+        listener, sounds = (
+            model(),
+            [replace(sound(samples), offset_s=float(i)) for i, samples in enumerate(SAMPLES)],
+        )
         alone = [listener.emissions(one) for one in sounds]
         for order in (range(8), range(7, -1, -1), (3, 3, 0)):
             together = listener.emissions_batch([sounds[i] for i in order])
@@ -263,7 +318,9 @@ def test_a_batch_is_its_utterances_to_the_bit(threads: int) -> None:
 
 @pytest.mark.parametrize("at_once", [1, 3, 100])
 @pytest.mark.parametrize("made", [model, mixed])
-def test_pieces_of_all_go_to_another_device_together(made, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_all_go_to_another_device_together(
+    made, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a CUDA device has it, with the CPU in its place."""
     monkeypatch.setattr(convnet_model, "PIECES_ON_DEVICE", at_once)
     seen: list[int] = []
@@ -288,7 +345,10 @@ def on_device(listener: ConvNet) -> DeviceNetwork:
 def test_what_cannot_be_heard_is_an_error() -> None:
     slow = Audio(babble(0.5), 8000, "made.wav")
     assert model().emissions_batch([]) == []
-    for call in (lambda: model().emissions(slow), lambda: model().emissions_batch([sound(8000), slow])):
+    for call in (
+        lambda: model().emissions(slow),
+        lambda: model().emissions_batch([sound(8000), slow]),
+    ):
         with pytest.raises(AudioError, match="got 8000 samples at 8000 Hz"):
             call()
     with pytest.raises(AudioError, match=r"made\.wav: expected samples at 16000 Hz"):
@@ -305,11 +365,21 @@ def test_a_folder_gives_back_what_was_saved_half_precision_too(tmp_path: Path) -
     again = ConvNet(loaded.description, arrays_of(network), CPU).emissions(sound(8000))
     torch.testing.assert_close(loaded.emissions(sound(8000)).log_probs, again.log_probs)
     for name in ('mt"3', "a\\b", "tab\tand\nline", "日本\x7f"):
-        save_folder(tmp_path / "n", replace(DESCRIPTION, name=name), tiny_network(), None, torch.float32)
+        save_folder(
+            tmp_path / "n", replace(DESCRIPTION, name=name), tiny_network(), None, torch.float32
+        )
         assert load_folder(tmp_path / "n", CPU).name == name
-    save_folder(tmp_path, DESCRIPTION, tiny_network(), torch.linspace(-4.0, -2.0, TINY.states), torch.float16)
+    save_folder(
+        tmp_path,
+        DESCRIPTION,
+        tiny_network(),
+        torch.linspace(-4.0, -2.0, TINY.states),
+        torch.float16,
+    )
     loaded = load_folder(tmp_path, CPU).emissions(sound(8000))
-    torch.testing.assert_close(loaded.log_probs, model().emissions(sound(8000)).log_probs, atol=0.02, rtol=0)
+    torch.testing.assert_close(
+        loaded.log_probs, model().emissions(sound(8000)).log_probs, atol=0.02, rtol=0
+    )
     assert loaded.log_probs.dtype == torch.float32
 
 
@@ -329,16 +399,38 @@ def test_a_folder_gives_back_what_was_saved_half_precision_too(tmp_path: Path) -
         ("parts = 3", "parts = 2", "16 states"),
         ("body = 8", "body = 10", "cannot be loaded as model.toml describes them"),
         ("stem = 8", 'stem = "8"', "stem"),
-        ("dilations = [1, 2]", "dilations = [1, 2, 4]", "cannot be loaded as model.toml describes them"),
+        (
+            "dilations = [1, 2]",
+            "dilations = [1, 2, 4]",
+            "cannot be loaded as model.toml describes them",
+        ),
         ("dilations = [1, 2]", "dilations = 4", "not iterable"),
         ("prior_scale = 1.0", 'prior_scale = "x"', "prior_scale"),
-        ("prior_scale = 1.0", "prior_scale = nan", "prior_scale is not a number from -1000 to 1000: nan"),
-        ("prior_scale = 1.0", "prior_scale = 1.0\nmixture_weight = -1.0", "mixture_weight is not a number from 0"),
-        ("prior_scale = 1.0", "prior_scale = 1.0\nmixture_weight = true", "mixture_weight is not a number from 0"),
-        ("prior_scale = 1.0", "prior_scale = 1.0\nmixture_weight = 1e30", "mixture_weight is not a number from 0"),
+        (
+            "prior_scale = 1.0",
+            "prior_scale = nan",
+            "prior_scale is not a number from -1000 to 1000: nan",
+        ),
+        (
+            "prior_scale = 1.0",
+            "prior_scale = 1.0\nmixture_weight = -1.0",
+            "mixture_weight is not a number from 0",
+        ),
+        (
+            "prior_scale = 1.0",
+            "prior_scale = 1.0\nmixture_weight = true",
+            "mixture_weight is not a number from 0",
+        ),
+        (
+            "prior_scale = 1.0",
+            "prior_scale = 1.0\nmixture_weight = 1e30",
+            "mixture_weight is not a number from 0",
+        ),
     ],
 )
-def test_a_description_that_is_wrong_is_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_description_that_is_wrong_is_one_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     folder = tiny_folder(tmp_path, ("<blank>", *"abcde"))
     text = (folder / "model.toml").read_text("utf-8")
     assert old in text
@@ -354,7 +446,9 @@ def test_a_description_that_is_wrong_is_one_line(tmp_path: Path, old: str, new: 
 WIDE = NetworkShape(4, 3, 5, stem=4, body=6, head=4, dilations=(1, 2, 1, 4, 1, 8, 2, 4))
 
 
-def inputs_of(frames: int, inputs: int = TINY.inputs, seed: int = 3, batch: int = 1) -> torch.Tensor:
+def inputs_of(
+    frames: int, inputs: int = TINY.inputs, seed: int = 3, batch: int = 1
+) -> torch.Tensor:
     return torch.randn(batch, frames, inputs, generator=torch.Generator().manual_seed(seed))
 
 
@@ -397,18 +491,25 @@ def test_what_runs_after_training_is_what_was_trained(shape: NetworkShape, frame
 
 def test_sizes_of_weights_are_those_of_the_network_of_torch() -> None:
     for shape in (TINY, WIDE, NARROW):
-        assert shape.weight_shapes == {name: array.shape for name, array in arrays_of(tiny_network(shape)).items()}
+        assert shape.weight_shapes == {
+            name: array.shape for name, array in arrays_of(tiny_network(shape)).items()
+        }
 
 
-@pytest.mark.parametrize("shape", [TINY, WIDE, NetworkShape(3, 2, 2, stem=8, body=8, head=8, dilations=(1, 1, 1))])
+@pytest.mark.parametrize(
+    "shape", [TINY, WIDE, NetworkShape(3, 2, 2, stem=8, body=8, head=8, dilations=(1, 1, 1))]
+)
 def test_what_a_frame_sees_is_what_the_shape_says(shape: NetworkShape) -> None:
-    """By gradients: both phases of a pair together see at most `context_frames`, and within two frames of it."""
+    """By gradients: both phases of a pair together see at most `context_frames`, and within two
+    frames of it."""
     network, context, frames = tiny_network(shape).double(), shape.context_frames, 12
     x = inputs_of(frames + 2 * context, shape.inputs).double().requires_grad_()
     reach = []
     for t in (4, 5):
         tokens, states = network(x)
-        (gradient,) = torch.autograd.grad(tokens[0, t].square().sum() + states[0, t].square().sum(), x)
+        (gradient,) = torch.autograd.grad(
+            tokens[0, t].square().sum() + states[0, t].square().sum(), x
+        )
         seen = gradient[0].abs().amax(1).nonzero().flatten() - context
         assert int(seen[0]) >= t - context
         assert int(seen[-1]) <= t + context
@@ -416,7 +517,8 @@ def test_what_a_frame_sees_is_what_the_shape_says(shape: NetworkShape) -> None:
     assert max(reach) >= context - 2
 
 
-# Emissions stay on the device of the model: on torch's device without data ("meta") a copy to the CPU is an error.
+# Emissions stay on the device of the model: on torch's device without data ("meta") a copy to the
+# CPU is an error.
 
 NOWHERE = torch.device("meta")
 SETTINGS = Settings(chunk_s=1.0, context_s=0.3)
@@ -424,8 +526,14 @@ SHORT, LONG = Audio(babble(0.7), 16000), Audio(babble(11.5, 1), 16000)
 
 
 def test_emissions_stay_on_their_device(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = convnet_model.load_folder(tiny_folder(tmp_path, ("<blank>", *"abcde")), NOWHERE, SETTINGS)
-    for emissions in (model.emissions(SHORT), model.emissions(LONG), *model.emissions_batch([SHORT, LONG])):
+    model = convnet_model.load_folder(
+        tiny_folder(tmp_path, ("<blank>", *"abcde")), NOWHERE, SETTINGS
+    )
+    for emissions in (
+        model.emissions(SHORT),
+        model.emissions(LONG),
+        *model.emissions_batch([SHORT, LONG]),
+    ):
         assert (emissions.log_probs.device, states_of(emissions).device) == (NOWHERE, NOWHERE)
     # As it was: what the network returns goes to the CPU at once.
     network = model.device_network
@@ -435,11 +543,17 @@ def test_emissions_stay_on_their_device(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("kind", ["wav2vec2-group", "wav2vec2-layer"])
-def test_log_probs_of_networks_of_transformers_stay(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_probs_of_networks_of_transformers_stay(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = pytest.importorskip("made_transformers", reason="needs the extra [hf]")
     from ctc_align.models import huggingface
 
     monkeypatch.setattr(huggingface, "torch_device", lambda device: device)
     model = huggingface.load(str(made.checkpoint(tmp_path, kind)), NOWHERE, SETTINGS, folder=True)
-    for emissions in (model.emissions(SHORT), model.emissions(LONG), *model.emissions_batch([SHORT, LONG])):
+    for emissions in (
+        model.emissions(SHORT),
+        model.emissions(LONG),
+        *model.emissions_batch([SHORT, LONG]),
+    ):
         assert emissions.log_probs.device == NOWHERE

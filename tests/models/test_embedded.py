@@ -52,14 +52,23 @@ def level(samples: np.ndarray, peak_db: float) -> np.ndarray:
 def test_the_demo(demo: Alignment) -> None:
     check(demo)
     assert all(word.status == "aligned" for word in demo.words)
-    assert (demo.model, demo.token_kind, demo.unknown, demo.frame_shift_s) == ("english", "phones", 0, 0.01)
+    assert (demo.model, demo.token_kind, demo.unknown, demo.frame_shift_s) == (
+        "english",
+        "phones",
+        0,
+        0.01,
+    )
     assert demo.loss_per_token < 2.0
 
 
 def test_the_loss_is_torchs(english: Aligner, demo: Alignment) -> None:
     """The tokens that were aligned, in torch's own loss, on the same log-probs."""
     emissions = english.emissions(DEMO / "demo.flac")
-    ids = [emissions.vocab.index(token.token.rstrip("012")) for word in demo.words for token in word.tokens]
+    ids = [
+        emissions.vocab.index(token.token.rstrip("012"))
+        for word in demo.words
+        for token in word.tokens
+    ]
     expected = torch.nn.functional.ctc_loss(
         emissions.log_probs.double()[:, None],
         torch.tensor([ids]),
@@ -80,7 +89,9 @@ def test_quiet_and_loud_speech_align_alike(english, demo, samples, peak_db, tmp_
 
 
 @pytest.mark.parametrize("rate", [8000, 11025, 22050, 44100, 48000, 96000])
-def test_other_rates_align_nearly_alike(english: Aligner, demo: Alignment, samples: np.ndarray, rate: int) -> None:
+def test_other_rates_align_nearly_alike(
+    english: Aligner, demo: Alignment, samples: np.ndarray, rate: int
+) -> None:
     import soxr
 
     there = english.align((soxr.resample(samples, 16000, rate), rate), TEXT)
@@ -88,7 +99,9 @@ def test_other_rates_align_nearly_alike(english: Aligner, demo: Alignment, sampl
     assert median(moved_ms(demo, there)) <= (20.0 if rate < 16000 else 0.0)
 
 
-def test_silence_around_the_speech_moves_nothing_much(english: Aligner, demo: Alignment, samples: np.ndarray) -> None:
+def test_silence_around_the_speech_moves_nothing_much(
+    english: Aligner, demo: Alignment, samples: np.ndarray
+) -> None:
     second = np.zeros(16000, np.float32)
     there = english.align((np.concatenate((second, samples, second)), 16000), TEXT)
     check(there)
@@ -106,7 +119,25 @@ def test_the_length_of_a_chunk_changes_no_bit(english, samples, monkeypatch) -> 
 
 # The model `universal` as it is in the package.
 
-LANGUAGES = ["ar", "de", "el", "es", "fa", "fr", "hi", "it", "ja", "ka", "pt", "ru", "ta", "th", "tr", "vi", "zh-CN"]
+LANGUAGES = [
+    "ar",
+    "de",
+    "el",
+    "es",
+    "fa",
+    "fr",
+    "hi",
+    "it",
+    "ja",
+    "ka",
+    "pt",
+    "ru",
+    "ta",
+    "th",
+    "tr",
+    "vi",
+    "zh-CN",
+]
 
 
 def test_its_phones_its_size_and_its_languages() -> None:
@@ -128,11 +159,21 @@ def test_english_is_cut_as_by_the_english_model() -> None:
 @pytest.mark.data
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_own_text_of_a_clip_is_the_likeliest(language: str, speech_data: Path) -> None:
-    """Of ten texts, by loss per token, for two clips of each language (Georgian was not in the training)."""
+    """Of ten texts, by loss per token, for two clips of each language (Georgian was not in the
+    training)."""
     folder = speech_data / "languages"
-    rows = [json.loads(line) for line in (folder / "manifest.jsonl").read_text("utf-8").splitlines()]
-    clips = [row for row in rows if row["source"] == f"commonvoice_{language}" and len(row["text"]) > 10][:10]
-    aligner, texts = Aligner("universal", settings=Settings(language=language)), [clip["text"] for clip in clips]
+    rows = [
+        json.loads(line) for line in (folder / "manifest.jsonl").read_text("utf-8").splitlines()
+    ]
+    clips = [
+        row for row in rows if row["source"] == f"commonvoice_{language}" and len(row["text"]) > 10
+    ][:10]
+    aligner, texts = (
+        Aligner("universal", settings=Settings(language=language)),
+        [clip["text"] for clip in clips],
+    )
     for place in (0, 1):
-        scores = aligner.score_emissions([aligner.emissions(str(folder / clips[place]["audio"]))], [texts])[0]
+        scores = aligner.score_emissions(
+            [aligner.emissions(str(folder / clips[place]["audio"]))], [texts]
+        )[0]
         assert min(scores, key=lambda score: score.loss_per_token).index == place

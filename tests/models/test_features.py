@@ -97,7 +97,8 @@ def test_silence_at_the_ends_leaves_the_speech_as_it_is() -> None:
     pad = np.zeros(160 * 25, np.float32)
     alone, padded = normalised(sound), normalised(np.concatenate((pad, sound, pad)))
     inside = padded[25 : 25 + len(alone)]
-    # The frames at the seam reach 5 ms into their neighbours, and the recording's statistics move a little.
+    # The frames at the seam reach 5 ms into their neighbours, and the recording's statistics move a
+    # little.
     assert np.abs(inside[1:-1] - alone[1:-1]).mean() < 0.05
     np.testing.assert_allclose(padded[:24], padded[:1].repeat(24, 0), rtol=1e-5)
     assert padded[:24].mean() < padded[25:-25].mean() - 3.0
@@ -108,7 +109,9 @@ def test_silence_is_the_floor_and_clicks_are_no_speech() -> None:
     frames = features.log_mel(sound, 0, 300)
     statistics = features.statistics_of(frames)
     silent = features.normalise(frames, statistics)[:99]
-    np.testing.assert_allclose(silent, np.tile(features.silence(statistics), (99, 1)), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        silent, np.tile(features.silence(statistics), (99, 1)), rtol=1e-5, atol=1e-5
+    )
     sound = np.concatenate((np.zeros(16000 * 60, np.float32), babble(2.0, level=0.03)))
     clicked = sound.copy()
     clicked[8000 : 16000 * 60 : 32000] = 1.0
@@ -116,7 +119,9 @@ def test_silence_is_the_floor_and_clicks_are_no_speech() -> None:
     assert abs(two - one) < 0.4
 
 
-@pytest.mark.parametrize(("sample", "frames"), [(10 * HOP_SAMPLES + 70, [9, 10]), (10 * HOP_SAMPLES + 90, [10, 11])])
+@pytest.mark.parametrize(
+    ("sample", "frames"), [(10 * HOP_SAMPLES + 70, [9, 10]), (10 * HOP_SAMPLES + 90, [10, 11])]
+)
 def test_a_frame_sees_half_a_hop_to_either_side(sample: int, frames: list[int]) -> None:
     sound = babble(0.2)
     changed = sound.copy()
@@ -138,7 +143,9 @@ def test_very_short_sounds_have_finite_frames(samples: int) -> None:
 def test_statistics_in_pieces_are_those_of_the_whole(size: int) -> None:
     frames = features.log_mel(babble(5.0), 0, 500)
     whole = features.statistics_of(frames)
-    pieces = features.gather_statistics(lambda: (frames[first : first + size] for first in range(0, len(frames), size)))
+    pieces = features.gather_statistics(
+        lambda: (frames[first : first + size] for first in range(0, len(frames), size))
+    )
     assert pieces.loud == whole.loud
     np.testing.assert_allclose(pieces.mean, whole.mean, atol=1e-6)
 
@@ -149,7 +156,11 @@ def test_the_loud_level_and_the_frequency_of_each_mel_channel() -> None:
     assert features.statistics_of(frames).loud == ranked[189]
     t = np.arange(16000) / 16000
     channels = [
-        int(features.log_mel(np.sin(2 * np.pi * hertz * t).astype(np.float32), 20, 80).mean(0).argmax())
+        int(
+            features.log_mel(np.sin(2 * np.pi * hertz * t).astype(np.float32), 20, 80)
+            .mean(0)
+            .argmax()
+        )
         for hertz in (150.0, 500.0, 1000.0, 2000.0, 4000.0, 7000.0)
     ]
     assert channels == sorted(set(channels))
@@ -158,13 +169,16 @@ def test_the_loud_level_and_the_frequency_of_each_mel_channel() -> None:
 
 
 def hiss(seconds: float, level: float) -> np.ndarray:
-    return (np.random.default_rng(3).standard_normal(round(16000 * seconds)) * level).astype(np.float32)
+    return (np.random.default_rng(3).standard_normal(round(16000 * seconds)) * level).astype(
+        np.float32
+    )
 
 
 @pytest.mark.parametrize("level", [0.0, 1e-5, 1e-4, 1e-3])
 @pytest.mark.parametrize("seconds", [1.0, 4.0])
 def test_rare_speech_looks_as_it_does_alone(seconds: float, level: float) -> None:
-    """A second of speech in two minutes of silence, hum or hiss (down to 40 dB below it) is what counts."""
+    """A second of speech in two minutes of silence, hum or hiss (down to 40 dB below it) is what
+    counts."""
     sound = babble(seconds, level=0.3)
     rare = np.concatenate((hiss(60.0, level), sound, hiss(60.0, level)))
     inside = normalised(rare)[6000 : 6000 + round(seconds * 100)]
@@ -176,17 +190,22 @@ def test_a_frame_does_not_depend_on_how_many_are_made_with_it() -> None:
     sound = babble(3.0)
     frames = features.log_mel(sound, 0, 300)
     for first, count in enumerate((*range(1, 60), 100, 230), 1):
-        assert np.array_equal(features.log_mel(sound, first, first + count), frames[first : first + count])
+        assert np.array_equal(
+            features.log_mel(sound, first, first + count), frames[first : first + count]
+        )
 
 
-# Features compared with independent code: torchaudio's, transformers' formulas and its port of NeMo's.
+# Features compared with independent code: torchaudio's, transformers' formulas and its port of
+# NeMo's.
 
 RATE = 16000
 LENGTHS = (16000, 16079, 16080, 16159, 401, 4567)
 FBANKS = {
     "icefall": KaldiFbank(),
     "wenet": KaldiFbank(snip_edges=True, high_hz=0.0, gain=32768.0),
-    "odd": KaldiFbank(bins=23, window="hamming", preemphasis=0.5, remove_dc=False, low_hz=64.0, high_hz=7000.0),
+    "odd": KaldiFbank(
+        bins=23, window="hamming", preemphasis=0.5, remove_dc=False, low_hz=64.0, high_hz=7000.0
+    ),
     "hann": KaldiFbank(bins=40, window="hann", hop_s=0.0125, window_s=0.032),
 }
 
@@ -204,7 +223,14 @@ def by_numpy(fbank: KaldiFbank, samples: np.ndarray) -> np.ndarray:
     fft = 1 << (layer.kernel - 1).bit_length()
     high_hz = fbank.high_hz if fbank.high_hz > 0 else RATE / 2 + fbank.high_hz
     filters = utils.mel_filter_bank(
-        fft // 2 + 1, fbank.bins, fbank.low_hz, high_hz, RATE, None, "kaldi", triangularize_in_mel_space=True
+        fft // 2 + 1,
+        fbank.bins,
+        fbank.low_hz,
+        high_hz,
+        RATE,
+        None,
+        "kaldi",
+        triangularize_in_mel_space=True,
     )
     padding = (0, 0) if fbank.snip_edges else (layer.padding, max(0, layer.end_padding or 0))
     return utils.spectrogram(
@@ -231,14 +257,23 @@ def test_the_filter_bank_is_kaldis(kind: str) -> None:
             continue  # shorter than a window
         heard = sound(samples)
         expected, found = by_numpy(fbank, heard), fbank.rows(heard, RATE)
-        assert found.shape == expected.shape == (fbank.layer(RATE).outputs(samples), fbank.bins), samples
+        assert found.shape == expected.shape == (fbank.layer(RATE).outputs(samples), fbank.bins), (
+            samples
+        )
         np.testing.assert_allclose(found, expected, atol=2e-3, err_msg=f"{samples} samples")
         assert np.abs(found - expected).mean() < 2e-5, samples
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"preemphasis": 0.96}, {"window": "hann"}, {"high_hz": 0.0}, {"low_hz": 0.0}, {"remove_dc": False}, {"gain": 1.1}],
+    [
+        {"preemphasis": 0.96},
+        {"window": "hann"},
+        {"high_hz": 0.0},
+        {"low_hz": 0.0},
+        {"remove_dc": False},
+        {"gain": 1.1},
+    ],
 )
 def test_a_filter_bank_that_is_another_is_told(wrong: dict[str, Any]) -> None:
     heard = sound(16000)
@@ -248,10 +283,15 @@ def test_a_filter_bank_that_is_another_is_told(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("bins", [64, 80, 128])
 def test_mel_features_are_nemos(bins: int) -> None:
-    """transformers has NeMo's preprocessor for Parakeet: the whole of it, normalisation and masks too."""
-    parakeet = pytest.importorskip("transformers.models.parakeet.feature_extraction_parakeet", reason="needs [hf]")
+    """transformers has NeMo's preprocessor for Parakeet: the whole of it, normalisation and masks
+    too."""
+    parakeet = pytest.importorskip(
+        "transformers.models.parakeet.feature_extraction_parakeet", reason="needs [hf]"
+    )
     if "librosa.filters" in inspect.getsource(parakeet):
-        pytest.importorskip("librosa", reason="this version of transformers makes its filters with librosa")
+        pytest.importorskip(
+            "librosa", reason="this version of transformers makes its filters with librosa"
+        )
     extractor = parakeet.ParakeetFeatureExtractor(feature_size=bins)
     features = NemoMel(bins=bins)
     for samples in LENGTHS:
@@ -262,7 +302,9 @@ def test_mel_features_are_nemos(bins: int) -> None:
         rows = features.rows(heard, RATE)
         mean, deviation = normalisation(rows, features.normalise)
         assert rows.shape == (count, bins) == (samples // 160, bins), samples
-        np.testing.assert_allclose((rows - mean) / deviation, expected, atol=3e-4, err_msg=f"{samples} samples")
+        np.testing.assert_allclose(
+            (rows - mean) / deviation, expected, atol=3e-4, err_msg=f"{samples} samples"
+        )
 
 
 @pytest.mark.parametrize("scale", ["slaney", "htk"])
@@ -271,14 +313,21 @@ def test_filters_are_librosas_and_torchaudios(scale: str, ends: tuple[float, flo
     utils = pytest.importorskip("transformers.audio_utils", reason="needs [hf]")
     low, high = ends
     expected = utils.mel_filter_bank(
-        257, 80, low, high or 8000.0, RATE, norm="slaney" if scale == "slaney" else None, mel_scale=scale
+        257,
+        80,
+        low,
+        high or 8000.0,
+        RATE,
+        norm="slaney" if scale == "slaney" else None,
+        mel_scale=scale,
     )
     found = mel_filters(80, 512, RATE, low, high or 8000.0, scale=scale)
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_a_tone_rises_where_the_formula_says() -> None:
-    """By hand: Slaney's mel of 440 Hz is 440 · 3/200 = 6.6, and the loudest channel is the one around it."""
+    """By hand: Slaney's mel of 440 Hz is 440 · 3/200 = 6.6, and the loudest channel is the one
+    around it."""
     tone = np.sin(2 * math.pi * 440.0 * np.arange(RATE) / RATE).astype(np.float32)
     rows = NemoMel().rows(tone, RATE)
     highest = 15.0 + math.log(8.0) / (math.log(6.4) / 27.0)
@@ -288,11 +337,21 @@ def test_a_tone_rises_where_the_formula_says() -> None:
 @pytest.mark.torchaudio
 def test_frames_of_gigaam_are_torchaudios() -> None:
     """Away from the ends, where torchaudio mirrors and NeMo has zeros."""
-    transforms: Any = pytest.importorskip("torchaudio.transforms", reason="needs torchaudio", exc_type=ImportError)
+    transforms: Any = pytest.importorskip(
+        "torchaudio.transforms", reason="needs torchaudio", exc_type=ImportError
+    )
     heard = sound(RATE)
-    spectrogram = transforms.MelSpectrogram(RATE, n_fft=400, hop_length=160, n_mels=64)(torch.from_numpy(heard))
+    spectrogram = transforms.MelSpectrogram(RATE, n_fft=400, hop_length=160, n_mels=64)(
+        torch.from_numpy(heard)
+    )
     features = NemoMel(
-        64, fft=400, window="hann-periodic", preemphasis=0.0, scale="htk", guard="clamp", guard_value=1e-9
+        64,
+        fft=400,
+        window="hann-periodic",
+        preemphasis=0.0,
+        scale="htk",
+        guard="clamp",
+        guard_value=1e-9,
     )
     expected = spectrogram.clamp(1e-9, 1e9).log().T.numpy()
     np.testing.assert_allclose(features.rows(heard, RATE)[3:-3], expected[3:97], atol=2e-3)
@@ -337,15 +396,21 @@ def test_chances_are_the_same_alone_and_among_others(count: int) -> None:
     assert together.shape == (100, POSITIONS)
     assert np.array_equal(network.chances(some.part(slice(0, count))), together[:count])
     for first in range(count % 40, 40):
-        assert np.array_equal(network.chances(some.part(slice(first, 100))), together[first:]), first
+        assert np.array_equal(network.chances(some.part(slice(first, 100))), together[first:]), (
+            first
+        )
 
 
 @torch.no_grad()
 def test_the_network_of_edges_is_that_of_torch() -> None:
     some, shape = windows(20), EdgeNetworkShape(LABELS, 12, 5)
-    columns = [torch.from_numpy(column) for column in (some.values, some.left, some.right, some.role)]
+    columns = [
+        torch.from_numpy(column) for column in (some.values, some.left, some.right, some.role)
+    ]
     trained = [TrainableEdgeNetwork(shape) for _ in range(2)]
-    members = [EdgeNetwork(shape, {k: w.numpy() for k, w in each.state_dict().items()}) for each in trained]
+    members = [
+        EdgeNetwork(shape, {k: w.numpy() for k, w in each.state_dict().items()}) for each in trained
+    ]
     each = [network(*columns) for network in trained]
     assert all(logits.std() > 0.1 for logits in each)
     together = EdgeNetwork.together(members)
@@ -373,7 +438,9 @@ def test_networks_of_edges_and_of_confidence_come_back_from_their_files(tmp_path
         load_confidence_network(tmp_path)
 
 
-def changed(change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object], path: Path) -> bytes:
+def changed(
+    change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object], path: Path
+) -> bytes:
     """The file of a network with its description and weights changed."""
     path.write_bytes(edge_network_bytes(untrained(LABELS)))
     with safe_open(path, framework="pt") as file:
@@ -409,7 +476,8 @@ def test_a_file_that_was_cut_off_is_refused(size: int, tmp_path: Path) -> None:
         load_edge_network(tmp_path)
 
 
-# Fine log-mels: a frame is the same whatever is asked for beside it, and loudness makes no difference.
+# Fine log-mels: a frame is the same whatever is asked for beside it, and loudness makes no
+# difference.
 
 
 @pytest.fixture(scope="module")
@@ -418,7 +486,9 @@ def audio() -> Audio:
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (399, 402), (1500, 2100), (2799, 2800)])
-def test_a_frame_is_the_same_whatever_others_are_asked_for(audio: Audio, first: int, last: int) -> None:
+def test_a_frame_is_the_same_whatever_others_are_asked_for(
+    audio: Audio, first: int, last: int
+) -> None:
     whole = fine_features(audio, 0, fine_frame_count(audio))
     assert np.array_equal(fine_features(audio, first, last), whole[first:last])
 
@@ -431,7 +501,9 @@ def test_fine_features_beyond_the_ends_and_of_softer_sound(audio: Audio) -> None
     assert (around[-2:] == FINE_SILENCE).all()
     assert (fine_features(audio, count + 5, count + 9) == FINE_SILENCE).all()
     softer = Audio((0.05 * audio.samples).astype(np.float32), audio.sample_rate)
-    np.testing.assert_allclose(fine_features(softer, 0, 500), fine_features(audio, 0, 500), atol=2e-3)
+    np.testing.assert_allclose(
+        fine_features(softer, 0, 500), fine_features(audio, 0, 500), atol=2e-3
+    )
 
 
 # The confidence network of a model.
@@ -441,6 +513,8 @@ LIMITS = FitLimits(2.0, 3.0, 0.9, 0.6, 0.1)
 
 def made() -> ConfidenceNetwork:
     rng, names = np.random.default_rng(1), ("one", "two", "three")
-    weights = {name: rng.normal(size=size).astype(np.float32) for name, size in weight_shapes(3, 8).items()}
+    weights = {
+        name: rng.normal(size=size).astype(np.float32) for name, size in weight_shapes(3, 8).items()
+    }
     weights["deviation"][:] = 1.0
     return ConfidenceNetwork(names, 8, LIMITS, weights)

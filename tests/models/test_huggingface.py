@@ -1,4 +1,4 @@
-"""Networks of transformers, each family from its own checkpoint: what they say, alone and in company."""
+"""Networks of transformers: each family from its own checkpoint, alone and in batches."""
 
 from __future__ import annotations
 
@@ -65,13 +65,20 @@ def test_log_probs_are_the_library_s(kind: str, samples: int, folder: Folder) ->
     assert float(expected.std(0).mean()) > 0.05, "the network does not listen"
     torch.testing.assert_close(emissions.log_probs, expected, atol=1e-5, rtol=0)
     assert emissions.vocab == LETTERS
-    assert (emissions.blank, emissions.duration_s, emissions.name) == (0, samples / 16000, heard.name)
+    assert (emissions.blank, emissions.duration_s, emissions.name) == (
+        0,
+        samples / 16000,
+        heard.name,
+    )
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_neighbours_in_a_batch_change_nothing(kind: str, folder: Folder) -> None:
     model = loaded(folder(kind))
-    audios = [sound(samples, seed) for seed, samples in enumerate((24000, 9999, 40320, 16161, 24001, 3000))]
+    audios = [
+        sound(samples, seed)
+        for seed, samples in enumerate((24000, 9999, 40320, 16161, 24001, 3000))
+    ]
     together = model.emissions_batch(audios)
     for audio, emissions in zip(audios, together):
         alone = model.emissions(audio)
@@ -85,9 +92,13 @@ def test_what_is_too_short_or_at_another_rate_is_refused(kind: str, folder: Fold
     frames = 2 if kind == "sew" else 1
     shortest = next(n for n in range(1, 2000) if model.grid.frames(n) == frames)
     assert len(model.emissions(sound(shortest)).log_probs) == frames
-    with pytest.raises(AudioError, match=rf"at least {shortest} of them for the model .*got {shortest - 1} "):
+    with pytest.raises(
+        AudioError, match=rf"at least {shortest} of them for the model .*got {shortest - 1} "
+    ):
         model.emissions_batch([sound(16000), sound(shortest - 1)])
-    with pytest.raises(AudioError, match=r"expected samples at 16000 Hz.*got 24000 samples at 8000 Hz"):
+    with pytest.raises(
+        AudioError, match=r"expected samples at 16000 Hz.*got 24000 samples at 8000 Hz"
+    ):
         model.emissions(Audio(babble(1.5), 8000))
 
 
@@ -111,7 +122,11 @@ def test_half_precision_says_nearly_the_same(kind: str, folder: Folder) -> None:
     assert float((exact.exp() - rounded.exp()).abs().mean()) < 0.02
     assert float((exact.exp() - rounded.exp()).abs().mean()) > 0.0
     torch.testing.assert_close(rounded.logsumexp(1), torch.zeros(len(rounded)), atol=1e-5, rtol=0)
-    chunked = loaded(folder(kind), precision="bfloat16", chunk_s=0.5, context_s=0.5).emissions(sound(24000)).log_probs
+    chunked = (
+        loaded(folder(kind), precision="bfloat16", chunk_s=0.5, context_s=0.5)
+        .emissions(sound(24000))
+        .log_probs
+    )
     assert chunked.shape == rounded.shape
 
 
@@ -120,22 +135,31 @@ def test_half_precision_says_nearly_the_same(kind: str, folder: Folder) -> None:
 def test_a_network_that_takes_only_short_sound_gets_it_in_pieces(
     kind: str, fails: bool, folder: Folder, monkeypatch, caplog
 ) -> None:
-    """As with chunk_s and context_s that keep within what it takes; without them nothing of the sound is lost."""
+    """As with chunks and context of the lengths that it takes; without them no sound is lost."""
     model, heard = loaded(folder(kind)), sound(9 * 16000)
     limit, free = round(4.0 / model.frame_shift_s), type(model)._logits
 
-    def limited(self: TorchModel, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    def limited(
+        self: TorchModel, inputs: torch.Tensor, lengths: torch.Tensor | None
+    ) -> torch.Tensor:
         logits = free(self, inputs, lengths)
         if fails and logits.shape[1] > limit:
-            raise RuntimeError(f"The size of tensor a ({logits.shape[1]}) must match the size of tensor b ({limit})")
+            raise RuntimeError(
+                f"The size of tensor a ({logits.shape[1]}) must match the size of tensor b"
+                f" ({limit})"
+            )
         return logits[:, :limit]
 
     short = model.emissions(sound(3 * 16000)).log_probs
     expected = loaded(folder(kind), chunk_s=2.0, context_s=1.0).emissions(heard).log_probs
     monkeypatch.setattr(type(model), "_logits", limited)
-    found, *others = (each.log_probs for each in model.emissions_batch([heard, sound(3 * 16000), sound(1600)]))
+    found, *others = (
+        each.log_probs for each in model.emissions_batch([heard, sound(3 * 16000), sound(1600)])
+    )
     assert len(found) == model.grid.frames(9 * 16000)
-    assert f"takes at most {limit * model.frame_shift_s:g} s at once ({limit} frames)" in caplog.text
+    assert (
+        f"takes at most {limit * model.frame_shift_s:g} s at once ({limit} frames)" in caplog.text
+    )
     assert float((found - expected).abs().mean()) < 0.05, "other seams, but the same sound"
     torch.testing.assert_close(others[0], short, atol=1e-4, rtol=0)
     torch.testing.assert_close(model.emissions(heard).log_probs, found, atol=1e-4, rtol=0)
@@ -145,12 +169,18 @@ def test_a_network_that_fails_or_is_short_on_any_sound_is_told(folder: Folder, m
     model = loaded(folder("wav2vec2-layer"))
     free = type(model)._logits
     for wrong, says in (
-        (lambda logits: logits[:, ::2], r"returns 50 frames of 1\.98 s of sound, which are 99 .*set chunk_s"),
+        (
+            lambda logits: logits[:, ::2],
+            r"returns 50 frames of 1\.98 s of sound, which are 99 .*set chunk_s",
+        ),
         (
             lambda logits: logits.repeat_interleave(2, 1),
             r"returns 198 frames of .*its frame shift is 0\.01 s, or it pads",
         ),
-        (lambda logits: logits.nonsense, "its network fails on 1.98 s of sound .*no attribute 'nonsense'"),
+        (
+            lambda logits: logits.nonsense,
+            "its network fails on 1.98 s of sound .*no attribute 'nonsense'",
+        ),
     ):
         monkeypatch.setattr(type(model), "_logits", lambda *given, wrong=wrong: wrong(free(*given)))
         with pytest.raises(EmissionsError, match=says) as caught:
@@ -172,7 +202,8 @@ def test_precision_is_half_on_cuda_only_and_numbers_that_overflow_are_told(folde
         model.emissions(sound(16000))
 
 
-# Text as the model writes it: blank, separator, case and special tokens of its tokenizer, and a language's part.
+# Text as the model writes it: blank, separator, case and special tokens of its tokenizer, and a
+# language's part.
 
 HEARD = Audio(babble(3.0), 16000)
 
@@ -212,15 +243,30 @@ def test_conventions_are_the_tokenizer_s(vocab, more, blank, words, tmp_path) ->
     emissions = emitted(folder)
     assert emissions.blank == blank
     separator = tokenizer_for(emissions.vocab, emissions.blank).separator
-    assert emissions.vocab[separator] == (" " if " " in vocab else "|"), "whatever else the tokenizer calls it"
+    assert emissions.vocab[separator] == (" " if " " in vocab else "|"), (
+        "whatever else the tokenizer calls it"
+    )
     assert labels(emissions, "ab c") == words
 
 
 def test_a_blank_that_only_the_configuration_names(tmp_path: Path) -> None:
-    more = {"vocab": ("a", "b", "|", "-"), "pad_token": None, "unk_token": "b", "bos_token": None, "eos_token": None}
+    more = {
+        "vocab": ("a", "b", "|", "-"),
+        "pad_token": None,
+        "unk_token": "b",
+        "bos_token": None,
+        "eos_token": None,
+    }
     kind = "wav2vec2-layer"
-    assert emitted(checkpoint(tmp_path / "a", kind, network(kind, classes=4, pad_token_id=3), **more)).blank == 3
-    with pytest.raises(UsageError, match="expected the blank as pad_token of the tokenizer or pad_token_id"):
+    assert (
+        emitted(
+            checkpoint(tmp_path / "a", kind, network(kind, classes=4, pad_token_id=3), **more)
+        ).blank
+        == 3
+    )
+    with pytest.raises(
+        UsageError, match="expected the blank as pad_token of the tokenizer or pad_token_id"
+    ):
         emitted(checkpoint(tmp_path / "b", kind, network(kind, classes=4, pad_token_id=9), **more))
 
 
@@ -231,16 +277,25 @@ def test_pieces_of_words_begin_with_their_mark(tmp_path: Path) -> None:
 
     pieces = ("<pad>", "<unk>", "▁", "▁we", "▁call", "▁it", "l", "s", "▁c", "a")
     core = tokenizers.Tokenizer(
-        tokenizers.models.Unigram([(piece, -1.0) for piece in pieces], unk_id=1, byte_fallback=False)
+        tokenizers.models.Unigram(
+            [(piece, -1.0) for piece in pieces], unk_id=1, byte_fallback=False
+        )
     )
     core.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=core, pad_token="<pad>", unk_token="<unk>")
+    fast = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token="<pad>", unk_token="<unk>"
+    )
     network("wav2vec2-bert", classes=len(pieces)).save_pretrained(tmp_path)
     extractor("wav2vec2-bert").save_pretrained(tmp_path)
     fast.save_pretrained(tmp_path)
     emissions = emitted(tmp_path)
     assert emissions.vocab == pieces
-    assert labels(emissions, "We call its cals") == [["▁we"], ["▁call"], ["▁it", "s"], ["▁c", "a", "l", "s"]]
+    assert labels(emissions, "We call its cals") == [
+        ["▁we"],
+        ["▁call"],
+        ["▁it", "s"],
+        ["▁c", "a", "l", "s"],
+    ]
 
 
 NESTED = {
@@ -254,16 +309,24 @@ NESTED = {
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model with a part for each language, as MMS has: adapters and a head, by its own files' names."""
+    """A model with adapters and a head for each language, in files named as MMS's."""
     from safetensors.torch import save_file
 
     folder = tmp_path_factory.mktemp("many")
     for seed, (language, vocab) in enumerate(NESTED.items()):
-        model = network("wav2vec2-layer", classes=len(vocab), adapter_attn_dim=4, output_hidden_size=24, seed=seed)
+        model = network(
+            "wav2vec2-layer",
+            classes=len(vocab),
+            adapter_attn_dim=4,
+            output_hidden_size=24,
+            seed=seed,
+        )
         if language == "eng":
             model.save_pretrained(folder)
         if language != "azj-script_latin":
-            weights = {name: weights.contiguous() for name, weights in model._get_adapters().items()}
+            weights = {
+                name: weights.contiguous() for name, weights in model._get_adapters().items()
+            }
             save_file(weights, str(folder / f"adapter.{language}.safetensors"))
     extractor("wav2vec2-layer").save_pretrained(folder)
     tokenizer(folder, NESTED, target_lang="eng").save_pretrained(folder)
@@ -276,7 +339,9 @@ def test_a_language_brings_its_vocabulary_and_its_weights(many: Path) -> None:
     english, german = emitted(many), emitted(many, language="de")
     assert english.vocab == tuple(NESTED["eng"])
     assert german.vocab == tuple(NESTED["deu"])
-    theirs = transformers.Wav2Vec2ForCTC.from_pretrained(many, target_lang="deu", ignore_mismatched_sizes=True).eval()
+    theirs = transformers.Wav2Vec2ForCTC.from_pretrained(
+        many, target_lang="deu", ignore_mismatched_sizes=True
+    ).eval()
     expected = directly(theirs, extractor("wav2vec2-layer"), HEARD.samples)
     torch.testing.assert_close(german.log_probs, expected, atol=1e-5, rtol=0)
     assert labels(german, "bäß b") == [["b", "ä", "ß"], ["b"]]
@@ -284,11 +349,23 @@ def test_a_language_brings_its_vocabulary_and_its_weights(many: Path) -> None:
     assert emitted(many, language="urd-script_arabic").vocab == tuple(NESTED["urd-script_arabic"])
 
 
-def test_it_aligns_by_flags_alone(many: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_aligns_by_flags_alone(
+    many: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The command line, from the folder on disk to JSON on stdout; nothing else is said there."""
     audio = tmp_path / "talk.wav"
     soundfile.write(audio, HEARD.samples, 16000)
-    arguments = [str(audio), "--text", "Bäß, b!", "--model", f"hf:{many}", "--device", "cpu", "--stdout", "--quiet"]
+    arguments = [
+        str(audio),
+        "--text",
+        "Bäß, b!",
+        "--model",
+        f"hf:{many}",
+        "--device",
+        "cpu",
+        "--stdout",
+        "--quiet",
+    ]
     assert run([*arguments, "--language", "de"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert [word["text"] for word in said["words"]] == ["Bäß,", "b!"]
@@ -306,8 +383,20 @@ def test_it_aligns_by_flags_alone(many: Path, tmp_path: Path, capsys: pytest.Cap
     ("language", "message"),
     [
         ("ur", "language 'ur' may be urd-script_arabic or urd-script_latin: name one of them"),
-        ("fr", r"no part for the language 'fr'; there is azj-script_latin, deu, .*: choose with --language"),
-        ("az", r"its part for azj-script_latin \(adapter.azj-script_latin.safetensors\) is missing or damaged"),
+        (
+            "fr",
+            (
+                r"no part for the language 'fr'; there is azj-script_latin, deu, .*: choose with"
+                r" --language"
+            ),
+        ),
+        (
+            "az",
+            (
+                r"its part for azj-script_latin \(adapter.azj-script_latin.safetensors\) is missing"
+                r" or damaged"
+            ),
+        ),
     ],
 )
 def test_a_language_that_is_not_there_is_told(language: str, message: str, many: Path) -> None:
@@ -367,16 +456,21 @@ def test_a_folder_is_loaded_from_there(made: Path, monkeypatch: pytest.MonkeyPat
         assert load_model(name, device="cpu").vocab == LETTERS
 
 
-def test_the_cache_is_enough_when_offline(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_enough_when_offline(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """HF_HUB_OFFLINE, --cache-dir and --revision: the same log-probs as from the folder."""
     monkeypatch.setattr(hub_constants, "HF_HUB_OFFLINE", True)
     cached(made, tmp_path, "spring")
     settings = Settings(cache_dir=str(tmp_path), revision="spring")
     from_cache = load_model("hf:someone/something", device="cpu", settings=settings)
     torch.testing.assert_close(
-        from_cache.emissions(HEARD).log_probs, load_model(str(made), device="cpu").emissions(HEARD).log_probs
+        from_cache.emissions(HEARD).log_probs,
+        load_model(str(made), device="cpu").emissions(HEARD).log_probs,
     )
-    assert "not in the cache" in said("hf:someone/something", cache_dir=str(tmp_path), revision="autumn")
+    assert "not in the cache" in said(
+        "hf:someone/something", cache_dir=str(tmp_path), revision="autumn"
+    )
     assert "not in the cache" in said("hf:someone/else", cache_dir=str(tmp_path))
     (tmp_path / "models--someone--something" / "snapshots" / COMMIT / "model.safetensors").unlink()
     message = said("hf:someone/something", cache_dir=str(tmp_path), revision="spring")
@@ -428,7 +522,9 @@ def refusal(kind: type[Exception]) -> Callable[..., None]:
         (OSError, "cannot be downloaded: why and more"),
     ],
 )
-def test_what_the_hub_says_is_one_line(kind: type[Exception], remedy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_hub_says_is_one_line(
+    kind: type[Exception], remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import huggingface_hub
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", refusal(kind))
@@ -454,7 +550,10 @@ def test_folders_that_hold_no_model_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "got"),
     [
-        ({"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"]}, "got whisper (Whisper"),
+        (
+            {"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"]},
+            "got whisper (Whisper",
+        ),
         ({"model_type": "bert"}, "got bert (no architecture)"),
     ],
 )
@@ -501,7 +600,11 @@ def test_code_of_a_folder_is_neither_run_nor_asked_about(file, maps, spoilt, mon
     (spoilt / "evil.py").write_text(f"open({str(trace)!r}, 'w')\nclass Config: pass\n")
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     data = json.loads((spoilt / file).read_text())
-    renamed = {key: "unheard-of" for key in ("model_type", "feature_extractor_type", "tokenizer_class") if key in data}
+    renamed = {
+        key: "unheard-of"
+        for key in ("model_type", "feature_extractor_type", "tokenizer_class")
+        if key in data
+    }
     for changes in ({}, renamed):
         (spoilt / file).write_text(json.dumps({**data, **changes, "auto_map": maps}))
         with suppress(UsageError):
@@ -516,21 +619,37 @@ def without(*names: str) -> Callable[[Path], None]:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (without("processor_config.json", "preprocessor_config.json"), "(preprocessor_config.json) is missing"),
+        (
+            without("processor_config.json", "preprocessor_config.json"),
+            "(preprocessor_config.json) is missing",
+        ),
         (without("vocab.json"), "its tokenizer (vocab.json or tokenizer.json) is missing"),
         (without("model.safetensors"), "lacks the weights, model.safetensors"),
-        (lambda folder: tokenizer(folder, (*LETTERS, "ä", "ö")).save_pretrained(folder), "'s 32 classes (ä, ö)"),
+        (
+            lambda folder: tokenizer(folder, (*LETTERS, "ä", "ö")).save_pretrained(folder),
+            "'s 32 classes (ä, ö)",
+        ),
         # such as a model that was pretrained only: its head would be random
-        (lambda folder: network("wav2vec2-group").wav2vec2.save_pretrained(folder), "lack lm_head.bias, lm_head.w"),
-        (lambda folder: network("wav2vec2-group").wav2vec2.save_pretrained(folder), "got architecture Wav2Vec2Model"),
+        (
+            lambda folder: network("wav2vec2-group").wav2vec2.save_pretrained(folder),
+            "lack lm_head.bias, lm_head.w",
+        ),
+        (
+            lambda folder: network("wav2vec2-group").wav2vec2.save_pretrained(folder),
+            "got architecture Wav2Vec2Model",
+        ),
     ],
 )
-def test_a_folder_that_lacks_something_is_one_line(spoil: Callable[[Path], None], message: str, spoilt: Path) -> None:
+def test_a_folder_that_lacks_something_is_one_line(
+    spoil: Callable[[Path], None], message: str, spoilt: Path
+) -> None:
     spoil(spoilt)
     assert message in said(str(spoilt))
 
 
-def test_classes_without_tokens_are_no_letters(spoilt: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_classes_without_tokens_are_no_letters(
+    spoilt: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     tokenizer(spoilt, LETTERS[:-2]).save_pretrained(spoilt)
     model = load_model(str(spoilt), device="cpu")
     assert model.vocab[-2:] == (f"<no-token-{len(LETTERS) - 2}>", f"<no-token-{len(LETTERS) - 1}>")
@@ -548,8 +667,16 @@ LOCAL = (
     "data2vec-audio",
     "wav2vec2-bert",
 )
-"""Without their layers of attention these see no further than their convolutions: chunks must be one pass exactly."""
-LISTENING = ("wav2vec2-group", "wavlm", "hubert-layer", "sew-d", "wav2vec2-conformer", "wav2vec2-bert")
+"""Without their layers of attention these see no further than their convolutions: chunks must be
+one pass exactly."""
+LISTENING = (
+    "wav2vec2-group",
+    "wavlm",
+    "hubert-layer",
+    "sew-d",
+    "wav2vec2-conformer",
+    "wav2vec2-bert",
+)
 
 
 def seconds_of_sound(seconds: float, seed: int = 0) -> Audio:
@@ -575,7 +702,9 @@ def test_chunks_cover_every_frame_once(length: int, context: int, together: int)
 
 @pytest.mark.parametrize("kind", LOCAL)
 @pytest.mark.parametrize("chunk_s", first_row_of([0.5, 1.3]))
-def test_what_sees_no_further_than_its_context_is_as_in_one_pass(kind: str, chunk_s: float, tmp_path: Path) -> None:
+def test_what_sees_no_further_than_its_context_is_as_in_one_pass(
+    kind: str, chunk_s: float, tmp_path: Path
+) -> None:
     """The recording's own mean and variance, and those of norms over time, in every chunk."""
     model = network(kind, num_hidden_layers=1)
     body = getattr(model, model.base_model_prefix)
@@ -595,15 +724,18 @@ def test_what_sees_no_further_than_its_context_is_as_in_one_pass(kind: str, chun
 
 @pytest.mark.parametrize("kind", LISTENING)
 def test_attention_loses_little_with_the_context(kind: str, tmp_path: Path) -> None:
-    """Probabilities of chunks of 2 s with 2 s around them beside one pass of 12 s, whose attention is over all of it.
+    """Probabilities of chunks of 2 s with 2 s around them, beside one pass of all 12 s.
 
-    Random attention is nearly uniform, so what it loses here is the worst case; on average at most 0.02 of probability.
+    Random attention is nearly uniform, so what it loses here is the worst case; on average at most
+    0.02 of probability.
     """
     folder = checkpoint(tmp_path, kind)
     heard = seconds_of_sound(12.0)
     whole = loaded(folder).emissions(heard).log_probs.exp()
     near, far = (
-        (loaded(folder, chunk_s=2.0, context_s=context_s).emissions(heard).log_probs.exp() - whole).abs().mean()
+        (loaded(folder, chunk_s=2.0, context_s=context_s).emissions(heard).log_probs.exp() - whole)
+        .abs()
+        .mean()
         for context_s in (4.0, 0.5)
     )
     assert 0 < float(near) < 0.02
@@ -642,7 +774,9 @@ def test_no_pass_is_longer_than_a_chunk_and_its_context(kind, tmp_path, monkeypa
     assert max(seen) <= 102
 
 
-def test_batches_go_in_chunks_too_and_no_pass_is_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_go_in_chunks_too_and_no_pass_is_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = loaded(checkpoint(tmp_path, "wav2vec2-layer"), chunk_s=1.0, context_s=0.5)
     audios = [seconds_of_sound(0.2 + 0.05 * (seed % 7), seed) for seed in range(20)]
     expected = [model.emissions(audio).log_probs for audio in audios]
@@ -652,13 +786,22 @@ def test_batches_go_in_chunks_too_and_no_pass_is_longer(tmp_path: Path, monkeypa
     assert 4 <= len(seen) < 10
     assert max(seen) <= 100
     model = loaded(checkpoint(tmp_path, "wav2vec2-layer"), chunk_s=1.5, context_s=0.5)
-    audios = [seconds_of_sound(1.2, 1), seconds_of_sound(4.0, 2), seconds_of_sound(0.7, 3), seconds_of_sound(2.0, 4)]
+    audios = [
+        seconds_of_sound(1.2, 1),
+        seconds_of_sound(4.0, 2),
+        seconds_of_sound(0.7, 3),
+        seconds_of_sound(2.0, 4),
+    ]
     for audio, emissions in zip(audios, model.emissions_batch(audios)):
-        torch.testing.assert_close(emissions.log_probs, model.emissions(audio).log_probs, atol=1e-4, rtol=0)
+        torch.testing.assert_close(
+            emissions.log_probs, model.emissions(audio).log_probs, atol=1e-4, rtol=0
+        )
 
 
-def test_the_checks_see_a_guard_that_sleeps_and_times_that_are_a_frame_off(tmp_path, monkeypatch) -> None:
-    """The faults that the checks above are for: chunks with their own statistics, batches with their padding."""
+def test_the_checks_see_a_guard_that_sleeps_and_times_that_are_a_frame_off(
+    tmp_path, monkeypatch
+) -> None:
+    """The faults of the checks above: statistics of a chunk alone, batches with padding."""
     folder = checkpoint(tmp_path, "wav2vec2-group")
     samples = seconds_of_sound(5.0).samples.copy()
     samples[40000:] *= 8
@@ -677,19 +820,24 @@ def test_the_checks_see_a_guard_that_sleeps_and_times_that_are_a_frame_off(tmp_p
     assert abs(float(np.median(delays_s(model)))) > model.frame_shift_s / 2
 
 
-# When frames are: an impulse put through each network must be heard where the grid says that frames lie.
+# When frames are: an impulse put through each network must be heard where the grid says that frames
+# lie.
 
 SAMPLES = 48000
 IMPULSES = range(8000, 40000, 997)
 
 
 def nearly_local(kind: str) -> Any:
-    """A network that hears above all its own frame: attention and positions say a little, not nothing."""
+    """A network in which a frame depends mostly on itself, and a little on the others."""
     model = network(kind)
     with torch.no_grad():
         for name, weights in model.named_parameters():
             positions = "pos_conv" in name and "original0" in name
-            attends = "out_proj.weight" in name or "linear_out.weight" in name or "output.dense.weight" in name
+            attends = (
+                "out_proj.weight" in name
+                or "linear_out.weight" in name
+                or "output.dense.weight" in name
+            )
             causal = "depthwise_conv" in name
             if positions or attends or causal:
                 weights.mul_(0.1)
@@ -697,7 +845,7 @@ def nearly_local(kind: str) -> Any:
 
 
 def delays_s(model: TorchModel) -> np.ndarray:
-    """For impulses all over a recording: centre of the frame that moves most, less the time of the impulse."""
+    """For impulses all over a recording: centre of the frame that changes most, less its time."""
     background = babble(SAMPLES / 16000 + 0.01)[:SAMPLES]
     audios = [Audio(background, 16000)]
     for place in IMPULSES:
@@ -710,7 +858,9 @@ def delays_s(model: TorchModel) -> np.ndarray:
         moved = (log_probs - calm).square().sum(1).numpy()
         # frames that move alike (a pooled pair) share the honour
         frame = float(np.flatnonzero(moved > 0.7 * moved.max()).mean())
-        found.append(model.first_frame_s + (frame + 0.5) * model.frame_shift_s - (place + 0.5) / 16000)
+        found.append(
+            model.first_frame_s + (frame + 0.5) * model.frame_shift_s - (place + 0.5) / 16000
+        )
     return np.array(found)
 
 
@@ -722,12 +872,17 @@ def test_an_impulse_is_heard_when_it_is(kind: str, tmp_path: Path) -> None:
     assert float(np.mean(np.abs(found) <= 1.5 * model.frame_shift_s)) > 0.8
 
 
-@pytest.mark.parametrize("layers", [[(10, 5), (3, 2)], [(400, 160), (2, 2)], [(4, 2, 1), (3, 2, 1)], [(3, 1, 1)]])
+@pytest.mark.parametrize(
+    "layers", [[(10, 5), (3, 2)], [(400, 160), (2, 2)], [(4, 2, 1), (3, 2, 1)], [(3, 1, 1)]]
+)
 def test_a_grid_is_its_convolutions(layers: list[tuple[int, ...]]) -> None:
     """Beside torch's own: how many frames, and from which inputs, padded layers too."""
     grid = FrameGrid.of(layers)
     stack = torch.nn.Sequential(
-        *(torch.nn.Conv1d(1, 1, kernel, stride, *padding, bias=False) for kernel, stride, *padding in layers)
+        *(
+            torch.nn.Conv1d(1, 1, kernel, stride, *padding, bias=False)
+            for kernel, stride, *padding in layers
+        )
     )
     for inputs in range(grid.field, grid.field + 3 * grid.stride + 2):
         row = torch.rand(1, 1, inputs, requires_grad=True)
@@ -740,4 +895,6 @@ def test_a_grid_is_its_convolutions(layers: list[tuple[int, ...]]) -> None:
         assert int(felt.min()) == max(0, first + grid.start)
         assert int(felt.max()) + 1 == min(end, inputs)
         if grid.start == 0 and end <= inputs:
-            assert (int(felt.min()) + int(felt.max()) + 1) / 2 == grid.first_centre + last * grid.stride
+            assert (
+                int(felt.min()) + int(felt.max()) + 1
+            ) / 2 == grid.first_centre + last * grid.stride

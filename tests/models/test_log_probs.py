@@ -1,4 +1,5 @@
-"""Log-probs and vocabularies from files: every container, every shape, and what is wrong with the others."""
+"""Log-probs and vocabularies from files: every container, every shape, and what is wrong with the
+others."""
 
 from __future__ import annotations
 
@@ -38,12 +39,16 @@ CONTAINERS = (".npy", ".npz", ".safetensors", ".pt", ".PTH")
 FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 
-def load(path: Path | str, vocab_path: Path, blank: int | str | None = None, frame_shift_s: float = 0.02) -> Emissions:
+def load(
+    path: Path | str, vocab_path: Path, blank: int | str | None = None, frame_shift_s: float = 0.02
+) -> Emissions:
     return LogProbsReader(str(vocab_path), frame_shift_s, blank).read(path)
 
 
 def some_log_probs(frames: int = 7, classes: int = 4, seed: int = 0) -> torch.Tensor:
-    return torch.randn(frames, classes, generator=torch.Generator().manual_seed(seed)).log_softmax(1)
+    return torch.randn(frames, classes, generator=torch.Generator().manual_seed(seed)).log_softmax(
+        1
+    )
 
 
 def save(path: Path, array: torch.Tensor, key: str | None = "log_probs", **others: Any) -> Path:
@@ -72,10 +77,14 @@ def vocab_path(tmp_path: Path) -> Path:
     [
         (suffix, dtype, key)
         for suffix in CONTAINERS
-        for dtype, key in zip(FLOATS[suffix.startswith(".np") :], ("log_probs", "other", None, "log_probs"))
+        for dtype, key in zip(
+            FLOATS[suffix.startswith(".np") :], ("log_probs", "other", None, "log_probs")
+        )
     ],
 )
-def test_every_container_and_float_type_gives_the_same(tmp_path, vocab_path, caplog, suffix, dtype, key) -> None:
+def test_every_container_and_float_type_gives_the_same(
+    tmp_path, vocab_path, caplog, suffix, dtype, key
+) -> None:
     given = some_log_probs().to(dtype)
     path = save(tmp_path / f"a{suffix}", given, key)
     emissions = load(path, vocab_path)
@@ -93,14 +102,20 @@ def test_the_entry_by_name_or_the_only_one(tmp_path: Path, vocab_path: Path, suf
     assert load(path, vocab_path).log_probs.shape == (7, 4)
     path = save(tmp_path / f"b{suffix}", some_log_probs(), "x", lengths=other)
     with pytest.raises(
-        EmissionsError, match=r"expected an entry 'log_probs' or a single one, got (x, lengths|lengths, x)"
+        EmissionsError,
+        match=r"expected an entry 'log_probs' or a single one, got (x, lengths|lengths, x)",
     ):
         load(path, vocab_path)
 
 
 def test_arrays_as_numpy_keeps_them(tmp_path: Path, vocab_path: Path) -> None:
     given = some_log_probs().numpy()
-    for odd in (given.astype(">f4"), np.asfortranarray(given), given[None], given.astype(np.longdouble)):
+    for odd in (
+        given.astype(">f4"),
+        np.asfortranarray(given),
+        given[None],
+        given.astype(np.longdouble),
+    ):
         np.save(tmp_path / "a.npy", odd)
         found = load(tmp_path / "a.npy", vocab_path).log_probs
         assert found.is_contiguous()
@@ -135,7 +150,9 @@ def test_what_cannot_be_log_probs(tmp_path, vocab_path, array, message, suffix) 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("rows_at_once", [4, 8192])
-def test_the_first_bad_value_is_placed(monkeypatch: pytest.MonkeyPatch, value: float, rows_at_once: int) -> None:
+def test_the_first_bad_value_is_placed(
+    monkeypatch: pytest.MonkeyPatch, value: float, rows_at_once: int
+) -> None:
     monkeypatch.setattr(array_checks, "CELLS_AT_ONCE", 4 * rows_at_once)
     matrix = some_log_probs(11)
     matrix[9, 1] = value
@@ -144,7 +161,9 @@ def test_the_first_bad_value_is_placed(monkeypatch: pytest.MonkeyPatch, value: f
         check_emissions(Emissions(matrix, VOCAB, 0.02))
 
 
-def test_minus_infinity_is_the_impossible_and_scores_that_do_not_sum_to_one_are_said(caplog) -> None:
+def test_minus_infinity_is_the_impossible_and_scores_that_do_not_sum_to_one_are_said(
+    caplog,
+) -> None:
     matrix = some_log_probs()
     matrix[2, 1:] = -torch.inf
     matrix[2, 0] = 0
@@ -153,7 +172,9 @@ def test_minus_infinity_is_the_impossible_and_scores_that_do_not_sum_to_one_are_
     with pytest.raises(EmissionsError, match="every class is -inf at frame 2"):
         check_emissions(Emissions(matrix, VOCAB, 0.02))
     scores = some_log_probs() * 3 + 2
-    assert torch.equal(check_emissions(Emissions(scores, VOCAB, 0.02, name="x.npy")).log_probs, scores)
+    assert torch.equal(
+        check_emissions(Emissions(scores, VOCAB, 0.02, name="x.npy")).log_probs, scores
+    )
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
     assert "x.npy: rows are not distributions" in caplog.text
 
@@ -182,8 +203,15 @@ def test_emissions_in_memory_may_be_numpy() -> None:
         ("frame_shift_s", 0.0, UsageError, "frame shift"),
     ],
 )
-def test_emissions_in_memory_are_checked(field: str, value: Any, error: type[Exception], message: str) -> None:
-    fields: dict[str, Any] = {"log_probs": some_log_probs(), "vocab": VOCAB, "frame_shift_s": 0.02, field: value}
+def test_emissions_in_memory_are_checked(
+    field: str, value: Any, error: type[Exception], message: str
+) -> None:
+    fields: dict[str, Any] = {
+        "log_probs": some_log_probs(),
+        "vocab": VOCAB,
+        "frame_shift_s": 0.02,
+        field: value,
+    }
     with pytest.raises(error, match=message):
         check_emissions(Emissions(**fields))
 
@@ -210,12 +238,16 @@ def test_files_that_cannot_be_read(tmp_path: Path, vocab_path: Path, suffix: str
     cut = path.read_bytes()[:3000]
     for content in (cut, b"", b"hello", b"\x93NUMPY\x01\x00", b"PK\x03\x04" + bytes(30), bytes(64)):
         path.write_bytes(content)
-        with pytest.raises(EmissionsError, match=rf"a{suffix}: expected log-probs, got a file that cannot") as caught:
+        with pytest.raises(
+            EmissionsError, match=rf"a{suffix}: expected log-probs, got a file that cannot"
+        ) as caught:
             load(path, vocab_path)
         assert not re.search("weights_only|allow_pickle|unsafe", str(caught.value)), "in our words"
 
 
-def test_files_that_are_not_there_hold_code_or_are_misnamed(tmp_path: Path, vocab_path: Path) -> None:
+def test_files_that_are_not_there_hold_code_or_are_misnamed(
+    tmp_path: Path, vocab_path: Path
+) -> None:
     with pytest.raises(UsageError, match=r"a\.npy: no such file"):
         load(tmp_path / "a.npy", vocab_path)
     with pytest.raises(UsageError, match=r"expected log-probs in \.npy"):
@@ -250,7 +282,8 @@ def test_the_blank_and_symbols_that_are_none(tmp_path: Path) -> None:
             load(path, tmp_path / "v.json", blank=bad)
 
 
-# Log-probs that ask for more than they are, and what is no file: refused at once, before memory is touched.
+# Log-probs that ask for more than they are, and what is no file: refused at once, before memory is
+# touched.
 
 LETTERS = "\n".join(["<b>", *"abcdefghijklmnopqrstuvwxyz'", "|"])
 CLASSES = 29
@@ -284,7 +317,10 @@ def saved(value: object) -> bytes:
 def packed(value: object) -> bytes:
     """Return a .pt whose entries are deflated, as torch never writes them."""
     file = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(saved(value))) as old, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new:
+    with (
+        zipfile.ZipFile(io.BytesIO(saved(value))) as old,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as new,
+    ):
         for info in old.infolist():
             new.writestr(info.filename, old.read(info))
     return file.getvalue()
@@ -304,15 +340,31 @@ def ark(rows: int, columns: int, kind: bytes = b"\0BFM ") -> bytes:
 FAR = torch.zeros(1).as_strided((2 * 10**9, CLASSES), (0, 0))
 LARGE = zipped(np.zeros((10**6, CLASSES), np.float32).tobytes())
 FILES: list[tuple[str, Callable[[], bytes], str]] = [
-    (".pt", lambda: saved({"log_probs": FAR}), "got 4 bytes for a tensor that needs 232,000,000,000"),
+    (
+        ".pt",
+        lambda: saved({"log_probs": FAR}),
+        "got 4 bytes for a tensor that needs 232,000,000,000",
+    ),
     (".pt", lambda: saved(FAR.expand(1, -1, -1)), "save tensor.contiguous()"),
-    (".pt", lambda: saved(torch.zeros(1).as_strided((10**5, CLASSES), (0, 0))), "save tensor.contiguous()"),
-    (".pt", lambda: saved(torch.zeros(1).as_strided((2**40, CLASSES), (0, 0))), "save tensor.contiguous()"),
+    (
+        ".pt",
+        lambda: saved(torch.zeros(1).as_strided((10**5, CLASSES), (0, 0))),
+        "save tensor.contiguous()",
+    ),
+    (
+        ".pt",
+        lambda: saved(torch.zeros(1).as_strided((2**40, CLASSES), (0, 0))),
+        "save tensor.contiguous()",
+    ),
     (".pt", lambda: saved(torch.empty(2**30, CLASSES, device="meta")), "without values"),
     (".pt", lambda: packed(torch.zeros(10**6, CLASSES)), "it is damaged, of a different kind"),
     (".pt", lambda: saved([[1]] * 3), "got list"),
     (".npz", lambda: zipped(header(f"(1000000000, {CLASSES})"), 2**31), "is damaged"),
-    (".npz", lambda: zipped(header(f"(20000000, {CLASSES})"), 0xFFFFFFF0), "B of memory, 2.0 GB are free"),
+    (
+        ".npz",
+        lambda: zipped(header(f"(20000000, {CLASSES})"), 0xFFFFFFF0),
+        "B of memory, 2.0 GB are free",
+    ),
     (".npz", lambda: zipped(header(f"(10, {CLASSES})") + b"\0" * 10), "is damaged: 1160 bytes"),
     (".npz", lambda: zipped(header(f"(-1, {CLASSES})")), "expected plain numbers"),
     (".npz", lambda: zipped(header("(10, 29)", "|O")), "expected plain numbers, got object"),
@@ -327,12 +379,16 @@ FILES: list[tuple[str, Callable[[], bytes], str]] = [
     (".safetensors", lambda: safetensors({}, length=2**26), "cannot be read"),
     (
         ".safetensors",
-        lambda: safetensors({"a": {"dtype": "F32", "shape": [2**40, 29], "data_offsets": [0, 2**47]}}),
+        lambda: safetensors(
+            {"a": {"dtype": "F32", "shape": [2**40, 29], "data_offsets": [0, 2**47]}}
+        ),
         "cannot be read",
     ),
     (
         ".safetensors",
-        lambda: safetensors({"a": {"dtype": "F32", "shape": [2, 30], "data_offsets": [0, 240]}}, b"\0" * 240),
+        lambda: safetensors(
+            {"a": {"dtype": "F32", "shape": [2, 30], "data_offsets": [0, 240]}}, b"\0" * 240
+        ),
         "30 classes and 29 tokens",
     ),
     (".ark:0", lambda: ark(2**31 - 1, 29), "is damaged: a matrix"),
@@ -344,7 +400,9 @@ FILES: list[tuple[str, Callable[[], bytes], str]] = [
 
 
 @over_rows(("suffix", "content", "says"), FILES)
-def test_sizes_are_checked_before_memory_is_touched(tmp_path_factory, monkeypatch, suffix, content, says):
+def test_sizes_are_checked_before_memory_is_touched(
+    tmp_path_factory, monkeypatch, suffix, content, says
+):
     folder = tmp_path_factory.mktemp("arrays")
     monkeypatch.setattr(reading, "_memory_limits", lambda: iter([(2 * 10**9, "a test")]))
     (folder / "vocab.txt").write_text(LETTERS)
@@ -359,7 +417,9 @@ def test_sizes_are_checked_before_memory_is_touched(tmp_path_factory, monkeypatc
     assert estimated_seconds(path) >= 0
 
 
-@over_rows("version", ["2.4.0", "2.5.1+cu121", "2.6.0", "2.9.1", "1.13", "2.10.0", "2.13.0+cpu", "3.0"])
+@over_rows(
+    "version", ["2.4.0", "2.5.1+cu121", "2.6.0", "2.9.1", "1.13", "2.10.0", "2.13.0+cpu", "3.0"]
+)
 def test_old_versions_of_torch_unpickle_nothing(tmp_path_factory, monkeypatch, version):
     path = tmp_path_factory.mktemp("versions") / "a.pt"
     torch.save(torch.zeros(2, 3), path)
@@ -369,7 +429,10 @@ def test_old_versions_of_torch_unpickle_nothing(tmp_path_factory, monkeypatch, v
             assert load_torch_file(path).shape == (2, 3)
             return
         patch.setattr(torch, "load", lambda *_, **__: pytest.fail("a pickle was opened"))
-        with pytest.raises(EmissionsError, match=r"torch 2\.10 or later, or save log-probs as \.npy or \.safetensors"):
+        with pytest.raises(
+            EmissionsError,
+            match=r"torch 2\.10 or later, or save log-probs as \.npy or \.safetensors",
+        ):
             load_torch_file(path)
 
 
@@ -387,7 +450,8 @@ def test_a_pipe_is_no_array(tmp_path_factory, suffix):
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
 def test_pipes_and_devices_are_no_texts(tmp_path: Path):
-    """Nothing waits for a pipe that has a name; one that a shell has opened already (`<(…)`) is read."""
+    """Nothing waits for a pipe that has a name; one that a shell has opened already (`<(…)`) is
+    read."""
     os.mkfifo(tmp_path / "pipe")
     readers: list[Callable[[str], object]] = [
         read_transcript,
@@ -396,7 +460,9 @@ def test_pipes_and_devices_are_no_texts(tmp_path: Path):
     ]
     for reader in readers:
         for path in (tmp_path / "pipe", Path("/dev/zero"), tmp_path):
-            with pytest.raises(CtcAlignError, match=r"expected (a regular file|a transcript file), got a "):
+            with pytest.raises(
+                CtcAlignError, match=r"expected (a regular file|a transcript file), got a "
+            ):
                 reader(str(path))
         read_end, write_end = os.pipe()
         os.write(write_end, b"a AH\nb B\n")
@@ -433,7 +499,9 @@ def test_pipes_and_devices_are_no_texts(tmp_path: Path):
     ],
 )
 @pytest.mark.parametrize("name", ["vocab.txt", "tokens"])
-def test_the_forms(tmp_path: Path, name: str, content: str, expected: tuple[str, ...] | None) -> None:
+def test_the_forms(
+    tmp_path: Path, name: str, content: str, expected: tuple[str, ...] | None
+) -> None:
     (tmp_path / name).write_bytes(content.encode())
     if expected is None:
         with pytest.raises(EmissionsError, match="has no tokens"):
@@ -451,9 +519,18 @@ def test_the_forms(tmp_path: Path, name: str, content: str, expected: tuple[str,
         ("a 0\nb 1\na 2\n", "token 'a' is there twice: line 1 and line 3"),
         ("a\n\nb\n", r"v\.txt:2: expected a token, got an empty line"),
         ("a 0\nb 0\n", r"id 0 is given twice: to 'a' \(line 1\) and 'b' \(line 2\)"),
-        ("a 0\nb 2\n", r"expected ids 0 to 1, .* got 2 of 'b' \(line 2\), and no token for 1: remove"),
+        (
+            "a 0\nb 2\n",
+            r"expected ids 0 to 1, .* got 2 of 'b' \(line 2\), and no token for 1: remove",
+        ),
         ("a -1\nb 0\n", "got -1 of 'a'"),
-        ("a 0\nb\n", r"v\.txt:1: expected one token per line, or a token and its id on every line, got 'a 0'"),
+        (
+            "a 0\nb\n",
+            (
+                r"v\.txt:1: expected one token per line, or a token and its id on every line, got"
+                r" 'a 0'"
+            ),
+        ),
         ("a\nb c\n", r"v\.txt:2: .* got 'b c'"),
         ('["a", "a"]', "token 'a' is there twice: entry 1 and entry 2"),
         ('{"a": 0, "a": 1}', "token 'a' is there twice"),
@@ -479,7 +556,11 @@ def test_vocabularies_that_are_none_and_the_token_space(tmp_path: Path) -> None:
     (tmp_path / "latin.txt").write_bytes("é\n".encode("latin-1"))
     with pytest.raises(EmissionsError, match="expected a UTF-8 vocabulary, got byte 0xe9"):
         load_vocab(tmp_path / "latin.txt")
-    for content, message in (("[1,", r"v\.json:1: expected a JSON list or object"), ("3", "got int"), ("", "JSON")):
+    for content, message in (
+        ("[1,", r"v\.json:1: expected a JSON list or object"),
+        ("3", "got int"),
+        ("", "JSON"),
+    ):
         (tmp_path / "v.json").write_text(content, encoding="utf-8")
         with pytest.raises(EmissionsError, match=message):
             load_vocab(tmp_path / "v.json")
@@ -502,7 +583,16 @@ def test_vocabularies_that_are_none_and_the_token_space(tmp_path: Path) -> None:
             "[1e999]",
             '["a", []]',
         ),
-        *('{"a": 1e999}', "a " + "9" * 5000, "a -1", '["\\ud800", "\\ud800"]', "\0", "", "\ufeff", '{"a": true}'),
+        *(
+            '{"a": 1e999}',
+            "a " + "9" * 5000,
+            "a -1",
+            '["\\ud800", "\\ud800"]',
+            "\0",
+            "",
+            "\ufeff",
+            '{"a": true}',
+        ),
         *('{"a": ' + "9" * 400 + "}", "a 1\n" * 3, '["a"]]'),
     ],
 )

@@ -21,7 +21,9 @@ SETTINGS = Settings(language="nl")
 
 def called(*arguments: object, **others: object) -> types.SimpleNamespace:
     """Return a model that records how its family was called."""
-    return types.SimpleNamespace(arguments=(*arguments, *others.values()), calibration=None, edge_network=None)
+    return types.SimpleNamespace(
+        arguments=(*arguments, *others.values()), calibration=None, edge_network=None
+    )
 
 
 @pytest.fixture
@@ -36,7 +38,9 @@ def families(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
-def test_models_go_by_name_path_prefix_or_their_files(families: None, tmp_path, monkeypatch) -> None:
+def test_models_go_by_name_path_prefix_or_their_files(
+    families: None, tmp_path, monkeypatch
+) -> None:
     def arguments(name: str, **options: Any) -> tuple[object, ...]:
         return load_model(name, device="cpu", **options).arguments
 
@@ -56,7 +60,9 @@ def test_models_go_by_name_path_prefix_or_their_files(families: None, tmp_path, 
 
 
 def test_unknown_names_are_helped(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"model englsh: no such model or folder; did you mean english\?"):
+    with pytest.raises(
+        UsageError, match=r"model englsh: no such model or folder; did you mean english\?"
+    ):
         load_model("englsh")
     with pytest.raises(UsageError, match=r"no such model or folder; there is english"):
         load_model("klingon")
@@ -67,7 +73,9 @@ def test_unknown_names_are_helped(tmp_path: Path) -> None:
 
 
 def test_devices_that_are_here_and_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {resolve_device(name) for name in ("cpu", torch.device("cpu"), "cpu:0")} == {Device("cpu")}
+    assert {resolve_device(name) for name in ("cpu", torch.device("cpu"), "cpu:0")} == {
+        Device("cpu")
+    }
     assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)

@@ -1,4 +1,5 @@
-"""Models of strangers as they come from PyPI: hama (an ONNX file of IPA) and snfa (Japanese phones, its log-probs)."""
+"""Models of strangers as they come from PyPI: hama (an ONNX file of IPA) and snfa (Japanese phones,
+its log-probs)."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ TOML = 'features = "waveform"\nframe_shift_s = 0.02\nword_separator = "<wb>"\n'
 
 @pytest.fixture(scope="module")
 def hama() -> Any:
-    return pytest.importorskip("hama", reason="needs the package hama, which the extra [test] brings")
+    return pytest.importorskip(
+        "hama", reason="needs the package hama, which the extra [test] brings"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +57,24 @@ def aligner_of(hama: Any, folder: Path) -> Callable[..., Aligner]:
 
     def make(*texts: str, **settings: Any) -> Aligner:
         spoken = {
-            part for text in texts for word in Aligner(None).split(text, "").words for part in word.spoken.split()
+            part
+            for text in texts
+            for word in Aligner(None).split(text, "").words
+            for part in word.spoken.split()
         }
         lexicon = folder / f"{len(spoken)}.dict"
-        phones = {part: [each.phoneme for each in letter_to_phone.predict(part).alignments] for part in sorted(spoken)}
+        phones = {
+            part: [each.phoneme for each in letter_to_phone.predict(part).alignments]
+            for part in sorted(spoken)
+        }
         lines = [f"{part}\t{' '.join(filter(str.strip, phones[part]))}" for part in phones]
         lexicon.write_text("\n".join(lines), encoding="utf-8")
-        return Aligner(f"onnx:{folder / 'model.onnx'}", device="cpu", lexicon=lexicon, settings=Settings(**settings))
+        return Aligner(
+            f"onnx:{folder / 'model.onnx'}",
+            device="cpu",
+            lexicon=lexicon,
+            settings=Settings(**settings),
+        )
 
     return make
 
@@ -76,11 +90,17 @@ def test_log_probs_of_hama_are_its_own(hama: Any, folder: Path) -> None:
         expected = torch.from_numpy(log_probs[0, : int(lengths[0])]).float().log_softmax(-1)
         assert len(found.log_probs) == len(expected)
         torch.testing.assert_close(found.log_probs, expected, atol=1e-4, rtol=0)
-    assert (found.vocab[found.blank], found.frame_shift_s, len(found.vocab)) == ("<blank>", 0.02, 191)
+    assert (found.vocab[found.blank], found.frame_shift_s, len(found.vocab)) == (
+        "<blank>",
+        0.02,
+        191,
+    )
     assert "|" in found.vocab, "whatever it calls the token between words"
 
 
-def test_hama_takes_thirty_seconds_and_is_told_of(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_hama_takes_thirty_seconds_and_is_told_of(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its positions end there: longer sound goes through it in pieces."""
     model = load_model(f"onnx:{folder / 'model.onnx'}", device="cpu")
     samples = babble(40.0)
@@ -89,7 +109,9 @@ def test_hama_takes_thirty_seconds_and_is_told_of(folder: Path, caplog: pytest.L
     assert len(found) == 2001
     assert "takes at most 30 s at once (1500 frames)" in caplog.text
     alone = model.emissions(Audio(samples[: 29 * RATE], RATE)).log_probs
-    assert float((found[:800].exp() - alone[:800].exp()).abs().max()) < 0.1, "but for the context of a piece"
+    assert float((found[:800].exp() - alone[:800].exp()).abs().max()) < 0.1, (
+        "but for the context of a piece"
+    )
 
 
 def test_hama_aligns_the_example(aligner_of: Callable[..., Aligner], tmp_path: Path) -> None:
@@ -109,11 +131,13 @@ def gold(speech_data: Path) -> Path:
 
 @pytest.mark.data
 def test_no_spoken_word_is_skipped_by_hama(aligner_of: Callable[..., Aligner], gold: Path) -> None:
-    """Exact transcripts: searching them finds what is there, with the same loss as without a search."""
+    """Exact transcripts: searching them finds what is there, with the same loss as without a
+    search."""
     clips = sorted((gold / "corpus").rglob("*.wav"))[::8]
     texts = [clip.with_suffix(".txt").read_text("utf-8") for clip in clips]
     searched, exact = (
-        aligner_of(*texts, match=match).align_batch(list(zip(clips, texts))) for match in ("auto", "exact")
+        aligner_of(*texts, match=match).align_batch(list(zip(clips, texts)))
+        for match in ("auto", "exact")
     )
     assert [word.text for each in searched for word in each.words if word.status == SKIPPED] == []
     assert [each.loss for each in searched] == pytest.approx([each.loss for each in exact])
@@ -121,8 +145,11 @@ def test_no_spoken_word_is_skipped_by_hama(aligner_of: Callable[..., Aligner], g
 
 
 @pytest.mark.data
-def test_hama_is_sure_of_what_is_said_and_of_nothing_else(aligner_of: Callable[..., Aligner], gold: Path) -> None:
-    """Its words are assessed on the scale of each recording; 200 right words say it within some percent."""
+def test_hama_is_sure_of_what_is_said_and_of_nothing_else(
+    aligner_of: Callable[..., Aligner], gold: Path
+) -> None:
+    """Its words are assessed on the scale of each recording; 200 right words say it within some
+    percent."""
     clips = sorted((gold / "corpus").rglob("*.wav"))[3::4]
     texts = [clip.with_suffix(".txt").read_text("utf-8") for clip in clips]
     aligner = aligner_of(*texts, match="exact")
@@ -135,12 +162,16 @@ def test_hama_is_sure_of_what_is_said_and_of_nothing_else(aligner_of: Callable[.
         if isinstance(each, Alignment)
     ]
     assert len(others) > len(clips) / 2
-    assert np.mean([(word.confidence or 0.0) > 0.5 for each in others for word in each.words]) < 0.02
+    assert (
+        np.mean([(word.confidence or 0.0) > 0.5 for each in others for word in each.words]) < 0.02
+    )
     assert {each.fit for each in others} <= {"none", "poor"}
 
 
 @pytest.mark.data
-def test_constants_for_hama_hold_for_speakers_left_out(aligner_of: Callable[..., Aligner], gold: Path) -> None:
+def test_constants_for_hama_hold_for_speakers_left_out(
+    aligner_of: Callable[..., Aligner], gold: Path
+) -> None:
     """CTC's spikes of a stranger: calibrated on some speakers, measured on others."""
     labelled = list(read_labelled(gold / "reference", gold / "corpus"))[::5]
     report = calibrate(aligner_of(*(each.text for each in labelled)), labelled, learns=False)
@@ -172,12 +203,19 @@ def japanese(clip: Path, folder: Path) -> tuple[Path, Path, Path]:
 
     network = snfa.Aligner()
     samples = load_audio(clip, network.sr).samples
-    options = {"sr": network.sr, "n_fft": network.n_fft, "hop_length": network.hop_size, "n_mels": network.n_mels}
+    options = {
+        "sr": network.sr,
+        "n_fft": network.n_fft,
+        "hop_length": network.hop_size,
+        "n_mels": network.n_mels,
+    }
     scores = network.forward(mel_spectrogram(samples, p=2, log=True, **options).T)
     np.save(folder / "clip.npy", torch.from_numpy(scores).float().log_softmax(-1).numpy())
     (folder / "snfa.vocab").write_text("\n".join(network.phone_set), encoding="utf-8")
     lexicon = folder / "snfa.dict"
-    lexicon.write_text("".join(f"{word}\t{phones}\n" for word, phones in WORDS.items()), encoding="utf-8")
+    lexicon.write_text(
+        "".join(f"{word}\t{phones}\n" for word, phones in WORDS.items()), encoding="utf-8"
+    )
     return folder / "clip.npy", folder / "snfa.vocab", lexicon
 
 
@@ -192,7 +230,13 @@ def test_snfa_s_log_probs_align_japanese(speech_data: Path, tmp_path: Path, cli:
     assert (found.loss_per_token or 9.0) < 1.2
     ours = {
         word.text: word.start_s
-        for word in Aligner("universal", device="cpu").align(speech_data / CLIP, "これは体に悪い食べ物です。").words
+        for word in (
+            Aligner("universal", device="cpu")
+            .align(speech_data / CLIP, "これは体に悪い食べ物です。")
+            .words
+        )
     }
     starts = [ours[letter] for letter in "こは体に悪食で"]
-    assert [word.start_s for word in found.words] == pytest.approx(starts, abs=0.15), "as `universal` hears them"
+    assert [word.start_s for word in found.words] == pytest.approx(starts, abs=0.15), (
+        "as `universal` hears them"
+    )

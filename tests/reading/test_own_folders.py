@@ -1,4 +1,5 @@
-"""Folders for temporary files: those of killed programs go with the next start, those of running ones stay."""
+"""Folders for temporary files: those of killed programs go with the next start, those of running
+ones stay."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from ctc_align.reading.own_folders import own_folder
 PREFIX = "ctc-align-test-"
 
 
-def test_the_next_start_removes_what_a_killed_program_left_and_nothing_else(tmp_path: Path, monkeypatch) -> None:
+def test_the_next_start_removes_what_a_killed_program_left_and_nothing_else(
+    tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     dead, other = tmp_path / f"{PREFIX}{'0' * 32}", tmp_path / f"{PREFIX}mine"
     for folder in (dead, other):

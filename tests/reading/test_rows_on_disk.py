@@ -1,4 +1,5 @@
-"""Rows on disk in place of memory: the same numbers, for other processes too, and errors that say what to do."""
+"""Rows on disk in place of memory: the same numbers, for other processes too, and errors that say
+what to do."""
 
 from __future__ import annotations
 
@@ -25,7 +26,9 @@ def on_disk() -> RowsOnDisk:
     return rows
 
 
-@pytest.mark.parametrize("cut", [slice(0, 20), slice(3, 9), slice(-4, None), slice(18, 90), slice(9, 3), slice(None)])
+@pytest.mark.parametrize(
+    "cut", [slice(0, 20), slice(3, 9), slice(-4, None), slice(18, 90), slice(9, 3), slice(None)]
+)
 def test_slices_are_those_of_an_array(cut: slice) -> None:
     rows = on_disk()
     assert (len(rows), rows.shape, rows.ndim) == (20, (20, 3), 2)
@@ -44,7 +47,9 @@ def test_truncating_and_other_processes() -> None:
     rows.truncate(7)
     assert np.array_equal(rows[:], np.concatenate((ROWS[:5], np.zeros((2, 3)))))
     assert np.array_equal(pickle.loads(pickle.dumps(on_disk())), ROWS)
-    assert torch.equal(pickle.loads(pickle.dumps(TensorOnDisk(on_disk(), 2, 4))), torch.from_numpy(ROWS[2:4]))
+    assert torch.equal(
+        pickle.loads(pickle.dumps(TensorOnDisk(on_disk(), 2, 4))), torch.from_numpy(ROWS[2:4])
+    )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="files that are open have names there")
@@ -55,7 +60,9 @@ def test_no_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(rows) == 20
 
 
-def test_a_full_disk_and_a_missing_folder_are_errors_that_say_what_to_do(monkeypatch, tmp_path) -> None:
+def test_a_full_disk_and_a_missing_folder_are_errors_that_say_what_to_do(
+    monkeypatch, tmp_path
+) -> None:
     class Full:
         def seek(self, place: int) -> int:
             return place
@@ -65,7 +72,9 @@ def test_a_full_disk_and_a_missing_folder_are_errors_that_say_what_to_do(monkeyp
 
     rows = on_disk()
     monkeypatch.setattr(rows, "_file", Full())
-    with pytest.raises(OutputError, match=r"rows of a test: cannot be kept .*No space left on device.*set TMPDIR"):
+    with pytest.raises(
+        OutputError, match=r"rows of a test: cannot be kept .*No space left on device.*set TMPDIR"
+    ):
         rows.append(ROWS)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     with pytest.raises(OutputError, match="set TMPDIR"):

@@ -1,4 +1,5 @@
-"""Who may ask what: names, other sites, tokens, the address that is listened on, and what may be read and written."""
+"""Who may ask what: names, other sites, tokens, the address that is listened on, and what may be
+read and written."""
 
 from __future__ import annotations
 
@@ -71,15 +72,35 @@ def test_a_folder_is_listed_worst_first(server: LocalServer) -> None:
     ids = ["book/chapter ü", "book/chapter 1", "good", ".hidden", "leak", "stolen"]
     assert [row["id"] for row in rows if not row["error"]] == ids
     assert (rows[1]["fit"], rows[1]["confidence"], rows[1]["words"]) == ("poor", 0.9, 2)
-    assert (rows[0]["id"], rows[0]["error"]) == ("link", "is a link that leads out of the folder, or nowhere")
-    assert server.ask("GET", "/api/alignments/book/chapter%20%C3%BC?format=ctm").body.count(b"\n") >= 2
+    assert (rows[0]["id"], rows[0]["error"]) == (
+        "link",
+        "is a link that leads out of the folder, or nowhere",
+    )
+    assert (
+        server.ask("GET", "/api/alignments/book/chapter%20%C3%BC?format=ctm").body.count(b"\n") >= 2
+    )
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *("../outside", "%2e%2e/outside", "..%2foutside", "book/../../outside", "away/outside", "link", "C:outside"),
-        *("%2Fetc%2Fpasswd", "/etc/passwd", "..%5coutside", "C:%5coutside", "%252e%252e/outside", "good%00"),
+        *(
+            "../outside",
+            "%2e%2e/outside",
+            "..%2foutside",
+            "book/../../outside",
+            "away/outside",
+            "link",
+            "C:outside",
+        ),
+        *(
+            "%2Fetc%2Fpasswd",
+            "/etc/passwd",
+            "..%5coutside",
+            "C:%5coutside",
+            "%252e%252e/outside",
+            "good%00",
+        ),
         *(".ctc-align-parts/hidden", "other", "good.json", "a" * 5000, "%ff%fe"),
     ],
 )
@@ -110,13 +131,18 @@ def test_recordings_come_from_the_folder_alone(server: LocalServer) -> None:
 def test_corrections_of_the_folder_are_aligned_again(server: LocalServer, place: Path) -> None:
     data = (place / "book" / "chapter 1.json").read_bytes()
     again = server.ask("POST", "/api/realign/book/chapter%201", data)
-    assert (again.status, again.json["loss"], again.json["audio"]) == (200, 2.0, json.loads(data)["audio"])
+    assert (again.status, again.json["loss"], again.json["audio"]) == (
+        200,
+        2.0,
+        json.loads(data)["audio"],
+    )
     assert (place / "book" / "chapter 1.json").read_bytes() == data
     assert server.ask("GET", "/api/audio/book/chapter%201").body == wav()
     assert server.ask("POST", "/api/realign/stolen", data).status == 404
     assert '"realign_href": null' in server.ask("GET", "/view/stolen").body.decode()
     assert (
-        '"realign_href": "/api/realign/book/chapter%201"' in server.ask("GET", "/view/book/chapter%201").body.decode()
+        '"realign_href": "/api/realign/book/chapter%201"'
+        in server.ask("GET", "/view/book/chapter%201").body.decode()
     )
 
 
@@ -129,7 +155,9 @@ def test_saving_keeps_what_was_there_first(server: LocalServer, place: Path) -> 
         assert json.loads((place / "good.json").read_bytes()) == data
     assert (place / "good.before.json").read_bytes() == first
     assert "good.before" not in server.ask("GET", "/api/alignments").body.decode()
-    (place / "good.before.json").write_bytes(first.replace(b'"utterance": "', b'"utterance": "another '))
+    (place / "good.before.json").write_bytes(
+        first.replace(b'"utterance": "', b'"utterance": "another ')
+    )
     data["words"][0]["end_s"] = 0.35
     assert server.ask("PUT", "/api/alignments/good", json.dumps(data).encode()).status == 200
     assert json.loads((place / "good.before-2.json").read_bytes())["words"][0]["end_s"] == 0.3
@@ -139,11 +167,21 @@ def test_saving_keeps_what_was_there_first(server: LocalServer, place: Path) -> 
         kept.unlink()
     saved = (place / "good.json").read_bytes()
     endless = json.dumps({**data, "other": 7777}).replace("7777", "1e999").encode()
-    for broken in (b"{}", b"no", b"[1]", json.dumps({**data, "words": [{}]}).encode(), b'{"loss": NaN}', endless):
+    for broken in (
+        b"{}",
+        b"no",
+        b"[1]",
+        json.dumps({**data, "words": [{}]}).encode(),
+        b'{"loss": NaN}',
+        endless,
+    ):
         assert server.ask("PUT", "/api/alignments/good", broken).status in (400, 422)
     channel = {"config": {**data["config"], "channel": "left"}}
     for other in ({"utterance": "other"}, {"offset_s": 0.5}, {"duration_s": 1.1}, channel):
-        assert server.ask("PUT", "/api/alignments/good", json.dumps({**data, **other}).encode()).status == 409, other
+        assert (
+            server.ask("PUT", "/api/alignments/good", json.dumps({**data, **other}).encode()).status
+            == 409
+        ), other
     assert (place / "good.json").read_bytes() == saved
     assert list(place.rglob("*.part")) == []
 
@@ -163,7 +201,10 @@ def test_a_correction_is_refused_by_its_name_and_size_before_it_is_read(
     monkeypatch.setattr(uploads, "MOST_PARSED", 2**16)
     dense = b"[" + b"{}, " * 1000 + b"{}]"  # objects take many times their bytes in memory
     assert server.ask("PUT", f"/api/alignments/{quote(name)}", dense).status == status
-    assert server.post("/align", [("audio", "a.wav", wav()), ("transcript", "t.json", dense)]).status == 413
+    assert (
+        server.post("/align", [("audio", "a.wav", wav()), ("transcript", "t.json", dense)]).status
+        == 413
+    )
     assert server.uploads() == []
 
 
@@ -176,9 +217,15 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
     data["words"][0] |= {"confidence": 0.2, "doubtful": True, "note": "half a pair: \ud800"}
     (place / "good.json").write_text(json.dumps({**data, "later": 1}))
     there = server.done_job(pair("a b"))
-    [doubt] = [word for word in server.ask("GET", "/api/words").json["words"] if word.get("folder") == "good"]
+    [doubt] = [
+        word
+        for word in server.ask("GET", "/api/words").json["words"]
+        if word.get("folder") == "good"
+    ]
     assert (doubt["word"], doubt["index"], doubt["room_s"][0]) == (data["words"][0], 0, 0.0)
-    right = {key: value for key, value in doubt["word"].items() if key != "doubtful"} | {"by": "hand"}
+    right = {key: value for key, value in doubt["word"].items() if key != "doubtful"} | {
+        "by": "hand"
+    }
     word = {"index": 0, "was": doubt["word"], "is": right}
     for wrong, status in (
         ({"words": 1}, 400),
@@ -192,7 +239,9 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
         ({"checked": True, "more": "x" * 2**21}, 413),
     ):
         assert change("/api/alignments/good", wrong) == status, wrong
-    assert [change("/api/alignments/good", same) for same in ({"checked": True}, {}, {"checked": False})] == [200] * 3
+    assert [
+        change("/api/alignments/good", same) for same in ({"checked": True}, {}, {"checked": False})
+    ] == [200] * 3
     assert not (place / "good.before.json").exists(), "a sign-off changes no word"
     assert change("/api/alignments/good", {"words": [word]}) == 200
     assert change("/api/alignments/good", {"words": [word]}) == 409, "another tab was first"
@@ -202,15 +251,25 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
             assert server.ask("GET", path).json.get("checked", False) is checked
     saved = json.loads((place / "good.json").read_bytes())
     assert saved == {**data, "words": [right, *data["words"][1:]], "later": 1, "checked": True}
-    [row] = [row for row in server.ask("GET", "/api/alignments").json["alignments"] if row["id"] == "good"]
+    [row] = [
+        row
+        for row in server.ask("GET", "/api/alignments").json["alignments"]
+        if row["id"] == "good"
+    ]
     assert (row["checked"], row["to_check"], row["by_hand"]) == (True, 0, 1)
     assert server.ask("GET", there).json["checked"] is True
     for path in ("/api/alignments/good", f"{there}/alignment"):
         answer = server.ask("GET", path)
         tag = {"If-Match": answer.headers["etag"]}
         after = server.ask("PUT", path, answer.body, tag)
-        assert (after.status, server.ask("PUT", path, answer.body, tag).status) == (200, 412), "another tab has saved"
-        assert server.ask("PUT", path, answer.body, {"If-Match": f"W/{after.headers['etag']}"}).status == 200
+        assert (after.status, server.ask("PUT", path, answer.body, tag).status) == (
+            200,
+            412,
+        ), "another tab has saved"
+        assert (
+            server.ask("PUT", path, answer.body, {"If-Match": f"W/{after.headers['etag']}"}).status
+            == 200
+        )
     assert server.ask("DELETE", there).status == 200
     (place / "good.json").write_bytes(original)
     (place / "good.before.json").unlink()
@@ -225,9 +284,14 @@ def test_names_are_paired_as_in_a_corpus(server: LocalServer) -> None:
     said = {one["file"]: one["reason"] for one in found["alone"]}
     assert not said.keys() & {"a/._y.eaf", "b/.w.txt"}
     assert said["b/z.txt"] == "no recording: add z.wav (or in another format), or rename one"
-    assert said["c/\ud800.wav"].startswith("no transcript"), "as browsers tell of a name that is not Unicode"
+    assert said["c/\ud800.wav"].startswith("no transcript"), (
+        "as browsers tell of a name that is not Unicode"
+    )
     assert said["b/w.mp3"] == "w.flac has the same name: rename one of them"
-    assert said["b/x.wav"] == "no transcript: add x.txt, .lab, .srt, .vtt, .TextGrid, .eaf or .epub, or type it"
+    assert (
+        said["b/x.wav"]
+        == "no transcript: add x.txt, .lab, .srt, .vtt, .TextGrid, .eaf or .epub, or type it"
+    )
     for wrong in ({"names": "x"}, {"names": [1]}, {}):
         assert server.ask("POST", "/api/pairs", json.dumps(wrong).encode()).status == 400
 
@@ -247,7 +311,9 @@ def test_a_job_is_kept_over_nothing_that_is_there(server: LocalServer, place: Pa
             path.unlink()
 
 
-def test_kept_files_have_names_that_fit_and_never_that_of_the_alignment(server: LocalServer, place: Path) -> None:
+def test_kept_files_have_names_that_fit_and_never_that_of_the_alignment(
+    server: LocalServer, place: Path
+) -> None:
     for filename, kept in {
         "rec.json": "rec",
         "run.sh": "run",
@@ -258,16 +324,22 @@ def test_kept_files_have_names_that_fit_and_never_that_of_the_alignment(server: 
         answer = server.ask("POST", f"{there}/keep")
         assert (answer.status, answer.json) == (201, {"id": kept})
         assert server.ask("DELETE", there).status == 200
-        assert kept in [row["id"] for row in server.ask("GET", "/api/alignments").json["alignments"]]
+        assert kept in [
+            row["id"] for row in server.ask("GET", "/api/alignments").json["alignments"]
+        ]
         suffix = ".wav" if filename.endswith(".wav") else ".audio"
         assert (place / f"{kept}{suffix}").read_bytes() == wav()
-        assert server.ask("GET", f"/api/alignments/{quote(kept)}").json["audio"] == f"{kept}{suffix}"
+        assert (
+            server.ask("GET", f"/api/alignments/{quote(kept)}").json["audio"] == f"{kept}{suffix}"
+        )
         for path in place.glob(f"{kept}.*"):
             path.unlink()
     assert "run.sh" not in os.listdir(place)
 
 
-def test_the_recording_is_that_of_the_longest_path_and_of_the_length(place: Path, tmp_path: Path) -> None:
+def test_the_recording_is_that_of_the_longest_path_and_of_the_length(
+    place: Path, tmp_path: Path
+) -> None:
     root, other = tmp_path / "root", tmp_path / "other"
     made = from_dict(json.loads((place / "good.json").read_bytes()))
     (root / "spk1").mkdir(parents=True)
@@ -281,7 +353,10 @@ def test_the_recording_is_that_of_the_longest_path_and_of_the_length(place: Path
     assert folder.audio("spk1/a", replace(made, audio="/" * 5000 + "a.wav")) is None
     assert folder.audio("spk1/a", replace(made, audio="a.wav", duration_s=2.0)) is None
     (root / "a.wav").write_bytes(wav(3.0))
-    assert folder.audio("spk1/a", replace(made, audio="a.wav", offset_s=1.0, duration_s=2.0)) == root / "a.wav"
+    assert (
+        folder.audio("spk1/a", replace(made, audio="a.wav", offset_s=1.0, duration_s=2.0))
+        == root / "a.wav"
+    )
 
 
 def test_a_bad_file_does_not_end_the_list(server: LocalServer, place: Path) -> None:
@@ -297,16 +372,24 @@ def test_a_bad_file_does_not_end_the_list(server: LocalServer, place: Path) -> N
             assert answer.status == 200
             [row] = [row for row in answer.json["alignments"] if row["id"] == "bad"]
             assert row["text"] == printable(data["text"] if "words" in changes else "\ud800\x1b[2J")
-            assert (row["duration_s"], row["confidence"]) == ((None, None) if "words" in changes else (1.0, 0.9))
+            assert (row["duration_s"], row["confidence"]) == (
+                (None, None) if "words" in changes else (1.0, 0.9)
+            )
     for channel in ("²", "9" * 5000):
-        (place / "bad.json").write_text(json.dumps({**data, "config": {**data["config"], "channel": channel}}))
+        (place / "bad.json").write_text(
+            json.dumps({**data, "config": {**data["config"], "channel": channel}})
+        )
         assert server.ask("GET", "/view/bad").status == 200
     (place / "bad.json").unlink()
 
 
 def test_a_list_that_is_cut_says_so(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = server.ask("GET", "/api/alignments").json
-    assert (len(answer["alignments"]), answer["truncated"], answer["left_out"]["beyond"]) == (7, False, 0)
+    assert (len(answer["alignments"]), answer["truncated"], answer["left_out"]["beyond"]) == (
+        7,
+        False,
+        0,
+    )
     for most in (7, 6):
         monkeypatch.setattr(alignment_folder, "MOST_ALIGNMENTS", most)
         answer = server.ask("GET", "/api/alignments").json
@@ -319,7 +402,12 @@ def test_errors_name_no_path_of_the_server(server: LocalServer, place: Path) -> 
     assert (leak.status, leak.json["error"].partition(":")[0]) == (422, "other.json")
     there = server.done_job(pair("a b"))
     data = server.ask("GET", f"{there}/alignment").json
-    assert server.ask("PUT", f"{there}/alignment", json.dumps({**data, "offset_s": 100.0}).encode()).status == 409
+    assert (
+        server.ask(
+            "PUT", f"{there}/alignment", json.dumps({**data, "offset_s": 100.0}).encode()
+        ).status
+        == 409
+    )
     assert server.ask("PUT", f"{there}/alignment", json.dumps(data).encode()).status == 200
     [upload] = server.uploads()
     upload.write_bytes(b"gone wrong")
@@ -347,7 +435,9 @@ def test_errors_name_no_path_of_the_server(server: LocalServer, place: Path) -> 
         ({"Sec-Fetch-Site": "same-origin"}, 200),
     ],
 )
-def test_pages_of_other_sites_change_nothing(server: LocalServer, headers: dict[str, str], status: int) -> None:
+def test_pages_of_other_sites_change_nothing(
+    server: LocalServer, headers: dict[str, str], status: int
+) -> None:
     assert server.post("/align", pair("a"), **headers).status == status
     assert server.uploads() == []
 
@@ -412,14 +502,25 @@ def test_headers_that_do_not_end_hold_no_place_for_long(monkeypatch: pytest.Monk
         ("PUT", "/jobs", "GET, HEAD, POST"),
     ],
 )
-def test_a_wrong_method_is_told_the_right_ones(server: LocalServer, method: str, path: str, allowed: str) -> None:
+def test_a_wrong_method_is_told_the_right_ones(
+    server: LocalServer, method: str, path: str, allowed: str
+) -> None:
     answer = server.ask(method, path)
     assert (answer.status, ", ".join(sorted(answer.headers["allow"].split(", ")))) == (405, allowed)
 
 
 def test_a_token_is_asked_for_everywhere_but_health() -> None:
     with local_server(token=TOKEN) as server:
-        for path in ("/", "/models", "/jobs", "/docs", "/openapi.json", "/api/alignments", "/view/a", "/nothing"):
+        for path in (
+            "/",
+            "/models",
+            "/jobs",
+            "/docs",
+            "/openapi.json",
+            "/api/alignments",
+            "/view/a",
+            "/nothing",
+        ):
             assert server.ask("GET", path).status == 401
             for wrong in ("Bearer " + TOKEN[:-1], TOKEN, f"Basic {TOKEN}", "Bearer ", "Bearer ü"):
                 headers = {"Authorization": wrong.encode().decode("latin-1")}
@@ -434,7 +535,9 @@ def test_a_token_is_asked_for_everywhere_but_health() -> None:
         assert "HttpOnly" in cookie
         assert "SameSite=lax" in cookie
         assert TOKEN not in cookie
-        assert server.ask("GET", "/models", headers={"Cookie": cookie.partition(";")[0]}).status == 200
+        assert (
+            server.ask("GET", "/models", headers={"Cookie": cookie.partition(";")[0]}).status == 200
+        )
 
 
 @pytest.mark.parametrize(
@@ -453,7 +556,10 @@ def test_addresses_that_are_refused(address: Address, said: str) -> None:
 
 
 def test_a_port_that_is_taken_is_a_wrong_call() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(UsageError, match="choose another --port"):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(UsageError, match="choose another --port"),
+    ):
         Address("127.0.0.1", taken.getsockname()[1]).open()
 
 
@@ -473,14 +579,17 @@ server.AlignServer(aligner, server.ServerLimits(), folder).run(
 def started(folder: Path, uploads: Path) -> tuple[subprocess.Popen[str], LocalServer]:
     environment = {**os.environ, "TMPDIR": str(uploads), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", PROGRAM, str(ROOT / "tests" / "support"), str(folder)]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     port = int(process.stdout.readline().strip("/\n").rpartition(":")[2])
     return process, LocalServer(None, None, port)  # type: ignore[arg-type]
 
 
 def listening(pid: int) -> list[str]:
-    """Return the addresses (IPv4 in hexadecimal, any of IPv6) on which a process listens, from the kernel's tables."""
+    """Return the addresses (IPv4 in hexadecimal, any of IPv6) on which a process listens, from the
+    kernel's tables."""
     fds = Path(f"/proc/{pid}/fd")
     inodes = {os.path.realpath(fds / fd) for fd in os.listdir(fds)}  # one may be closed meanwhile
     found = []
@@ -493,7 +602,9 @@ def listening(pid: int) -> list[str]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's tables of sockets")
-def test_a_killed_server_leaves_nothing_for_long_and_a_stopped_one_nothing(place: Path, tmp_path: Path) -> None:
+def test_a_killed_server_leaves_nothing_for_long_and_a_stopped_one_nothing(
+    place: Path, tmp_path: Path
+) -> None:
     uploads = tmp_path / "uploads"
     uploads.mkdir()
     before = {path: path.read_bytes() for path in place.rglob("*.json")}
@@ -507,7 +618,18 @@ def test_a_killed_server_leaves_nothing_for_long_and_a_stopped_one_nothing(place
         connection.putheader("Content-Type", kind)
         connection.putheader("Content-Length", str(len(body)))
         connection.endheaders(body[:5000])
-        until(lambda: len([path for path in uploads.rglob("*") if path.is_file() and path.suffix != ".lock"]) == 2)
+        until(
+            lambda: (
+                len(
+                    [
+                        path
+                        for path in uploads.rglob("*")
+                        if path.is_file() and path.suffix != ".lock"
+                    ]
+                )
+                == 2
+            )
+        )
         [folder] = [path for path in uploads.iterdir() if path.is_dir()]
         assert folder.stat().st_mode & 0o777 == 0o700
     finally:

@@ -1,4 +1,5 @@
-"""The folder of a server: what is saved can be read again, no version is overwritten unseen, nothing is left out."""
+"""The folder of a server: what is saved can be read again, no version is overwritten unseen,
+nothing is left out."""
 
 from __future__ import annotations
 
@@ -53,21 +54,40 @@ def test_what_cannot_be_read_again_is_not_saved(server: LocalServer, folder: Pat
     job = server.done_job(pair("one two"))
     of_job = server.ask("GET", f"{job}/alignment").json
     for changes, said in (
-        ({"format": "ctc-align/2"}, """expected an alignment of format "ctc-align/1", got 'ctc-align/2'"""),
+        (
+            {"format": "ctc-align/2"},
+            """expected an alignment of format "ctc-align/1", got 'ctc-align/2'""",
+        ),
         ({"format": None}, "got other JSON"),
         ({"words": []}, "expected each word of `text` in `words`, got none for 'onetwo'"),
         ({"words": [two]}, "got none for 'one'"),
         ({"words": [one, {**two, "end_s": 7.0}]}, "leaves the recording"),
-        ({"subtitles": {"format": "eaf", "header": "", "cues": [], "after": "", "document": "<"}}, "subtitles"),
+        (
+            {
+                "subtitles": {
+                    "format": "eaf",
+                    "header": "",
+                    "cues": [],
+                    "after": "",
+                    "document": "<",
+                }
+            },
+            "subtitles",
+        ),
     ):
         for path, whole in (("/api/alignments/talk", data), (f"{job}/alignment", of_job)):
             refused = server.ask("PUT", path, json.dumps({**whole, **changes}).encode())
-            assert (refused.status, said in refused.json["error"]) == (422, True), (path, refused.json)
+            assert (refused.status, said in refused.json["error"]) == (422, True), (
+                path,
+                refused.json,
+            )
     assert (folder / "talk.json").read_bytes() == before
     assert server.ask("GET", f"{job}/alignment").json == of_job
     late = {"later": "x" * 5000, **{key: data[key] for key in reversed(data)}}
     assert server.ask("PUT", "/api/alignments/talk", json.dumps(late).encode()).status == 200
-    assert [row["id"] for row in server.ask("GET", "/api/alignments").json["alignments"]] == ["talk"]
+    assert [row["id"] for row in server.ask("GET", "/api/alignments").json["alignments"]] == [
+        "talk"
+    ]
     (folder / "talk.json").write_bytes(before)
 
 
@@ -87,17 +107,24 @@ REFUSED = {
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
-def test_every_name_of_an_alignment_is_listed_and_shown_without_harm(server: LocalServer, folder: Path) -> None:
+def test_every_name_of_an_alignment_is_listed_and_shown_without_harm(
+    server: LocalServer, folder: Path
+) -> None:
     data = (folder / "talk.json").read_bytes()
     for name in (*OPENED, *REFUSED):
         (folder / f"{name}.json").write_bytes(data)
     for name in ("._talk.json", ".DS_Store", ".talk.pfsx"):
         (folder / name).write_bytes(b"\0\5\x16\7of other programs")
     rows = server.ask("GET", "/api/alignments").json["alignments"]
-    assert {row["id"]: row["name"] for row in rows if not row["error"]} == {"talk": "talk", **OPENED}
+    assert {row["id"]: row["name"] for row in rows if not row["error"]} == {
+        "talk": "talk",
+        **OPENED,
+    }
     refused = {row["name"]: row["error"] for row in rows if row["error"]}
     assert [*refused] == ["back\\slash", "caf\\xe9", "line\\x0abreak"]
-    assert all(why in refused[shown] for shown, why in zip(sorted(refused), sorted(REFUSED.values())))
+    assert all(
+        why in refused[shown] for shown, why in zip(sorted(refused), sorted(REFUSED.values()))
+    )
     for name, shown in OPENED.items():
         there = f"/api/alignments/{quote(name)}"
         tag = server.ask("GET", there).headers["etag"]
@@ -108,7 +135,9 @@ def test_every_name_of_an_alignment_is_listed_and_shown_without_harm(server: Loc
         assert json.loads(shown_data[1])["name"] == shown
 
 
-def test_what_is_damaged_is_listed_with_the_reason_and_the_rest_is_counted(server: LocalServer, folder: Path) -> None:
+def test_what_is_damaged_is_listed_with_the_reason_and_the_rest_is_counted(
+    server: LocalServer, folder: Path
+) -> None:
     data = (folder / "talk.json").read_bytes()
     damaged = {
         "cut": data[:600],
@@ -134,7 +163,9 @@ def test_what_is_damaged_is_listed_with_the_reason_and_the_rest_is_counted(serve
         (folder / f"{name}.json").unlink()
 
 
-def test_a_folder_that_is_gone_is_an_error_and_is_not_made_again(server: LocalServer, folder: Path) -> None:
+def test_a_folder_that_is_gone_is_an_error_and_is_not_made_again(
+    server: LocalServer, folder: Path
+) -> None:
     job = server.done_job(pair("one two"))
     away = folder.rename(folder.parent / "away")
     for method, path in (
@@ -144,7 +175,12 @@ def test_a_folder_that_is_gone_is_an_error_and_is_not_made_again(server: LocalSe
         ("POST", f"{job}/keep"),
     ):
         answer = server.ask(method, path)
-        assert (answer.status, "folder: the folder of this server" in answer.json["error"]) == (503, True), path
+        assert (answer.status, "folder: the folder of this server" in answer.json["error"]) == (
+            503,
+            True,
+        ), path
     assert not folder.exists()
     away.rename(folder)
-    assert [row["id"] for row in server.ask("GET", "/api/alignments").json["alignments"]] == ["talk"]
+    assert [row["id"] for row in server.ask("GET", "/api/alignments").json["alignments"]] == [
+        "talk"
+    ]

@@ -1,4 +1,5 @@
-"""Which finished jobs a server forgets, at its real limits: none with a person's work, none that is in use."""
+"""Which finished jobs a server forgets, at its real limits: none with a person's work, none that is
+in use."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def server() -> Iterator[LocalServer]:
 
 
 def corrected_job(server: LocalServer) -> str:
-    """Return the address of a job with a word that a person has marked as right, which nobody has asked for since."""
+    """Return the address of a job with a word that a person has marked as right, which nobody has
+    asked for since."""
     there = server.done_job(pair("one two"))
     word = server.ask("GET", f"{there}/alignment").json["words"][0]
     change = {"words": [{"index": 0, "was": word, "is": {**word, "by": "hand"}}]}
@@ -69,7 +71,10 @@ def test_a_thousand_newer_jobs_do_not_displace_the_work_of_a_person(server: Loca
     assert sum(job["has_work"] for job in kept["jobs"]) == 3
     full = server.post("/jobs", parts)
     assert (full.status, full.headers["retry-after"]) == (503, "60")
-    assert "all of them have corrections, are checked, or were used in the last hour: keep them" in full.json["error"]
+    assert (
+        "all of them have corrections, are checked, or were used in the last hour: keep them"
+        in full.json["error"]
+    )
     assert server.post("/align", parts).status == 200, "which keeps nothing"
     assert server.ask("DELETE", newer[-1]).status == 200
     assert server.post("/jobs", parts).status == 202

@@ -1,4 +1,5 @@
-"""The API: good and bad requests of a real server on a loopback port; batches, places, cancellation, many clients."""
+"""The API: good and bad requests of a real server on a loopback port; batches, places,
+cancellation, many clients."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ def words(data: dict) -> list[str]:
 
 
 def test_align_answers_in_the_format_that_is_asked_for(server: LocalServer) -> None:
-    answer = server.post("/align", [*pair("Hello, wörld!", name="../a talk.wav"), ("match", None, b"exact")])
+    answer = server.post(
+        "/align", [*pair("Hello, wörld!", name="../a talk.wav"), ("match", None, b"exact")]
+    )
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     assert (words(answer.json), answer.json["utterance"], answer.json["audio"]) == (
         ["Hello,", "wörld!"],
@@ -48,15 +51,23 @@ def test_align_answers_in_the_format_that_is_asked_for(server: LocalServer) -> N
     )
     jsonschema.validate(answer.json, json_schema())
     subtitles = b"1\n00:00:00,000 --> 00:00:01,000\nOne two\n"
-    parts: Parts = [("audio", "a.wav", wav()), ("transcript", "a.srt", subtitles), ("format", None, b"srt")]
+    parts: Parts = [
+        ("audio", "a.wav", wav()),
+        ("transcript", "a.srt", subtitles),
+        ("format", None, b"srt"),
+    ]
     answer = server.post("/align", parts)
     assert answer.status == 200
     assert b"One two" in answer.body
     assert answer.headers["content-disposition"] == "attachment; filename*=UTF-8''a.srt"
     assert b'"words"' in server.post("/align", [*pair("a b"), ("format", None, b"TextGrid")]).body
     for format in server.ask("GET", "/models").json["formats"]:
-        assert server.post("/align", [*pair("a b"), ("format", None, format.encode())]).status == 200, format
-    lit = server.post("/align", [*pair("a b"), ("format", None, b"srt"), ("highlight_words", None, b"true")])
+        assert (
+            server.post("/align", [*pair("a b"), ("format", None, format.encode())]).status == 200
+        ), format
+    lit = server.post(
+        "/align", [*pair("a b"), ("format", None, b"srt"), ("highlight_words", None, b"true")]
+    )
     assert lit.body.count(b"-->") > 1
     page = server.post("/align", [*pair("a b"), ("format", None, b"html")])
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -67,38 +78,71 @@ def test_align_answers_in_the_format_that_is_asked_for(server: LocalServer) -> N
 def test_alignments_in_the_shape_of_other_servers_are_those_of_align(server: LocalServer) -> None:
     there, text = "/v1/audio/alignments", "Hello — wörld! Here we go."
     ours = server.post("/align", pair(text)).json
-    parts: Parts = [("file", "talk.wav", pair(text)[0][2]), ("text", None, text.encode()), ("language", None, b"en")]
+    parts: Parts = [
+        ("file", "talk.wav", pair(text)[0][2]),
+        ("text", None, text.encode()),
+        ("language", None, b"en"),
+    ]
     answer = server.post(there, parts)
-    assert (answer.status, answer.headers["content-type"], answer.json["task"]) == (200, "application/json", "align")
-    rows = [{"word": word["text"], "start": word["start_s"], "end": word["end_s"]} for word in ours["words"]]
+    assert (answer.status, answer.headers["content-type"], answer.json["task"]) == (
+        200,
+        "application/json",
+        "align",
+    )
+    rows = [
+        {"word": word["text"], "start": word["start_s"], "end": word["end_s"]}
+        for word in ours["words"]
+    ]
     assert (answer.json["words"], answer.json["untimed_words"]) == (rows, [])
-    assert {answer.json[name] for name in ("text", "language", "model")} == {text, "en", ours["model"]}
+    assert {answer.json[name] for name in ("text", "language", "model")} == {
+        text,
+        "en",
+        ours["model"],
+    }
     more = server.post(there, [*parts, ("response_format", None, b"verbose_json")]).json
     assert more["words"] == [{**row, "confidence": 0.9} for row in rows]
-    assert ([part["end"] for part in more["segments"]], more["loss"]) == ([rows[2]["end"], rows[-1]["end"]], 1.0)
+    assert ([part["end"] for part in more["segments"]], more["loss"]) == (
+        [rows[2]["end"], rows[-1]["end"]],
+        1.0,
+    )
     unread = {"status": "skipped", "start_s": None, "end_s": None, "confidence": None}
     partly = from_dict({**ours, "words": [*ours["words"][:-1], {**ours["words"][-1], **unread}]})
     made = OTHERS_ALIGN.objects["json"](partly)
-    assert (made["words"], made["untimed_words"]) == (rows[:-1], [{"word": "go.", "status": "skipped"}])
+    assert (made["words"], made["untimed_words"]) == (
+        rows[:-1],
+        [{"word": "go.", "status": "skipped"}],
+    )
     srt = server.post(there, [*parts, ("response_format", None, b"srt")])
     assert srt.body == server.post("/align", [*pair(text), ("format", None, b"srt")]).body
     for wrong, said in (
-        ([*parts, ("response_format", None, b"text")], "response_format: expected one of json, verbose_json, srt, vtt"),
+        (
+            [*parts, ("response_format", None, b"text")],
+            "response_format: expected one of json, verbose_json, srt, vtt",
+        ),
         (pair(text), "'audio': no such file in this form; there are file, transcript"),
         (parts[1:], "file: expected a recording; with curl: -F file=@FILE"),
         ([*parts, ("model", None, b"whisper-1")], "this server has spread"),
     ):
         refused = server.post(there, wrong)
-        assert (refused.status in (400, 422), said in refused.json["error"]) == (True, True), refused.body
+        assert (refused.status in (400, 422), said in refused.json["error"]) == (
+            True,
+            True,
+        ), refused.body
     assert server.uploads() == []
     paths = server.ask("GET", "/openapi.json").json["paths"]
     schema = paths[there]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
-    assert (schema["required"], schema["properties"]["response_format"]["enum"][1]) == (["file"], "verbose_json")
+    assert (schema["required"], schema["properties"]["response_format"]["enum"][1]) == (
+        ["file"],
+        "verbose_json",
+    )
 
 
 def test_score_ranks_several_texts(server: LocalServer) -> None:
     answer = server.post("/score", [*pair("one"), ("text", None, b"two more")])
-    assert [(row["text"], row["rank"]) for row in answer.json["scores"]] == [("one", 1), ("two more", 2)]
+    assert [(row["text"], row["rank"]) for row in answer.json["scores"]] == [
+        ("one", 1),
+        ("two more", 2),
+    ]
 
 
 def test_a_job_is_followed_mended_and_removed(server: LocalServer) -> None:
@@ -108,7 +152,9 @@ def test_a_job_is_followed_mended_and_removed(server: LocalServer) -> None:
     until(lambda: server.ask("GET", there).json["state"] == "done")
     data = server.ask("GET", f"{there}/alignment").json
     data["words"][0]["end_s"] = 0.25
-    assert server.ask("PUT", f"{there}/alignment", json.dumps(data).encode()).json == {"saved": answer.json["id"]}
+    assert server.ask("PUT", f"{there}/alignment", json.dumps(data).encode()).json == {
+        "saved": answer.json["id"]
+    }
     assert server.ask("GET", f"{there}/alignment").json["words"][0]["end_s"] == 0.25
     part = server.ask("GET", f"{there}/audio", headers={"Range": "bytes=0-3"})
     assert (part.status, part.body, part.headers["content-type"]) == (206, b"RIFF", "audio/wav")
@@ -127,9 +173,15 @@ def test_corrections_are_aligned_again_and_nothing_is_saved(server: LocalServer)
         return server.ask("POST", f"{there}/realign", json.dumps({**before, **changes}).encode())
 
     fixed = {**before["words"][0], "end_s": 0.25, "by": "hand"}
-    answer = ask(words=[fixed, before["words"][1]], config={**before["config"], "edges": "occupancy", "model": "x"})
+    answer = ask(
+        words=[fixed, before["words"][1]],
+        config={**before["config"], "edges": "occupancy", "model": "x"},
+    )
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
-    assert [(word["end_s"], word["confidence"]) for word in answer.json["words"]] == [(0.25, 0.9), (1.0, 0.5)]
+    assert [(word["end_s"], word["confidence"]) for word in answer.json["words"]] == [
+        (0.25, 0.9),
+        (1.0, 0.5),
+    ]
     assert (answer.json["audio"], answer.json["config"]["edges"]) == ("talk.wav", "occupancy")
     assert server.ask("GET", f"{there}/alignment").json == before
     assert server.ask("GET", f"{there}/audio").status == 200
@@ -149,12 +201,20 @@ def test_what_browsers_play_by_another_clock_is_coded_anew(server: LocalServer) 
     soundfile.write(file, np.random.default_rng(0).normal(0, 0.1, 16000), 16000, format="MP3")
     there = server.done_job([("audio", "a.mp3", file.getvalue()), ("text", None, b"one two")])
     sound = server.ask("GET", f"{there}/audio")
-    assert (sound.headers["content-type"], sound.body[:4], b"OpusHead" in sound.body) == ("audio/ogg", b"OggS", True)
+    assert (sound.headers["content-type"], sound.body[:4], b"OpusHead" in sound.body) == (
+        "audio/ogg",
+        b"OggS",
+        True,
+    )
     assert server.ask("GET", f"{there}/audio", headers={"Range": "bytes=0-3"}).body == b"OggS"
     page = server.ask("GET", f"{there}/page").body.decode()
     data = json.loads(re.search('id="page-data">(.*?)</script>', page)[1])  # type: ignore[index]
     assert data["audio"] == {"href": f"{there}/audio", "mime": "audio/ogg", "start_s": 0.0}
-    assert (data["save_href"], data["home_href"], data["peaks"]["per_s"]) == (f"{there}/alignment", "/", 100)
+    assert (data["save_href"], data["home_href"], data["peaks"]["per_s"]) == (
+        f"{there}/alignment",
+        "/",
+        100,
+    )
     assert len(server.uploads()) == 2
     assert server.ask("DELETE", there).status == 200
     assert server.uploads() == []
@@ -171,23 +231,51 @@ BAD: dict[str, tuple[int, str, Parts]] = {
     "audio as a field": (400, "expected a file", [("audio", None, b"x"), TEXT]),
     "two recordings": (400, "expected one file", [*pair("a"), ("audio", "b.wav", wav())]),
     "unknown part": (400, "'speed': no such part", [*pair("a"), ("speed", None, b"2")]),
-    "a file's path as a setting": (400, "no such part", [*pair("a"), ("calibration", None, b"/etc/passwd")]),
+    "a file's path as a setting": (
+        400,
+        "no such part",
+        [*pair("a"), ("calibration", None, b"/etc/passwd")],
+    ),
     "wrong value": (400, "match: expected 'auto'", [*pair("a"), ("match", None, b"x")]),
-    "wrong number": (400, "max_line: expected a whole number", [*pair("a"), ("max_line", None, b"x")]),
-    "neither true nor false": (400, "highlight_words: expected true", [*pair("a"), ("highlight_words", None, b"x")]),
-    "wrong language": (422, "language klingon!: expected", [*pair("a"), ("language", None, b"klingon!")]),
+    "wrong number": (
+        400,
+        "max_line: expected a whole number",
+        [*pair("a"), ("max_line", None, b"x")],
+    ),
+    "neither true nor false": (
+        400,
+        "highlight_words: expected true",
+        [*pair("a"), ("highlight_words", None, b"x")],
+    ),
+    "wrong language": (
+        422,
+        "language klingon!: expected",
+        [*pair("a"), ("language", None, b"klingon!")],
+    ),
     "wrong format": (400, "format: expected one of json", [*pair("a"), ("format", None, b"exe")]),
     "another model": (422, "this server has spread", [*pair("a"), ("model", None, b"/etc/passwd")]),
     "no sound": (422, "a.wav: expected audio", [("audio", "a.wav", b"no sound at all"), TEXT]),
     "a playlist": (422, "a.wav: expected audio", [("audio", "a.wav", PLAYLIST), TEXT]),
     "silence": (422, "talk.wav", [("audio", "talk.wav", wav()[:44] + bytes(32000)), TEXT]),
-    "a PDF as transcript": (422, "t.txt: expected a transcript", [TALK, ("transcript", "t.txt", b"%PDF-1.7 x")]),
+    "a PDF as transcript": (
+        422,
+        "t.txt: expected a transcript",
+        [TALK, ("transcript", "t.txt", b"%PDF-1.7 x")],
+    ),
     "too long": (413, "at most 100 s", pair("a", 101.0)),
     "too large": (413, "at most 5 MB", [("audio", "a.wav", bytes(6_000_000)), TEXT]),
     "too much text": (413, "at most 2000 characters", pair("a " * 1001)),
     "far too much text": (413, "at most 2000 characters", pair("a " * 10_000)),
-    "a long name": (400, "utterance: expected at most 1000 characters", [*pair("a"), ("utterance", None, b"x" * 5000)]),
-    "not UTF-8": (400, "expected UTF-8", [("audio", "a.wav", wav()), ("text", None, b"\xff\xfe\xfa")]),
+    "a long name": (
+        400,
+        "utterance: expected at most 1000 characters",
+        [*pair("a"), ("utterance", None, b"x" * 5000)],
+    ),
+    "not UTF-8": (
+        400,
+        "expected UTF-8",
+        [("audio", "a.wav", wav()), ("text", None, b"\xff\xfe\xfa")],
+    ),
     "a fault of the server": (500, "the server failed", pair("boom")),
 }
 
@@ -222,8 +310,14 @@ def test_broken_bodies(server: LocalServer, body: bytes, kind: str, status: int)
 def test_every_address_is_described_and_the_description_is_shown(server: LocalServer) -> None:
     description = server.ask("GET", "/openapi.json").json
     routes = server.server.application(Address()).app.routes  # type: ignore[attr-defined]
-    there = {(re.sub(":path", "", route.path), method) for route in routes for method in route.methods - {"HEAD"}}
-    told = {(path, method.upper()) for path, ways in description["paths"].items() for method in ways}
+    there = {
+        (re.sub(":path", "", route.path), method)
+        for route in routes
+        for method in route.methods - {"HEAD"}
+    }
+    told = {
+        (path, method.upper()) for path, ways in description["paths"].items() for method in ways
+    }
     assert there == {(path, method) for path, method in told if method != "PARAMETERS"}
     page = server.ask("GET", "/docs")
     assert b"POST /align" in page.body
@@ -237,7 +331,10 @@ def test_what_waits_goes_through_together_and_each_gets_its_own(server: LocalSer
     with ThreadPoolExecutor(12) as pool:
         first = pool.submit(server.post, "/align", pair("word first"))
         until(lambda: server.aligner.batches == [1])
-        others = [pool.submit(server.post, "/align", pair(f"word number{i}", 0.5 + i / 10)) for i in range(10)]
+        others = [
+            pool.submit(server.post, "/align", pair(f"word number{i}", 0.5 + i / 10))
+            for i in range(10)
+        ]
         loose = pool.submit(server.post, "/align", [*pair("word loose"), ("match", None, b"loose")])
         until(lambda: server.ask("GET", "/health").json["queue"]["waiting"] == 11)
         server.aligner.gate.set()
@@ -328,7 +425,9 @@ def test_work_that_takes_too_long_is_stopped_and_an_upload_too() -> None:
             connection.close()
 
 
-@pytest.mark.parametrize(("name", "made"), [("a.flac", endless_flac(900)), ("a.mkv", restarting_matroska(5))])
+@pytest.mark.parametrize(
+    ("name", "made"), [("a.flac", endless_flac(900)), ("a.mkv", restarting_matroska(5))]
+)
 def test_reading_ends_at_the_limit_no_matter_what_a_header_says(
     name: str, made: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -337,7 +436,10 @@ def test_reading_ends_at_the_limit_no_matter_what_a_header_says(
         queue, check = server.server.queue, server.server.queue.check
         monkeypatch.setattr(queue, "check", lambda job: (checks.append(job.length_s), check(job)))
         answer = server.post("/align", [("audio", name, made), ("text", None, b"a")])
-        assert (answer.status, "at most 60 s of audio, got more" in answer.json["error"]) == (413, True)
+        assert (answer.status, "at most 60 s of audio, got more" in answer.json["error"]) == (
+            413,
+            True,
+        )
         assert 5 < len(checks) < 20
         assert server.uploads() == []
         assert server.post("/align", pair("a")).status == 200
@@ -392,7 +494,9 @@ def test_fifty_clients_at_once_get_what_each_would_get_alone(tmp_path: Path) -> 
         grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         counts = server.server.queue.counts()
     assert [answer.status for answer in answers] == [200] * CLIENTS
-    assert [answer.json["text"].split(":")[0] for answer in answers] == [f"Client {i}" for i in range(CLIENTS)]
+    assert [answer.json["text"].split(":")[0] for answer in answers] == [
+        f"Client {i}" for i in range(CLIENTS)
+    ]
     assert counts["largest_batch"] > 5
     assert counts["batches"] < CLIENTS / 2
     assert grown_mb < MOST_GROWTH_MB
@@ -404,7 +508,9 @@ def test_fifty_clients_at_once_get_what_each_would_get_alone(tmp_path: Path) -> 
         assert {**answers[client].json, "audio": ""} == {**expected, "audio": ""}
 
 
-def test_a_slow_body_gives_its_place_back_long_before_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_body_gives_its_place_back_long_before_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("ctc_align.serve.uploads.SLOW_S", 0.5)
     with local_server(places=2) as server:
         slow = [server.connection() for _ in range(2)]
@@ -455,7 +561,9 @@ def test_transcripts_may_name_their_encoding(server: LocalServer) -> None:
     assert "--encoding" in answer.json["error"]
 
 
-def test_a_job_that_is_removed_while_it_is_kept_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_is_removed_while_it_is_kept_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with local_server(folder=tmp_path) as server:
         job = server.done_job(pair("a"))
         keep = AlignmentFolder.keep
@@ -481,5 +589,7 @@ def test_names_at_the_limit_of_the_file_system_are_told(tmp_path: Path) -> None:
         data = server.ask("GET", f"/api/alignments/{name}").json
         data["words"][0] |= {"by": "hand", "end_s": data["words"][0]["end_s"] - 0.01}
         body = json.dumps(data).encode()
-        answer = server.ask("PUT", f"/api/alignments/{name}", body, {"Content-Type": "application/json"})
+        answer = server.ask(
+            "PUT", f"/api/alignments/{name}", body, {"Content-Type": "application/json"}
+        )
         assert (answer.status, "too long" in answer.json.get("error", "")) == (422, True), answer

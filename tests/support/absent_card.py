@@ -1,9 +1,11 @@
-"""A CUDA card that is not there: the package launches its kernels on it, and what they would be compiled to is kept.
+"""A CUDA card that is not there: the package launches its kernels on it, and what they would be
+compiled to is kept.
 
-Tensors on the device `meta` say that they lie on a card; Triton's binder asks a stand-in for its driver; its hook
-before compilation writes each launch down and lets it pass. So the specialisations are those of the package's own
-launches, of any size, for no memory is touched; what reads a value from the card fails. `compiled` then compiles one of
-them for a target, NVIDIA's or AMD's, and reads from the machine code what it takes. TRITON_INTERPRET must not be set.
+Tensors on the device `meta` say that they lie on a card; Triton's binder asks a stand-in for its
+driver; its hook before compilation writes each launch down and lets it pass. So the specialisations
+are those of the package's own launches, of any size, for no memory is touched; what reads a value
+from the card fails. `compiled` then compiles one of them for a target, NVIDIA's or AMD's, and reads
+from the machine code what it takes. TRITON_INTERPRET must not be set.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ TARGETS = {
     "gfx942": GPUTarget("hip", "gfx942", 64),
     "gfx1100": GPUTarget("hip", "gfx1100", 32),
 }
-"""By name: the architectures of T4, A100, RTX 30, RTX 40 and L4, H100, B200, RTX 50; MI300, RX 7900."""
+"""By name: the architectures of T4, A100, RTX 30, RTX 40 and L4, H100, B200, RTX 50; MI300, RX
+7900."""
 
 CARD, NOWHERE = torch.device("cuda", 0), torch.device("meta")
 OPTIONS = ("num_warps", "num_stages", "enable_fp_fusion")
@@ -49,7 +52,9 @@ class Pretence(TorchFunctionMode):
             return args[0]
         if func is torch.Tensor.cuda:
             func, args, kwargs = torch.Tensor.to, (args[0], NOWHERE), {}
-        named = {name: _moved(value) for name, value in (kwargs or {}).items() if name != "pin_memory"}
+        named = {
+            name: _moved(value) for name, value in (kwargs or {}).items() if name != "pin_memory"
+        }
         return func(*map(_moved, args), **named)
 
 
@@ -89,9 +94,13 @@ class Specialisation:
 
     @cached_property
     def key(self) -> str:
-        """Return its identity, which the kernel's source, and the source that it calls, are part of."""
+        """Return its identity, which the kernel's source, and the source that it calls, are part
+        of."""
         types = {name: kind for name, kind in self.signature.items() if kind != "constexpr"}
-        return f"{self.function.cache_key} {types} {sorted(self.named.items())} {self.attributes} {dict(self.options)}"
+        return (
+            f"{self.function.cache_key} {types} {sorted(self.named.items())} {self.attributes}"
+            f" {dict(self.options)}"
+        )
 
     def __str__(self) -> str:
         """Constants that are not 0, and the types of what has several."""
@@ -108,7 +117,9 @@ def card() -> Iterator[list[Specialisation]]:
 
     def note(*, fn: Any, compile: dict[str, Any], **rest: Any) -> bool:
         options = {name: compile[name] for name in OPTIONS}
-        name = f"{fn.module.rpartition('.')[2].removesuffix('_kernels')} {fn.name.rpartition('.')[2]}"
+        name = (
+            f"{fn.module.rpartition('.')[2].removesuffix('_kernels')} {fn.name.rpartition('.')[2]}"
+        )
         launched.append(
             Specialisation(
                 name,
@@ -132,8 +143,11 @@ def card() -> Iterator[list[Specialisation]]:
         yield launched
 
 
-def specialisations(calls: Mapping[str, Callable[[], Any]]) -> dict[str, tuple[Specialisation, str]]:
-    """Return by its key each specialisation that the calls launch, and the name of the first call that does."""
+def specialisations(
+    calls: Mapping[str, Callable[[], Any]],
+) -> dict[str, tuple[Specialisation, str]]:
+    """Return by its key each specialisation that the calls launch, and the name of the first call
+    that does."""
     found: dict[str, tuple[Specialisation, str]] = {}
     with card() as launched:
         for name, call in calls.items():
@@ -146,9 +160,11 @@ def specialisations(calls: Mapping[str, Callable[[], Any]]) -> dict[str, tuple[S
 
 @dataclass(frozen=True)
 class Resources:
-    """Resources of a program of a compiled kernel: of AMD's, registers are vector registers, stack is scratch.
+    """Resources of a program of a compiled kernel: of AMD's, registers are vector registers, stack
+    is scratch.
 
-    `shuffles`: instructions that move a value from lane to lane; `spilled` registers are known of AMD's alone.
+    `shuffles`: instructions that move a value from lane to lane; `spilled` registers are known of
+    AMD's alone.
     """
 
     registers: int
@@ -199,6 +215,8 @@ def _of_amd(assembly: str, shared: int, code: int) -> Resources:
         stack=figure("private_segment_fixed_size"),
         shared=max(shared, figure("group_segment_fixed_size")),
         barriers=assembly.count("s_barrier"),
-        shuffles=len(re.findall(r"ds_bpermute|ds_permute|v_permlane|_dpp\b|row_shr|ds_swizzle", assembly)),
+        shuffles=len(
+            re.findall(r"ds_bpermute|ds_permute|v_permlane|_dpp\b|row_shr|ds_swizzle", assembly)
+        ),
         code=code,
     )

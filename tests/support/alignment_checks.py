@@ -25,13 +25,20 @@ def check(alignment: Alignment) -> None:
     for word in alignment.words:
         assert alignment.text[word.char_start : word.char_end] == word.text
         if word.status != "aligned":
-            assert (word.start_s, word.end_s, word.confidence, word.tokens) == (None, None, None, ())
+            assert (word.start_s, word.end_s, word.confidence, word.tokens) == (
+                None,
+                None,
+                None,
+                (),
+            )
     assert [word.text for word in alignment.words] == alignment.text.split()
     assert math.isfinite(alignment.loss)
     assert -alignment.score >= alignment.loss
     assert alignment.fit in (*FITS, None)
     if alignment.fit == NONE:
-        assert all(word.confidence < 0.1 for word in words), "a text that is not there has no sure words"
+        assert all(word.confidence < 0.1 for word in words), (
+            "a text that is not there has no sure words"
+        )
     check_regions(alignment)
 
 
@@ -43,7 +50,9 @@ def check_regions(alignment: Alignment) -> None:
         assert region.kind in REGION_KINDS
         assert (region.start_s is None) == (region.end_s is None)
         assert (region.char_start is None) == (region.char_end is None)
-        assert region.start_s is not None or region.char_start is not None, "a region has a place in one of the two"
+        assert region.start_s is not None or region.char_start is not None, (
+            "a region has a place in one of the two"
+        )
         if region.start_s is not None:
             assert 0.0 <= region.start_s < region.end_s <= alignment.duration_s
         if region.char_start is not None:

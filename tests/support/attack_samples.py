@@ -1,4 +1,5 @@
-"""Valid samples of everything that the package reads, made on the spot: the seeds of the attack on its readers."""
+"""Valid samples of everything that the package reads, made on the spot: the seeds of the attack on
+its readers."""
 
 from __future__ import annotations
 
@@ -66,12 +67,17 @@ item []:
             number = 0.5
             mark = "here"
 """
-SHORT_GRID = '"ooTextFile"\n"TextGrid"\n0\n1\n<exists>\n1\n"IntervalTier"\n"words"\n0\n1\n1\n0\n1\n"hello"\n'
+SHORT_GRID = (
+    '"ooTextFile"\n"TextGrid"\n0\n1\n<exists>\n1\n"IntervalTier"\n"words"\n0\n1\n1\n0\n1\n"hello"\n'
+)
 
 
 @cache
 def _object(utterance: str = "a") -> str:
-    cues = (SourceCue(0, 3, 0.1, 0.4, "1"), SourceCue(4, 13, 0.4, 1.3, "2", "line:0", "NOTE x", "two &amp; three"))
+    cues = (
+        SourceCue(0, 3, 0.1, 0.4, "1"),
+        SourceCue(4, 13, 0.4, 1.3, "2", "line:0", "NOTE x", "two &amp; three"),
+    )
     fields: dict[str, Any] = {
         "regions": (Region("unexplained", 0.1, 0.2), Region("misfit", None, None, 0, 3, "why")),
         "subtitles": Subtitles("vtt", "WEBVTT", cues, ""),
@@ -95,18 +101,18 @@ def _bare_object() -> str:
 
 
 MANIFEST = (
-    '{"audio_filepath": "a.wav", "text": "hello world", "utterance": "u1", "duration": 2.5, "offset": 0.5, '
-    '"channel": 1}\n'
-    '{"audio": "b.wav", "texts": ["one", "two"], "duration_s": 1, "speaker": "ann"}\n'
-    '{"log_probs": "c.npy", "text": "three", "utterance": 3, "speaker": 4}\n'
+    '{"audio_filepath": "a.wav", "text": "hello world", "utterance": "u1", "duration": 2.5,'
+    ' "offset": 0.5, "channel": 1}\n{"audio": "b.wav", "texts": ["one", "two"], "duration_s": 1,'
+    ' "speaker": "ann"}\n{"log_probs": "c.npy", "text": "three", "utterance": 3, "speaker": 4}\n'
 )
 
 
 CUT = (
-    '{"id": "c1", "type": "MonoCut", "start": 0.5, "duration": 2, "channel": 0, "recording": {"id": "r", "sources": '
-    '[{"type": "file", "channels": [0, 1], "source": "a.wav"}], "sampling_rate": 16000, "num_samples": 64000, '
-    '"duration": 4.0}, "supervisions": [{"id": "s1", "start": 0.1, "duration": 1.5, "channel": 0, "text": "hello", '
-    '"speaker": "ann"}, {"id": "s2", "start": -0.2, "duration": 0.5, "text": "world"}]}\n'
+    '{"id": "c1", "type": "MonoCut", "start": 0.5, "duration": 2, "channel": 0, "recording": {"id":'
+    ' "r", "sources": [{"type": "file", "channels": [0, 1], "source": "a.wav"}], "sampling_rate":'
+    ' 16000, "num_samples": 64000, "duration": 4.0}, "supervisions": [{"id": "s1", "start": 0.1,'
+    ' "duration": 1.5, "channel": 0, "text": "hello", "speaker": "ann"}, {"id": "s2", "start":'
+    ' -0.2, "duration": 0.5, "text": "world"}]}\n'
 )
 
 
@@ -114,13 +120,20 @@ def _journals() -> list[Case]:
     with TemporaryDirectory() as folder:
         path = Path(folder, "journal.jsonl")
         with Journal(path) as journal:
-            journal.append([journal_line("a", loss=1.5, seconds=0.1, duration_s=2.0, loss_per_token=0.1)])
+            journal.append(
+                [journal_line("a", loss=1.5, seconds=0.1, duration_s=2.0, loss_per_token=0.1)]
+            )
             doubt = {"words": 1, "unexplained": 0, "least_confidence": 0.5}
             journal.append([journal_line("b", "failed", "no such audio file", doubt=doubt)])
         summary = summarize([path], complete=True)
         summary.write(Path(folder, "summary.json"))
-        files = {name: Path(folder, name).read_bytes() for name in ("journal.jsonl", "summary.json")}
-    return [files, {"journal.jsonl": files["journal.jsonl"], "journal.0-of-2.jsonl": files["journal.jsonl"]}]
+        files = {
+            name: Path(folder, name).read_bytes() for name in ("journal.jsonl", "summary.json")
+        }
+    return [
+        files,
+        {"journal.jsonl": files["journal.jsonl"], "journal.0-of-2.jsonl": files["journal.jsonl"]},
+    ]
 
 
 GRID = (
@@ -129,22 +142,25 @@ GRID = (
 )
 SLOTS = "".join(f'<TIME_SLOT TIME_SLOT_ID="ts{n}" TIME_VALUE="{n * 400}"/>\n' for n in range(1, 5))
 EAF = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n<ANNOTATION_DOCUMENT AUTHOR="" DATE="" FORMAT="3.0" VERSION="3.0">\n'
-    '<HEADER TIME_UNITS="milliseconds"><PROPERTY NAME="lastUsedAnnotationId">2</PROPERTY></HEADER>\n'
-    f'<TIME_ORDER>\n{SLOTS}<TIME_SLOT TIME_SLOT_ID="ts9"/>\n</TIME_ORDER>\n'
-    '<TIER TIER_ID="Ann" LINGUISTIC_TYPE_REF="x"><ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a1" '
-    'TIME_SLOT_REF1="ts1" TIME_SLOT_REF2="ts2"><ANNOTATION_VALUE>So &amp; so it is.</ANNOTATION_VALUE>'
-    "</ALIGNABLE_ANNOTATION></ANNOTATION></TIER>\n"
-    '<TIER TIER_ID="tr" PARENT_REF="Ann" LINGUISTIC_TYPE_REF="x"><ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a2" '
-    'ANNOTATION_REF="a1"><ANNOTATION_VALUE>Ainsi</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION></TIER>\n'
+    '<?xml version="1.0" encoding="UTF-8"?>\n<ANNOTATION_DOCUMENT AUTHOR="" DATE="" FORMAT="3.0"'
+    ' VERSION="3.0">\n<HEADER TIME_UNITS="milliseconds"><PROPERTY'
+    f' NAME="lastUsedAnnotationId">2</PROPERTY></HEADER>\n<TIME_ORDER>\n{SLOTS}<TIME_SLOT'
+    ' TIME_SLOT_ID="ts9"/>\n</TIME_ORDER>\n<TIER TIER_ID="Ann"'
+    ' LINGUISTIC_TYPE_REF="x"><ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a1"'
+    ' TIME_SLOT_REF1="ts1" TIME_SLOT_REF2="ts2"><ANNOTATION_VALUE>So &amp; so it'
+    ' is.</ANNOTATION_VALUE></ALIGNABLE_ANNOTATION></ANNOTATION></TIER>\n<TIER TIER_ID="tr"'
+    ' PARENT_REF="Ann" LINGUISTIC_TYPE_REF="x"><ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a2"'
+    ' ANNOTATION_REF="a1"><ANNOTATION_VALUE>Ainsi</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION></TIER>\n'
     '<LINGUISTIC_TYPE LINGUISTIC_TYPE_ID="x" TIME_ALIGNABLE="true"/>\n</ANNOTATION_DOCUMENT>\n'
 )
 SEGMENTS = (
-    '{"text": "a", "segments": [{"start": 0.5, "end": 2, "text": " So be\\nit", "speaker": "A"}, '
-    '{"start": null, "end": 1e3, "text": "Yes"}], "timestamp": {"segment": [{"segment": "x", "start": 1}]}}'
+    '{"text": "a", "segments": [{"start": 0.5, "end": 2, "text": " So be\\nit", "speaker": "A"},'
+    ' {"start": null, "end": 1e3, "text": "Yes"}], "timestamp": {"segment": [{"segment": "x",'
+    ' "start": 1}]}}'
 )
 TABLE = (
-    'audio,text,start,duration,channel,id,speaker\na.wav,"hello, ""you""",0.5,1.5,1,u1,ann\nb.wav,"two\nlines",,,,,\n'
+    'audio,text,start,duration,channel,id,speaker\na.wav,"hello,'
+    ' ""you""",0.5,1.5,1,u1,ann\nb.wav,"two\nlines",,,,,\n'
 )
 TAB_TABLE = 'path\tsentence\tend\tclient_id\na.wav\tso "it is\t2\tann\nb.wav\tworld\t\t\n'
 SRT = (
@@ -153,24 +169,42 @@ SRT = (
 )
 SCP = "r1 a.wav\nr2 sub/b.flac\n"
 ONNX_SETTINGS = (
-    'features = "nemo-mel"\nframe-shift-s = 0.08\ntokens = "tokens.txt"\nlayers = [[3, 2], [5, 1, 2, 2]]\n'
-    '[nemo_mel]\nbins = 80\nnormalise = "per_feature"\n'
+    'features = "nemo-mel"\nframe-shift-s = 0.08\ntokens = "tokens.txt"\nlayers = [[3, 2], [5, 1,'
+    ' 2, 2]]\n[nemo_mel]\nbins = 80\nnormalise = "per_feature"\n'
 )
-PAGES = {"a.xhtml": "<h1 id='x'>One</h1><p>Call me <i>I</i>&nbsp;x.<br/>y</p>", "b.xhtml": "<p>word</p>"}
+PAGES = {
+    "a.xhtml": "<h1 id='x'>One</h1><p>Call me <i>I</i>&nbsp;x.<br/>y</p>",
+    "b.xhtml": "<p>word</p>",
+}
 ENCRYPTED = {"META-INF/encryption.xml": "<encryption/>", "OEBPS/b.xhtml": "<p>not <b>closed</p>"}
 PROSE = (
-    "JOHN: We call it bear. (laughs) It’s the 21st of May 1999, 5:30 p.m.; $3.50, 7/8, 50 % of 1,234,567 km/h!\n",
-    "# Title\n\n*Hello*, **world** [link](http://x.org) `code` <b>bold</b> &amp; <!-- gone -->\n\n- one\n- two\n",
+    (
+        "JOHN: We call it bear. (laughs) It’s the 21st of May 1999, 5:30 p.m.; $3.50, 7/8, 50 % of"
+        " 1,234,567 km/h!\n"
+    ),
+    (
+        "# Title\n\n*Hello*, **world** [link](http://x.org) `code` <b>bold</b> &amp; <!-- gone"
+        " -->\n\n- one\n- two\n"
+    ),
     "<html><body><p>Hello</p><script>x()</script></body></html>",
-    "Mr. Smith—née Jones—said: “Dr. No, call 555-0199 or mail a.b@c.org …” [00:01:02] >> SPEAKER 2: X² + ½ = №5.\n",
+    (
+        "Mr. Smith—née Jones—said: “Dr. No, call 555-0199 or mail a.b@c.org …” [00:01:02] >>"
+        " SPEAKER 2: X² + ½ = №5.\n"
+    ),
     "日本語 と 中文，ไทย العربية עברית Ελληνικά\n",
 )
 LANGUAGES = (
-    "en de fr es it pt nl sv da no fi pl cs sk ro hu tr vi id ru uk bg el ka hy he ar fa ur hi bn ta te ml si th lo km "
-    "my zh yue ja ko am dv kk az lt lv et hr sl eo sw mn und"
+    "en de fr es it pt nl sv da no fi pl cs sk ro hu tr vi id ru uk bg el ka hy he ar fa ur hi bn"
+    " ta te ml si th lo km my zh yue ja ko am dv kk az lt lv et hr sl eo sw mn und"
 )
 WAVES = (
-    *(("WAV", "PCM_16", 1), ("WAV", "FLOAT", 2), ("AIFF", "PCM_16", 1), ("CAF", "ALAC_16", 1), ("RF64", "PCM_16", 1)),
+    *(
+        ("WAV", "PCM_16", 1),
+        ("WAV", "FLOAT", 2),
+        ("AIFF", "PCM_16", 1),
+        ("CAF", "ALAC_16", 1),
+        ("RF64", "PCM_16", 1),
+    ),
     *(("AU",), ("W64",)),
 )
 
@@ -179,7 +213,8 @@ WAVES = (
 def _sound(seconds: float = 0.3, rate: int = 16000) -> np.ndarray:
     generator = np.random.default_rng(0)
     return (
-        0.3 * np.sin(np.arange(int(seconds * rate)) * 0.05) + 0.1 * generator.normal(size=int(seconds * rate))
+        0.3 * np.sin(np.arange(int(seconds * rate)) * 0.05)
+        + 0.1 * generator.normal(size=int(seconds * rate))
     ).clip(-1, 1)
 
 
@@ -221,7 +256,12 @@ def _arrays(suffix: str) -> tuple[bytes, ...]:
             kind = b"\0BDM " if each.dtype == np.float64 else b"\0BFM "
             rows = np.ascontiguousarray(each[0] if each.ndim == 3 else each.astype(np.float32))
             file.write(
-                kind + b"\4" + struct.pack("<i", FRAMES) + b"\4" + struct.pack("<i", len(VOCAB)) + rows.tobytes()
+                kind
+                + b"\4"
+                + struct.pack("<i", FRAMES)
+                + b"\4"
+                + struct.pack("<i", len(VOCAB))
+                + rows.tobytes()
             )
         contents.append(file.getvalue())
     if suffix == "pt":
@@ -251,7 +291,10 @@ FILES: dict[str, tuple[str, Callable[[], tuple[Content, ...]]]] = {
     "textgrid": ("a.TextGrid", lambda: (LONG_GRID, SHORT_GRID, LONG_GRID.encode("utf-16"))),
     "ctm": (
         "a.ctm",
-        lambda: (CTM.format("a", "a", "a"), ";; a loss 1 loss_per_token 0.1\n" + CTM.format("a", "b", "b")),
+        lambda: (
+            CTM.format("a", "a", "a"),
+            ";; a loss 1 loss_per_token 0.1\n" + CTM.format("a", "b", "b"),
+        ),
     ),
     "alignment json": ("a.json", lambda: (_object(), _bare_object())),
     "alignments jsonl": ("a.jsonl", lambda: (f"{_object('a')}\n{_object('b')}\n",)),
@@ -275,13 +318,22 @@ FILES: dict[str, tuple[str, Callable[[], tuple[Content, ...]]]] = {
     ),
     "vocabulary json": (
         "v.json",
-        lambda: (json.dumps(VOCAB), json.dumps({token: index for index, token in enumerate(VOCAB)})),
+        lambda: (
+            json.dumps(VOCAB),
+            json.dumps({token: index for index, token in enumerate(VOCAB)}),
+        ),
     ),
     "settings": (
         "a.toml",
-        lambda: (settings_toml(), 'chunk_s = 30\nlabels = "written"\nmin_confidence = 0.5\nromanize = true\n'),
+        lambda: (
+            settings_toml(),
+            'chunk_s = 30\nlabels = "written"\nmin_confidence = 0.5\nromanize = true\n',
+        ),
     ),
-    "--set": ("a.set", lambda: ("chunk_s=30\nlabels=written", 'channel=2\nlanguage="de"\nmin_confidence = 1')),
+    "--set": (
+        "a.set",
+        lambda: ("chunk_s=30\nlabels=written", 'channel=2\nlanguage="de"\nmin_confidence = 1'),
+    ),
     "recipe": ("a.toml", lambda: (_read("configs/english.toml"),)),
     "calibration": (
         "calibration.toml",
@@ -295,15 +347,20 @@ FILES: dict[str, tuple[str, Callable[[], tuple[Content, ...]]]] = {
         "a.srt",
         lambda: (
             SRT,
-            "00:01.5 -> 00:02.5\nhello\n\n7\n1:00:03,5 --> 1:00:04,0\n{\\an8}<font color=red>5 % of $3.50</font>\n",
+            (
+                "00:01.5 -> 00:02.5\nhello\n\n7\n1:00:03,5 --> 1:00:04,0\n{\\an8}<font color=red>5"
+                " % of $3.50</font>\n"
+            ),
         ),
     ),
     "vtt": (
         "a.vtt",
         lambda: (
-            "WEBVTT - x\n\nSTYLE\n::cue {}\n\nNOTE hello\n\none\n"
-            "00:01.000 --> 00:02.000 line:0\n<v Mary>Hello <00:01.500>there &amp; you\n"
-            "\n00:03.000 --> 00:04.000\n<c.loud>OK</c>\n",
+            (
+                "WEBVTT - x\n\nSTYLE\n::cue {}\n\nNOTE hello\n\none\n"
+                "00:01.000 --> 00:02.000 line:0\n<v Mary>Hello <00:01.500>there &amp; you\n"
+                "\n00:03.000 --> 00:04.000\n<c.loud>OK</c>\n"
+            ),
         ),
     ),
     "document": ("a.doc", lambda: (GRID, EAF, SEGMENTS, f"{SEGMENTS}\n{SEGMENTS}")),
@@ -313,12 +370,19 @@ FILES: dict[str, tuple[str, Callable[[], tuple[Content, ...]]]] = {
     "flac": ("a.flac", lambda: (_sound_file("FLAC"), _sound_file("FLAC", channels=2))),
     "ogg": (
         "a.ogg",
-        lambda: (_sound_file("OGG", "VORBIS"), _sound_file("OGG", "OPUS"), _sound_file("OGG", "VORBIS") * 2),
+        lambda: (
+            _sound_file("OGG", "VORBIS"),
+            _sound_file("OGG", "OPUS"),
+            _sound_file("OGG", "VORBIS") * 2,
+        ),
     ),
     "mp3": ("a.mp3", lambda: (_sound_file("MP3", "MPEG_LAYER_III"),)),
     "mp4": ("a.m4a", lambda: (_media("a.m4a", "aac", "mp4"),)),
     "webm": ("a.webm", lambda: (_media("a.webm", "libopus", "webm"),)),
-    **{suffix: (f"a.{suffix}", partial(_arrays, suffix)) for suffix in ("npy", "npz", "safetensors", "pt", "ark")},
+    **{
+        suffix: (f"a.{suffix}", partial(_arrays, suffix))
+        for suffix in ("npy", "npz", "safetensors", "pt", "ark")
+    },
 }
 """By the reader's name: the file, and what it may hold, made where it is needed."""
 FOLDERS: dict[str, Callable[[], list[dict[str, Content]]]] = {
@@ -333,14 +397,20 @@ FOLDERS: dict[str, Callable[[], list[dict[str, Content]]]] = {
         {"logprobs.scp": "u1 a.ark:17\nu2 b.npy\n", "text": "u1 hello\nu2 world\n"},
     ],
     "librispeech": lambda: [
-        {"1-2.trans.txt": "1-2-0000 HELLO WORLD\n1-2-0001 AGAIN\n", "1-2-0000.flac": "fLaC", "1-2-0001.flac": ""}
+        {
+            "1-2.trans.txt": "1-2-0000 HELLO WORLD\n1-2-0001 AGAIN\n",
+            "1-2-0000.flac": "fLaC",
+            "1-2-0001.flac": "",
+        }
     ],
     "mfa folder": lambda: [
         {"a.wav": "RIFF", "a.TextGrid": LONG_GRID, "b.wav": "", "b.lab": "hello there"},
         {"a.mp3": "ID3", "a.srt": SRT, "c.mp4": "", "c.txt": "x", "c.TextGrid": ""},
     ],
     "languages": lambda: [{f"{code}.txt": PROSE[-1] + PROSE[0]} for code in LANGUAGES.split()],
-    "hand labels": lambda: [{f"a.{end}": rendered(talk_alignment(), end.lower()) for end in ("json", "TextGrid")}],
+    "hand labels": lambda: [
+        {f"a.{end}": rendered(talk_alignment(), end.lower()) for end in ("json", "TextGrid")}
+    ],
     "onnx settings": lambda: [{"a.toml": ONNX_SETTINGS, "a.onnx": ""}],
     "journal, summary": lambda: _journals(),
     "model folder": lambda: _model_folders(),
@@ -355,4 +425,7 @@ def seeds_of(name: str) -> list[Case]:
     else:
         file, contents = FILES[name]
         cases = [{file: content} for content in contents()]
-    return [{file: each.encode() if isinstance(each, str) else each for file, each in case.items()} for case in cases]
+    return [
+        {file: each.encode() if isinstance(each, str) else each for file, each in case.items()}
+        for case in cases
+    ]

@@ -1,7 +1,7 @@
 """Every reader of the package, each with valid samples and what its values must allow.
 
-`Reader.read(folder)` reads the files of a case in `folder`. It returns a value or raises a CtcAlignError that names a
-file of it; anything else is a fault.
+`Reader.read(folder)` reads the files of a case in `folder`. It returns a value or raises a
+CtcAlignError that names a file of it; anything else is a fault.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ from ctc_align.types import ALIGNED, AlignedWord, SoundChoice
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader: its cases are files by name; `weight` is its share of a campaign, `native`: code that may crash."""
+    """A reader: its cases are files by name; `weight` is its share of a campaign, `native`: code
+    that may crash."""
 
     name: str
     read: Callable[[Path], object]
@@ -61,7 +62,11 @@ class Reader:
 
 def _textgrid(folder: Path) -> object:
     grid = read_textgrid(folder / "a.TextGrid")
-    assert all(abs(each.start_s) <= 1e9 and abs(each.end_s) <= 1e9 for tier in grid.tiers for each in tier.intervals)
+    assert all(
+        abs(each.start_s) <= 1e9 and abs(each.end_s) <= 1e9
+        for tier in grid.tiers
+        for each in tier.intervals
+    )
     return _tolerant(partial(read_one, folder / "a.TextGrid", "words")), grid
 
 
@@ -79,14 +84,18 @@ def _check_message(error: CtcAlignError) -> None:
 
 
 def _table(name: str, folder: Path) -> object:
-    return read_table(folder / name, "words"), _tolerant(partial(read_table, folder / name, "phones"))
+    return read_table(folder / name, "words"), _tolerant(
+        partial(read_table, folder / name, "phones")
+    )
 
 
 def _alignment(folder: Path) -> object:
     alignment = read_alignment(folder / "a.json")
     write_all(alignment)
     again = json.loads(json.dumps(to_dict(alignment), allow_nan=False))
-    assert to_dict(from_dict(again)) == to_dict(from_dict(json.loads(json.dumps(to_dict(from_dict(again))))))
+    assert to_dict(from_dict(again)) == to_dict(
+        from_dict(json.loads(json.dumps(to_dict(from_dict(again)))))
+    )
     return alignment
 
 
@@ -122,7 +131,11 @@ def _spoken(folder: Path) -> object:
     """Return the phones of a text in the language that is the name of its file."""
     path = next(folder.iterdir())
     words = split(path.read_text("utf-8", "replace"), language=path.stem)
-    return pronounced(words, path.stem), likely_language(words.text), likely_other_language(words.text)
+    return (
+        pronounced(words, path.stem),
+        likely_language(words.text),
+        likely_other_language(words.text),
+    )
 
 
 def _hand_labels(folder: Path) -> object:
@@ -132,15 +145,20 @@ def _hand_labels(folder: Path) -> object:
 
 
 def _document(folder: Path) -> object:
-    """Read a document as a transcript, with every word at its place in time, and write it in a format, twice."""
+    """Read a document as a transcript, with every word at its place in time, and write it in a
+    format, twice."""
     transcript = read_transcript_file(folder / "a.doc")
     words = with_cues(words_of(transcript.text, Settings()), transcript.subtitles)
     aligned = tuple(
-        AlignedWord(word.text, word.spoken, word.char_start, word.char_end, ALIGNED, at, at + 0.5, 0.9)
+        AlignedWord(
+            word.text, word.spoken, word.char_start, word.char_end, ALIGNED, at, at + 0.5, 0.9
+        )
         for at, word in enumerate(words.words)
     )
     duration_s = len(aligned) + 1.0
-    alignment = Alignment("a", "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, aligned)
+    alignment = Alignment(
+        "a", "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, aligned
+    )
     alignment = dataclasses.replace(alignment, subtitles=words.subtitles)
     again = from_dict(json.loads(json.dumps(alignment.to_dict())))
     formats = sorted(FORMATS.keys() - {*PICTURES, "smil"})
@@ -162,7 +180,11 @@ def _assignments(folder: Path) -> object:
 
 
 def _onnx_settings(folder: Path) -> object:
-    return describe(folder / "a.onnx", {"model_type": "EncDecCTCModelBPE", "subsampling_factor": "8"}, "onnx:a.onnx")
+    return describe(
+        folder / "a.onnx",
+        {"model_type": "EncDecCTCModelBPE", "subsampling_factor": "8"},
+        "onnx:a.onnx",
+    )
 
 
 def _state(folder: Path) -> object:
@@ -175,7 +197,9 @@ def _audio(name: str, folder: Path) -> object:
     _tolerant(partial(estimated_duration_s, folder / name))
     audio = load_audio(folder / name)
     assert len(audio.samples) < 16000 * 3600
-    return _tolerant(partial(load_audio, folder / name, offset_s=0.1, duration_s=0.1, choice=SoundChoice(1)))
+    return _tolerant(
+        partial(load_audio, folder / name, offset_s=0.1, duration_s=0.1, choice=SoundChoice(1))
+    )
 
 
 @cache
@@ -188,7 +212,9 @@ def _vocab_of(folder: str) -> str:
 def _log_probs(name: str, folder: Path) -> object:
     assert estimated_seconds(folder / name) >= 0
     vocab = _vocab_of(str(folder.parent))
-    _tolerant(partial(LogProbsReader(vocab, 0.01).read, folder / name, offset_s=0.02, duration_s=0.03))
+    _tolerant(
+        partial(LogProbsReader(vocab, 0.01).read, folder / name, offset_s=0.02, duration_s=0.03)
+    )
     return LogProbsReader(vocab, 0.01).read(folder / name)
 
 
@@ -218,7 +244,9 @@ READERS: dict[str, Reader] = {
         ),
         Reader("--set", _assignments),
         Reader("recipe", lambda folder: load_config(Recipe, folder / "a.toml", {}), 0.5),
-        Reader("calibration", lambda folder: as_toml(read_calibration(folder / "calibration.toml"))),
+        Reader(
+            "calibration", lambda folder: as_toml(read_calibration(folder / "calibration.toml"))
+        ),
         Reader("onnx settings", _onnx_settings, 0.5),
         Reader("journal, summary", _state),
         Reader("labels map", lambda folder: read_labels(folder / "a.map"), 0.5),

@@ -1,8 +1,10 @@
-"""Deprecations: an error where our files raise or cause them; those of others are listed, as any new version has some.
+"""Deprecations: an error where our files raise or cause them; those of others are listed, as any
+new version has some.
 
-Whoever warns chooses by `stacklevel` which line is blamed: the own one, or the caller's. `pyproject.toml` makes errors
-of those that blame a module of ours. A function of others that blames itself although we called it directly is caught
-here, while it warns: the next caller on the stack counts, beyond Python's own import system.
+Whoever warns chooses by `stacklevel` which line is blamed: the own one, or the caller's.
+`pyproject.toml` makes errors of those that blame a module of ours. A function of others that blames
+itself although we called it directly is caught here, while it warns: the next caller on the stack
+counts, beyond Python's own import system.
 """
 
 from __future__ import annotations
@@ -21,12 +23,14 @@ PYTHONWARNINGS = ",".join(
     ["error", *(f"default::{kind.__name__}" for kind in DEPRECATIONS)]
     + [f"error::{kind.__name__}:__main__" for kind in DEPRECATIONS]
 )
-"""The same for a process of its own, whose program is ours: the value of the variable of this name."""
+"""The same for a process of its own, whose program is ours: the value of the variable of this
+name."""
 
 
 @contextmanager
 def errors_where_caused() -> Iterator[None]:
-    """Raise the deprecations that a file of ours causes, wherever they would be shown; show the others as before."""
+    """Raise the deprecations that a file of ours causes, wherever they would be shown; show the
+    others as before."""
     show = warnings.showwarning
 
     def raise_or_show(

@@ -1,6 +1,8 @@
-"""Compile the CPU's kernels for every dtype, so that no test and no worker waits for them: compile_kernels.py [DTYPE].
+"""Compile the CPU's kernels for every dtype, so that no test and no worker waits for them:
+compile_kernels.py [DTYPE].
 
-Numba keeps what it compiles on disk, and compiles again only what has changed. PyTorch is needed for bfloat16 alone.
+Numba keeps what it compiles on disk, and compiles again only what has changed. PyTorch is needed
+for bfloat16 alone.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ FRAMES, CLASSES = 40, 9
 
 
 def random_scores(dtype: str) -> Any:
-    """Return (2, FRAMES, CLASSES) of a dtype: an array, or for bfloat16, which NumPy lacks, a tensor."""
+    """Return (2, FRAMES, CLASSES) of a dtype: an array, or for bfloat16, which NumPy lacks, a
+    tensor."""
     values = np.random.default_rng(1).normal(-3, 1, (2, FRAMES, CLASSES))
     if dtype != "bfloat16":
         return values.astype(dtype)
@@ -48,7 +51,9 @@ def compile_kernels(dtype: str) -> None:
         kernels.forward(scores, topology, wildcard=wildcard, backend="cpu")
         kernels.occupancy(scores, topology, wildcard=wildcard, backend="cpu")
         if topology.detours is None:
-            kernels.tangent(scores, topology, None, scores * 0 + 1, wildcard=wildcard, backend="cpu")
+            kernels.tangent(
+                scores, topology, None, scores * 0 + 1, wildcard=wildcard, backend="cpu"
+            )
     plain = lattice.ctc([[1, 2], [3, 3]])
     kernels.best_path(scores * np.nan, plain, backend="cpu")
     kernels.forward(scores * 1e3, plain, backend="cpu")

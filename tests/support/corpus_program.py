@@ -2,8 +2,9 @@
 
     FAULT=POINT:N python tests/corpus_program.py corpus …
 
-kills the whole run, by SIGKILL, when it passes POINT for the N-th time; HELD=POINT:N stops it there until the test lets
-it go (`corpus_runs.HeldRun`). Workers are spawned from this file, so that they have the replacements, too.
+kills the whole run, by SIGKILL, when it passes POINT for the N-th time; HELD=POINT:N stops it there
+until the test lets it go (`corpus_runs.HeldRun`). Workers are spawned from this file, so that they
+have the replacements, too.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ PARENT = os.getppid() if __name__ == "__mp_main__" else os.getpid()
 
 
 class Moment:
-    """A point of the program, and how often it is passed before something happens, as `POINT:N` of a variable."""
+    """A point of the program, and how often it is passed before something happens, as `POINT:N` of
+    a variable."""
 
     def __init__(self, variable: str) -> None:
         self.point, _, count = os.environ.get(variable, "").partition(":")
@@ -67,7 +69,11 @@ def die_alone(stage: str, name: str) -> None:
     """End this worker where `name` kills it in this stage; the run lives on."""
     at, how = KILLERS.get(name, ("", ""))
     if at == stage:
-        {"kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "abort": os.abort, "exit": lambda: os._exit(3)}[how]()
+        {
+            "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+            "abort": os.abort,
+            "exit": lambda: os._exit(3),
+        }[how]()
 
 
 def read_or_die(utterance: Any, *rest: Any, read=stages.read_utterance) -> Any:
@@ -78,7 +84,9 @@ def read_or_die(utterance: Any, *rest: Any, read=stages.read_utterance) -> Any:
 stages.read_utterance = read_or_die
 
 
-def place_or_die(self: Any, index: int, utterance: Any, *rest: Any, place=layout.Layout.place) -> Any:
+def place_or_die(
+    self: Any, index: int, utterance: Any, *rest: Any, place=layout.Layout.place
+) -> Any:
     placed = place(self, index, utterance, *rest)
     die_alone("write", utterance.id)
     return placed

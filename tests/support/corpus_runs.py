@@ -30,7 +30,11 @@ NOT_COMPARED = ("journal", "summary")
 
 def journal_line(id: str, status: str = DONE, reason: str | None = None, **fields: Any) -> Line:
     """A journal's line of these fields, those of the result among them."""
-    result = {each.name: fields.pop(each.name) for each in dataclasses.fields(UtteranceResult) if each.name in fields}
+    result = {
+        each.name: fields.pop(each.name)
+        for each in dataclasses.fields(UtteranceResult)
+        if each.name in fields
+    }
     return Line(id, status, reason, UtteranceResult(**result), **fields)  # type: ignore[arg-type]
 
 
@@ -55,11 +59,18 @@ def edit(corpus: Path, change: Callable[[list[dict[str, Any]]], object]) -> None
 
 
 def make_corpus(folder: Path, utterances: int) -> Path:
-    """A manifest of utterances in `folder`, of different lengths, some of which fail; return its path."""
+    """A manifest of utterances in `folder`, of different lengths, some of which fail; return its
+    path."""
     rows: list[dict[str, Any]] = []
     for i in range(utterances):
         audio = write_clip(folder / "audio" / f"clip {i % 8}.wav", 0.2 + 0.05 * (i % 8), i % 8)
-        rows.append({"audio_filepath": str(audio), "text": f"number {i} of them", "utterance": f"part {i % 3}/u{i}"})
+        rows.append(
+            {
+                "audio_filepath": str(audio),
+                "text": f"number {i} of them",
+                "utterance": f"part {i % 3}/u{i}",
+            }
+        )
     rows[3]["text"] = "word " * 60
     rows[7]["text"] = ""
     rows[11]["audio_filepath"] = str(folder / "missing.wav")
@@ -67,9 +78,14 @@ def make_corpus(folder: Path, utterances: int) -> Path:
 
 
 def start(
-    *arguments: Any, command: str = "corpus", terminal: int | None = None, group: bool = False, **environment: Any
+    *arguments: Any,
+    command: str = "corpus",
+    terminal: int | None = None,
+    group: bool = False,
+    **environment: Any,
 ) -> subprocess.Popen[str]:
-    """Start a run, with its output piped or at a terminal of its own, or as a process group of its own."""
+    """Start a run, with its output piped or at a terminal of its own, or as a process group of its
+    own."""
 
     def prepare() -> None:
         # under nohup the tests ignore it, and so would the run
@@ -100,7 +116,8 @@ HANG_S = 600
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
-    """The output of a run, after its end; a run that hangs is killed, else its pipes would warn in the next test."""
+    """The output of a run, after its end; a run that hangs is killed, else its pipes would warn in
+    the next test."""
     try:
         return process.communicate(timeout=HANG_S)
     except subprocess.TimeoutExpired:
@@ -118,7 +135,8 @@ def run(*arguments: Any, **environment: Any) -> subprocess.CompletedProcess[str]
 
 
 class HeldRun:
-    """A run that stops at a point of the program (`append-after:2`), where the constructor waits for it.
+    """A run that stops at a point of the program (`append-after:2`), where the constructor waits
+    for it.
 
     No test has to be in time, however busy the machine is: the run goes on when `let_go` says so.
     """
@@ -155,10 +173,13 @@ class HeldRun:
 
 
 def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
-    """Return when a condition holds; fail where it never does, or a process ends that should bring it about."""
+    """Return when a condition holds; fail where it never does, or a process ends that should bring
+    it about."""
     end = time.monotonic() + HANG_S
     while not condition():
-        assert process is None or process.poll() is None, f"it ended too early: {process.communicate()}"
+        assert process is None or process.poll() is None, (
+            f"it ended too early: {process.communicate()}"
+        )
         assert time.monotonic() < end, "it never came"
         time.sleep(0.01)
 

@@ -1,4 +1,5 @@
-"""Conditions under which the CPU's kernels must give the same results, and checks that return lines of faults."""
+"""Conditions under which the CPU's kernels must give the same results, and checks that return lines
+of faults."""
 
 from __future__ import annotations
 
@@ -82,7 +83,10 @@ def split(patch: pytest.MonkeyPatch, *, block: int = 0, part_cells: int = 1, rin
 
         def plan(frames: int, states: int) -> Any:
             made = usual(frames, states)
-            blocks, window = -(-frames // block), min(long_path.vectors_of(states), block // cpu_backend.WIDTH + 2)
+            blocks, window = (
+                -(-frames // block),
+                min(long_path.vectors_of(states), block // cpu_backend.WIDTH + 2),
+            )
             return made._replace(block=block, blocks=blocks, window=window)
 
         patch.setattr(long_path, "WHOLE_CHOICES_BYTES", 0)
@@ -90,19 +94,31 @@ def split(patch: pytest.MonkeyPatch, *, block: int = 0, part_cells: int = 1, rin
 
 
 def best_path(
-    given: Batch, bands: np.ndarray | None = None, backend: str = "cpu", dtype: torch.dtype = torch.float32
+    given: Batch,
+    bands: np.ndarray | None = None,
+    backend: str = "cpu",
+    dtype: torch.dtype = torch.float32,
 ) -> Outcome:
     """Return states, and scores as hexadecimal numbers; the log-probs are cast to `dtype`."""
     path = kernels.best_path(
-        given.log_probs.to(dtype), given.topology, given.lengths, wildcard=given.wildcard, bands=bands, backend=backend
+        given.log_probs.to(dtype),
+        given.topology,
+        given.lengths,
+        wildcard=given.wildcard,
+        bands=bands,
+        backend=backend,
     )
     return path.states.tolist(), [score.hex() for score in path.scores.tolist()]
 
 
 def path_faults(
-    given: Batch, bands: np.ndarray | None = None, right: Outcome | None = None, dtype: torch.dtype = torch.float32
+    given: Batch,
+    bands: np.ndarray | None = None,
+    right: Outcome | None = None,
+    dtype: torch.dtype = torch.float32,
 ) -> list[str]:
-    """Return the differences of the CPU's paths from the reference's: in any state, in any bit of the scores."""
+    """Return the differences of the CPU's paths from the reference's: in any state, in any bit of
+    the scores."""
     right = right or best_path(given, bands, "reference", dtype)
     met = best_path(given, bands, "cpu", dtype)
     found = []
@@ -110,9 +126,14 @@ def path_faults(
         differ = np.flatnonzero(np.array(states) != np.array(right[0][b]))
         if len(differ):
             t = int(differ[-1])
-            found.append(f"utterance {b}: frame {t} in state {states[t]}, expected {right[0][b][t]}")
+            found.append(
+                f"utterance {b}: frame {t} in state {states[t]}, expected {right[0][b][t]}"
+            )
         if met[1][b] != right[1][b]:
-            found.append(f"utterance {b}: score {float.fromhex(met[1][b])!r}, expected {float.fromhex(right[1][b])!r}")
+            found.append(
+                f"utterance {b}: score {float.fromhex(met[1][b])!r}, expected"
+                f" {float.fromhex(right[1][b])!r}"
+            )
     return found
 
 
@@ -120,17 +141,25 @@ Sums = tuple[torch.Tensor, torch.Tensor]
 
 
 def occupancy(given: Batch, backend: str = "cpu", dtype: torch.dtype = torch.float32) -> Sums:
-    """Return posteriors (B, T, C + 1), the wildcard's last, and the scores, which `forward` must return too."""
+    """Return posteriors (B, T, C + 1), the wildcard's last, and the scores, which `forward` must
+    return too."""
     rest = (given.log_probs.to(dtype), given.topology, given.lengths)
     result = kernels.occupancy(*rest, wildcard=given.wildcard, backend=backend)
     forward = kernels.forward(*rest, wildcard=given.wildcard, backend=backend)
-    assert [score.hex() for score in forward.tolist()] == [score.hex() for score in result.scores.tolist()]
-    own = result.wildcard if result.wildcard is not None else torch.zeros_like(result.posteriors[..., 0])
+    assert [score.hex() for score in forward.tolist()] == [
+        score.hex() for score in result.scores.tolist()
+    ]
+    own = (
+        result.wildcard
+        if result.wildcard is not None
+        else torch.zeros_like(result.posteriors[..., 0])
+    )
     return torch.cat((result.posteriors, own[..., None]), 2), result.scores
 
 
 def sum_faults(given: Batch, right: Sums | None = None) -> list[str]:
-    """Return the differences of float32 sums from the reference's: above 1e-6 of a score, above 2e-6 in a posterior."""
+    """Return the differences of float32 sums from the reference's: above 1e-6 of a score, above
+    2e-6 in a posterior."""
     right = right or occupancy(given, "reference", torch.float64)
     met = occupancy(given)
     found = []
@@ -140,7 +169,9 @@ def sum_faults(given: Batch, right: Sums | None = None) -> list[str]:
         wrong = (met[0][b] - right[0][b]).abs()
         if not (wrong <= 2e-6).all():
             frame, column = divmod(int(wrong.argmax()), wrong.shape[1])
-            found.append(f"utterance {b}: posterior of {column} at frame {frame} is off by {wrong.max()}")
+            found.append(
+                f"utterance {b}: posterior of {column} at frame {frame} is off by {wrong.max()}"
+            )
     return found
 
 
@@ -157,7 +188,8 @@ def one(
     topology: str = "ctc",
     wild: bool = False,
 ) -> Batch:
-    """Return an utterance of `tokens` tokens, with `spare` frames more than its shortest path needs."""
+    """Return an utterance of `tokens` tokens, with `spare` frames more than its shortest path
+    needs."""
     row = rng.integers(1, classes - 1, tokens)
     if topology == "segments":
         row = row[::3] % (classes // 3)
@@ -179,8 +211,11 @@ def one(
     )
 
 
-def large_ones(seed: int, shapes: Sequence[tuple[int, int, int]], kinds: Sequence[str]) -> Iterator[tuple[str, Batch]]:
-    """Yield utterances of each topology of the fast kernels and each shape (tokens, spare frames, classes), by name."""
+def large_ones(
+    seed: int, shapes: Sequence[tuple[int, int, int]], kinds: Sequence[str]
+) -> Iterator[tuple[str, Batch]]:
+    """Yield utterances of each topology of the fast kernels and each shape (tokens, spare frames,
+    classes), by name."""
     rng = np.random.default_rng(seed)
     for number, (topology, shape) in enumerate(itertools.product(WALKED, shapes)):
         kind = kinds[number % len(kinds)]
@@ -189,7 +224,8 @@ def large_ones(seed: int, shapes: Sequence[tuple[int, int, int]], kinds: Sequenc
 
 
 def memory_layouts(x: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the same numbers in every order of axes, with gaps, at an offset, in a graph, and read-only."""
+    """Yield the same numbers in every order of axes, with gaps, at an offset, in a graph, and
+    read-only."""
     for order in itertools.permutations(range(3)):
         back = [order.index(k) for k in range(3)]
         yield f"order {order}", x.permute(order).contiguous().permute(back)

@@ -12,14 +12,17 @@ from pathlib import Path
 from caused_warnings import PYTHONWARNINGS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FENCE = re.compile(r"(?P<before>[^\n]*)\n```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r"(?P<before>[^\n]*)\n```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 MARKER = re.compile(r"<!-- run by \.ci/run: (\w+) -->")
 SHOWN = re.compile(r"<!-- not run: (\S.*\S) -->")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its text, which step of .ci/run runs it in place of the tests, why nobody does."""
+    """A fenced block: its language, its text, which step of .ci/run runs it in place of the tests,
+    why nobody does."""
 
     language: str
     text: str
@@ -33,32 +36,53 @@ def blocks(text: str) -> list[Block]:
     for match in FENCE.finditer(text):
         before = match["before"].strip()
         marker, shown = MARKER.fullmatch(before), SHOWN.fullmatch(before)
-        found.append(Block(match["language"], match["text"], marker[1] if marker else "", shown[1] if shown else ""))
+        found.append(
+            Block(
+                match["language"],
+                match["text"],
+                marker[1] if marker else "",
+                shown[1] if shown else "",
+            )
+        )
     return found
 
 
 def run(block: Block, place: Path) -> subprocess.CompletedProcess[str]:
-    """Run a block as its reader would, with the programs of PLACE/.venv; a shell block stops where a line fails."""
+    """Run a block as its reader would, with the programs of PLACE/.venv; a shell block stops where
+    a line fails."""
     environment = os.environ | {
         "PATH": f"{place / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "PYTHONWARNINGS": PYTHONWARNINGS if block.language == "python" else "default",
     }
     python = place / ".venv" / "bin" / "python"
-    command = ["bash", "-euc"] if block.language == "sh" else [str(python) if python.exists() else sys.executable, "-c"]
+    command = (
+        ["bash", "-euc"]
+        if block.language == "sh"
+        else [str(python) if python.exists() else sys.executable, "-c"]
+    )
     return subprocess.run(
-        [*command, block.text], cwd=place, env=environment, capture_output=True, text=True, timeout=300, check=False
+        [*command, block.text],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
 
 
 def failures(found: list[Block], place: Path) -> list[str]:
-    """Return what went wrong in each block, in order: later blocks use the files of earlier ones."""
+    """Return what went wrong in each block, in order: later blocks use the files of earlier
+    ones."""
     faults = []
     for block in found:
         if block.ci_step or block.not_run:
             continue
         if block.language not in ("sh", "python"):
-            faults.append(f"a block in {block.language or 'no language'!r} is run by nobody:\n{block.text}")
+            faults.append(
+                f"a block in {block.language or 'no language'!r} is run by nobody:\n{block.text}"
+            )
             continue
         done = run(block, place)
         if done.returncode:

@@ -14,8 +14,8 @@ MOST_WORDS = 50
 
 
 class EvenAligner:
-    """Spreads the words evenly over the sound; the loss is a hash of the samples. More than `MOST_WORDS` words do not
-    fit, and the text "raise" raises RuntimeError."""
+    """Spreads the words evenly over the sound; the loss is a hash of the samples. More than
+    `MOST_WORDS` words do not fit, and the text "raise" raises RuntimeError."""
 
     fit_limits = None
     choice = types.SimpleNamespace(language_of=lambda text: "", track_language=str)
@@ -34,7 +34,9 @@ class EvenAligner:
         texts = text.split()
         if len(texts) > MOST_WORDS:
             return TooShortError(f"{name}: the transcript needs more frames than the audio has")
-        loss = int.from_bytes(hashlib.sha256(audio.samples.tobytes()).digest()[:2], "little") / 1000.0
+        loss = (
+            int.from_bytes(hashlib.sha256(audio.samples.tobytes()).digest()[:2], "little") / 1000.0
+        )
         words, place = [], 0
         step_s = audio.duration_s / max(len(texts), 1)
         for i, word in enumerate(texts):
@@ -43,5 +45,12 @@ class EvenAligner:
             times = ("aligned", i * step_s, (i + 1) * step_s, 0.5, (token,))
             words.append(AlignedWord(word, word, place, place + len(word), *times))
             place += len(word)
-        about = {"loss": loss, "score": -loss, "loss_per_token": loss / max(len(texts), 1), "text": text}
-        return Alignment(name, "", audio.duration_s, "even", "cpu", 0.01, **about, words=tuple(words))
+        about = {
+            "loss": loss,
+            "score": -loss,
+            "loss_per_token": loss / max(len(texts), 1),
+            "text": text,
+        }
+        return Alignment(
+            name, "", audio.duration_s, "even", "cpu", 0.01, **about, words=tuple(words)
+        )

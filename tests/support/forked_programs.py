@@ -1,10 +1,11 @@
-"""Programs of Python that need not start: each is forked from a process that has loaded what they load.
+"""Programs of Python that need not start: each is forked from a process that has loaded what they
+load.
 
-A start of `ctc-align` that aligns takes some seconds, most of them for imports. `forking(folder)` starts one process
-which has them behind it, and writes two programs that hand their arguments, their folder, their environment and their
-streams to a fork of that process, and end with the same exit code: `ctc-align`, whose runs over corpora have their
-worker in the same process, and `python`, which takes `-c TEXT`. Where the start itself is the point, tests start
-`python -m ctc_align`.
+A start of `ctc-align` that aligns takes some seconds, most of them for imports. `forking(folder)`
+starts one process which has them behind it, and writes two programs that hand their arguments,
+their folder, their environment and their streams to a fork of that process, and end with the same
+exit code: `ctc-align`, whose runs over corpora have their worker in the same process, and `python`,
+which takes `-c TEXT`. Where the start itself is the point, tests start `python -m ctc_align`.
 """
 
 from __future__ import annotations
@@ -24,12 +25,21 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-LOADED = ("torch", "numba", "soundfile", "av", "rich", "ctc_align.alignment.aligner", "ctc_align.corpus.run")
+LOADED = (
+    "torch",
+    "numba",
+    "soundfile",
+    "av",
+    "rich",
+    "ctc_align.alignment.aligner",
+    "ctc_align.corpus.run",
+)
 LOADED += ("ctc_align.training.calibration_fitting", "ctc_align.kernels.cpu.cpu_backend")
 
 
 def call(address: str, program: str, arguments: list[str]) -> int:
-    """Have a process forked that runs a program with these arguments as this process would; return its exit code."""
+    """Have a process forked that runs a program with these arguments as this process would; return
+    its exit code."""
     with socket.socket(socket.AF_UNIX) as server:
         server.connect(address)
         given = json.dumps([program, arguments, os.getcwd(), dict(os.environ)]).encode()
@@ -45,7 +55,8 @@ def serve(address: str) -> None:
         import_module(name)
     from ctc_align.cli import run
 
-    # The second command starts sooner than the first. No thread of PyTorch's may be lost by a fork: there are none.
+    # The second command starts sooner than the first. No thread of PyTorch's may be lost by a fork:
+    # there are none.
     demo = Path(__file__).resolve().parents[2] / "ctc_align" / "demo" / "demo.flac"
     with tempfile.TemporaryDirectory() as folder:
         run([str(demo), str(demo.with_suffix(".txt")), "--out-dir", folder, "--quiet"])
@@ -72,7 +83,8 @@ def answer(connection: socket.socket) -> None:
             program, arguments, folder, environment = json.loads(file.read(int(size)))
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
-        # What the first process knows of its own streams, such as whether they are files, is not true of these.
+        # What the first process knows of its own streams, such as whether they are files, is not
+        # true of these.
         sys.stdin, sys.stdout = os.fdopen(0, closefd=False), os.fdopen(1, "w", closefd=False)
         sys.stderr = os.fdopen(2, "w", buffering=1, errors="backslashreplace", closefd=False)
         os.chdir(folder)
@@ -114,7 +126,8 @@ def run_text(arguments: list[str]) -> int:
 
 @contextlib.contextmanager
 def forking(programs: Path) -> Iterator[None]:
-    """Write `ctc-align` and `python` into a folder, for as long as the process lives that they are forked from."""
+    """Write `ctc-align` and `python` into a folder, for as long as the process lives that they are
+    forked from."""
     root = Path(__file__).resolve().parents[2]
     with tempfile.TemporaryDirectory() as folder:  # an address is short
         address = str(Path(folder) / "calls")
@@ -128,7 +141,9 @@ def forking(programs: Path) -> Iterator[None]:
             assert server.stdout is not None
             assert server.stdout.readline() == "ready\n"
             for name in ("ctc-align", "python"):
-                line = shlex.join([sys.executable, "-IS", str(Path(__file__)), "call", address, name])
+                line = shlex.join(
+                    [sys.executable, "-IS", str(Path(__file__)), "call", address, name]
+                )
                 (programs / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n', encoding="utf-8")
                 (programs / name).chmod(0o755)
             yield

@@ -1,7 +1,9 @@
-"""Calls of the GPU's kernels that, between them, launch each specialisation that users' calls can need.
+"""Calls of the GPU's kernels that, between them, launch each specialisation that users' calls can
+need.
 
-Functions × topologies × lengths × dtypes × whether what is kept fits into memory, else frames are walked again; and
-enough frames that their addresses need 64 bits. Log-probs lie on a card, which may be simulated (`absent_card`).
+Functions × topologies × lengths × dtypes × whether what is kept fits into memory, else frames are
+walked again; and enough frames that their addresses need 64 bits. Log-probs lie on a card, which
+may be simulated (`absent_card`).
 """
 
 from __future__ import annotations
@@ -44,9 +46,13 @@ def _optional(tokens: int, batch: int) -> list[list[bool]]:
 
 
 def _segmentation(tokens: int, batch: int, wild: bool, optional: bool) -> Topology:
-    """Two states a token, so half the tokens; their classes are below `CLASSES` with the silence."""
+    """Two states a token, so half the tokens; their classes are below `CLASSES` with the
+    silence."""
     tokens //= 2
-    targets = [[token if token < 0 else token % 30 for token in row] for row in _targets(tokens, batch, wild)]
+    targets = [
+        [token if token < 0 else token % 30 for token in row]
+        for row in _targets(tokens, batch, wild)
+    ]
     free = _optional(tokens, batch) if optional else None
     return lattice.segmentation(targets, _words(tokens, batch), 2, 60, free)
 
@@ -57,8 +63,12 @@ TOPOLOGIES: dict[str, Callable[[int, int], Topology]] = {
     "segmentation": lambda tokens, batch: _segmentation(tokens, batch, False, False),
     "ctc, wildcards": lambda tokens, batch: lattice.ctc(_targets(tokens, batch, True)),
     "segmentation, wildcards": lambda tokens, batch: _segmentation(tokens, batch, True, False),
-    "ctc, optional": lambda tokens, batch: lattice.ctc(_targets(tokens, batch, False), 0, _optional(tokens, batch)),
-    "segmentation, optional, wildcards": lambda tokens, batch: _segmentation(tokens, batch, True, True),
+    "ctc, optional": lambda tokens, batch: lattice.ctc(
+        _targets(tokens, batch, False), 0, _optional(tokens, batch)
+    ),
+    "segmentation, optional, wildcards": lambda tokens, batch: _segmentation(
+        tokens, batch, True, True
+    ),
 }
 
 
@@ -82,7 +92,8 @@ def call(
 
 @dataclass(frozen=True)
 class Combination:
-    """What a call is about: names of `TOPOLOGIES` and `LENGTHS`, a dtype, and whether frames are walked again."""
+    """What a call is about: names of `TOPOLOGIES` and `LENGTHS`, a dtype, and whether frames are
+    walked again."""
 
     kind: str
     length: str
@@ -90,7 +101,10 @@ class Combination:
     again: bool
 
     def __str__(self) -> str:
-        return f"{self.kind}; {self.length}; {str(self.dtype).rpartition('.')[2]}{'; walked again' * self.again}"
+        return (
+            f"{self.kind}; {self.length};"
+            f" {str(self.dtype).rpartition('.')[2]}{'; walked again' * self.again}"
+        )
 
     def calls(self, device: torch.device) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Yield the name of each call, and the call, of log-probs on a device."""
@@ -99,7 +113,10 @@ class Combination:
         row = 2 * max(64, topology.emit.shape[1] // 2)
         frames = MANY_CELLS // (batch * row) if self.again else 2 * tokens + 50
         for function in FUNCTIONS:
-            yield f"{function}: {self}", partial(call, function, topology, frames, self.dtype, device)
+            yield (
+                f"{function}: {self}",
+                partial(call, function, topology, frames, self.dtype, device),
+            )
         if not self.again:
             bands = partial(call, "best_path", topology, frames, self.dtype, device, bands=True)
             yield f"best_path in bands: {self}", bands
@@ -113,22 +130,29 @@ def long_calls(device: torch.device) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield calls with enough frames and classes that strides and offsets need 64 bits."""
     topology = TOPOLOGIES["ctc"](20, 1)
     for function in FUNCTIONS:
-        yield f"{function}: strides of 64 bits", partial(call, function, topology, 2**26, torch.float16, device)
+        yield (
+            f"{function}: strides of 64 bits",
+            partial(call, function, topology, 2**26, torch.float16, device),
+        )
 
 
 LIMITS = {"stack": 160, "shared": 48 * 1024}
-"""The most that a program may take: bytes of stack, where registers do not suffice, and of shared memory."""
+"""The most that a program may take: bytes of stack, where registers do not suffice, and of shared
+memory."""
 
 
 def source_hash() -> str:
-    """Return a hash of the kernels' code and of what launches them, comments and docstrings left out."""
+    """Return a hash of the kernels' code and of what launches them, comments and docstrings left
+    out."""
     state = hashlib.sha256()
     for path in sorted((Path(kernels.__file__).parent / "gpu").glob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, (ast.Module, ast.FunctionDef, ast.ClassDef)):
                 node.body = [
-                    one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
+                    one
+                    for one in node.body
+                    if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))
                 ]
         state.update(f"{path.name} {ast.unparse(tree)}".encode())
     return state.hexdigest()[:16]
@@ -140,4 +164,6 @@ def replace_block(page: Path, name: str, text: str) -> None:
     before, _, rest = old.partition(f"<!-- {name} -->\n")
     _, _, after = rest.partition(f"<!-- end of {name} -->")
     assert after, f"{page.name} has no block {name!r}"
-    page.write_text(f"{before}<!-- {name} -->\n{text}\n<!-- end of {name} -->{after}", encoding="utf-8")
+    page.write_text(
+        f"{before}<!-- {name} -->\n{text}\n<!-- end of {name} -->{after}", encoding="utf-8"
+    )

@@ -1,9 +1,12 @@
-"""Compile some of what the GPU's kernels are launched as, for cards that need not be there: gpu_compiled.py [sample]
+"""Compile some of what the GPU's kernels are launched as, for cards that need not be there:
+gpu_compiled.py [sample]
 
-Prints one JSON object a line: target, kernel, its constants and what it takes. Of plain CTC for one card, to look at
-the code; `sample`: of all kinds of calls a few, for all cards. One kernel is compiled
-once more with too few registers, so that the limits are seen to be broken. `tests/benchmarks/gpu_matrix.py` compiles
-everything. Needs Triton, on Linux; TRITON_INTERPRET must not be set. `tests/kernels/test_gpu_tools.py` runs it.
+Prints one JSON object a line: target, kernel, its constants and what it takes. Of plain CTC for one
+card, to look at the code; `sample`: of all kinds of calls a few, for all cards. One kernel is
+compiled
+once more with too few registers, so that the limits are seen to be broken.
+`tests/benchmarks/gpu_matrix.py` compiles everything. Needs Triton, on Linux; TRITON_INTERPRET must
+not be set. `tests/kernels/test_gpu_tools.py` runs it.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ SAMPLE = {
     Combination("ctc, wildcards", "two strips", torch.float64, False): "occupancy",
     Combination("simple", "tiles", torch.bfloat16, True): "best_path",
     Combination("segmentation, wildcards", "strips", torch.float32, False): "best_path in bands",
-    Combination("segmentation, optional, wildcards", "one strip", torch.float32, False): "best_path",
+    Combination(
+        "segmentation, optional, wildcards", "one strip", torch.float32, False
+    ): "best_path",
 }
 """One function of each; what they launch is dealt to the targets in turn."""
 
@@ -35,9 +40,16 @@ SAMPLE = {
 def wanted(sample: bool) -> Iterator[tuple[str, Specialisation, str]]:
     """Yield targets, what to compile for them, and the call that launches it."""
     if not sample:
-        calls = {name: each for one in STRUCTURE for name, each in one.calls(CARD) if name[:4] in ("best", "occu")}
+        calls = {
+            name: each
+            for one in STRUCTURE
+            for name, each in one.calls(CARD)
+            if name[:4] in ("best", "occu")
+        }
         calls = {name: each for name, each in calls.items() if "bands" not in name}
-        yield from (("sm_90", one, name) for one, name in absent_card.specialisations(calls).values())
+        yield from (
+            ("sm_90", one, name) for one, name in absent_card.specialisations(calls).values()
+        )
     else:
         calls = {
             name: each
@@ -52,7 +64,10 @@ def wanted(sample: bool) -> Iterator[tuple[str, Specialisation, str]]:
 def main() -> None:
     for target, one, name in wanted(sys.argv[1:] == ["sample"]):
         made = dataclasses.asdict(absent_card.compiled(one, target))
-        print(json.dumps({"target": target, "kernel": one.kernel, "call": name, **one.named, **made}), flush=True)
+        print(
+            json.dumps({"target": target, "kernel": one.kernel, "call": name, **one.named, **made}),
+            flush=True,
+        )
         if one.kernel == "posterior posterior" and one.named["LOG"] and target == "sm_90":
             made = dataclasses.asdict(absent_card.compiled(one, target, maxnreg=32))
             print(json.dumps({"target": target, "kernel": "starved", **made}), flush=True)

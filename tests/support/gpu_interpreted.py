@@ -1,13 +1,15 @@
-"""The GPU's kernels where there is no GPU: copies of their files, interpreted, perhaps with a fault planted in them.
+"""The GPU's kernels where there is no GPU: copies of their files, interpreted, perhaps with a fault
+planted in them.
 
-Triton decides when it is imported, and again where a kernel is defined, whether to interpret. So it is imported here
-first, while the environment says so, and the package's own modules are left as they are. Copies are real files, for the
-interpreter reads the source.
+Triton decides when it is imported, and again where a kernel is defined, whether to interpret. So it
+is imported here first, while the environment says so, and the package's own modules are left as
+they are. Copies are real files, for the interpreter reads the source.
 
-The interpreter runs the programs of a launch one after the other, in ascending order, which hides that one reads what
-another writes. So launches of several programs are run in three orders, which must write the same bytes
-(`in_every_order`); and where it is watched what each element of a program's tensors loads and stores, races are found
-whatever the order, and also those of a program's own threads (`watched`).
+The interpreter runs the programs of a launch one after the other, in ascending order, which hides
+that one reads what another writes. So launches of several programs are run in three orders, which
+must write the same bytes (`in_every_order`); and where it is watched what each element of a
+program's tensors loads and stores, races are found whatever the order, and also those of a
+program's own threads (`watched`).
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ ORDERS: dict[str, Order] = {
     "reversed": lambda programs: np.arange(programs)[::-1],
     "shuffled": lambda programs: np.random.default_rng(programs).permutation(programs),
 }
-"""In which order the programs of a launch run: from their number to the programs, one after the other."""
+"""In which order the programs of a launch run: from their number to the programs, one after the
+other."""
 KERNELS = Path(ctc_align.__file__).parent / "kernels" / "gpu"
 NAMES = tuple(sorted(path.stem for path in KERNELS.glob("[a-z]*.py")))
 
@@ -61,10 +64,14 @@ def missing() -> str | None:
     return None
 
 
-def copies(folder: Path, faults: Mapping[str, tuple[str, str]] | None = None) -> dict[str, types.ModuleType]:
-    """The modules of `ctc_align/kernels/gpu` again, by their names, as files of `folder`, interpreted.
+def copies(
+    folder: Path, faults: Mapping[str, tuple[str, str]] | None = None
+) -> dict[str, types.ModuleType]:
+    """The modules of `ctc_align/kernels/gpu` again, by their names, as files of `folder`,
+    interpreted.
 
-    `faults`: by the name of a module, what to replace in its source, which must be there, and by what.
+    `faults`: by the name of a module, what to replace in its source, which must be there, and by
+    what.
     """
     if reason := missing():
         pytest.skip(reason)
@@ -75,11 +82,16 @@ def copies(folder: Path, faults: Mapping[str, tuple[str, str]] | None = None) ->
         source = path.read_text(encoding="utf-8")
         if path.stem in (faults or {}):
             old, new = (faults or {})[path.stem]
-            assert old in source, f"{path.name} no longer says {old!r}: plant the fault where it went"
+            assert old in source, (
+                f"{path.name} no longer says {old!r}: plant the fault where it went"
+            )
             source = source.replace(old, new)
         source = source.replace("ctc_align.kernels.gpu", package)
         (folder / package / path.name).write_text(source, encoding="utf-8")
-    with mock.patch.dict(os.environ, INTERPRETING), mock.patch.object(sys, "path", [str(folder), *sys.path]):
+    with (
+        mock.patch.dict(os.environ, INTERPRETING),
+        mock.patch.object(sys, "path", [str(folder), *sys.path]),
+    ):
         importlib.invalidate_caches()
         return {name: importlib.import_module(f"{package}.{name}") for name in NAMES}
 
@@ -103,7 +115,8 @@ def ordered(order: Order) -> Iterator[None]:
 def in_every_order() -> Iterator[None]:
     """Launches of several programs three times, from the same memory, in the orders of `ORDERS`.
 
-    Of launches of a kernel in one grid, with the same switches, only the first two: interpreted, time is short.
+    Of launches of a kernel in one grid, with the same switches, only the first two: interpreted,
+    time is short.
 
     Raises:
         AssertionError: the order changes what a launch writes: its programs depend on each other.
@@ -117,7 +130,11 @@ def in_every_order() -> Iterator[None]:
         if np.prod(launch.grid) < 2 or seen[key] > 2:
             run(launch, *rest, **given)
             return
-        memory = {name: value.untyped_storage() for name, value in given.items() if isinstance(value, torch.Tensor)}
+        memory = {
+            name: value.untyped_storage()
+            for name, value in given.items()
+            if isinstance(value, torch.Tensor)
+        }
         before = {name: storage.clone() for name, storage in memory.items()}
         written: dict[str, torch.UntypedStorage] = {}
         for name, order in ORDERS.items():
@@ -126,16 +143,21 @@ def in_every_order() -> Iterator[None]:
             with ordered(order):
                 run(launch, *rest, **given)
             written = written or {kept: storage.clone() for kept, storage in memory.items()}
-            differ = [kept for kept, storage in memory.items() if not same_bytes(storage, written[kept])]
-            assert not differ, f"{launch.fn.__name__} {launch.grid}: {name} order changes {', '.join(differ)}"
+            differ = [
+                kept for kept, storage in memory.items() if not same_bytes(storage, written[kept])
+            ]
+            assert not differ, (
+                f"{launch.fn.__name__} {launch.grid}: {name} order changes {', '.join(differ)}"
+            )
 
     with mock.patch.object(interpreter().GridExecutor, "__call__", repeatedly):
         yield
 
 
 class Accesses:
-    """What the programs of a launch load and store: no program may meet another's, nor, between two barriers, one
-    element of a program's tensors (on a card a thread) another's, unless both load."""
+    """What the programs of a launch load and store: no program may meet another's, nor, between two
+    barriers, one element of a program's tensors (on a card a thread) another's, unless both
+    load."""
 
     def __init__(self) -> None:
         self.programs: list[dict[bool, list[np.ndarray]]] = []
@@ -151,12 +173,18 @@ class Accesses:
         where = np.broadcast_to(mask.data, pointers.data.shape).ravel()
         at = np.flatnonzero(where)
         addresses = pointers.data.ravel()[at].astype(np.int64)
-        self.since_barrier.setdefault(stored, []).append(np.stack((addresses, at + (where.size << 32))))
+        self.since_barrier.setdefault(stored, []).append(
+            np.stack((addresses, at + (where.size << 32)))
+        )
         self.programs[-1][stored].append(addresses)
 
     def barrier(self) -> None:
         both = {stored: np.concatenate(some, axis=1) for stored, some in self.since_barrier.items()}
-        if self.since_barrier and True in both and meeting(both[True], np.concatenate(list(both.values()), axis=1)):
+        if (
+            self.since_barrier
+            and True in both
+            and meeting(both[True], np.concatenate(list(both.values()), axis=1))
+        ):
             self.found.append("threads of a program, between two barriers")
         self.since_barrier = {}
 
@@ -168,7 +196,9 @@ class Accesses:
                 [
                     np.stack((each, np.full(each.shape, number)))
                     for number, program in enumerate(self.programs)
-                    for each in [np.unique(np.concatenate([*program[stored], np.zeros(0, np.int64)]))]
+                    for each in [
+                        np.unique(np.concatenate([*program[stored], np.zeros(0, np.int64)]))
+                    ]
                 ],
                 axis=1,
             )
@@ -196,8 +226,14 @@ def watched() -> Iterator[None]:
     Raises:
         AssertionError: some do.
     """
-    builder, executor, accesses = interpreter().interpreter_builder, interpreter().GridExecutor, Accesses()
-    run = getattr(executor.__call__, "__wrapped__", executor.__call__)  # once, where launches run in every order
+    builder, executor, accesses = (
+        interpreter().interpreter_builder,
+        interpreter().GridExecutor,
+        Accesses(),
+    )
+    run = getattr(
+        executor.__call__, "__wrapped__", executor.__call__
+    )  # once, where launches run in every order
     enter = builder.set_grid_idx
     load, store = builder.create_masked_load, builder.create_masked_store
 
@@ -218,7 +254,11 @@ def watched() -> Iterator[None]:
         accesses.note(pointers, mask, stored=True)
         return store(pointers, value, mask, *rest)
 
-    new = {"set_grid_idx": watched_enter, "create_masked_load": watched_load, "create_masked_store": watched_store}
+    new = {
+        "set_grid_idx": watched_enter,
+        "create_masked_load": watched_load,
+        "create_masked_store": watched_store,
+    }
     with (
         mock.patch.object(executor, "__call__", watched_run),
         mock.patch.multiple(builder, **new, create_barrier=accesses.barrier),
@@ -231,7 +271,9 @@ def interpreter() -> Any:
 
 
 def same_bytes(one: torch.UntypedStorage, other: torch.UntypedStorage) -> bool:
-    return torch.equal(*(torch.tensor([], dtype=torch.uint8).set_(storage) for storage in (one, other)))
+    return torch.equal(
+        *(torch.tensor([], dtype=torch.uint8).set_(storage) for storage in (one, other))
+    )
 
 
 def backend(folder: Path) -> dict[str, types.ModuleType]:

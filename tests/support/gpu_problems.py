@@ -15,7 +15,9 @@ from ctc_align import lattice
 
 NEVER = float("-inf")
 REASON = None if torch.cuda.is_available() else gpu_interpreted.missing()
-needs_gpu = pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot run here: {REASON}")
+needs_gpu = pytest.mark.skipif(
+    REASON is not None, reason=f"the GPU's kernels cannot run here: {REASON}"
+)
 GPU = pytest.param("gpu", marks=needs_gpu)
 Modules = dict[str, types.ModuleType]
 
@@ -27,7 +29,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Modules:
 
 @pytest.fixture
 def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Modules:
-    """Install the GPU's backend, on the card if there is one, else interpreted, and return its modules."""
+    """Install the GPU's backend, on the card if there is one, else interpreted, and return its
+    modules."""
     monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
     return loaded
 
@@ -45,7 +48,8 @@ def device_of(backend: str) -> str:
 
 
 def optional_over_tiles() -> Batch:
-    """Utterances of which some tokens are optional, over three tiles of four units and four blocks of four frames."""
+    """Utterances of which some tokens are optional, over three tiles of four units and four blocks
+    of four frames."""
     rng = np.random.default_rng(47)
     rows = [target(rng, tokens, 5, 0) for tokens in (8, 7)]
     topology = lattice.ctc(rows, 0, [[k % 3 == 1 for k in range(len(row))] for row in rows])

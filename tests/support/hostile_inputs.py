@@ -1,9 +1,11 @@
-"""Inputs made worse: valid samples changed in the ways that break readers, by their structure where they have one.
+"""Inputs made worse: valid samples changed in the ways that break readers, by their structure where
+they have one.
 
-A case is a dictionary of file names and their bytes. `mutated` changes one file of it, one to six times: numbers become
-1e999 or 5,000 digits, texts half of a surrogate pair, values of JSON anything else; lines and bytes are doubled, lost,
-moved, or come from another sample; lengths in binary files become -1 or 2**63. Archives are changed inside. `repeated`
-puts 100 kB of one unit into a sample: what a pattern or a loop with quadratic work does not survive.
+A case is a dictionary of file names and their bytes. `mutated` changes one file of it, one to six
+times: numbers become 1e999 or 5,000 digits, texts half of a surrogate pair, values of JSON anything
+else; lines and bytes are doubled, lost, moved, or come from another sample; lengths in binary files
+become -1 or 2**63. Archives are changed inside. `repeated` puts 100 kB of one unit into a sample:
+what a pattern or a loop with quadratic work does not survive.
 """
 
 from __future__ import annotations
@@ -23,19 +25,71 @@ Case = dict[str, bytes]
 Change = Callable[[bytes, bytes, random.Random], bytes]
 
 NUMBERS = (
-    *("1e999", "-1e999", "1e400", "1e300", "-1e300", "nan", "inf", "-inf", "NaN", "Infinity", "-Infinity", "-0"),
+    *(
+        "1e999",
+        "-1e999",
+        "1e400",
+        "1e300",
+        "-1e300",
+        "nan",
+        "inf",
+        "-inf",
+        "NaN",
+        "Infinity",
+        "-Infinity",
+        "-0",
+    ),
     *("-1", "0", "0.0", "1e-400"),
     *("9" * 400, "9" * 5000, "-" + "9" * 5000, "0x" + "f" * 5000, "1_000", "١٢", "1e", ".", "--1"),
-    *("2147483647", "2147483648", "-2147483649", "4294967296", "9223372036854775807", "9223372036854775808", "1.5"),
-    *("1e9", "1000000000.1", "0b1", "1,5", "true", "null", "1" + "0" * 308, "1e308", "1e15", "99999999999"),
+    *(
+        "2147483647",
+        "2147483648",
+        "-2147483649",
+        "4294967296",
+        "9223372036854775807",
+        "9223372036854775808",
+        "1.5",
+    ),
+    *(
+        "1e9",
+        "1000000000.1",
+        "0b1",
+        "1,5",
+        "true",
+        "null",
+        "1" + "0" * 308,
+        "1e308",
+        "1e15",
+        "99999999999",
+    ),
 )
 TEXTS = (
     *("", " ", "\0", "\ufeff", "\u2028", "\x1b[31m", "\r", "\r\n", "\n\n", "\t"),
     *('"', '""', "'", "\\", "\\ud800", "%00"),
     "a" * 70_000,
-    *("../../etc/passwd", "/dev/zero", "/dev/stdin", "file:///etc/passwd", "http://x/", "=1+1", "|", "|id", "-->"),
+    *(
+        "../../etc/passwd",
+        "/dev/zero",
+        "/dev/stdin",
+        "file:///etc/passwd",
+        "http://x/",
+        "=1+1",
+        "|",
+        "|id",
+        "-->",
+    ),
     *("<b>", "&amp;", "]]>", "<!--"),
-    *("{" * 300, "[" * 300, "[" * 100_000, '{"a":' * 3_000, "(" * 3000, "{{", "}}", "\u0301" * 3000, "\u202e"),
+    *(
+        "{" * 300,
+        "[" * 300,
+        "[" * 100_000,
+        '{"a":' * 3_000,
+        "(" * 3000,
+        "{{",
+        "}}",
+        "\u0301" * 3000,
+        "\u202e",
+    ),
     *("𝕏", "ﬁ", "İ", "ß", "日本", "א", "🏳️‍🌈", "<v Mary>", "{\\an8}", "[MUSIC]", "00:00:01,000"),
     "00:00:01,000 --> 00:00:02,000",
     *("WEBVTT", "NOTE", "#", ";;", "!", "<eps>", "IntervalTier", "TextTier", "<exists>"),
@@ -44,13 +98,46 @@ TEXTS = (
 )
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1.5, 1e300, -1e300, 10**400, -(10**400), 2**63),
-    *("", "x", "\ud800", "\0", "9" * 5000, [], {}, [[]], [{}], {"": None}, [1e999], [None], {"x": [1, {"y": -1}]}),
+    *(
+        "",
+        "x",
+        "\ud800",
+        "\0",
+        "9" * 5000,
+        [],
+        {},
+        [[]],
+        [{}],
+        {"": None},
+        [1e999],
+        [None],
+        {"x": [1, {"y": -1}]},
+    ),
     *("a/../../b", "http://x", "/dev/zero", float("nan")),
 )
 """Values of JSON; what JSON cannot say (NaN) Python's writer says all the same."""
 BYTES = (
-    *(b"", b"\0", b"\xff", b"\xfe\xff", b"\xff\xfe", b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xc3", b"\xf4\x90\x80\x80"),
-    *(b"\0" * 100, b"\xff" * 8, b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\x1f\x8b", b"PK\x03\x04", b"\x93NUMPY", b"RIFF"),
+    *(
+        b"",
+        b"\0",
+        b"\xff",
+        b"\xfe\xff",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf",
+        b"\xed\xa0\x80",
+        b"\xc3",
+        b"\xf4\x90\x80\x80",
+    ),
+    *(
+        b"\0" * 100,
+        b"\xff" * 8,
+        b"\x7f\xff\xff\xff",
+        b"\x80\0\0\0",
+        b"\x1f\x8b",
+        b"PK\x03\x04",
+        b"\x93NUMPY",
+        b"RIFF",
+    ),
 )
 WIDTHS = ("<B", "<H", ">H", "<i", ">i", "<I", ">I", "<q", ">q", "<Q", ">Q", "<d", "<f", ">d")
 INTEGERS = (
@@ -61,17 +148,19 @@ FLOATS = (float("nan"), float("inf"), -1.0, 1e300, 1e-310)
 
 REPEATED_BYTES = 100_000
 _SHORT = (
-    'a␣ ␣a a. 1. 1, 1␣ 0: 1/ 1- a- -a -␣ .␣ a\n 1\n a-\n a\t \r\n \n\n a:␣ a@ a/ \'a␣ a" "␣ \\" \\n \x1aE '
-    '(a (a)␣ [1 [] [a]␣ {},␣ [], {" {"a": [{ ]( {\\ **a <a <a␣ <a> <b/> </ </a> <!-- <v␣a> <i> <c.a> '
-    "&# &#1; &amp; a& 1␣000␣ 12:30␣ $5␣ 1/2␣ 1st␣ 1e A. AB␣ Mr.␣ No.␣ IX␣ 555- the␣ half␣ >>␣ JOHN:␣ -␣A.␣ "
-    'http://a a.com␣ ♪␣ a— 文字 กา␣ é́ 00:00␣ 0:01␣-->␣0:02\n ␣a␣AH\n "a"␣0␣1␣ u1␣a\n ID3 RIFF'
+    'a␣ ␣a a. 1. 1, 1␣ 0: 1/ 1- a- -a -␣ .␣ a\n 1\n a-\n a\t \r\n \n\n a:␣ a@ a/ \'a␣ a" "␣ \\" \\n'
+    ' \x1aE (a (a)␣ [1 [] [a]␣ {},␣ [], {" {"a": [{ ]( {\\ **a <a <a␣ <a> <b/> </ </a> <!-- <v␣a>'
+    " <i> <c.a> &# &#1; &amp; a& 1␣000␣ 12:30␣ $5␣ 1/2␣ 1st␣ 1e A. AB␣ Mr.␣ No.␣ IX␣ 555- the␣"
+    " half␣ >>␣ JOHN:␣ -␣A.␣ http://a a.com␣ ♪␣ a— 文字 กา␣ é́ 00:00␣ 0:01␣-->␣0:02\n ␣a␣AH\n"
+    ' "a"␣0␣1␣ u1␣a\n ID3 RIFF'
 )
 UNITS = (
     *"aA0é文あアー가กకאعΑжъ़́ـ²½٠ßİ\u0e40\u1780\u1039\u00a0\u00ad\u200b\u200d\u2028\u202e\ufeff\0",
     *" \t\n\r.,-_'\"`<>/\\&;:!?()[]{}*#=+|~@$%^€—…’“«·",
     *_SHORT.split(" "),
 )
-"""A character of each class and script, what quotes, brackets, tags and entities begin with, and short lines."""
+"""A character of each class and script, what quotes, brackets, tags and entities begin with, and
+short lines."""
 
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _WORD = re.compile(rb'"[^"\n]{0,200}"|[^\s"=:,\[\]{}]{2,200}')
@@ -79,7 +168,8 @@ _MOST_BYTES = 150_000
 
 
 def mutated(case: Case, others: list[Case], chance: random.Random) -> Case:
-    """Return a case with one of its files changed; `others` are cases whose parts may be spliced in."""
+    """Return a case with one of its files changed; `others` are cases whose parts may be spliced
+    in."""
     name = chance.choice(sorted(case))
     data = case[name]
     for _ in range(chance.choice((1, 1, 1, 2, 3, 6))):
@@ -92,7 +182,8 @@ def mutated(case: Case, others: list[Case], chance: random.Random) -> Case:
 
 
 def repeated(case: Case, unit: str, chance: random.Random, size: int = REPEATED_BYTES) -> Case:
-    """Return a case with `size` bytes of a unit at the start or end of a file, in a field or in the place of one."""
+    """Return a case with `size` bytes of a unit at the start or end of a file, in a field or in the
+    place of one."""
     name = chance.choice(sorted(case))
     new = _many(unit, size)
     return {**case, name: _inside(case[name], b"", chance, partial(_repeat, new=new))}
@@ -102,7 +193,9 @@ def _many(unit: str, size: int) -> str:
     return unit.replace("␣", " ") * (size // len(unit.replace("␣", " ").encode()))
 
 
-def _inside(data: bytes, other: bytes, chance: random.Random, change: Change | None = None) -> bytes:
+def _inside(
+    data: bytes, other: bytes, chance: random.Random, change: Change | None = None
+) -> bytes:
     """Change a file, or what is packed in it."""
     change = change or _plain
     if data[:2] == b"\x1f\x8b" and chance.random() < 0.8:
@@ -157,7 +250,8 @@ def _plain(data: bytes, other: bytes, chance: random.Random) -> bytes:
 
 
 def _json(data: bytes, chance: random.Random, new: str | None = None) -> bytes | None:
-    """Replace (by `new`), remove or add a value somewhere in a line of JSON; None if it is not JSON (any more)."""
+    """Replace (by `new`), remove or add a value somewhere in a line of JSON; None if it is not JSON
+    (any more)."""
     whole = b"\n" in data.strip() and data.lstrip().startswith(b"{\n")
     rows = [data] if whole else data.split(b"\n")
     place = chance.randrange(len(rows))
@@ -307,7 +401,8 @@ def lines(data: bytes, other: bytes, chance: random.Random) -> bytes:
 
 
 def _recode(data: bytes, other: bytes, chance: random.Random) -> bytes:
-    """Write a text as another program would: other line ends, UTF-16, Latin-1, a byte order mark, gzip."""
+    """Write a text as another program would: other line ends, UTF-16, Latin-1, a byte order mark,
+    gzip."""
     action = chance.randrange(7)
     if action == 0:
         return data.replace(b"\n", chance.choice((b"\r\n", b"\r", b"\x0b", "\u2028".encode())))
@@ -323,5 +418,18 @@ def _recode(data: bytes, other: bytes, chance: random.Random) -> bytes:
 
 _CHANGES: tuple[Change, ...] = (
     *([_number] * 5 + [_word] * 4 + [_insert] * 2),
-    *(delete, _double, _truncate, flip, flip, _integer, _integer, _splice, lines, lines, _recode, _repeat),
+    *(
+        delete,
+        _double,
+        _truncate,
+        flip,
+        flip,
+        _integer,
+        _integer,
+        _splice,
+        lines,
+        lines,
+        _recode,
+        _repeat,
+    ),
 )

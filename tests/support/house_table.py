@@ -1,4 +1,5 @@
-"""Figures of the package's structure, read from the code: what a plan of the architecture sets targets for.
+"""Figures of the package's structure, read from the code: what a plan of the architecture sets
+targets for.
 
 python tests/support/house_table.py [ROOT]
 """
@@ -16,7 +17,14 @@ from pathlib import Path
 
 from house_rules import PACKAGE, import_circles, imports_by_line, module_files
 
-LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+LAYOUT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
 """Tokens that are not code."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -46,13 +54,24 @@ def lines_of(path: Path) -> Lines:
     docstrings: set[int] = set()
     for node in ast.walk(ast.parse(text)):
         first = node.body[0] if isinstance(node, DOCUMENTED) and node.body else None
-        if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+        if (
+            isinstance(first, ast.Expr)
+            and isinstance(first.value, ast.Constant)
+            and isinstance(first.value.value, str)
+        ):
             docstrings.update(range(first.lineno, (first.end_lineno or 0) + 1))
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
-    comments = sum(token.type == tokenize.COMMENT and lines[token.start[0] - 1].strip()[0] == "#" for token in tokens)
-    blank = sum(not line.strip() for number, line in enumerate(lines, 1) if number not in docstrings)
+    comments = sum(
+        token.type == tokenize.COMMENT and lines[token.start[0] - 1].strip()[0] == "#"
+        for token in tokens
+    )
+    blank = sum(
+        not line.strip() for number, line in enumerate(lines, 1) if number not in docstrings
+    )
     code = len(lines) - len(docstrings) - comments - blank
-    code_tokens = sum(token.type not in LAYOUT and token.start[0] not in docstrings for token in tokens)
+    code_tokens = sum(
+        token.type not in LAYOUT and token.start[0] not in docstrings for token in tokens
+    )
     return Lines(1, len(lines), code, len(docstrings), comments, blank, code_tokens)
 
 
@@ -66,7 +85,8 @@ def lines_by_folder(root: Path, top: str = PACKAGE) -> dict[str, Lines]:
 
 
 def budget_faults(root: Path) -> list[str]:
-    """Return what has more tokens of code than the table of budgets in CONTRIBUTING.md allows, or no row there."""
+    """Return what has more tokens of code than the table of budgets in CONTRIBUTING.md allows, or
+    no row there."""
     text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) \|$", text, re.MULTILINE)
     budgets = {name: int(number.replace(",", "")) for name, number in rows}
@@ -76,7 +96,10 @@ def budget_faults(root: Path) -> list[str]:
         if top not in budgets:
             faults.append(f"{top}: no row in the table of budgets")
         elif tokens > budgets[top]:
-            faults.append(f"{top}: {tokens} tokens, at most {budgets[top]}: take something out, or say why it grows")
+            faults.append(
+                f"{top}: {tokens} tokens, at most {budgets[top]}: take something out, or say why it"
+                " grows"
+            )
     return faults
 
 
@@ -96,13 +119,18 @@ def single_importers(root: Path) -> list[str]:
             if module != name:
                 importers.setdefault(module, set()).add(name)
     files = module_files(root)
-    return sorted(name for name, users in importers.items() if len(users) == 1 and files[name].name != "__init__.py")
+    return sorted(
+        name
+        for name, users in importers.items()
+        if len(users) == 1 and files[name].name != "__init__.py"
+    )
 
 
 def dataclass_count(root: Path) -> int:
     """Return the number of dataclasses of the package."""
     return sum(
-        isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(each) for each in node.decorator_list)
+        isinstance(node, ast.ClassDef)
+        and any("dataclass" in ast.unparse(each) for each in node.decorator_list)
         for path in module_files(root).values()
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     )
@@ -114,7 +142,9 @@ def main() -> None:
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).resolve().parents[2])
     root = parser.parse_args().root.resolve()
     folders = lines_by_folder(root)
-    print(f"{'':14}{'files':>7}{'total':>8}{'code':>8}{'docstr.':>8}{'comments':>9}{'blank':>7}{'tokens':>9}")
+    print(
+        f"{'':14}{'files':>7}{'total':>8}{'code':>8}{'docstr.':>8}{'comments':>9}{'blank':>7}{'tokens':>9}"
+    )
     for folder, counts in sorted(folders.items()):
         print(row(folder, counts))
     print(row("all", sum_of(folders.values())))
@@ -126,7 +156,9 @@ def main() -> None:
 
 def row(name: str, counts: Lines) -> str:
     """Return a line of the table."""
-    return f"{name:14}" + "".join(f"{count:{width}}" for count, width in zip(astuple(counts), (7, 8, 8, 8, 9, 7, 9)))
+    return f"{name:14}" + "".join(
+        f"{count:{width}}" for count, width in zip(astuple(counts), (7, 8, 8, 8, 9, 7, 9))
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Cases of recordings and transcripts that are not exact, and what an alignment of one is worth.
 
-A `Case` says where each word of its text is spoken, if anywhere, and which stretches of the recording no word of the
-text explains. `score` compares an alignment with it; `Scores.add` sums the scores of several cases.
+A `Case` says where each word of its text is spoken, if anywhere, and which stretches of the
+recording no word of the text explains. `score` compares an alignment with it; `Scores.add` sums the
+scores of several cases.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ SPEECH, MUSIC, SILENCE = "speech", "music", "silence"
 
 @dataclass(frozen=True)
 class TrueWord:
-    """A word of a text: the (start_s, end_s) where it is spoken, none or any of several; or a direction (`[music]`)."""
+    """A word of a text: the (start_s, end_s) where it is spoken, none or any of several; or a
+    direction (`[music]`)."""
 
     text: str
     places: tuple[tuple[float, float], ...] = ()
@@ -27,7 +29,9 @@ class TrueWord:
 
     def moved(self, by_s: float) -> TrueWord:
         """Return the word at a later time."""
-        return TrueWord(self.text, tuple((a + by_s, b + by_s) for a, b in self.places), self.direction)
+        return TrueWord(
+            self.text, tuple((a + by_s, b + by_s) for a, b in self.places), self.direction
+        )
 
     def unspoken(self) -> TrueWord:
         """Return the word as one that is not spoken."""
@@ -36,8 +40,8 @@ class TrueWord:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of a recording that no word explains: `kind`, its sound (start_s, end_s), and with the quiet around it
-    (outer_start_s, outer_end_s), which may be reported and need not."""
+    """A stretch of a recording that no word explains: `kind`, its sound (start_s, end_s), and with
+    the quiet around it (outer_start_s, outer_end_s), which may be reported and need not."""
 
     kind: str
     start_s: float
@@ -78,7 +82,8 @@ class Case:
 
 @dataclass
 class Scores:
-    """Counts of words and seconds, summed over cases; shares are in percent, NaN where there is nothing to share."""
+    """Counts of words and seconds, summed over cases; shares are in percent, NaN where there is
+    nothing to share."""
 
     spoken: int = 0
     near: int = 0
@@ -103,10 +108,13 @@ class Scores:
         """Add the counts of another case; `most_music_s` is the largest of a case."""
         for each in fields(self):
             mine, others = getattr(self, each.name), getattr(other, each.name)
-            setattr(self, each.name, max(mine, others) if each.name == "most_music_s" else mine + others)
+            setattr(
+                self, each.name, max(mine, others) if each.name == "most_music_s" else mine + others
+            )
 
     def shares(self) -> dict[str, float]:
-        """Return the figures of a row: percent of words, of seconds and of cues; seconds of music called speech."""
+        """Return the figures of a row: percent of words, of seconds and of cues; seconds of music
+        called speech."""
         return {
             "<100ms": _percent(self.near, self.spoken),
             "<300ms": _percent(self.within, self.spoken),
@@ -133,7 +141,9 @@ def score(case: Case, alignment: AlignmentData, cue_starts_s: Sequence[float] = 
     Raises:
         AssertionError: the words of the alignment are not those of the case.
     """
-    assert [word.text for word in alignment.words] == [word.text for word in case.words], "the words of the text"
+    assert [word.text for word in alignment.words] == [word.text for word in case.words], (
+        "the words of the text"
+    )
     found = Scores()
     for place, (word, true) in enumerate(zip(alignment.words, case.words)):
         if true.direction or word.status == UNSPOKEN or (case.focus and place not in case.focus):
@@ -149,8 +159,12 @@ def score(case: Case, alignment: AlignmentData, cue_starts_s: Sequence[float] = 
     found.foreign_s = sum(each.end_s - each.start_s for each in speech)
     found.foreign_found_s = _overlap_s([(each.start_s, each.end_s) for each in speech], reported)
     found.reported_s = sum(end_s - start_s for start_s, end_s in reported)
-    found.reported_true_s = _overlap_s([(each.outer_start_s, each.outer_end_s) for each in speech], reported)
-    found.music_s = _overlap_s([(each.start_s, each.end_s) for each in foreign if each.kind == MUSIC], reported)
+    found.reported_true_s = _overlap_s(
+        [(each.outer_start_s, each.outer_end_s) for each in speech], reported
+    )
+    found.music_s = _overlap_s(
+        [(each.start_s, each.end_s) for each in foreign if each.kind == MUSIC], reported
+    )
     found.most_music_s = found.music_s
     for (first, last), start_s in zip(case.cues, cue_starts_s):
         starts_s = [word.places[0][0] for word in case.words[first:last] if word.places]
@@ -161,7 +175,8 @@ def score(case: Case, alignment: AlignmentData, cue_starts_s: Sequence[float] = 
 
 
 def reported_speech(alignment: AlignmentData) -> list[tuple[float, float]]:
-    """Return the stretches (start_s, end_s) that an alignment calls speech that no word explains, joined, ascending."""
+    """Return the stretches (start_s, end_s) that an alignment calls speech that no word explains,
+    joined, ascending."""
     stretches = sorted(
         (region.start_s, region.end_s)
         for region in alignment.regions
@@ -172,7 +187,8 @@ def reported_speech(alignment: AlignmentData) -> list[tuple[float, float]]:
 
 
 def off_s(word: AlignedWord, true: TrueWord) -> float:
-    """Return the seconds from a word's farther edge to the nearest place where it is spoken; infinite without times."""
+    """Return the seconds from a word's farther edge to the nearest place where it is spoken;
+    infinite without times."""
     if word.status != ALIGNED or word.start_s is None or word.end_s is None:
         return float("inf")
     return min(max(abs(word.start_s - a), abs(word.end_s - b)) for a, b in true.places)
@@ -190,11 +206,16 @@ def _count_spoken(found: Scores, word: AlignedWord, true: TrueWord) -> None:
 
 
 def _readings_left(found: Scores, case: Case, words: Sequence[AlignedWord]) -> list[Stretch]:
-    """Return of each pair of readings the one with fewer words, and count the pairs of which the other has all."""
+    """Return of each pair of readings the one with fewer words, and count the pairs of which the
+    other has all."""
     left = []
     for one, two in case.twice:
         inside = [
-            sum(each.start_s <= (word.start_s + word.end_s) / 2 < each.end_s for word in words if _timed(word))  # type: ignore[operator]
+            sum(
+                each.start_s <= (word.start_s + word.end_s) / 2 < each.end_s
+                for word in words
+                if _timed(word)
+            )  # type: ignore[operator]
             for each in (one, two)
         ]
         found.twice += 1

@@ -1,4 +1,5 @@
-"""`corpus` in this process: a worker that is no process, and an aligner that does not listen, or the run's own."""
+"""`corpus` in this process: a worker that is no process, and an aligner that does not listen, or
+the run's own."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ class InlinePool:
 
 
 def inline_pool(*_: object) -> PoolPlan:
-    """Plan one worker that is no process, in place of `plan_pool`, with the aligner that the run asks for."""
+    """Plan one worker that is no process, in place of `plan_pool`, with the aligner that the run
+    asks for."""
     return 1, "cpu", lambda options: InlinePool(options, load_aligner(options))
 
 
@@ -59,6 +61,7 @@ def inline_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def inline_alignment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let runs over corpora work in this process, with the aligner that they ask for: no worker has to start."""
+    """Let runs over corpora work in this process, with the aligner that they ask for: no worker has
+    to start."""
 
     monkeypatch.setattr(run, "plan_pool", inline_pool)

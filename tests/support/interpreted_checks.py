@@ -1,4 +1,5 @@
-"""Small problems for kernels that run interpreted, a hundred times slower: the tests' own comparisons."""
+"""Small problems for kernels that run interpreted, a hundred times slower: the tests' own
+comparisons."""
 
 from __future__ import annotations
 
@@ -8,8 +9,26 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 import torch
-from cpu_checks import Outcome, Sums, best_path, occupancy, on_threads, path_faults, split, sum_faults
-from kernel_problems import Batch, Problem, faults, random_bands, tiny_any, tiny_ctc, tiny_segments, tiny_simple
+from cpu_checks import (
+    Outcome,
+    Sums,
+    best_path,
+    occupancy,
+    on_threads,
+    path_faults,
+    split,
+    sum_faults,
+)
+from kernel_problems import (
+    Batch,
+    Problem,
+    faults,
+    random_bands,
+    tiny_any,
+    tiny_ctc,
+    tiny_segments,
+    tiny_simple,
+)
 from kernel_problems import batch as random_batch
 
 from ctc_align import lattice
@@ -23,7 +42,10 @@ def tiny() -> tuple[Problem, ...]:
     """To be enumerated."""
     rng = np.random.default_rng(51)
     kinds = [tiny_ctc(rng, 36), tiny_ctc(rng, 36, wild=True), tiny_simple(rng, 36, wild=True)]
-    kinds += [tiny_segments(rng, 36, wild=True), (problem for problem in tiny_any(rng, 60) if is_walked(problem))]
+    kinds += [
+        tiny_segments(rng, 36, wild=True),
+        (problem for problem in tiny_any(rng, 60) if is_walked(problem)),
+    ]
     return tuple(problem for some in zip(*kinds) for problem in some)
 
 
@@ -31,7 +53,11 @@ def of_every_topology(seed: int) -> list[Problem]:
     """To be enumerated: with detours, wildcards and topologies at random."""
     rng = np.random.default_rng(seed)
     kinds = [tiny_ctc(rng, 60, optional=True, wild=True), tiny_ctc(rng, 60, optional=True)]
-    kinds += [tiny_simple(rng, 60, wild=True), tiny_segments(rng, 60, optional=True, wild=True), tiny_any(rng, 60)]
+    kinds += [
+        tiny_simple(rng, 60, wild=True),
+        tiny_segments(rng, 60, optional=True, wild=True),
+        tiny_any(rng, 60),
+    ]
     return [problem for some in zip(*kinds) for problem in some]
 
 
@@ -40,7 +66,9 @@ def mixed() -> tuple[Problem, ...]:
     return tuple(of_every_topology(21))
 
 
-def first_fault(given: Sequence[Problem], backend: str, dtype: torch.dtype = torch.float64) -> list[str]:
+def first_fault(
+    given: Sequence[Problem], backend: str, dtype: torch.dtype = torch.float64
+) -> list[str]:
     """The faults of the first problem that is not right, against enumeration."""
     return next((found for problem in given if (found := faults([problem], backend, dtype))), [])
 
@@ -56,14 +84,17 @@ def against_enumeration() -> list[str]:
 
 @functools.cache
 def batches() -> tuple[tuple[Batch, np.ndarray | None, Outcome], ...]:
-    """Up to four vectors of lanes, two strips, and 16 to 90 frames; half of them in bands, with what is right."""
+    """Up to four vectors of lanes, two strips, and 16 to 90 frames; half of them in bands, with
+    what is right."""
     rng, made = np.random.default_rng(52), []
     for number in range(16):
         topology = ("ctc", "simple", "segments", "ctc")[number % 4]
         classes = (7, 5, 7, 200)[number % 4]
         frames, tokens = int(rng.integers(30, 90)), (18, 40, 60)[number % 3]
         kind = KINDS[number // 4]
-        given = random_batch(rng, 3, frames, tokens, classes, kind, topology=topology, wild=number % 8 > 5)
+        given = random_batch(
+            rng, 3, frames, tokens, classes, kind, topology=topology, wild=number % 8 > 5
+        )
         bands = random_bands(rng, given) + np.array([-2, 2]) if number % 2 else None
         made.append((given, bands, best_path(given, bands, "reference")))
     return tuple(made)
@@ -71,17 +102,23 @@ def batches() -> tuple[tuple[Batch, np.ndarray | None, Outcome], ...]:
 
 def paths() -> list[str]:
     """The faults of the first batch whose paths are not right."""
-    return next((found for given, bands, right in batches() if (found := path_faults(given, bands, right))), [])
+    return next(
+        (found for given, bands, right in batches() if (found := path_faults(given, bands, right))),
+        [],
+    )
 
 
 @functools.cache
 def decoy() -> tuple[Batch, Outcome]:
-    """A text that the sound says twice, the second time more clearly: whoever follows the first loses the best path."""
+    """A text that the sound says twice, the second time more clearly: whoever follows the first
+    loses the best path."""
     tokens = 1 + np.arange(70) % 5
     x = np.full((1, 140, 6), -9.0)
     x[:, :70, 0], x[:, 70:, 0] = -1.0, -3.0
     x[0, np.arange(140), np.tile(tokens, 2)] = 0.0
-    given = Batch(torch.as_tensor(x, dtype=torch.float32), torch.tensor([140]), lattice.ctc([tokens]))
+    given = Batch(
+        torch.as_tensor(x, dtype=torch.float32), torch.tensor([140]), lattice.ctc([tokens])
+    )
     return given, best_path(given, None, "reference")
 
 
@@ -113,7 +150,9 @@ def long_batches() -> tuple[tuple[Batch, np.ndarray | None, Outcome], ...]:
     for number, topology in enumerate(("ctc", "segments", "ctc")):
         given = random_batch(rng, 1, 250, 1, 9, "continuous", topology=topology)
         row = [rng.integers(0, 3, 170)]
-        made = lattice.ctc([row[0] + 1]) if topology == "ctc" else lattice.segmentation(row, row, 1, 8)
+        made = (
+            lattice.ctc([row[0] + 1]) if topology == "ctc" else lattice.segmentation(row, row, 1, 8)
+        )
         given = Batch(given.log_probs, given.lengths, made)
         bands = random_bands(rng, given) + np.array([-30, 30]) if number == 2 else None
         found.append((given, bands, best_path(given, bands, "reference")))
@@ -125,7 +164,12 @@ def long_paths() -> list[str]:
     with on_threads(3), pytest.MonkeyPatch.context() as patch:
         split(patch, block=32)
         return next(
-            (found for given, bands, right in long_batches() if (found := path_faults(given, bands, right))), []
+            (
+                found
+                for given, bands, right in long_batches()
+                if (found := path_faults(given, bands, right))
+            ),
+            [],
         )
 
 
@@ -137,14 +181,18 @@ def sum_batches() -> tuple[tuple[Batch, Sums], ...]:
         kind = ("continuous", "tied", "continuous", "holes")[number // 2]
         frames, tokens = int(rng.integers(33, 60)), (18, 40)[number % 2]
         classes = (7, 150, 40, 53, 7, 40, 53, 150)[number]
-        given = random_batch(rng, 2, frames, tokens, classes, kind, topology=topology, wild=number > 5)
+        given = random_batch(
+            rng, 2, frames, tokens, classes, kind, topology=topology, wild=number > 5
+        )
         made.append((given, occupancy(given, "reference", torch.float64)))
     return tuple(made)
 
 
 def sums() -> list[str]:
     """The faults of the first batch whose sums are not right."""
-    return next((found for given, right in sum_batches() if (found := sum_faults(given, right))), [])
+    return next(
+        (found for given, right in sum_batches() if (found := sum_faults(given, right))), []
+    )
 
 
 def sums_in_blocks() -> list[str]:

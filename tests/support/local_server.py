@@ -1,4 +1,5 @@
-"""A server on a loopback port in this process, with an aligner that only spreads words; requests by http.client."""
+"""A server on a loopback port in this process, with an aligner that only spreads words; requests by
+http.client."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ Parts = list[tuple[str, str | None, bytes]]
 
 
 class SpreadingAligner:
-    """Spreads words evenly; `batches` holds how many recordings went through together, `gate` lets them pass.
+    """Spreads words evenly; `batches` holds how many recordings went through together, `gate` lets
+    them pass.
 
     One that is `deaf` tells nothing while it works, and so cannot be stopped.
     """
@@ -42,13 +44,19 @@ class SpreadingAligner:
     def __init__(self) -> None:
         self.settings = Settings(language="en")
         self.model = types.SimpleNamespace(
-            name="spread", sample_rate=16000, frame_shift_s=0.01, vocab=("<blank>", "a"), token_kind="tokens"
+            name="spread",
+            sample_rate=16000,
+            frame_shift_s=0.01,
+            vocab=("<blank>", "a"),
+            token_kind="tokens",
         )
         self.batches: list[int] = []
         self.gate = threading.Event()
         self.gate.set()
         self.deaf = False
-        self.choice = types.SimpleNamespace(by_text=False, language_of=lambda text: "", track_language=str)
+        self.choice = types.SimpleNamespace(
+            by_text=False, language_of=lambda text: "", track_language=str
+        )
 
     def with_settings(self, settings: Settings) -> SpreadingAligner:
         other = copy.copy(self)
@@ -58,14 +66,22 @@ class SpreadingAligner:
     def for_texts(self, texts: Any, language: str) -> tuple[SpreadingAligner, str]:
         return self, language
 
-    def align(self, audio: Any, text: Any, *, utterance: str, progress: Callable[[float], None]) -> Alignment:
+    def align(
+        self, audio: Any, text: Any, *, utterance: str, progress: Callable[[float], None]
+    ) -> Alignment:
         self.emissions(audio, progress=progress)
         return self._aligned(audio, text, utterance)
 
-    def realign(self, alignment: Alignment, audio: str, *, progress: Callable[[float], None]) -> Alignment:
+    def realign(
+        self, alignment: Alignment, audio: str, *, progress: Callable[[float], None]
+    ) -> Alignment:
         self.emissions(audio, progress=progress)
-        words = tuple(word if word.by else replace(word, confidence=0.5) for word in alignment.words)
-        return replace(alignment, words=words, audio=audio, loss=2.0, config=self.settings.to_dict())
+        words = tuple(
+            word if word.by else replace(word, confidence=0.5) for word in alignment.words
+        )
+        return replace(
+            alignment, words=words, audio=audio, loss=2.0, config=self.settings.to_dict()
+        )
 
     def align_batch(self, pairs: Any, on_error: str, *, utterances: list[str]) -> list[Any]:
         self.batches.append(len(pairs))
@@ -88,9 +104,14 @@ class SpreadingAligner:
         return list(audios)
 
     def score_emissions(self, emissions: Any, texts: Any, *, languages: Any) -> list[list[Any]]:
-        from ctc_align.alignment.scoring import Scored  # which takes seconds where nothing else needs it
+        from ctc_align.alignment.scoring import (
+            Scored,
+        )  # which takes seconds where nothing else needs it
 
-        return [[Scored(each.text, i, i + 1, float(len(each.text))) for i, each in enumerate(one)] for one in texts]
+        return [
+            [Scored(each.text, i, i + 1, float(len(each.text))) for i, each in enumerate(one)]
+            for one in texts
+        ]
 
     def _aligned(self, audio: Any, text: Any, name: str) -> Alignment:
         if "boom" in text.text:
@@ -99,10 +120,30 @@ class SpreadingAligner:
         require_words(words, name)
         step_s = audio.duration_s / len(words.words)
         aligned = tuple(
-            AlignedWord(w.text, w.spoken, w.char_start, w.char_end, "aligned", i * step_s, (i + 1) * step_s, 0.9)
+            AlignedWord(
+                w.text,
+                w.spoken,
+                w.char_start,
+                w.char_end,
+                "aligned",
+                i * step_s,
+                (i + 1) * step_s,
+                0.9,
+            )
             for i, w in enumerate(words.words)
         )
-        fields = (name, audio.name, audio.duration_s, "spread", "cpu", 0.01, 1.0, -1.0, words.text, aligned)
+        fields = (
+            name,
+            audio.name,
+            audio.duration_s,
+            "spread",
+            "cpu",
+            0.01,
+            1.0,
+            -1.0,
+            words.text,
+            aligned,
+        )
         return Alignment(*fields, loss_per_token=1.0, config=self.settings.to_dict())
 
 
@@ -128,12 +169,20 @@ class LocalServer:
     port: int
     headers: dict[str, str] = field(default_factory=dict)
 
-    def ask(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Answer:
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
         connection = self.connection()
         try:
             connection.request(method, path, body, {**self.headers, **(headers or {})})
             response = connection.getresponse()
-            answer = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+            answer = Answer(
+                response.status, {k.lower(): v for k, v in response.getheaders()}, response.read()
+            )
         finally:
             connection.close()
         assert_described(method, path.partition("?")[0], answer)
@@ -157,9 +206,14 @@ class LocalServer:
 
 
 def assert_described(method: str, path: str, answer: Answer) -> None:
-    """Raise AssertionError for a status or a type that the description does not give for this address."""
+    """Raise AssertionError for a status or a type that the description does not give for this
+    address."""
     for template, operations in api_description()["paths"].items():
-        there = re.sub(r"\\{id\\}", ".+" if template.startswith(("/api", "/view")) else "[^/]+", re.escape(template))
+        there = re.sub(
+            r"\\{id\\}",
+            ".+" if template.startswith(("/api", "/view")) else "[^/]+",
+            re.escape(template),
+        )
         if re.fullmatch(there, path) and method.lower() in operations and answer.status != 500:
             described = operations[method.lower()]["responses"]
             assert str(answer.status) in described, (method, template, answer)
@@ -174,7 +228,9 @@ def form(parts: Parts) -> tuple[str, bytes]:
     for name, filename, content in parts:
         file = "" if filename is None else f'; filename="{filename}"'
         body.write(
-            f'--edge\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode() + content + b"\r\n"
+            f'--edge\r\nContent-Disposition: form-data; name="{name}"{file}\r\n\r\n'.encode()
+            + content
+            + b"\r\n"
         )
     body.write(b"--edge--\r\n")
     return "multipart/form-data; boundary=edge", body.getvalue()
@@ -196,7 +252,11 @@ def pair(text: str, seconds: float = 1.0, name: str = "talk.wav") -> Parts:
 
 @contextmanager
 def local_server(
-    folder: Path | None = None, token: str = "", host: str = "127.0.0.1", aligner: Any = None, **limits: Any
+    folder: Path | None = None,
+    token: str = "",
+    host: str = "127.0.0.1",
+    aligner: Any = None,
+    **limits: Any,
 ) -> Iterator[LocalServer]:
     """Run a server in a thread while the block runs."""
     aligner = aligner or SpreadingAligner()

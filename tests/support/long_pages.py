@@ -18,7 +18,8 @@ _WORDS_PER_S = 3
 
 
 def hour_page(seconds: float = 3600.0) -> tuple[str, int]:
-    """Return the HTML, and the number of words: three a second, four tokens each, some of them doubtful."""
+    """Return the HTML, and the number of words: three a second, four tokens each, some of them
+    doubtful."""
     samples, rate = soundfile.read(DEMO / "demo.flac", dtype="float32")
     samples = np.resize(samples, int(seconds * rate))
     texts = (DEMO / "demo.txt").read_text("utf-8").split()
@@ -31,4 +32,6 @@ def hour_page(seconds: float = 3600.0) -> tuple[str, int]:
         words.append(replace(word, confidence=0.2) if number % 50 == 0 else word)
         place += len(text) + 1
     alignment = make_alignment(tuple(words), seconds)
-    return page(page_object(alignment), name="hour", sound=PageSound.embedded(samples, rate)), len(words)
+    return page(page_object(alignment), name="hour", sound=PageSound.embedded(samples, rate)), len(
+        words
+    )

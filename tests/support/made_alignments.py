@@ -20,7 +20,9 @@ def alignment(utterance: str = "a", shift_s: float = 0.0, duration_s: float = 2.
         edges = (start_s + shift_s, start_s + 0.1 + shift_s, end_s + shift_s)
         tokens = (AlignedToken(label[0], *edges[:2], 0.9), AlignedToken("e", *edges[1:], 0.9))
         words.append(AlignedWord(label, label, 0, 1, "aligned", edges[0], edges[2], 0.9, tokens))
-    return Alignment(utterance, "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, "one two three", placed(words))
+    return Alignment(
+        utterance, "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, "one two three", placed(words)
+    )
 
 
 def put(path: Path, text: str) -> Path:
@@ -31,7 +33,15 @@ def put(path: Path, text: str) -> Path:
 
 def textgrid(path: Path, *tiers: tuple[str, tuple], end_s: float = 2.0) -> Path:
     """Tiers by name; one whose name begins with "." is a point tier."""
-    rows = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "0", str(end_s), "<exists>", str(len(tiers))]
+    rows = [
+        'File type = "ooTextFile"',
+        'Object class = "TextGrid"',
+        "",
+        "0",
+        str(end_s),
+        "<exists>",
+        str(len(tiers)),
+    ]
     for name, intervals in tiers:
         if name.startswith("."):
             rows += ['"TextTier"', f'"{name}"', "0", str(end_s), "1", "0.5", '"x"']

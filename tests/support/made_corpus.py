@@ -1,4 +1,5 @@
-"""Corpora of tones: every phone, or letter in no language, is a chord, so that its edges are known to the sample."""
+"""Corpora of tones: every phone, or letter in no language, is a chord, so that its edges are known
+to the sample."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ LETTER_WORDS = ("Salé", "mola", "tési", "nolé", "Ilam", "soti", "léna", "est
 
 @dataclass(frozen=True)
 class Made:
-    """One utterance: its text, its phones or letters, and the sample where each starts and ends, in order."""
+    """One utterance: its text, its phones or letters, and the sample where each starts and ends, in
+    order."""
 
     path: Path
     text: str
@@ -35,8 +37,11 @@ class Made:
     ends: tuple[int, ...]
 
 
-def make_corpus(folder: Path, utterances: int = 24, dev: int = 4, seed: int = 0, slow: int = 1) -> list[Made]:
-    """Wav files and `manifest.jsonl` under `folder`, and `dev.jsonl`, to which the last `dev` utterances go.
+def make_corpus(
+    folder: Path, utterances: int = 24, dev: int = 4, seed: int = 0, slow: int = 1
+) -> list[Made]:
+    """Wav files and `manifest.jsonl` under `folder`, and `dev.jsonl`, to which the last `dev`
+    utterances go.
 
     Phones last 0.07 to 0.14 s, times `slow`; texts have three words.
     """
@@ -48,16 +53,32 @@ def make_corpus(folder: Path, utterances: int = 24, dev: int = 4, seed: int = 0,
     def chord(phone: int) -> np.ndarray:
         t = np.arange(slow * int(random.integers(1100, 2200))) / RATE
         low, high = 200.0 * 1.09**phone, 7000.0 / 1.07 ** ((phone * 17) % 39)
-        return 0.2 * (np.sin(2 * np.pi * low * t) + 0.7 * np.sin(2 * np.pi * high * t)) + noise(len(t))
+        return 0.2 * (np.sin(2 * np.pi * low * t) + 0.7 * np.sin(2 * np.pi * high * t)) + noise(
+            len(t)
+        )
 
     folder.mkdir(parents=True, exist_ok=True)
     made, lines = [], []
     for i in range(utterances):
         text = " ".join(random.choice(WORDS, 3))
-        words = [[id - 1 for id in word.pronunciations[0].ids] for word in tokenize(split(text), tokenizer)]
-        one, sound = _say(folder / f"u{i:03}.wav", text, words, chord, lambda: noise(int(random.integers(1600, 3200))))
+        words = [
+            [id - 1 for id in word.pronunciations[0].ids]
+            for word in tokenize(split(text), tokenizer)
+        ]
+        one, sound = _say(
+            folder / f"u{i:03}.wav",
+            text,
+            words,
+            chord,
+            lambda: noise(int(random.integers(1600, 3200))),
+        )
         soundfile.write(one.path, sound, RATE, subtype="PCM_16")
-        row = {"audio": one.path.name, "text": text, "duration_s": len(sound) / RATE, "speaker": "tones"}
+        row = {
+            "audio": one.path.name,
+            "text": text,
+            "duration_s": len(sound) / RATE,
+            "speaker": "tones",
+        }
         lines.append(json.dumps(row))
         made.append(one)
     for name, part in (("manifest", lines[: utterances - dev]), ("dev", lines[utterances - dev :])):
@@ -73,7 +94,8 @@ def make_letters(
     pitch: float = 1.0,
     noise: float = 0.0005,
 ) -> list[Made]:
-    """Wav files and `manifest.jsonl` under `folder`; texts have three words, letters last 0.07 to 0.14 s.
+    """Wav files and `manifest.jsonl` under `folder`; texts have three words, letters last 0.07 to
+    0.14 s.
 
     `pitch` moves all tones up, `noise` is the level of the hiss below them.
     """
@@ -90,10 +112,20 @@ def make_letters(
         words = [str(word) for word in random.choice(LETTER_WORDS, 3)]
         text = f"{words[0]}, {words[1]} – {words[2]}!"
         ids = [[LETTERS.index(letter) for letter in word.lower()] for word in words]
-        one, sound = _say(folder / f"u{i:03}.wav", text, ids, chord, lambda: np.zeros(int(random.integers(1600, 3200))))
+        one, sound = _say(
+            folder / f"u{i:03}.wav",
+            text,
+            ids,
+            chord,
+            lambda: np.zeros(int(random.integers(1600, 3200))),
+        )
         sound = sound + noise * random.standard_normal(len(sound))
         soundfile.write(one.path, sound, RATE, subtype="PCM_16")
-        lines.append(json.dumps({"audio": one.path.name, "text": text, "speaker": speakers[i % len(speakers)]}))
+        lines.append(
+            json.dumps(
+                {"audio": one.path.name, "text": text, "speaker": speakers[i % len(speakers)]}
+            )
+        )
         made.append(one)
     (folder / "manifest.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     return made
@@ -106,7 +138,8 @@ def _say(
     chord: Callable[[int], np.ndarray],
     pause: Callable[[], np.ndarray],
 ) -> tuple[Made, np.ndarray]:
-    """Return an utterance and its samples: a chord for each phone or letter, a pause around each word."""
+    """Return an utterance and its samples: a chord for each phone or letter, a pause around each
+    word."""
     pieces: list[np.ndarray] = [pause()]
     phones, starts, ends = [], [], []  # type: list[int], list[int], list[int]
     for word in words:

@@ -17,7 +17,8 @@ LFE = 3
 
 @dataclass(frozen=True)
 class Coding:
-    """How sound is coded: `options` of the container, `coder` those of the codec; `video`: pictures beside it."""
+    """How sound is coded: `options` of the container, `coder` those of the codec; `video`: pictures
+    beside it."""
 
     codec: str
     container: str | None = None
@@ -28,7 +29,8 @@ class Coding:
 
 
 def can_encode(coding: Coding) -> bool:
-    """Return whether this PyAV's FFmpeg has the encoder: from 19 on it has none of AMR, which it still reads."""
+    """Return whether this PyAV's FFmpeg has the encoder: from 19 on it has none of AMR, which it
+    still reads."""
     try:
         av.Codec(coding.codec, "w")
     except av.codec.codec.UnknownCodecError:
@@ -42,10 +44,13 @@ def write_media(
     rate: int,
     coding: Coding,
 ) -> Path:
-    """Write sound (n, channels) float32, each part beginning at its time in seconds, and return the path."""
+    """Write sound (n, channels) float32, each part beginning at its time in seconds, and return the
+    path."""
     with av.open(str(path), "w", format=coding.container, options=coding.options) as out:
         channels = parts[0][1].shape[1]
-        sound = out.add_stream(coding.codec, rate=rate, layout=LAYOUTS[channels], options=coding.coder)
+        sound = out.add_stream(
+            coding.codec, rate=rate, layout=LAYOUTS[channels], options=coding.coder
+        )
         if coding.bit_rate is not None:
             sound.bit_rate = coding.bit_rate
         pictures = out.add_stream("mpeg4", rate=25) if coding.video else None
@@ -53,7 +58,9 @@ def write_media(
             pictures.width, pictures.height, pictures.pix_fmt = 64, 48, "yuv420p"
             end_s = max(start_s + len(samples) / rate for start_s, samples in parts)
             for number in range(round(25 * end_s)):
-                frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), number % 250, np.uint8), format="rgb24")
+                frame = av.VideoFrame.from_ndarray(
+                    np.full((48, 64, 3), number % 250, np.uint8), format="rgb24"
+                )
                 frame.pts, frame.time_base = number, Fraction(1, 25)
                 out.mux(pictures.encode(frame))
         sound.codec_context.open(strict=False)
@@ -61,7 +68,11 @@ def write_media(
         for start_s, samples in parts:
             first = round(start_s * rate)
             for low in range(0, len(samples), size):
-                out.mux(sound.encode(_frame(samples[low : low + size], rate, first + low, sound.format.name)))
+                out.mux(
+                    sound.encode(
+                        _frame(samples[low : low + size], rate, first + low, sound.format.name)
+                    )
+                )
         out.mux(sound.encode(None))
         if pictures is not None:
             out.mux(pictures.encode(None))
@@ -82,7 +93,8 @@ def _frame(samples: np.ndarray, rate: int, pts: int, format: str) -> av.AudioFra
 
 
 def with_other_first_frame(mp3: bytes) -> bytes:
-    """Return an MP3 of MPEG 1 behind an Info frame of another bit rate (32 kb/s, 44.1 kHz mono) than its sound's."""
+    """Return an MP3 of MPEG 1 behind an Info frame of another bit rate (32 kb/s, 44.1 kHz mono)
+    than its sound's."""
     frames = len(mp3) // 200
     frame = bytearray(104)
     frame[:4] = b"\xff\xfb\x10\xc4"
@@ -91,13 +103,24 @@ def with_other_first_frame(mp3: bytes) -> bytes:
 
 
 def endless_flac(seconds: float, rate: int = 16000) -> bytes:
-    """Return a FLAC file of a square wave, far smaller than its sound, whose header does not say how long it is."""
+    """Return a FLAC file of a square wave, far smaller than its sound, whose header does not say
+    how long it is."""
     block = 65535
-    info = struct.pack(">HH", block, block) + bytes(6) + (rate << 44 | 15 << 36).to_bytes(8, "big") + bytes(16)
+    info = (
+        struct.pack(">HH", block, block)
+        + bytes(6)
+        + (rate << 44 | 15 << 36).to_bytes(8, "big")
+        + bytes(16)
+    )
     parts = [b"fLaC\x80" + len(info).to_bytes(3, "big") + info]
     for number in range(int(seconds * rate) // block):
         head = b"\xff\xf8\x75\x08" + _utf8(number) + struct.pack(">H", block - 1)
-        frame = head + bytes([_crc(head, 8, 0x07)]) + b"\x00" + (b"\x20\x00" if number % 2 else b"\xe0\x00")
+        frame = (
+            head
+            + bytes([_crc(head, 8, 0x07)])
+            + b"\x00"
+            + (b"\x20\x00" if number % 2 else b"\xe0\x00")
+        )
         parts.append(frame + _crc(frame, 16, 0x8005).to_bytes(2, "big"))
     return b"".join(parts)
 
@@ -119,7 +142,12 @@ def restarting_matroska(restarts: int, gap_s: int = 18000, rate: int = 8000) -> 
     """Return a Matroska file whose clock jumps ahead by `gap_s` and starts again, many times."""
     sound = struct.pack("<80h", *([8000] * 40 + [-8000] * 40))
     audio = _ebml("B5", struct.pack(">f", rate)) + _ebml("9F", b"\x01") + _ebml("6264", b"\x10")
-    track = _ebml("D7", b"\x01") + _ebml("73C5", b"\x01") + _ebml("83", b"\x02") + _ebml("86", b"A_PCM/INT/LIT")
+    track = (
+        _ebml("D7", b"\x01")
+        + _ebml("73C5", b"\x01")
+        + _ebml("83", b"\x02")
+        + _ebml("86", b"A_PCM/INT/LIT")
+    )
     parts = [
         _ebml("1A45DFA3", _ebml("4282", b"matroska")),
         bytes.fromhex("18538067") + b"\x01" + b"\xff" * 7,  # a segment of unknown length
@@ -128,7 +156,9 @@ def restarting_matroska(restarts: int, gap_s: int = 18000, rate: int = 8000) -> 
     ]
     for number in range(2 * restarts):
         start_ms = number % 2 * gap_s * 1000
-        blocks = b"".join(_ebml("A3", b"\x81" + struct.pack(">hB", at * 10, 0x80) + sound) for at in range(9))
+        blocks = b"".join(
+            _ebml("A3", b"\x81" + struct.pack(">hB", at * 10, 0x80) + sound) for at in range(9)
+        )
         parts.append(_ebml("1F43B675", _ebml("E7", start_ms.to_bytes(4, "big")) + blocks))
     return b"".join(parts)
 

@@ -1,4 +1,5 @@
-"""ONNX files for tests: small random convolutional networks in the forms that NeMo, icefall and others export."""
+"""ONNX files for tests: small random convolutional networks in the forms that NeMo, icefall and
+others export."""
 
 from __future__ import annotations
 
@@ -29,10 +30,12 @@ METADATA = {
 
 @dataclass(frozen=True)
 class Made:
-    """What a network is made of: (kernel, stride, padding, padding at the end) of its convolutions over time.
+    """What a network is made of: (kernel, stride, padding, padding at the end) of its convolutions
+    over time.
 
-    `axes` of its input; with `lengths` it has a second input, and with `masks` zeroes what lies beyond them. More than
-    `limit` frames are cut off, or make it fail, as `beyond` says ("cut", "fail"); with "pad" fewer become as many.
+    `axes` of its input; with `lengths` it has a second input, and with `masks` zeroes what lies
+    beyond them. More than `limit` frames are cut off, or make it fail, as `beyond` says ("cut",
+    "fail"); with "pad" fewer become as many.
     """
 
     axes: str = "BTD"
@@ -56,15 +59,20 @@ KINDS = {
     "nemo": Made("BDT", names=("audio_signal", "length", "logprobs")),
     "icefall": Made(layers=((7, 2, 0, 0), (2, 2, 0, 1)), names=("x", "x_lens", "log_probs")),
     "wenet": Made(layers=((3, 2, 0, 0), (3, 2, 0, 0)), batch=1),
-    "waveform": Made("BT", ((10, 5, 0, 0), (8, 4, 0, 0), (4, 4, 0, 0), (4, 4, 0, 0)), bins=1, lengths=False),
+    "waveform": Made(
+        "BT", ((10, 5, 0, 0), (8, 4, 0, 0), (4, 4, 0, 0), (4, 4, 0, 0)), bins=1, lengths=False
+    ),
 }
 
 
 def write(path: Path, made: Made, metadata: dict[str, str] | None = None, seed: int = 0) -> Path:
-    """The network in a file; its kernels are symmetrical, so that an impulse is heard in their middle."""
+    """The network in a file; its kernels are symmetrical, so that an impulse is heard in their
+    middle."""
     random = np.random.default_rng(seed)
     graph = _Graph(made, random)
-    model = helper.make_model(graph.made(), opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    model = helper.make_model(
+        graph.made(), opset_imports=[helper.make_opsetid("", 17)], ir_version=9
+    )
     onnx.checker.check_model(model)
     for key, value in (metadata or {}).items():
         entry = model.metadata_props.add()
@@ -76,7 +84,9 @@ def write(path: Path, made: Made, metadata: dict[str, str] | None = None, seed: 
 
 def write_tokens(path: Path, tokens: tuple[str, ...] = LETTERS) -> Path:
     """As icefall writes them: token and id."""
-    path.write_text("".join(f"{token} {index}\n" for index, token in enumerate(tokens)), encoding="utf-8")
+    path.write_text(
+        "".join(f"{token} {index}\n" for index, token in enumerate(tokens)), encoding="utf-8"
+    )
     return path
 
 
@@ -89,7 +99,12 @@ class _Graph:
     def made(self) -> Any:
         made, (heard, ends, out) = self.m, self.m.names
         real = TensorProto.FLOAT16 if made.half else TensorProto.FLOAT
-        sizes: dict[str, str | int] = {"B": made.batch, "T": "T", "D": "D" if made.free_bins else made.bins, "1": 1}
+        sizes: dict[str, str | int] = {
+            "B": made.batch,
+            "T": "T",
+            "D": "D" if made.free_bins else made.bins,
+            "1": 1,
+        }
         inputs = [helper.make_tensor_value_info(heard, real, [sizes[axis] for axis in made.axes])]
         if made.lengths:
             inputs.append(helper.make_tensor_value_info(ends, TensorProto.INT64, [made.batch]))
@@ -116,25 +131,42 @@ class _Graph:
     def channels_first(self, heard: str) -> str:
         if self.m.axes == "BTD":
             return self.node("Transpose", [heard], perm=[0, 2, 1])
-        return self.node("Unsqueeze", [heard, self.constant(np.array([1]))]) if self.m.axes == "BT" else heard
+        return (
+            self.node("Unsqueeze", [heard, self.constant(np.array([1]))])
+            if self.m.axes == "BT"
+            else heard
+        )
 
-    def convolution(self, rows: str, layer: tuple[int, int, int, int], channels: int, width: int, index: int) -> str:
+    def convolution(
+        self, rows: str, layer: tuple[int, int, int, int], channels: int, width: int, index: int
+    ) -> str:
         kernel, stride, before, behind = layer
-        weights = self.random.normal(0.0, 1.0 / np.sqrt(channels * kernel), (width, channels, kernel))
+        weights = self.random.normal(
+            0.0, 1.0 / np.sqrt(channels * kernel), (width, channels, kernel)
+        )
         weights = (weights + weights[..., ::-1]) / 2
         bias = self.random.normal(0.0, 0.1, width)
         kind = np.float16 if self.m.half else np.float32
         given = [rows, self.constant(weights.astype(kind)), self.constant(bias.astype(kind))]
-        return self.node("Conv", given, strides=[stride], pads=[before, behind], name=f"conv{index}")
+        return self.node(
+            "Conv", given, strides=[stride], pads=[before, behind], name=f"conv{index}"
+        )
 
     def masked(self, rows: str, level: str, real: int) -> str:
-        count = self.node("Gather", [self.node("Shape", [rows]), self.constant(np.array(2))], axis=0)
+        count = self.node(
+            "Gather", [self.node("Shape", [rows]), self.constant(np.array(2))], axis=0
+        )
         places = self.node("Range", [self.constant(np.array(0)), count, self.constant(np.array(1))])
         ends = self.node("Unsqueeze", [level, self.constant(np.array([1, 2]))])
-        return self.node("Mul", [rows, self.node("Cast", [self.node("Less", [places, ends])], to=real)])
+        return self.node(
+            "Mul", [rows, self.node("Cast", [self.node("Less", [places, ends])], to=real)]
+        )
 
     def limited(self, rows: str, channels: int) -> str:
-        limit, start, axis = self.constant(np.array([self.m.limit])), *(self.constant(np.array([n])) for n in (0, 2))
+        limit, start, axis = (
+            self.constant(np.array([self.m.limit])),
+            *(self.constant(np.array([n])) for n in (0, 2)),
+        )
         if self.m.beyond == "fail":  # positions are added, as many as there are
             count = self.node("Shape", [rows], start=2, end=3)
             positions = self.constant(np.zeros((1, channels, self.m.limit), np.float32))
@@ -148,7 +180,11 @@ class _Graph:
         kernel, stride, before, behind = layer
         added = self.node("Add", [level, self.constant(np.array(before + behind - kernel))])
         return self.node(
-            "Add", [self.node("Div", [added, self.constant(np.array(stride))]), self.constant(np.array(1))]
+            "Add",
+            [
+                self.node("Div", [added, self.constant(np.array(stride))]),
+                self.constant(np.array(1)),
+            ],
         )
 
     def node(self, kind: str, inputs: list[str], **attributes: Any) -> str:

@@ -1,4 +1,5 @@
-"""Small corpora on disk for the tests of sources; sources open no audio, so sounds are empty files."""
+"""Small corpora on disk for the tests of sources; sources open no audio, so sounds are empty
+files."""
 
 from __future__ import annotations
 
@@ -38,7 +39,10 @@ def read(path: os.PathLike[str] | str, kind: str | None = None, **options):
 
 
 def require_reasons(refused: list[Refused], expected: dict[str, str]) -> None:
-    """Assert that these places are refused and no other, each with a reason that has the words given."""
+    """Assert that these places are refused and no other, each with a reason that has the words
+    given."""
     why = {item.origin: item.reason for item in refused}
     assert why.keys() == expected.keys()
-    assert {origin: why[origin] for origin, words in expected.items() if words not in why[origin]} == {}
+    assert {
+        origin: why[origin] for origin, words in expected.items() if words not in why[origin]
+    } == {}

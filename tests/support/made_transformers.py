@@ -1,4 +1,5 @@
-"""Checkpoints of `transformers` for tests: small random weights of each family, written by its own save_pretrained."""
+"""Checkpoints of `transformers` for tests: small random weights of each family, written by its own
+save_pretrained."""
 
 from __future__ import annotations
 
@@ -35,7 +36,10 @@ SQUEEZED = {"squeeze_factor": 2, "conv_dim": (12,) * 13}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "wav2vec2-group": ("Wav2Vec2", {"feat_extract_norm": "group"}),
     "wav2vec2-layer": ("Wav2Vec2", {"feat_extract_norm": "layer", "do_stable_layer_norm": True}),
-    "wav2vec2-adapter": ("Wav2Vec2", {"feat_extract_norm": "layer", "add_adapter": True, "num_adapter_layers": 2}),
+    "wav2vec2-adapter": (
+        "Wav2Vec2",
+        {"feat_extract_norm": "layer", "add_adapter": True, "num_adapter_layers": 2},
+    ),
     "hubert-group": ("Hubert", {"feat_extract_norm": "group"}),
     "hubert-layer": ("Hubert", {"feat_extract_norm": "layer", "do_stable_layer_norm": True}),
     "hubert-batch-norm": ("Hubert", {"feat_extract_norm": "layer", "conv_pos_batch_norm": True}),
@@ -57,16 +61,25 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "wav2vec2-bert": ("Wav2Vec2Bert", {"conv_depthwise_kernel_size": 5}),
     "wav2vec2-bert-adapter": (
         "Wav2Vec2Bert",
-        {"conv_depthwise_kernel_size": 5, "add_adapter": True, "num_adapter_layers": 1, "output_hidden_size": 24},
+        {
+            "conv_depthwise_kernel_size": 5,
+            "add_adapter": True,
+            "num_adapter_layers": 1,
+            "output_hidden_size": 24,
+        },
     ),
 }
-"""The families, each in the forms that differ in what they do to time: class, and what its configuration says."""
+"""The families, each in the forms that differ in what they do to time: class, and what its
+configuration says."""
 
 
 def network(kind: str, *, classes: int = len(LETTERS), seed: int = 0, **more: Any) -> Any:
-    """A network of `kind` with random weights, large enough that its output moves with the sound."""
+    """A network of `kind` with random weights, large enough that its output moves with the
+    sound."""
     family, differing = FAMILIES[kind]
-    config = getattr(transformers, f"{family}Config")(**{**COMMON, **differing, "vocab_size": classes, **more})
+    config = getattr(transformers, f"{family}Config")(
+        **{**COMMON, **differing, "vocab_size": classes, **more}
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = getattr(transformers, f"{family}ForCTC")(config).eval()
@@ -93,11 +106,19 @@ def extractor(kind: str, **more: Any) -> Any:
     """The feature extractor that the family was trained with."""
     if kind.startswith("wav2vec2-bert"):
         return transformers.SeamlessM4TFeatureExtractor(**{"padding_value": 1.0, **more})
-    return transformers.Wav2Vec2FeatureExtractor(**{"do_normalize": True, "return_attention_mask": True, **more})
+    return transformers.Wav2Vec2FeatureExtractor(
+        **{"do_normalize": True, "return_attention_mask": True, **more}
+    )
 
 
 def checkpoint(
-    folder: Path, kind: str, model: Any = None, *, vocab: Sequence[str] = LETTERS, features: Any = None, **more: Any
+    folder: Path,
+    kind: str,
+    model: Any = None,
+    *,
+    vocab: Sequence[str] = LETTERS,
+    features: Any = None,
+    **more: Any,
 ) -> Path:
     """A folder as users have them: weights, configuration, feature extractor, tokenizer."""
     (network(kind, classes=len(vocab)) if model is None else model).save_pretrained(folder)
@@ -108,11 +129,14 @@ def checkpoint(
 
 @torch.no_grad()
 def directly(model: Any, features: Any, samples: Any) -> torch.Tensor:
-    """Log-probs (T, C) of one utterance as transformers documents its calls; frames that it masks are left out."""
+    """Log-probs (T, C) of one utterance as transformers documents its calls; frames that it masks
+    are left out."""
     inputs = features(samples, sampling_rate=features.sampling_rate, return_tensors="pt")
     if "attention_mask" in inputs and inputs["attention_mask"].bool().all():
         inputs.pop("attention_mask")
     logits = model(**inputs).logits[0]
     if "attention_mask" in inputs:
-        logits = logits[: int(model._get_feat_extract_output_lengths(inputs["attention_mask"].sum(-1))[0])]
+        logits = logits[
+            : int(model._get_feat_extract_output_lengths(inputs["attention_mask"].sum(-1))[0])
+        ]
     return logits.float().log_softmax(-1)

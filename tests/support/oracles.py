@@ -1,9 +1,11 @@
-"""What the kernels must say, found by other means: enumeration of all paths of tiny problems, and plain Python.
+"""What the kernels must say, found by other means: enumeration of all paths of tiny problems, and
+plain Python.
 
-Nothing here shares code or recursion with the package: CTC paths are found by collapsing every string of labels, paths
-of the segmentation topology by dealing the frames to its parts, those with optional tokens from every subset of them,
-and those of any topology by asking of every sequence of states whether it is one. The label WILDCARD is a class beside
-the others, whose scores are a column of their own.
+Nothing here shares code or recursion with the package: CTC paths are found by collapsing every
+string of labels, paths of the segmentation topology by dealing the frames to its parts, those with
+optional tokens from every subset of them, and those of any topology by asking of every sequence of
+states whether it is one. The label WILDCARD is a class beside the others, whose scores are a column
+of their own.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """What an oracle says of one utterance: `path` is None without a path; `wildcard` (T,) is its occupancy."""
+    """What an oracle says of one utterance: `path` is None without a path; `wildcard` (T,) is its
+    occupancy."""
 
     total: float
     best: float
@@ -46,17 +49,25 @@ def subsets(tokens: int, optional: Sequence[bool] | None) -> Iterator[Path]:
     >>> list(subsets(2, [True, False]))
     [(0, 1), (1,)]
     """
-    choices = [(True, False) if optional is not None and optional[k] else (True,) for k in range(tokens)]
+    choices = [
+        (True, False) if optional is not None and optional[k] else (True,) for k in range(tokens)
+    ]
     for kept in itertools.product(*choices):
         yield tuple(k for k in range(tokens) if kept[k])
 
 
 def ctc_paths(
-    frames: int, classes: int, target: Sequence[int], blank: int, optional: Sequence[bool] | None = None
+    frames: int,
+    classes: int,
+    target: Sequence[int],
+    blank: int,
+    optional: Sequence[bool] | None = None,
 ) -> Iterator[tuple[Path, Path]]:
-    """Every string of labels that collapses to what is kept of the target, as states and labels, for every subset.
+    """Every string of labels that collapses to what is kept of the target, as states and labels,
+    for every subset.
 
-    The blank before token k is state 2k, token k is 2k + 1, the blank after the last that is kept is 2L.
+    The blank before token k is state 2k, token k is 2k + 1, the blank after the last that is kept
+    is 2L.
 
     >>> sorted(ctc_paths(2, 2, [1], blank=0))
     [((0, 1), (0, 1)), ((1, 1), (1, 1)), ((1, 2), (1, 0))]
@@ -76,7 +87,9 @@ def ctc_paths(
             yield tuple(states), labels
 
 
-def simple_ctc_paths(frames: int, classes: int, target: Sequence[int], blank: int) -> Iterator[tuple[Path, Path]]:
+def simple_ctc_paths(
+    frames: int, classes: int, target: Sequence[int], blank: int
+) -> Iterator[tuple[Path, Path]]:
     """Every string of labels that is the target when its blanks are taken out; runs stay runs.
 
     >>> sorted(simple_ctc_paths(2, 2, [1], blank=0))
@@ -85,7 +98,10 @@ def simple_ctc_paths(frames: int, classes: int, target: Sequence[int], blank: in
     for labels in itertools.product([*range(classes), *({WILDCARD} & set(target))], repeat=frames):
         if [label for label in labels if label != blank] == list(target):
             before = itertools.accumulate((label != blank for label in labels), initial=0)
-            yield tuple(2 * count + (label != blank) for count, label in zip(before, labels)), labels
+            yield (
+                tuple(2 * count + (label != blank) for count, label in zip(before, labels)),
+                labels,
+            )
 
 
 def segment_paths(
@@ -96,8 +112,9 @@ def segment_paths(
     silence: int,
     optional: Sequence[bool] | None = None,
 ) -> Iterator[tuple[Path, Path]]:
-    """Every way to deal the frames to the parts of the tokens, one or more each, and to the silences, none or more, for
-    every subset of the tokens. A silence is where its word's stands when all are kept, or the one at the end.
+    """Every way to deal the frames to the parts of the tokens, one or more each, and to the
+    silences, none or more, for every subset of the tokens. A silence is where its word's stands
+    when all are kept, or the one at the end.
 
     >>> sorted(states for states, _ in segment_paths(2, [0], [0], 1, 9))
     [(0, 1), (1, 1), (1, 2)]
@@ -111,7 +128,8 @@ def segment_paths(
         labels = [unit] if unit == WILDCARD else [unit * parts + part for part in range(parts)]
         state_of.append([(state + part, label) for part, label in enumerate(labels)])
         state += len(labels)
-    # Words are runs: two of the same number with another between them are two words, also if that one is left out.
+    # Words are runs: two of the same number with another between them are two words, also if that
+    # one is left out.
     run = list(itertools.accumulate((a != b for a, b in itertools.pairwise(words)), initial=0))
 
     def deal(left: int, row: list[tuple[int, int, int]]) -> Iterator[list[tuple[int, int]]]:
@@ -136,9 +154,14 @@ def segment_paths(
 
 
 def topology_paths(
-    frames: int, emit: Sequence[int], entered: Sequence[Collection[int]], begin: Collection[int], end: Collection[int]
+    frames: int,
+    emit: Sequence[int],
+    entered: Sequence[Collection[int]],
+    begin: Collection[int],
+    end: Collection[int],
 ) -> Iterator[tuple[Path, Path]]:
-    """Every sequence of states that begins and ends where it may, and enters each state from where it may."""
+    """Every sequence of states that begins and ends where it may, and enters each state from where
+    it may."""
     for states in itertools.product(range(len(emit)), repeat=frames):
         if states and not (states[0] in begin and states[-1] in end):
             continue
@@ -146,16 +169,23 @@ def topology_paths(
             yield states, tuple(emit[s] for s in states)
 
 
-def enumerate_all(x: np.ndarray, paths: Iterable[tuple[Path, Path]], wildcard: np.ndarray | None = None) -> Answer:
-    """Total, best path under the tie contract, and occupancy over the given paths; `x` (T, C) float64, `wildcard` (T,).
+def enumerate_all(
+    x: np.ndarray, paths: Iterable[tuple[Path, Path]], wildcard: np.ndarray | None = None
+) -> Answer:
+    """Total, best path under the tie contract, and occupancy over the given paths; `x` (T, C)
+    float64, `wildcard` (T,).
 
-    Of equal paths the contract prefers, from the end backwards, the higher state: stay before step before skip.
+    Of equal paths the contract prefers, from the end backwards, the higher state: stay before step
+    before skip.
     """
 
     def score(t: int, label: int) -> float:
         return float(wildcard[t] if label == WILDCARD else x[t, label])
 
-    scored = [(sum(score(t, label) for t, label in enumerate(labels)), states, labels) for states, labels in paths]
+    scored = [
+        (sum(score(t, label) for t, label in enumerate(labels)), states, labels)
+        for states, labels in paths
+    ]
     scored = [entry for entry in scored if entry[0] > -math.inf]
     occupancy = np.zeros((len(x), x.shape[1] + 1))
     if not scored:
@@ -176,10 +206,12 @@ def viterbi(
     end: Collection[int],
     band: np.ndarray | None = None,
 ) -> tuple[float, Path | None]:
-    """Best path in plain Python, for problems too large to enumerate: each state carries its whole path, last frame
-    first, and the greater of (score, path) wins, so that ties are decided by comparing paths from their ends.
+    """Best path in plain Python, for problems too large to enumerate: each state carries its whole
+    path, last frame first, and the greater of (score, path) wins, so that ties are decided by
+    comparing paths from their ends.
 
-    `x` (T, S): what each state scores at each frame; `entered`: the states from which each may be entered.
+    `x` (T, S): what each state scores at each frame; `entered`: the states from which each may be
+    entered.
     """
     live: dict[int, tuple[float, Path]] = {}
     for t in range(len(x)):
@@ -187,7 +219,13 @@ def viterbi(
         for s in range(len(entered)):
             if band is not None and not band[t][0] <= s < band[t][1]:
                 continue
-            came = [live[p] for p in entered[s] if p in live] if t else [(0.0, ())] if s in begin else []
+            came = (
+                [live[p] for p in entered[s] if p in live]
+                if t
+                else [(0.0, ())]
+                if s in begin
+                else []
+            )
             score = float(x[t, s])
             if came and score > -math.inf:
                 before, path = max(came)

@@ -17,7 +17,8 @@ from ctc_align.kernels.cpu import cpu_backend
 
 COMPILATION = "ctc_align.kernels.cpu.compilation"
 KERNELS = ("emission_tiles", "viterbi", "scaled_numbers", "sum_recursion", "sums", "long_viterbi")
-"""The CPU's kernels on vectors, and what calls them, in the order in which they import each other."""
+"""The CPU's kernels on vectors, and what calls them, in the order in which they import each
+other."""
 STRIP = 2
 """Vectors in a strip where kernels are interpreted: short utterances have several strips then."""
 
@@ -32,8 +33,8 @@ def interpreted(
     instead: Mapping[str, types.ModuleType] | None = None,
     faults: Mapping[str, Fault] | None = None,
 ) -> types.ModuleType:
-    """The module again from its source, uncompiled, with `old`, which must be there, replaced, and with faults in the
-    operations of these names.
+    """The module again from its source, uncompiled, with `old`, which must be there, replaced, and
+    with faults in the operations of these names.
 
     What it imports from the modules that `instead` names comes from those.
     """
@@ -64,8 +65,11 @@ def uncompiled() -> types.ModuleType:
     return module
 
 
-def interpret_cpu(patch: pytest.MonkeyPatch, operation: str = "", fault: Fault | None = None) -> None:
-    """Has the backend `cpu` run its kernels on numpy's vectors, with a fault in an operation, "module.name"."""
+def interpret_cpu(
+    patch: pytest.MonkeyPatch, operation: str = "", fault: Fault | None = None
+) -> None:
+    """Has the backend `cpu` run its kernels on numpy's vectors, with a fault in an operation,
+    "module.name"."""
     of, _, name = operation.rpartition(".")
     assert not of or of in KERNELS, f"no module of the kernels on vectors: {of}"
     instead: dict[str, types.ModuleType] = {}

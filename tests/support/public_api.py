@@ -1,4 +1,5 @@
-"""The names of Python that are promised, with their parameters: read from the code, written, and compared.
+"""The names of Python that are promised, with their parameters: read from the code, written, and
+compared.
 
 python tests/support/public_api.py          writes docs/public-api.txt anew
 """
@@ -26,7 +27,11 @@ def current() -> list[str]:
     lines: list[str] = []
     for module in MODULES:
         of = package if module == "ctc_align" else package[module.partition(".")[2]]
-        names = of.exports if of.exports is not None else [name for name in of.members if not of[name].is_alias]
+        names = (
+            of.exports
+            if of.exports is not None
+            else [name for name in of.members if not of[name].is_alias]
+        )
         for name in map(str, names):
             if not name.startswith("_"):
                 lines += _lines(f"{module}.{name}", _target(of[name]))
@@ -40,7 +45,8 @@ def _target(found: Any) -> Any:
 
 
 def _lines(path: str, found: Any) -> Iterator[str]:
-    """Yield the lines of a function, a class with its public members, or a value; submodules are no promise."""
+    """Yield the lines of a function, a class with its public members, or a value; submodules are no
+    promise."""
     if found.is_function:
         yield f"{path}({_parameters(found.parameters)})"
     elif found.is_class:
@@ -66,9 +72,11 @@ def _parameters(parameters: Any, skip_self: bool = False) -> str:
             inspect.Parameter(
                 one.name.lstrip("*"),
                 kinds[one.kind.value],
-                default=inspect.Parameter.empty
-                if one.default is None or "variadic" in one.kind.value
-                else _Source(one.default),
+                default=(
+                    inspect.Parameter.empty
+                    if one.default is None or "variadic" in one.kind.value
+                    else _Source(one.default)
+                ),
             )
             for one in given
         ]
@@ -87,17 +95,23 @@ class _Source:
 
 
 def broken_promises(promised: Sequence[str], found: Sequence[str]) -> list[str]:
-    """Return a sentence for each promise that the names found break: calls that were right would be wrong."""
+    """Return a sentence for each promise that the names found break: calls that were right would be
+    wrong."""
     now = dict(map(_parted, found))
     faults = []
     for line in promised:
         name, before = _parted(line)
         if name not in now:
-            faults.append(f"{name} is promised, and gone: deprecate it first (CONTRIBUTING.md, Versions)")
+            faults.append(
+                f"{name} is promised, and gone: deprecate it first (CONTRIBUTING.md, Versions)"
+            )
         elif before is not None:
-            changes = ["it is no function any more"] if now[name] is None else _changes(before, now[name])
+            changes = (
+                ["it is no function any more"] if now[name] is None else _changes(before, now[name])
+            )
             faults += [
-                f"{name}: {change}: calls that were right are not (CONTRIBUTING.md, Versions)" for change in changes
+                f"{name}: {change}: calls that were right are not (CONTRIBUTING.md, Versions)"
+                for change in changes
             ]
     return faults
 
@@ -123,14 +137,18 @@ def _changes(before: ast.arguments, after: ast.arguments) -> Iterator[str]:
         elif default is not None and new[name][1] != default:
             yield f"the default of {name} was {default} and is {new[name][1] or 'none'}"
     yield from (
-        f"the parameter {name} is new and has no default" for name in new if name not in old and not new[name][1]
+        f"the parameter {name} is new and has no default"
+        for name in new
+        if name not in old and not new[name][1]
     )
 
 
 def _by_name(arguments: ast.arguments) -> dict[str, tuple[int | None, str | None]]:
     """Return the place (None: by name alone) and the default (None: required) of each parameter."""
     by_place = [*arguments.posonlyargs, *arguments.args]
-    defaults = [None] * (len(by_place) - len(arguments.defaults)) + [ast.unparse(one) for one in arguments.defaults]
+    defaults = [None] * (len(by_place) - len(arguments.defaults)) + [
+        ast.unparse(one) for one in arguments.defaults
+    ]
     found: dict[str, tuple[int | None, str | None]] = {
         one.arg: (place, default) for place, (one, default) in enumerate(zip(by_place, defaults))
     }

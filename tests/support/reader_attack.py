@@ -2,11 +2,11 @@
 
     python tests/support/reader_attack.py --minutes 10 --seed 1 --out runs/attack
 
-gives each reader the same share of ten minutes; `--repeats 6` gives it 100 kB of each unit at six places. An input
-gives a value, or a CtcAlignError that names its file in one line. Everything else is a fault: another exception, no end
-within `LONGEST_S`, more memory than `MOST_BYTES`. Each case follows from the seed and its number. Faults lie in
-OUT/faults with their inputs and tracebacks. Where native code (libsndfile, FFmpeg, torch) ends the process, OUT/case
-has the input.
+gives each reader the same share of ten minutes; `--repeats 6` gives it 100 kB of each unit at six
+places. An input gives a value, or a CtcAlignError that names its file in one line. Everything else
+is a fault: another exception, no end within `LONGEST_S`, more memory than `MOST_BYTES`. Each case
+follows from the seed and its number. Faults lie in OUT/faults with their inputs and tracebacks.
+Where native code (libsndfile, FFmpeg, torch) ends the process, OUT/case has the input.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class HangError(BaseException):
 
 @dataclass
 class Tally:
-    """What became of the cases of a reader; `faults` are the different ones, by a line that says what and where."""
+    """What became of the cases of a reader; `faults` are the different ones, by a line that says
+    what and where."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
@@ -89,7 +90,9 @@ class Attack:
         end, numbers = time.monotonic() + seconds, Counter[str]()
         while time.monotonic() < end:
             name = min(self.names, key=lambda name: self.tallies[name].used_s)
-            self.attack(READERS[name], self.case(name, random.Random(f"{self.seed} {name} {numbers[name]}")))
+            self.attack(
+                READERS[name], self.case(name, random.Random(f"{self.seed} {name} {numbers[name]}"))
+            )
             numbers[name] += 1
 
     def repeat(self, places: int) -> None:
@@ -98,7 +101,9 @@ class Attack:
             for unit in UNITS:
                 chance = random.Random(f"{self.seed} {name} {unit}")
                 for _ in range(places):
-                    self.attack(READERS[name], repeated(chance.choice(self._samples(name)), unit, chance))
+                    self.attack(
+                        READERS[name], repeated(chance.choice(self._samples(name)), unit, chance)
+                    )
 
     def case(self, name: str, chance: random.Random) -> Case:
         """Return a new case for a reader."""
@@ -122,17 +127,27 @@ class Attack:
             kind, fault, trace = _outcome(reader, place, case)
         seconds, grown = time.process_time() - started_s, most_memory() - before
         if grown > MOST_BYTES and not fault:
-            kind, fault = "fault", f"{grown >> 20} MiB of memory for {sum(map(len, case.values()))} bytes"
+            kind, fault = (
+                "fault",
+                f"{grown >> 20} MiB of memory for {sum(map(len, case.values()))} bytes",
+            )
         tally.kinds[kind] += 1
         tally.used_s += seconds
-        tally.worst_s, tally.worst_bytes = max(tally.worst_s, seconds), max(tally.worst_bytes, grown)
+        tally.worst_s, tally.worst_bytes = (
+            max(tally.worst_s, seconds),
+            max(tally.worst_bytes, grown),
+        )
         if fault:
             tally.faults[fault] += 1
             if tally.faults[fault] == 1:
-                digest = hashlib.blake2b(repr(sorted(case.items())).encode(), digest_size=6).hexdigest()
+                digest = hashlib.blake2b(
+                    repr(sorted(case.items())).encode(), digest_size=6
+                ).hexdigest()
                 folder = self.folder / "faults" / reader.name.replace(" ", "_").strip("-")
                 _write(folder / digest, case)
-                (folder / f"{digest}.txt").write_text(f"{fault}\n{trace}", errors="backslashreplace")
+                (folder / f"{digest}.txt").write_text(
+                    f"{fault}\n{trace}", errors="backslashreplace"
+                )
         return fault
 
 
@@ -172,7 +187,11 @@ def _message_fault(message: str, place: Path, case: Case) -> str:
 
 def _where(error: BaseException) -> str:
     """Return the innermost place in the package that an error came from."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(_PACKAGE)]
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename.startswith(_PACKAGE)
+    ]
     if not frames:
         last = traceback.extract_tb(error.__traceback__)[-1]
         return f"{Path(last.filename).name}:{last.name}"
@@ -192,7 +211,8 @@ def most_memory() -> int:
 
 @contextlib.contextmanager
 def _watched() -> Iterator[None]:
-    """Raise HangError after `LONGEST_S` of processor time: other work on the machine is no fault."""
+    """Raise HangError after `LONGEST_S` of processor time: other work on the machine is no
+    fault."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise HangError
@@ -207,25 +227,44 @@ def _watched() -> Iterator[None]:
 
 
 def table(tallies: dict[str, Tally]) -> str:
-    """Return a line for each reader, with the time and the memory of its worst case, and the faults."""
-    rows = [f"{'reader':20} {'values':>9} {'refusals':>9} {'faults':>7} {'hangs':>6} {'s':>5} {'MiB':>5}"]
+    """Return a line for each reader, with the time and the memory of its worst case, and the
+    faults."""
+    rows = [
+        f"{'reader':20} {'values':>9} {'refusals':>9} {'faults':>7} {'hangs':>6} {'s':>5}"
+        f" {'MiB':>5}"
+    ]
     for name, tally in tallies.items():
-        value, refusal, fault, hang = (tally.kinds[kind] for kind in ("value", "refusal", "fault", "hang"))
-        rows.append(
-            f"{name:20} {value:9,} {refusal:9,} {fault:7,} {hang:6,} {tally.worst_s:5.1f} {tally.worst_bytes >> 20:5}"
+        value, refusal, fault, hang = (
+            tally.kinds[kind] for kind in ("value", "refusal", "fault", "hang")
         )
-    rows += [f"{name}: {count} x {fault}" for name, tally in tallies.items() for fault, count in tally.faults.items()]
+        rows.append(
+            f"{name:20} {value:9,} {refusal:9,} {fault:7,} {hang:6,} {tally.worst_s:5.1f}"
+            f" {tally.worst_bytes >> 20:5}"
+        )
+    rows += [
+        f"{name}: {count} x {fault}"
+        for name, tally in tallies.items()
+        for fault, count in tally.faults.items()
+    ]
     return "\n".join(rows)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cases", type=int, default=100_000)
-    parser.add_argument("--minutes", type=float, help="in place of --cases: the same share for each reader")
-    parser.add_argument("--repeats", type=int, metavar="PLACES", help="in place of --cases: 100 kB of each unit")
+    parser.add_argument(
+        "--minutes", type=float, help="in place of --cases: the same share for each reader"
+    )
+    parser.add_argument(
+        "--repeats", type=int, metavar="PLACES", help="in place of --cases: 100 kB of each unit"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--reader", dest="readers", action="append", help="only this one; may be repeated")
+    parser.add_argument(
+        "--reader", dest="readers", action="append", help="only this one; may be repeated"
+    )
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     attack = Attack(options.out, options.readers, options.seed)

@@ -1,4 +1,5 @@
-"""Tables of a test: as one test of which every row runs, or with only the first row in the short suite."""
+"""Tables of a test: as one test of which every row runs, or with only the first row in the short
+suite."""
 
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ Test = Callable[..., None]
 
 
 def first_row_of(rows: Iterable[Any]) -> list[Any]:
-    """Return the rows for `pytest.mark.parametrize`: the first always runs, the others with `--long`."""
+    """Return the rows for `pytest.mark.parametrize`: the first always runs, the others with
+    `--long`."""
     first, *others = [row if isinstance(row, tuple) else (row,) for row in rows]
     return [pytest.param(*first), *(pytest.param(*row, marks=pytest.mark.long) for row in others)]
 
 
 def over_rows(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Test], Test]:
-    """Return a decorator with the arguments of `pytest.mark.parametrize` that makes one test of all rows.
+    """Return a decorator with the arguments of `pytest.mark.parametrize` that makes one test of all
+    rows.
 
     The other arguments of the test are fixtures, made once for all rows.
     """
@@ -35,10 +38,15 @@ def over_rows(names: str | tuple[str, ...], rows: Iterable[Any]) -> Callable[[Te
                 except (Exception, pytest.fail.Exception) as error:
                     failures.append(f"{row!r:.300}: {type(error).__name__}: {error}")
             if failures:
-                pytest.fail("\n".join([f"{len(failures)} of {len(table)} rows fail:", *failures]), pytrace=False)
+                pytest.fail(
+                    "\n".join([f"{len(failures)} of {len(table)} rows fail:", *failures]),
+                    pytrace=False,
+                )
 
         signature = inspect.signature(test)
-        fixtures = [parameter for name, parameter in signature.parameters.items() if name not in columns]
+        fixtures = [
+            parameter for name, parameter in signature.parameters.items() if name not in columns
+        ]
         run.__signature__ = signature.replace(parameters=fixtures)  # type: ignore[attr-defined]
         run.__name__, run.__qualname__, run.__doc__ = test.__name__, test.__qualname__, test.__doc__
         run.__module__ = test.__module__

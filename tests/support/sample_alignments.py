@@ -29,19 +29,31 @@ def write_all(alignment: Alignment) -> None:
             file.getvalue().encode("utf-8", writer.encoding_errors)
 
 
-def aligned(text: str, start_s: float, end_s: float, char_start: int = 0, tokens: str = "") -> AlignedWord:
+def aligned(
+    text: str, start_s: float, end_s: float, char_start: int = 0, tokens: str = ""
+) -> AlignedWord:
     """A word whose `tokens` share its time evenly."""
     step = (end_s - start_s) / max(1, len(tokens))
     spans = tuple(
-        AlignedToken(token, start_s + i * step, start_s + (i + 1) * step, 0.5) for i, token in enumerate(tokens)
+        AlignedToken(token, start_s + i * step, start_s + (i + 1) * step, 0.5)
+        for i, token in enumerate(tokens)
     )
     return AlignedWord(
-        text, text.casefold(), char_start, char_start + len(text), "aligned", start_s, end_s, 0.75, spans
+        text,
+        text.casefold(),
+        char_start,
+        char_start + len(text),
+        "aligned",
+        start_s,
+        end_s,
+        0.75,
+        spans,
     )
 
 
 def placed(words: Iterable[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return words with their characters in a text that has them one after the other, with a space between them."""
+    """Return words with their characters in a text that has them one after the other, with a space
+    between them."""
     result, at = [], 0
     for word in words:
         result.append(replace(word, char_start=at, char_end=at + len(word.text)))
@@ -49,7 +61,9 @@ def placed(words: Iterable[AlignedWord]) -> tuple[AlignedWord, ...]:
     return tuple(result)
 
 
-def make_alignment(words: tuple[AlignedWord, ...], duration_s: float = 1.0, **changes: object) -> Alignment:
+def make_alignment(
+    words: tuple[AlignedWord, ...], duration_s: float = 1.0, **changes: object
+) -> Alignment:
     fields: dict = {
         "utterance": "my talk",
         "audio": "sounds/my talk.wav",
@@ -82,7 +96,8 @@ CONVERSATION = "ANN: It is Dr. Brown. Is it? [coughs] BOB: Yes,\nyes it is!\n\nA
 
 
 def conversation(*, names: bool = True) -> Alignment:
-    """Words of 0.2 s and two phones, 0.1 s between them; "it" (the last one) is not in the recording."""
+    """Words of 0.2 s and two phones, 0.1 s between them; "it" (the last one) is not in the
+    recording."""
     words: list[AlignedWord] = []
     at_s, speaker, its = 0.1, "", 0
     for word in split(CONVERSATION).words:
@@ -92,7 +107,13 @@ def conversation(*, names: bool = True) -> Alignment:
             status = "skipped" if word.spoken else "unspoken"
             words.append(
                 AlignedWord(
-                    word.text, word.spoken, word.char_start, word.char_end, status, kind=word.kind, speaker=speaker
+                    word.text,
+                    word.spoken,
+                    word.char_start,
+                    word.char_end,
+                    status,
+                    kind=word.kind,
+                    speaker=speaker,
                 )
             )
             continue
@@ -102,7 +123,22 @@ def conversation(*, names: bool = True) -> Alignment:
     return make_alignment(tuple(words), 5.0, text=CONVERSATION, token_kind="phones")
 
 
-LABELS = ["a", "Hello,", "“quoted”", '6"', '""', "twenty-two", "שלום", "😀x", "日", "don't", "\\n", ";;x", "<eps>", "1"]
+LABELS = [
+    "a",
+    "Hello,",
+    "“quoted”",
+    '6"',
+    '""',
+    "twenty-two",
+    "שלום",
+    "😀x",
+    "日",
+    "don't",
+    "\\n",
+    ";;x",
+    "<eps>",
+    "1",
+]
 
 
 @st.composite
@@ -134,7 +170,8 @@ def random_alignments(draw: st.DrawFn) -> Alignment:
 
 @st.composite
 def swapped_alignments(draw: st.DrawFn) -> Alignment:
-    """Draw alignments whose text is cut in two places, and whose parts are put into another order."""
+    """Draw alignments whose text is cut in two places, and whose parts are put into another
+    order."""
     alignment = draw(random_alignments())
     words = alignment.words
     first, last = sorted((draw(st.integers(0, len(words))), draw(st.integers(0, len(words)))))

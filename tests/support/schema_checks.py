@@ -1,7 +1,8 @@
-"""Every alignment that the tests write as JSON is what the schema says, and has no field that it does not describe.
+"""Every alignment that the tests write as JSON is what the schema says, and has no field that it
+does not describe.
 
-`Watch` looks at each object that `to_dict` returns while the tests run, or would for what is written as JSON. Files
-that other processes wrote are read at the end (`files_against_schema`).
+`Watch` looks at each object that `to_dict` returns while the tests run, or would for what is
+written as JSON. Files that other processes wrote are read at the end (`files_against_schema`).
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ SCHEMA = "ctc_align/files/ctc-align-1.schema.json"
 
 
 def strict(schema: Any) -> Any:
-    """Return the schema with no field allowed that it does not describe: the published one lets them pass."""
+    """Return the schema with no field allowed that it does not describe: the published one lets
+    them pass."""
     if isinstance(schema, list):
         return [strict(part) for part in schema]
     if not isinstance(schema, dict):
@@ -42,13 +44,15 @@ def _validator() -> Any:
 def faults_of(data: Any) -> list[str]:
     """Return what is wrong with the JSON object of an alignment, each fault with its place."""
     return [
-        f"$.{'.'.join(map(str, error.instance_path))}: {error.message[:300]} (a new field is described in {SCHEMA})"
+        f"$.{'.'.join(map(str, error.instance_path))}: {error.message[:300]} (a new field is"
+        f" described in {SCHEMA})"
         for error in _validator().iter_errors(data)
     ]
 
 
 class Watch:
-    """Checks what `to_dict` returns from now on; `faults` are kept for the case that the error is caught."""
+    """Checks what `to_dict` returns from now on; `faults` are kept for the case that the error is
+    caught."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
@@ -68,7 +72,9 @@ class Watch:
 
         @functools.wraps(write)
         def watched(writer: json_files.JsonWriter, alignment: AlignmentData, file: TextIO) -> None:
-            to_dict(alignment, writer.style(alignment))  # of which a writer makes one word at a time
+            to_dict(
+                alignment, writer.style(alignment)
+            )  # of which a writer makes one word at a time
             write(writer, alignment, file)
 
         json_files.JsonWriter.write = watched  # type: ignore[method-assign]
@@ -90,7 +96,8 @@ def files_against_schema(folder: Path) -> list[str]:
 
 
 def _texts(path: Path) -> list[bytes]:
-    """Return what may be alignments in a file: all of it, or each line of a shard; nothing where it is spoilt."""
+    """Return what may be alignments in a file: all of it, or each line of a shard; nothing where it
+    is spoilt."""
     if not path.name.endswith((".json", ".jsonl.gz")) or not path.is_file():
         return []
     content = path.read_bytes()

@@ -1,4 +1,5 @@
-"""Small recipes of training, runs that are stopped where they save their state, and the models that they end with."""
+"""Small recipes of training, runs that are stopped where they save their state, and the models that
+they end with."""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class StoppedError(Exception):
 
 
 def stop_at_saves(patch: pytest.MonkeyPatch, *numbers: int) -> list[str]:
-    """Stop runs behind the checkpoints of these numbers, from 1; returns the list of all that are saved from now on."""
+    """Stop runs behind the checkpoints of these numbers, from 1; returns the list of all that are
+    saved from now on."""
     real, saved = run_folder.save_checkpoint, []
 
     def stopping(path: Path, state: object) -> None:

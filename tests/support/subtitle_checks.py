@@ -1,4 +1,5 @@
-"""What subtitles must be, read from the files by parsers of its own; and fault by fault what they are not."""
+"""What subtitles must be, read from the files by parsers of its own; and fault by fault what they
+are not."""
 
 from __future__ import annotations
 
@@ -36,9 +37,13 @@ def read_vtt(text: str) -> list[Shown]:
     shown = []
     for block in blocks:
         times, *lines = block.split("\n")
-        assert not any("-->" in line or "<" in line for line in lines), "text that a player takes for markup"
+        assert not any("-->" in line or "<" in line for line in lines), (
+            "text that a player takes for markup"
+        )
         assert not any(re.search(r"&(?!amp;|lt;|gt;)", line) for line in lines)
-        plain = [line.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") for line in lines]
+        plain = [
+            line.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") for line in lines
+        ]
         shown.append(_shown(times, plain, "."))
     return shown
 
@@ -86,12 +91,18 @@ def _text_faults(shown: list[Shown], alignment: Alignment) -> list[str]:
     lines = [line for cue in shown for line in cue.lines]
     found = []
     shown_words = _words_to_show(alignment)
-    whole = alignment.text if shown_words is alignment.words else "".join(word.text for word in shown_words)
+    whole = (
+        alignment.text
+        if shown_words is alignment.words
+        else "".join(word.text for word in shown_words)
+    )
     if "".join("".join(lines).split()) != "".join(whole.split()):
         found.append("text lost or changed")
     written = [word.text for word in shown_words if width(word.text) <= 42]
     rest = iter(" ".join(lines).split())
-    if all(word.isascii() for word in written) and not all(any(word == met for met in rest) for word in written):
+    if all(word.isascii() for word in written) and not all(
+        any(word == met for met in rest) for word in written
+    ):
         found.append("a word is split")
     return found
 
@@ -102,9 +113,14 @@ def _words_to_show(alignment: Alignment) -> tuple[AlignedWord, ...] | list[Align
     if not any(word.status == "skipped" for word in words):
         return words
     spoken = [at for at, word in enumerate(words) if word.status != "unspoken"]
-    sides = {at: [s for s in spoken if s < at][-1:] + [s for s in spoken if s > at][:1] for at in range(len(words))}
+    sides = {
+        at: [s for s in spoken if s < at][-1:] + [s for s in spoken if s > at][:1]
+        for at in range(len(words))
+    }
     near = {at: [at] if at in spoken else sides[at] for at in range(len(words))}
-    return [word for at, word in enumerate(words) if any(words[s].status != "skipped" for s in near[at])]
+    return [
+        word for at, word in enumerate(words) if any(words[s].status != "skipped" for s in near[at])
+    ]
 
 
 def _time_faults(shown: list[Shown], alignment: Alignment, shift_s: float) -> list[str]:

@@ -1,4 +1,5 @@
-"""Tangents of occupancies: the right answers by enumeration, and comparisons that return lines of faults."""
+"""Tangents of occupancies: the right answers by enumeration, and comparisons that return lines of
+faults."""
 
 from __future__ import annotations
 
@@ -35,14 +36,21 @@ def tangent(
     poisoned = torch.where(inside, direction, math.nan).to(dtype)
     wildcard = None if given.wildcard is None else given.wildcard.to(dtype)
     tangents, result = kernels.tangent(
-        given.log_probs.to(dtype), given.topology, given.lengths, poisoned, wildcard=wildcard, backend=backend, **rest
+        given.log_probs.to(dtype),
+        given.topology,
+        given.lengths,
+        poisoned,
+        wildcard=wildcard,
+        backend=backend,
+        **rest,
     )
     assert result.backend == backend
     return result.posteriors, tangents, result.scores
 
 
 def tangent_faults(given: Batch, right: Tangents, met: Tangents) -> list[str]:
-    """Where float32 is not as the reference: 1e-6 of a score, 2e-6 of a posterior, 2e-6 of the largest tangent."""
+    """Where float32 is not as the reference: 1e-6 of a score, 2e-6 of a posterior, 2e-6 of the
+    largest tangent."""
     found = []
     for b, (score, expected) in enumerate(zip(met[2].tolist(), right[2].tolist())):
         if not np.isclose(score, expected, rtol=1e-6, atol=2e-6, equal_nan=True):
@@ -55,13 +63,19 @@ def tangent_faults(given: Batch, right: Tangents, met: Tangents) -> list[str]:
             wrong = (one.double() - other.double()).abs()
             if not (wrong <= most).all():
                 t, c = divmod(int(wrong.nan_to_num(math.inf).argmax()), wrong.shape[1])
-                found.append(f"utterance {b}: {what} of {c} at frame {t} is {one[t, c]}, expected {other[t, c]}")
+                found.append(
+                    f"utterance {b}: {what} of {c} at frame {t} is {one[t, c]}, expected"
+                    f" {other[t, c]}"
+                )
     return found
 
 
 def same(one: Tangents, other: Tangents) -> bool:
     """To the last bit."""
-    return all(torch.equal(a, b) for a, b in zip(one[:2], other[:2])) and one[2].tolist() == other[2].tolist()
+    return (
+        all(torch.equal(a, b) for a, b in zip(one[:2], other[:2]))
+        and one[2].tolist() == other[2].tolist()
+    )
 
 
 def is_small(problem: Problem) -> bool:
@@ -70,13 +84,16 @@ def is_small(problem: Problem) -> bool:
 
 
 def enumerated(problem: Problem, direction: np.ndarray) -> np.ndarray:
-    """Tangents (T, C) as the covariance of what a path visits with the sum of the direction along it."""
+    """Tangents (T, C) as the covariance of what a path visits with the sum of the direction along
+    it."""
     x, frames = problem.log_probs, len(problem.log_probs)
     paths = []
     for _, labels in topology_paths(frames, *walks(problem.topology, 0)):
         score = sum(problem.wildcard[t] if c == WILDCARD else x[t, c] for t, c in enumerate(labels))
         if score > -math.inf:
-            paths.append((score, labels, sum(direction[t, c] for t, c in enumerate(labels) if c != WILDCARD)))
+            paths.append(
+                (score, labels, sum(direction[t, c] for t, c in enumerate(labels) if c != WILDCARD))
+            )
     tangents = np.zeros((frames, x.shape[1] + 1))
     if not paths:
         return tangents[:, :-1]
@@ -91,12 +108,24 @@ def enumerated(problem: Problem, direction: np.ndarray) -> np.ndarray:
 
 
 def tiny_tangents(seed: int) -> tuple[tuple[Problem, np.ndarray, np.ndarray], ...]:
-    """Return tiny problems of every kind, directions that float32 holds exactly, and the right tangents."""
+    """Return tiny problems of every kind, directions that float32 holds exactly, and the right
+    tangents."""
     rng = np.random.default_rng(seed)
-    kinds = (tiny_ctc(rng, 30), tiny_ctc(rng, 30, optional=True, wild=True), tiny_simple(rng, 30, wild=True))
-    kinds += (tiny_segments(rng, 30, optional=True), tiny_segments(rng, 30, wild=True), tiny_any(rng, 30))
+    kinds = (
+        tiny_ctc(rng, 30),
+        tiny_ctc(rng, 30, optional=True, wild=True),
+        tiny_simple(rng, 30, wild=True),
+    )
+    kinds += (
+        tiny_segments(rng, 30, optional=True),
+        tiny_segments(rng, 30, wild=True),
+        tiny_any(rng, 30),
+    )
     small = [problem for problem in itertools.chain.from_iterable(zip(*kinds)) if is_small(problem)]
-    moves = [rng.normal(size=problem.log_probs.shape).astype(np.float32).astype(np.float64) for problem in small]
+    moves = [
+        rng.normal(size=problem.log_probs.shape).astype(np.float32).astype(np.float64)
+        for problem in small
+    ]
     return tuple((problem, move, enumerated(problem, move)) for problem, move in zip(small, moves))
 
 
@@ -116,7 +145,11 @@ def enumeration_faults(
     for what, one, other in (
         ("tangents", met[0].numpy(), right),
         ("posteriors", posteriors[0].numpy(), problem.answer.occupancy),
-        ("score", np.nan_to_num(scores.numpy(), neginf=-1e9), np.nan_to_num([problem.answer.total], neginf=-1e9)),
+        (
+            "score",
+            np.nan_to_num(scores.numpy(), neginf=-1e9),
+            np.nan_to_num([problem.answer.total], neginf=-1e9),
+        ),
     ):
         wrong = np.abs(one - other)
         if not (wrong <= most).all():

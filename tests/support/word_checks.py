@@ -6,7 +6,8 @@ from ctc_align.types import Words
 
 
 def assert_sound(words: Words, text: str) -> None:
-    """The contract of `split`: in order, no overlap, own characters, nothing but space between the words."""
+    """The contract of `split`: in order, no overlap, own characters, nothing but space between the
+    words."""
     assert words.text == text
     end = 0
     for word in words.words:

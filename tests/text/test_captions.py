@@ -19,15 +19,24 @@ from ctc_align.files.subtitles import parse_subtitles
 from ctc_align.text.transcript import words_of
 from ctc_align.types import REPEAT
 
-LINES = ["It is a truth that", "all the world must", "acknowledge: a single", "man in possession of"]
+LINES = [
+    "It is a truth that",
+    "all the world must",
+    "acknowledge: a single",
+    "man in possession of",
+]
 Cues = list[tuple[float, float, str]]
 
 
 def srt(cues: Cues) -> str:
     def clock(seconds: float) -> str:
-        return f"00:{int(seconds) // 60:02d}:{int(seconds) % 60:02d},{round(seconds % 1 * 1000):03d}"
+        return (
+            f"00:{int(seconds) // 60:02d}:{int(seconds) % 60:02d},{round(seconds % 1 * 1000):03d}"
+        )
 
-    return "\n".join(f"{n}\n{clock(s)} --> {clock(e)}\n{text}\n" for n, (s, e, text) in enumerate(cues, 1))
+    return "\n".join(
+        f"{n}\n{clock(s)} --> {clock(e)}\n{text}\n" for n, (s, e, text) in enumerate(cues, 1)
+    )
 
 
 def spoken(cues: Cues) -> str:
@@ -37,28 +46,37 @@ def spoken(cues: Cues) -> str:
     assert "".join(word.text for word in words.words) == "".join(transcript.text.split())
     possible = {index for passage in words.optional for index in range(passage.first, passage.last)}
     texts = [
-        (f"({word.text})" if index in possible else word.text, word.kind) for index, word in enumerate(words.words)
+        (f"({word.text})" if index in possible else word.text, word.kind)
+        for index, word in enumerate(words.words)
     ]
     return " ".join(text for text, kind in texts if not kind)
 
 
 def rolling(lines: int = 2, between_s: float = 0.0) -> Cues:
-    """Return cues of 1.5 s that show so many lines, each with one of `between_s` behind it that shows the last line."""
+    """Return cues of 1.5 s that show so many lines, each with one of `between_s` behind it that
+    shows the last line."""
     cues: Cues = []
     for index, line in enumerate(LINES):
         start, text = 1.5 * index, "\n".join(LINES[max(index + 1 - lines, 0) : index + 1])
-        cues += [(start, start + 1.5 - between_s, text), (start + 1.5 - between_s, start + 1.5, line)]
+        cues += [
+            (start, start + 1.5 - between_s, text),
+            (start + 1.5 - between_s, start + 1.5, line),
+        ]
     return [cue for cue in cues if cue[1] > cue[0]]
 
 
 def growing(step: int) -> Cues:
     words = " ".join(LINES).split()
     ends = [*range(step, len(words), step), len(words)]
-    return [(0.35 * start, 0.35 * end, " ".join(words[:end])) for start, end in pairwise([0, *ends])]
+    return [
+        (0.35 * start, 0.35 * end, " ".join(words[:end])) for start, end in pairwise([0, *ends])
+    ]
 
 
 def marked(cues: Cues, before: str, after: str = "") -> Cues:
-    return [(s, e, "\n".join(before + line + after for line in text.split("\n"))) for s, e, text in cues]
+    return [
+        (s, e, "\n".join(before + line + after for line in text.split("\n"))) for s, e, text in cues
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +88,16 @@ def marked(cues: Cues, before: str, after: str = "") -> Cues:
         rolling(1, 0.01),
         growing(1),
         growing(3),
-        [cue for start, end, text in rolling(2) for cue in ((start, end - 0.01, text), (end - 0.01, end, " "))],
-        [cue for start, end, text in rolling(1) for cue in ((start, end - 0.75, text), (end - 0.75, end, text))],
+        [
+            cue
+            for start, end, text in rolling(2)
+            for cue in ((start, end - 0.01, text), (end - 0.01, end, " "))
+        ],
+        [
+            cue
+            for start, end, text in rolling(1)
+            for cue in ((start, end - 0.75, text), (end - 0.75, end, text))
+        ],
         marked(rolling(2, 0.01), "- "),
         marked(rolling(2, 0.01), "<i>", "</i>"),
         marked(rolling(3), '<font color="#E5E5E5">', "</font>"),
@@ -82,7 +108,12 @@ def test_lines_that_roll_are_spoken_once(cues: Cues) -> None:
 
 
 def test_a_word_that_grows_is_spoken_when_it_is_whole() -> None:
-    cues = [(0.0, 0.3, "it be"), (0.3, 0.6, "it begi"), (0.6, 0.9, "it begins he"), (0.9, 1.2, "it begins here now")]
+    cues = [
+        (0.0, 0.3, "it be"),
+        (0.3, 0.6, "it begi"),
+        (0.6, 0.9, "it begins he"),
+        (0.9, 1.2, "it begins here now"),
+    ]
     assert spoken(cues) == "it begins here now"
 
 
@@ -96,22 +127,34 @@ def test_a_word_that_grows_is_spoken_when_it_is_whole() -> None:
     ],
 )  # fmt: skip
 def test_what_is_said_twice_stays(cues: Cues) -> None:
-    assert spoken(cues) == " ".join(word for _, _, text in cues for word in text.split() if word != "-")
+    assert spoken(cues) == " ".join(
+        word for _, _, text in cues for word in text.split() if word != "-"
+    )
 
 
 def test_a_chorus_in_captions_that_roll_is_spoken_again() -> None:
     order = [0, 1, 1, 2, 0, 1]
     cues = [
-        (1.5 * at, 1.5 * at + 1.5, "\n".join(LINES[line] for line in order[max(at - 1, 0) : at + 1]))
+        (
+            1.5 * at,
+            1.5 * at + 1.5,
+            "\n".join(LINES[line] for line in order[max(at - 1, 0) : at + 1]),
+        )
         for at in range(len(order))
     ]
     assert spoken(cues) == " ".join(LINES[line] for line in order)
 
 
 def test_the_recording_decides_on_a_tale_that_grows() -> None:
-    cues = [(0.0, 1.5, LINES[0]), (1.5, 4.5, "\n".join(LINES[:2])), (4.5, 9.0, "\n".join(LINES[:3]))]
+    cues = [
+        (0.0, 1.5, LINES[0]),
+        (1.5, 4.5, "\n".join(LINES[:2])),
+        (4.5, 9.0, "\n".join(LINES[:3])),
+    ]
     again = [*LINES[0].split(), *" ".join(LINES[:2]).split()]
-    assert [word for word in spoken(cues).split() if word[0] == "("] == [f"({word})" for word in again]
+    assert [word for word in spoken(cues).split() if word[0] == "("] == [
+        f"({word})" for word in again
+    ]
 
 
 @pytest.mark.data
@@ -135,17 +178,26 @@ def test_each_copy_gets_its_time_from_the_recording(english: Aligner, speech_dat
         "good",
         [w.text for w in words],
     )
-    for (start_ms, end_ms), (start_s, end_s, _) in zip(shown_times(alignment, 0.0, 0.0), cues, strict=True):
+    for (start_ms, end_ms), (start_s, end_s, _) in zip(
+        shown_times(alignment, 0.0, 0.0), cues, strict=True
+    ):
         assert (start_ms / 1000, end_ms / 1000) == pytest.approx((start_s, end_s), abs=0.05)
     new = rendered(replace(alignment, config={**alignment.config, "cues": "again"}), "srt").decode()
     assert parse_subtitles(new, "new.srt").text.split() == [word.text for word in words]
 
 
 @pytest.mark.data
-def test_the_recording_says_whether_a_line_is_spoken_again(english: Aligner, speech_data: Path) -> None:
-    rows = map(json.loads, (speech_data / "english" / "manifest.jsonl").read_text("utf-8").splitlines())
+def test_the_recording_says_whether_a_line_is_spoken_again(
+    english: Aligner, speech_data: Path
+) -> None:
+    rows = map(
+        json.loads, (speech_data / "english" / "manifest.jsonl").read_text("utf-8").splitlines()
+    )
     first, second = [row for row in rows if row["duration_s"] < 5][:2]
-    one, other = (soundfile.read(speech_data / "english" / row["audio"], dtype="float32")[0] for row in (first, second))
+    one, other = (
+        soundfile.read(speech_data / "english" / row["audio"], dtype="float32")[0]
+        for row in (first, second)
+    )
     cues = [(0.0, 10.0, first["text"]), (10.0, 20.0, f"{first['text']}\n{second['text']}")]
     transcript, count = parse_subtitles(srt(cues), "tale.srt"), len(first["text"].split())
     twice = english.align((np.concatenate((one, one, other)), 16000), transcript)

@@ -1,24 +1,43 @@
-"""The encoding of a text: marks are obeyed, others are named and never guessed, wrong decodings are noticed."""
+"""The encoding of a text: marks are obeyed, others are named and never guessed, wrong decodings are
+noticed."""
 
 import codecs
 
 import pytest
 
 from ctc_align.errors import TranscriptError, UsageError
-from ctc_align.text.encodings import decode_text, encoding_advice, known_encoding, likely_encodings, wrong_decoding
+from ctc_align.text.encodings import (
+    decode_text,
+    encoding_advice,
+    known_encoding,
+    likely_encodings,
+    wrong_decoding,
+)
 
 TEXTS = {
-    ("tr", "cp1254"): "Bugün hava çok güzel değil mi? Akşam görüşürüz, işten sonra kızın için bir şey alacağım.",
+    (
+        "tr",
+        "cp1254",
+    ): "Bugün hava çok güzel değil mi? Akşam görüşürüz, işten sonra kızın için bir şey alacağım.",
     (
         "pl",
         "cp1250",
-    ): "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Mają rozum i sumienie.",
+    ): (
+        "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Mają rozum"
+        " i sumienie."
+    ),
     (
         "pl",
         "iso8859_2",
-    ): "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Mają rozum i sumienie.",
+    ): (
+        "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Mają rozum"
+        " i sumienie."
+    ),
     ("cs", "cp1250"): "Všichni lidé rodí se svobodní a sobě rovní co do důstojnosti a práv.",
-    ("hu", "cp1250"): "Minden emberi lény szabadon születik és egyenlő méltósága és joga van, de az idő nem vár.",
+    (
+        "hu",
+        "cp1250",
+    ): "Minden emberi lény szabadon születik és egyenlő méltósága és joga van, de az idő nem vár.",
     ("ru", "cp1251"): "Все люди рождаются свободными и равными в своём достоинстве и правах.",
     ("ru", "koi8_u"): "Все люди рождаются свободными и равными в своём достоинстве и правах.",
     ("ru", "cp866"): "Все люди рождаются свободными и равными в своём достоинстве и правах.",
@@ -26,17 +45,32 @@ TEXTS = {
     (
         "el",
         "cp1253",
-    ): "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα δικαιώματα. Άλλο τίποτα.",
+    ): (
+        "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα δικαιώματα. Άλλο"
+        " τίποτα."
+    ),
     ("he", "cp1255"): "כל בני האדם נולדו בני חורין ושווים בערכם ובזכויותיהם.",
     ("ar", "cp1256"): "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق.",
     ("th", "cp874"): "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ",
-    ("ja", "cp932"): "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。",
-    ("ja", "euc_jp"): "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。",
+    (
+        "ja",
+        "cp932",
+    ): "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。",
+    (
+        "ja",
+        "euc_jp",
+    ): "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。",
     ("zh", "gb18030"): "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心。",
     ("zh", "big5hkscs"): "人人生而自由，在尊嚴和權利上一律平等。他們賦有理性和良心。",
     ("ko", "cp949"): "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다.",
-    ("de", "cp1252"): "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Über die Straße.",
-    ("fr", "cp1252"): "Tous les êtres humains naissent libres et égaux en dignité et en droits, ça va de soi.",
+    (
+        "de",
+        "cp1252",
+    ): "Alle Menschen sind frei und gleich an Würde und Rechten geboren. Über die Straße.",
+    (
+        "fr",
+        "cp1252",
+    ): "Tous les êtres humains naissent libres et égaux en dignité et en droits, ça va de soi.",
 }
 
 
@@ -51,7 +85,10 @@ def test_letters_and_language_show_the_encoding(language, codec):
 def test_encodings_that_are_as_likely_are_both_named_with_what_they_spell():
     advice = encoding_advice(b"Kop\xe1\xe8")
     assert 'it may be Windows-1252 ("Kopáè") or Windows-1250 ("Kopáč")' in advice
-    assert "give --encoding cp1252 or --encoding cp1250, by the right spelling, or save it as UTF-8" in advice
+    assert (
+        "give --encoding cp1252 or --encoding cp1250, by the right spelling, or save it as UTF-8"
+        in advice
+    )
 
 
 @pytest.mark.parametrize("codec", ["utf-8-sig", "utf-16", "utf-32"])
@@ -68,7 +105,9 @@ def test_big_endian_marks_and_texts_that_are_utf8_already():
 
 def test_a_named_encoding_that_does_not_fit_is_refused_with_the_likely_one():
     japanese = TEXTS["ja", "cp932"].encode("cp932")
-    with pytest.raises(TranscriptError, match=r"expected big5, got byte .* Japanese in Shift JIS.*--encoding cp932"):
+    with pytest.raises(
+        TranscriptError, match=r"expected big5, got byte .* Japanese in Shift JIS.*--encoding cp932"
+    ):
         decode_text(japanese, "a.txt", "big5")
     with pytest.raises(TranscriptError, match=r"save it as UTF-8$") as error:
         decode_text(japanese, "a.txt")

@@ -1,4 +1,5 @@
-"""English spellings to phones: known words exactly, rules of apostrophes and initials, unknown words sensibly."""
+"""English spellings to phones: known words exactly, rules of apostrophes and initials, unknown
+words sensibly."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from rows import over_rows
 
 from ctc_align.errors import LexiconError, UsageError
 from ctc_align.text.letter_network import likeliest
-from ctc_align.text.letter_to_phone import DICTIONARY, FOLDER, WEIGHTS, Dictionary, LetterToPhone, fold
+from ctc_align.text.letter_to_phone import (
+    DICTIONARY,
+    FOLDER,
+    WEIGHTS,
+    Dictionary,
+    LetterToPhone,
+    fold,
+)
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.text.phone_sets import ARPABET_CLASSES, ARPABET_PHONES, arpabet_class, strip_stress
 
@@ -25,7 +33,9 @@ def said(speaker: LetterToPhone, word: str, best: int = 2) -> list[str]:
     return [" ".join(phones) for phones in speaker.pronounce([word], best)[0]]
 
 
-def test_words_names_of_letters_initials_and_words_that_nobody_knows(speaker: LetterToPhone) -> None:
+def test_words_names_of_letters_initials_and_words_that_nobody_knows(
+    speaker: LetterToPhone,
+) -> None:
     lines = (Path(__file__).parent / "english_phones.txt").read_text("utf-8").splitlines()
     entries = " ".join(line for line in lines if not line.startswith("# ")).split(";")
     wanted = dict(entry.split(maxsplit=1) for entry in entries)
@@ -44,7 +54,9 @@ def test_words_names_of_letters_initials_and_words_that_nobody_knows(speaker: Le
         ("cat", ["K AE T"]),
     ],
 )
-def test_all_pronunciations_of_known_words_and_no_others(speaker: LetterToPhone, word: str, wanted: list[str]) -> None:
+def test_all_pronunciations_of_known_words_and_no_others(
+    speaker: LetterToPhone, word: str, wanted: list[str]
+) -> None:
     assert said(speaker, word) == wanted
 
 
@@ -64,7 +76,9 @@ def test_all_pronunciations_of_known_words_and_no_others(speaker: LetterToPhone,
         ("''zorbgab''", "zorbgab", ""),
     ],
 )
-def test_apostrophes_of_unknown_words(speaker: LetterToPhone, word: str, like: str, ending: str) -> None:
+def test_apostrophes_of_unknown_words(
+    speaker: LetterToPhone, word: str, like: str, ending: str
+) -> None:
     assert said(speaker, word) == [phones + ending for phones in said(speaker, like)]
 
 
@@ -99,7 +113,16 @@ def test_words_without_letters_unknown_ones_and_words_among_others(speaker: Lett
     assert speaker.pronounce(["", "'", "''", "привет", "水", "-"]) == [[]] * 6
     assert speaker.pronounce([]) == []
     assert speaker.pronounce(["zoë", "café"]) == speaker.pronounce(["zoe", "cafe"])
-    words = ["blorptastic", "zzyzyxal", "grumbleshanks", "aaaa", "q" * 5, "kubernetes", "x" * 300, "antidis" * 40]
+    words = [
+        "blorptastic",
+        "zzyzyxal",
+        "grumbleshanks",
+        "aaaa",
+        "q" * 5,
+        "kubernetes",
+        "x" * 300,
+        "antidis" * 40,
+    ]
     for word, found in zip(words, speaker.pronounce(words), strict=True):
         assert 1 <= len(found) <= 2, word
         assert all(phones and set(phones) <= set(ARPABET_PHONES) for phones in found), word
@@ -109,7 +132,9 @@ def test_words_without_letters_unknown_ones_and_words_among_others(speaker: Lett
     assert LetterToPhone().pronounce(words) == alone
 
 
-def test_what_was_pronounced_is_remembered(speaker: LetterToPhone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_pronounced_is_remembered(
+    speaker: LetterToPhone, monkeypatch: pytest.MonkeyPatch
+) -> None:
     words = [a + b + "ken" for a in "bdfgklmnprst" for b in "aeiou"]
     first = speaker.pronounce(words)
 
@@ -124,7 +149,8 @@ def test_what_was_pronounced_is_remembered(speaker: LetterToPhone, monkeypatch: 
 
 
 def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The words that one of them needs are never taken away by the other: they would be spelled out."""
+    """The words that one of them needs are never taken away by the other: they would be spelled
+    out."""
     speaker, asked = LetterToPhone(), []
     real, other = speaker._run, threading.Thread(target=speaker.pronounce, args=(["plootle"],))
 
@@ -144,7 +170,9 @@ def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_words_are_found_in_a_file(tmp_path: Path) -> None:
     words = sorted({f"{a}{b}{c}" for a in "ab'" for b in ("", "a", "c") for c in ("", "b", "'")})
-    (tmp_path / DICTIONARY).write_text("".join(f"{word}\tK {word.upper()}\tT\n" for word in words), "ascii")
+    (tmp_path / DICTIONARY).write_text(
+        "".join(f"{word}\tK {word.upper()}\tT\n" for word in words), "ascii"
+    )
     found = Dictionary(tmp_path / DICTIONARY)
     assert all(found.pronunciations(word) == [("K", word.upper()), ("T",)] for word in words)
     others = ("", "0", "~", "aa'a", "abc", "c", "a\tK")
@@ -166,7 +194,9 @@ def every_sequence(probs: np.ndarray) -> dict[tuple[int, ...], float]:
     sums: dict[tuple[int, ...], float] = {}
     for path in np.ndindex(*[probs.shape[1]] * len(probs)):
         labels = tuple(now for before, now in zip((0, *path), path) if now not in (0, before))
-        sums[labels] = sums.get(labels, 0.0) + float(np.prod([row[k] for row, k in zip(probs, path)]))
+        sums[labels] = sums.get(labels, 0.0) + float(
+            np.prod([row[k] for row, k in zip(probs, path)])
+        )
     return sums
 
 
@@ -178,12 +208,17 @@ def test_beam_search_against_all_paths(seed: int) -> None:
         probs = np.round(probs * 4) / 4 + 0.01  # ties
     sums = every_sequence(probs)
     found = likeliest(probs, 2)
-    assert [labels for labels, _ in found][:1] == [max(sums, key=lambda one: (round(sums[one], 9), [-k for k in one]))]
+    assert [labels for labels, _ in found][:1] == [
+        max(sums, key=lambda one: (round(sums[one], 9), [-k for k in one]))
+    ]
     for labels, probability in found:
-        assert 0.8 * sums[labels] < probability <= sums[labels] * (1 + 1e-9)  # the beam drops unlikely paths
+        assert (
+            0.8 * sums[labels] < probability <= sums[labels] * (1 + 1e-9)
+        )  # the beam drops unlikely paths
 
 
-# Pronunciation dictionaries: every written form of MFA 2, MFA 3 and CMUdict, and what cannot be read.
+# Pronunciation dictionaries: every written form of MFA 2, MFA 3 and CMUdict, and what cannot be
+# read.
 
 
 def lexicon(tmp_path: Path, text: str | bytes):
@@ -234,7 +269,9 @@ def test_every_form_of_a_line(tmp_path: Path, line: str) -> None:
         ("smile:(2)\tS", "smile:", ("S",)),
     ],
 )
-def test_words_and_phones_that_look_like_something_else(tmp_path: Path, line: str, word: str, labels: tuple) -> None:
+def test_words_and_phones_that_look_like_something_else(
+    tmp_path: Path, line: str, word: str, labels: tuple
+) -> None:
     assert lexicon(tmp_path, line).get(word) == (labels,)
 
 
@@ -242,7 +279,10 @@ def test_the_order_of_pronunciations_and_the_lines_of_phones(tmp_path: Path) -> 
     read = lexicon(tmp_path, "a\t0.2\tEY1\na\t0.7\tAH0\na\t0.7\tAE\na\t0.1\tAH0\n")
     assert read.get("A") == (("AH0",), ("AE",), ("EY1",))
     assert (read.line("a"), read.get("b")) == (2, None)
-    assert lexicon(tmp_path, "READ  R EH D\nREAD(2)  R IY D\n").get("read") == (("R", "EH", "D"), ("R", "IY", "D"))
+    assert lexicon(tmp_path, "READ  R EH D\nREAD(2)  R IY D\n").get("read") == (
+        ("R", "EH", "D"),
+        ("R", "IY", "D"),
+    )
     assert lexicon(tmp_path, "\nb\tB A\na\tA C\n").phones() == {"B": 2, "A": 2, "C": 3}
 
 
@@ -270,6 +310,9 @@ def test_files_that_are_no_lexicon_and_classes_of_phones(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="cannot be read"):
         read_lexicon(tmp_path)
     assert len(ARPABET_PHONES) == len(set(ARPABET_PHONES)) == 39
-    assert all(arpabet_class(phone) in ARPABET_CLASSES and strip_stress(phone) == phone for phone in ARPABET_PHONES)
+    assert all(
+        arpabet_class(phone) in ARPABET_CLASSES and strip_stress(phone) == phone
+        for phone in ARPABET_PHONES
+    )
     assert arpabet_class("AA1") == "vowel"
     assert [strip_stress(label) for label in ("AA1", "B1", "ɑ1", "")] == ["AA", "B1", "ɑ1", ""]

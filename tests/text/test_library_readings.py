@@ -1,4 +1,5 @@
-"""Words by dictionaries, and in Latin letters: which characters are one word, and how they are read."""
+"""Words by dictionaries, and in Latin letters: which characters are one word, and how they are
+read."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ from ctc_align.text.transcript import has_spaceless
 from ctc_align.types import Words
 
 TEXTS = st.text(
-    st.sampled_from("ab漢字々〇三きゃっンーｶﾞไทยเา์ำﬁ１2.,!。（）「」'\"<i>[]-—/ \n\u200b\u0301👍"), max_size=40
+    st.sampled_from("ab漢字々〇三きゃっンーｶﾞไทยเา์ำﬁ１2.,!。（）「」'\"<i>[]-—/ \n\u200b\u0301👍"),
+    max_size=40,
 )
 needs_japanese = pytest.mark.skipif(EXTRAS["ja"].missing() != [], reason="needs the extra [ja]")
 needs_thai = pytest.mark.skipif(EXTRAS["th"].missing() != [], reason="needs the extra [th]")
@@ -56,7 +58,9 @@ def said(text: str, language: str) -> list[str | None]:
         ("ສະບາຍດີ", "lo", "ສ|ະ|ບ|າ|ຍ|ດີ"),
     ],
 )
-def test_chinese_words_and_scripts_without_a_dictionary(text: str, language: str, expected: str) -> None:
+def test_chinese_words_and_scripts_without_a_dictionary(
+    text: str, language: str, expected: str
+) -> None:
     assert cut(text, language) == expected
 
 
@@ -66,7 +70,9 @@ def test_a_long_run_is_cut_whole() -> None:
 
 @settings(max_examples=200)
 @given(text=TEXTS, language=st.sampled_from(["ja", "zh", "th", "en"]), length=st.integers(1, 3))
-def test_every_character_is_in_one_word_wherever_a_dictionary_cuts(text: str, language: str, length: int) -> None:
+def test_every_character_is_in_one_word_wherever_a_dictionary_cuts(
+    text: str, language: str, length: int
+) -> None:
     def pieces(run: str) -> list[Token]:
         return [Token(at, min(at + length, len(run)), "ア") for at in range(0, len(run), length)]
 
@@ -79,7 +85,11 @@ def test_every_character_is_in_one_word_wherever_a_dictionary_cuts(text: str, la
 @over_rows(
     ("text", "language", "expected"),
     [
-        ("お母さんは、「日本人」でTシャツを買う。", "ja", "お母さん|は、|「日本人」|で|Tシャツ|を|買う。"),
+        (
+            "お母さんは、「日本人」でTシャツを買う。",
+            "ja",
+            "お母さん|は、|「日本人」|で|Tシャツ|を|買う。",
+        ),
         ("iPhone 15を二十日に", "ja", "iPhone|15|を|二十|日|に"),
         ("The 東京タワー is high", "en", "The|東京|タワー|is|high"),
     ],
@@ -116,12 +126,15 @@ def test_a_missing_dictionary_is_named_with_its_remedy(monkeypatch: pytest.Monke
     assert len(words_of("日本", Settings(language="ja")).words) == 2
 
 
-needs_uroman = pytest.mark.skipif(library_readings.find_spec("uroman") is None, reason="needs the extra [romanize]")
+needs_uroman = pytest.mark.skipif(
+    library_readings.find_spec("uroman") is None, reason="needs the extra [romanize]"
+)
 
 
 def romans(text: str, language: str = "en", **more: str) -> list[tuple[str, str | None]]:
     return [
-        (word.text, word.roman) for word in words_of(text, Settings(romanize=True, language=language, **more)).words
+        (word.text, word.roman)
+        for word in words_of(text, Settings(romanize=True, language=language, **more)).words
     ]
 
 
@@ -139,7 +152,11 @@ def romans(text: str, language: str = "en", **more: str) -> list[tuple[str, str 
         ("İngiliz ödülü", "tr", [("İngiliz", "ingiliz"), ("ödülü", "oeduelue")]),
         ("ქართული", "ka", [("ქართული", "khartuli")]),
         ("한국어", "ko", [("한국어", "hangugeo")]),
-        ("「你好」,三百人。", "zh", [("「你", "ni"), ("好」,", "hao"), ("三", "san"), ("百", "bai"), ("人。", "ren")]),
+        (
+            "「你好」,三百人。",
+            "zh",
+            [("「你", "ni"), ("好」,", "hao"), ("三", "san"), ("百", "bai"), ("人。", "ren")],
+        ),
         ("二〇年", "zh", [("二", "er"), ("〇", "ling"), ("年", "nian")]),
         ("徐々に", "ja", [("徐々", "xuxu"), ("に", "ni")]),
         # Sounds that two characters make together are shared out among them.
@@ -148,7 +165,11 @@ def romans(text: str, language: str = "en", **more: str) -> list[tuple[str, str 
         # A letter that is not heard.
         ("ศุกร์", "th", [("ศุ", "su"), ("ก", "k"), ("ร์", "")]),
         ("ＡＢＣ ﬁn 𝒜", "xx", [("ＡＢＣ", "abc"), ("ﬁn", "fin"), ("𝒜", "a")]),
-        ("so\u00adft 👍🏽 — l’été", "fr", [("so\u00adft", "soft"), ("👍🏽", ""), ("—", ""), ("l’été", "l'ete")]),
+        (
+            "so\u00adft 👍🏽 — l’été",
+            "fr",
+            [("so\u00adft", "soft"), ("👍🏽", ""), ("—", ""), ("l’été", "l'ete")],
+        ),
         ("21 ٢١", "xx", [("21", "21"), ("٢١", "21")]),
         ("21", "de", [("21", "einundzwanzig")]),
     ],
@@ -158,16 +179,32 @@ def test_words_of_many_scripts(text: str, language: str, expected: list[tuple[st
 
 
 @needs_uroman
-def test_runs_are_romanised_once_and_cut_at_spaces_if_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_runs_are_romanised_once_and_cut_at_spaces_if_there_are_any(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert romans("我们 认为", "zh", words_by="spaces") == [("我们", "women"), ("认为", "renwei")]
     assert [word for word, _ in romans("我们 认为", "zh")] == ["我", "们", "认", "为"]
-    assert [word for word, _ in romans("ab 认为", "zh", words_by="characters")] == ["a", "b", "认", "为"]
+    assert [word for word, _ in romans("ab 认为", "zh", words_by="characters")] == [
+        "a",
+        "b",
+        "认",
+        "为",
+    ]
     text = "当时人们认为" * 200
-    assert [roman for _, roman in romans(text, "zh")] == ["dang", "shi", "ren", "men", "ren", "wei"] * 200
+    assert [roman for _, roman in romans(text, "zh")] == [
+        "dang",
+        "shi",
+        "ren",
+        "men",
+        "ren",
+        "wei",
+    ] * 200
     asked: list[str] = []
     real = library_readings._edges
     monkeypatch.setattr(
-        library_readings, "_edges", lambda text, *more, **named: asked.append(text) or real(text, *more, **named)
+        library_readings,
+        "_edges",
+        lambda text, *more, **named: asked.append(text) or real(text, *more, **named),
     )
     library_readings._romanized_run.cache_clear()
     for _ in range(3):
@@ -212,7 +249,8 @@ def test_every_word_comes_out_once_with_its_place(text: str, language: str) -> N
 @settings(max_examples=100)
 @given(first=ANY_TEXTS, second=ANY_TEXTS)
 def test_what_stands_across_a_space_makes_no_difference(first: str, second: str) -> None:
-    """But for numbers and abbreviations, which see their neighbours: here is a language without any."""
+    """But for numbers and abbreviations, which see their neighbours: here is a language without
+    any."""
     assert romans(f"{first} {second}", "xx") == romans(first, "xx") + romans(second, "xx")
 
 
@@ -229,17 +267,38 @@ def test_without_uroman_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 def test_uroman_is_imported_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
     monkeypatch.setattr(
-        builtins, "__import__", lambda name, *more: pytest.fail(name) if name == "uroman" else real(name, *more)
+        builtins,
+        "__import__",
+        lambda name, *more: pytest.fail(name) if name == "uroman" else real(name, *more),
     )
     words_of("кот", Settings())
     if library_readings.find_spec("uroman"):
         words_of("cat", Settings(romanize=True))
 
 
-# Recorded sentences of seventeen languages, through a model that knows Latin letters and whose weights are random.
+# Recorded sentences of seventeen languages, through a model that knows Latin letters and whose
+# weights are random.
 
 MMS = ("-", *"aienuotsrmkldghybpwcvjzf'qx")
-LANGUAGES = ("ar", "de", "el", "es", "fa", "fr", "hi", "it", "ja", "ka", "pt", "ru", "ta", "th", "tr", "vi", "zh-CN")
+LANGUAGES = (
+    "ar",
+    "de",
+    "el",
+    "es",
+    "fa",
+    "fr",
+    "hi",
+    "it",
+    "ja",
+    "ka",
+    "pt",
+    "ru",
+    "ta",
+    "th",
+    "tr",
+    "vi",
+    "zh-CN",
+)
 SILENT = {"th": 0.1, "ja": 0.01}
 """Share of the words (single letters) that are not heard at most; 0 in the other languages."""
 
@@ -262,7 +321,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def check(alignment: Alignment, text: str) -> None:
-    """Every character that is no space is in one word, in order, at its place; words that are said have times."""
+    """Every character that is no space is in one word, in order, at its place; words that are said
+    have times."""
     assert_sound(Words(alignment.text, alignment.words), text)  # type: ignore[arg-type]
     before = 0.0
     for word in alignment.words:
@@ -280,9 +340,13 @@ def check(alignment: Alignment, text: str) -> None:
 @pytest.mark.data
 @needs_uroman
 @pytest.mark.parametrize("language", [*first_row_of(LANGUAGES[:8]), *first_row_of(LANGUAGES[8:])])
-def test_twenty_clips_of_each(language: str, clips: dict[str, list[tuple[str, str]]], folder: Path) -> None:
+def test_twenty_clips_of_each(
+    language: str, clips: dict[str, list[tuple[str, str]]], folder: Path
+) -> None:
     assert len(clips[language]) == 20
-    aligner = Aligner(str(folder), settings=Settings(romanize=True, language=language, match="exact"))
+    aligner = Aligner(
+        str(folder), settings=Settings(romanize=True, language=language, match="exact")
+    )
     alignments = aligner.align_batch(clips[language], "return")
     silent, words = 0, 0
     for (audio, text), alignment in zip(clips[language], alignments):

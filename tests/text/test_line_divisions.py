@@ -1,4 +1,5 @@
-"""Words divided at the ends of lines, and digits in groups, are one word; compounds are what they are."""
+"""Words divided at the ends of lines, and digits in groups, are one word; compounds are what they
+are."""
 
 from __future__ import annotations
 
@@ -27,7 +28,9 @@ from ctc_align.text.transcript import words_of
         ("fr", "impor-\ntant", "important"),
     ],
 )
-def test_a_divided_word_is_one_word_with_both_its_parts(language: str, written: str, spoken: str) -> None:
+def test_a_divided_word_is_one_word_with_both_its_parts(
+    language: str, written: str, spoken: str
+) -> None:
     words = split(f"So it {written} is.", language=language).words
     assert [(word.text, word.spoken) for word in words][2] == (written, spoken)
     assert len(words) == 4
@@ -56,12 +59,20 @@ def test_a_compound_or_a_stammer_stays_two_words(language: str, written: str) ->
 
 
 def test_the_text_itself_is_asked_first() -> None:
-    words = split("Zweib-\nlatt, the zweiblatt of a zwei-\nbein and the zwei-bein.", language="en").words
-    assert [word.spoken for word in words if "\n" in word.text or word.text.endswith("-")] == ["zweiblatt", "zwei"]
+    words = split(
+        "Zweib-\nlatt, the zweiblatt of a zwei-\nbein and the zwei-bein.", language="en"
+    ).words
+    assert [word.spoken for word in words if "\n" in word.text or word.text.endswith("-")] == [
+        "zweiblatt",
+        "zwei",
+    ]
 
 
 def test_cues_never_share_a_word() -> None:
-    cues = "00:01,000 --> 00:02,000\nnot impor-", "00:02,000 --> 00:03,000\ntant or compar-\natively"
+    cues = (
+        "00:01,000 --> 00:02,000\nnot impor-",
+        "00:02,000 --> 00:03,000\ntant or compar-\natively",
+    )
     transcript = parse_subtitles("\n\n".join(cues), "a.srt")
     words = words_of(transcript.text, Settings(), transcript.subtitles).words
     assert [word.text for word in words] == ["not", "impor-", "tant", "or", "compar-\natively"]
@@ -71,7 +82,11 @@ def test_cues_never_share_a_word() -> None:
     ("language", "written", "spoken"),
     [
         ("en", "12\u202f345", "twelve thousand three hundred forty five"),
-        ("en", "1\u00a0234\u00a0567.", "one million two hundred thirty four thousand five hundred sixty seven"),
+        (
+            "en",
+            "1\u00a0234\u00a0567.",
+            "one million two hundred thirty four thousand five hundred sixty seven",
+        ),
         ("en", "€10 000", "ten thousand euros"),
         ("de", "1\u2009984", "eintausendneunhundertvierundachtzig"),
         ("fr", "1 984", "mille neuf cent quatre vingt quatre"),
@@ -106,13 +121,19 @@ def test_other_digits_stay_apart(language: str, written: str) -> None:
 def test_old_money_is_read_in_pounds_shillings_and_pence() -> None:
     words = split("It was £3 10s. 6d. (15s. 8d.), 2l. 1s. or 1s. 1d. in the 20s. and 5s.").words
     read = " ".join(word.spoken for word in words)
-    assert read == (
-        "it was three pounds ten shillings six pence fifteen shillings eight pence "
+    assert (
+        read == "it was three pounds ten shillings six pence fifteen shillings eight pence "
         "two pounds one shilling or one shilling one penny in the twenties and fives"
     )
 
 
 def test_labels_have_no_spaces() -> None:
-    words = [aligned(word.text, 0.0, 1.0) for word in split("12\u202f345 compar-\natively 10 000").words]
+    words = [
+        aligned(word.text, 0.0, 1.0) for word in split("12\u202f345 compar-\natively 10 000").words
+    ]
     for labels in ("bare", "written"):
-        assert [Style(labels=labels).label(word) for word in words] == ["12345", "comparatively", "10000"]
+        assert [Style(labels=labels).label(word) for word in words] == [
+            "12345",
+            "comparatively",
+            "10000",
+        ]

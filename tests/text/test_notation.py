@@ -1,4 +1,5 @@
-"""How words with the signs of transcribers are read, and the readings that the sound chooses among."""
+"""How words with the signs of transcribers are read, and the readings that the sound chooses
+among."""
 
 from __future__ import annotations
 
@@ -24,8 +25,17 @@ def test_signs_are_read_as_their_manuals_say(text: str, spoken: list[str]) -> No
 
 
 def test_a_colon_lengthens_where_a_word_or_the_text_shows_it() -> None:
-    assert [word.text for word in split("said:Then ja:wohl").words] == ["said:", "Then", "ja:", "wohl"]
-    assert [word.spoken for word in split("°ja:wohl° (.) so:", language="de").words] == ["jawohl", "", "so"]
+    assert [word.text for word in split("said:Then ja:wohl").words] == [
+        "said:",
+        "Then",
+        "ja:",
+        "wohl",
+    ]
+    assert [word.spoken for word in split("°ja:wohl° (.) so:", language="de").words] == [
+        "jawohl",
+        "",
+        "so",
+    ]
 
 
 @over_rows(

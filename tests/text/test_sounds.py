@@ -1,4 +1,5 @@
-"""Phones of words by their spelling, in all scripts: words that people know, and properties of every text."""
+"""Phones of words by their spelling, in all scripts: words that people know, and properties of
+every text."""
 
 from __future__ import annotations
 
@@ -26,10 +27,18 @@ from ctc_align.types import Word, Words
 def by_language(file: str) -> dict[str, str]:
     """Return the lines of a file beside this one by their first word, a language."""
     lines = (Path(__file__).parent / file).read_text("utf-8").splitlines()
-    return {language: rest for language, _, rest in (line.partition(" ") for line in lines) if language != "#"}
+    return {
+        language: rest
+        for language, _, rest in (line.partition(" ") for line in lines)
+        if language != "#"
+    }
 
 
-SAID, LETTERS, TEXTS = by_language("words_said.txt"), by_language("letters.txt"), by_language("romanised_texts.txt")
+SAID, LETTERS, TEXTS = (
+    by_language("words_said.txt"),
+    by_language("letters.txt"),
+    by_language("romanised_texts.txt"),
+)
 SYLLABLES = by_language("syllables.txt")
 ASCII = "abcdefghijklmnopqrstuvwxyz"
 
@@ -64,8 +73,15 @@ def test_words_are_said_as_people_say_them(language: str) -> None:
 
 @pytest.mark.parametrize("language", LETTERS)
 def test_all_letters_of_a_language_have_rules(language: str) -> None:
-    letters = LETTERS[language] if "а" in LETTERS[language] or language == "el" else ASCII + LETTERS[language]
-    phones = {letter: [p for piece in pieces(letter, language) for p in piece.phones] for letter in letters}
+    letters = (
+        LETTERS[language]
+        if "а" in LETTERS[language] or language == "el"
+        else ASCII + LETTERS[language]
+    )
+    phones = {
+        letter: [p for piece in pieces(letter, language) for p in piece.phones]
+        for letter in letters
+    }
     assert {letter: own for letter, own in phones.items() if not set(own) <= set(IPA_PHONES)} == {}
 
 
@@ -74,7 +90,9 @@ def test_all_letters_of_a_language_have_rules(language: str) -> None:
 @example("fobлωa中", "ru")  # letters that look like others, beside their own and in three scripts
 @example("aω", "el")
 @given(
-    st.text(st.characters(categories=["L", "M"]) | st.sampled_from("'aяωăě̃ใあ中한கक1"), max_size=12),
+    st.text(
+        st.characters(categories=["L", "M"]) | st.sampled_from("'aяωăě̃ใあ中한கक1"), max_size=12
+    ),
     st.sampled_from(["", "und", "de", "fr", "ru", "cv", "ja", "vi", "el", "th"]),
 )
 def test_pieces_cover_any_text_without_gaps(text: str, language: str) -> None:
@@ -118,7 +136,9 @@ def test_every_section_has_valid_rules_and_scripts_name_functions_that_are_there
         for name in table(file):
             spelling_rules(file, name)  # asserts that it knows all phones
     for module, function in SCRIPTS.values():
-        assert callable(getattr(importlib.import_module(f"ctc_align.text.sounds.{module}"), function))
+        assert callable(
+            getattr(importlib.import_module(f"ctc_align.text.sounds.{module}"), function)
+        )
 
 
 BLOCKS = {
@@ -134,7 +154,9 @@ BLOCKS = {
 @pytest.mark.parametrize("language", BLOCKS)
 def test_pieces_cover_any_text_of_a_script(language: str) -> None:
     low, high = map(ord, BLOCKS[language].split("-"))
-    letters = [chr(code) for code in range(low, high + 1) if unicodedata.category(chr(code))[0] in "LM"]
+    letters = [
+        chr(code) for code in range(low, high + 1) if unicodedata.category(chr(code))[0] in "LM"
+    ]
 
     @settings(max_examples=150, database=None, derandomize=True)
     @given(st.text(letters, min_size=1, max_size=9))
@@ -143,7 +165,11 @@ def test_pieces_cover_any_text_of_a_script(language: str) -> None:
         assert [piece.start for piece in found] == [0, *(piece.end for piece in found[:-1])]
         assert found[-1].end == len(text)
         ways = [way for piece in found for way in (piece.phones, *piece.others)]
-        assert {phone for way in ways for phone in way} <= {*IPA_PHONES, *text, *unicodedata.normalize("NFD", text)}
+        assert {phone for way in ways for phone in way} <= {
+            *IPA_PHONES,
+            *text,
+            *unicodedata.normalize("NFD", text),
+        }
 
     check()
 
@@ -156,7 +182,9 @@ _CLASSES = {
     "s": "tʃ dʒ ts dz s z ʃ ʒ θ", "t": "t d ʈ ɖ ð",
     "k": "k ɡ q x ɣ", "p": "p b", "r": "r ɹ ʁ", "n": "n ɲ ŋ", "v": "v w",
 }  # fmt: skip
-_OWN = {phone: letter for letter, phones in _CLASSES.items() for phone in phones.split()} | dict(zip("lmf", "lmf"))
+_OWN = {phone: letter for letter, phones in _CLASSES.items() for phone in phones.split()} | dict(
+    zip("lmf", "lmf")
+)
 _ROMAN = str.maketrans("cjxzdbgqw", "sssstpkkv", "yh")
 
 
@@ -167,13 +195,19 @@ def uroman() -> Any:
     return Uroman()
 
 
-@pytest.mark.skipif(find_spec("uroman") is None, reason="uroman, the extra [romanize], is not installed")
+@pytest.mark.skipif(
+    find_spec("uroman") is None, reason="uroman, the extra [romanize], is not installed"
+)
 @pytest.mark.parametrize("language", first_row_of(TEXTS))
 def test_consonants_are_those_of_a_romanisation(language: str, uroman: Any) -> None:
     text = TEXTS[language]
     roman = re.sub("sh|ch|zh|kh", "s", uroman.romanize_string(text).lower())
     theirs = re.sub("[^a-z]|[aeiou]", "", roman).translate(_ROMAN)
-    phones = [phone for word in text.split() for piece in pieces(word, language) for phone in piece.phones]
+    phones = [
+        phone for word in text.split() for piece in pieces(word, language) for phone in piece.phones
+    ]
     own = "".join(_OWN.get(phone, "") for phone in phones)
     own, theirs = (re.sub(r"(.)\1+", r"\1", consonants) for consonants in (own, theirs))
-    assert SequenceMatcher(None, own, theirs, autojunk=False).ratio() >= _FLOORS.get(language, 0.85), (own, theirs)
+    assert SequenceMatcher(None, own, theirs, autojunk=False).ratio() >= _FLOORS.get(
+        language, 0.85
+    ), (own, theirs)

@@ -23,7 +23,12 @@ ALPHABET = (
     "aBz é'’‘\"“”$£€%°#@&+-−–—/.:,;!?()[]0123456789½²₂ⅧİßıﬁＡ"
     "世界「」、。ーっゃカﾞไทยาํก្ุកខេម្မာ​\u200c\ufe0f👍🏽\u00ad\n\t\u3000IVXUSm"
 )
-ANY_TEXT = st.text() | st.text(ALPHABET) | st.text("0123456789$.,:/-'’%kmst²½x ") | st.text("AIVXUSBC.&' 12s\n")
+ANY_TEXT = (
+    st.text()
+    | st.text(ALPHABET)
+    | st.text("0123456789$.,:/-'’%kmst²½x ")
+    | st.text("AIVXUSBC.&' 12s\n")
+)
 LANGUAGES = st.sampled_from(["en", "de", "fr", "tr", "ja", "th", "zh", "ar", "pt-BR", "xx", ""])
 
 
@@ -31,7 +36,10 @@ def assert_spoken_form(spoken: str, digits: bool = False) -> None:
     assert spoken == "" or all(spoken.split(" "))
     for character in spoken:
         category = unicodedata.category(character)
-        assert character in "' " or category[0] in "LM" or (digits and character in "0123456789"), (spoken, character)
+        assert character in "' " or category[0] in "LM" or (digits and character in "0123456789"), (
+            spoken,
+            character,
+        )
         assert character.lower() == character, (spoken, character)
 
 
@@ -42,7 +50,9 @@ def assert_spoken_form(spoken: str, digits: bool = False) -> None:
 @example("1" * 5000 + " $" + "9" * 400 + " " + "1," + "000," * 200, "en", None)
 @example("「」（）", "ja", None)
 @example("々ー゙", "ja", None)
-def test_every_character_is_in_exactly_one_word(text: str, language: str, by_character: bool | None) -> None:
+def test_every_character_is_in_exactly_one_word(
+    text: str, language: str, by_character: bool | None
+) -> None:
     words = split(text, language=language, by_character=by_character)
     assert_sound(words, text)
     for word in words.words:
@@ -51,7 +61,12 @@ def test_every_character_is_in_exactly_one_word(text: str, language: str, by_cha
 
 def test_the_checkers_see_a_wrong_split_and_a_wrong_spoken_form() -> None:
     right = split("a b").words
-    for text, words in (("a b", right[:1]), ("a b", split("b a").words), ("a b", right[::-1]), ("a  b", right)):
+    for text, words in (
+        ("a b", right[:1]),
+        ("a b", split("b a").words),
+        ("a b", right[::-1]),
+        ("a  b", right),
+    ):
         with pytest.raises(AssertionError):
             assert_sound(Words(text, words), text)
     for spoken in ("Hello", "a  b", "a.", " a", "5"):
@@ -70,7 +85,9 @@ def test_spaced_scripts_split_at_spaces_and_after_marks(text: str) -> None:
             assert any(map(str.isalnum, word.text)), "a mark stays with a word"
             assert any(map(str.isalnum, following.text))
             assert not word.text[-1].isalnum()
-    assume(not re.search(r"[-‐¬\xad]\s*[\n\r\v\f\x1c-\x1e\x85]", text))  # may divide a word at the end of a line
+    assume(
+        not re.search(r"[-‐¬\xad]\s*[\n\r\v\f\x1c-\x1e\x85]", text)
+    )  # may divide a word at the end of a line
     assert [word.text for word in split(text, by_character=False).words] == text.split()
 
 
@@ -139,8 +156,18 @@ def test_spaceless_scripts_split_by_character(text: str, expected: str) -> None:
 
 
 def test_by_character_and_offsets_of_the_text_as_given() -> None:
-    assert [word.text for word in split("Ab, 1é!", by_character=True).words] == ["A", "b,", "1", "é!"]
-    assert [word.spoken for word in split("Ab, 1é!", by_character=True).words] == ["a", "b", "one", "é"]
+    assert [word.text for word in split("Ab, 1é!", by_character=True).words] == [
+        "A",
+        "b,",
+        "1",
+        "é!",
+    ]
+    assert [word.spoken for word in split("Ab, 1é!", by_character=True).words] == [
+        "a",
+        "b",
+        "one",
+        "é",
+    ]
     assert [word.text for word in split("今天 好", by_character=False).words] == ["今天", "好"]
     assert split("今天", by_character=False).words[0].spoken == "今天"
     text = "\r\n  İİ ﬁn\u0301e\t🏳️‍🌈 end\n"
@@ -159,13 +186,27 @@ def test_wrong_types_are_usage_errors() -> None:
         split("abc", language=None)  # type: ignore[arg-type]
 
 
-MARKS = ("JOHN: Hi (so) [laughs]\n", "(", "[a", "<a", "♪a", "&amp;", "a:", "<b>", "{\\", "Name: a\n", "*a", "(a) ")
+MARKS = (
+    "JOHN: Hi (so) [laughs]\n",
+    "(",
+    "[a",
+    "<a",
+    "♪a",
+    "&amp;",
+    "a:",
+    "<b>",
+    "{\\",
+    "Name: a\n",
+    "*a",
+    "(a) ",
+)
 
 
 @over_rows(
     "text",
     [
-        "The quick, brown fox didn't jump over 1,250 well-known dogs in 1999 for $3.50 at St. Paul's.\n" * 1_000,
+        "The quick, brown fox didn't jump over 1,250 well-known dogs in 1999 for $3.50 at St."
+        " Paul's.\n" * 1_000,
         *[mark * (10_000 // len(mark)) for mark in MARKS],
         *("\u0301" * 3000 + "\\aughs", "9," * 5_000, "a@" * 20_000, "1-" * 20_000, "x." * 20_000),
     ],
@@ -205,7 +246,13 @@ EMPTY, UNSPOKEN = r"a\.txt: the transcript is empty", r"a\.txt: nothing in the t
 
 @over_rows(
     ("text", "says"),
-    [("", EMPTY), (" \n\t\u3000", EMPTY), ("— …", UNSPOKEN), ("😀", UNSPOKEN), ("\u200b", UNSPOKEN)],
+    [
+        ("", EMPTY),
+        (" \n\t\u3000", EMPTY),
+        ("— …", UNSPOKEN),
+        ("😀", UNSPOKEN),
+        ("\u200b", UNSPOKEN),
+    ],
 )
 def test_a_transcript_without_speech_is_an_error(text: str, says: str) -> None:
     with pytest.raises(TranscriptError, match=says):
@@ -242,9 +289,15 @@ def test_a_label_is_a_part_of_the_word_and_stable(word: str) -> None:
 
 
 def cases(file: str) -> list[tuple[str, list[str]]]:
-    """Return (written, spoken forms of its words) of the cases in a file, which four spaces separate; ∅ is silent."""
+    """Return (written, spoken forms of its words) of the cases in a file, which four spaces
+    separate; ∅ is silent."""
     lines = (Path(__file__).parent / file).read_text("utf-8").splitlines()
-    pairs = [case.split(" → ") for line in lines if not line.startswith("# ") for case in line.split("    ")]
+    pairs = [
+        case.split(" → ")
+        for line in lines
+        if not line.startswith("# ")
+        for case in line.split("    ")
+    ]
     return [(written, spoken.replace("∅", "").split(" | ")) for written, spoken in pairs]
 
 

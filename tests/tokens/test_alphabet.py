@@ -19,7 +19,15 @@ NEMO_CHARACTERS = (" ", *"abcdefghijklmnopqrstuvwxyz", "'", "<blank>")
 NEMO_BPE = ("<unk>", "▁the", "▁", "s", "▁c", "at", "a", "t", "c", "h", "e", "▁a", "<blank>")
 WORDPIECE = ("[PAD]", "[UNK]", "the", "##s", "c", "##at", "##a", "##t", "a", "'", "<blank>")
 BYTES = ("<pad>", *_byte_characters().values())
-BYTE_BPE = ("<pad>", "Ġthe", "Ġc", "at", "s", "Ġ", *(c for c in _byte_characters().values() if c not in ("Ġ", "s")))
+BYTE_BPE = (
+    "<pad>",
+    "Ġthe",
+    "Ġc",
+    "at",
+    "s",
+    "Ġ",
+    *(c for c in _byte_characters().values() if c not in ("Ġ", "s")),
+)
 
 SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]")
 
@@ -63,7 +71,8 @@ def spelt(vocab: tuple[str, ...], blank: int, spoken: str) -> tuple[str, str]:
         (("_", *"שלום"), 0, None, "שלום", "ש ל ו ם", ""),
         # sentencepiece with bytes for the characters that have no piece.
         (("<blk>", "▁a", "a", "<0xC3>", "<0xA9>"), 0, None, "aéñ", "▁a <0xC3> <0xA9>", "ñ"),
-        # Special tokens and the blank are never letters; signs outside the vocabulary are dropped, letters are missing.
+        # Special tokens and the blank are never letters; signs outside the vocabulary are dropped,
+        # letters are missing.
         (("[PAD]", "<s>", "[UNK]", "a"), 0, None, "<s>", "", "s"),
         (("a", "b"), 1, None, "ab", "a", "b"),
         (("_", *"abcdefg"), 0, None, "'cab' cß7é", "c a b c", "ß7é"),
@@ -85,7 +94,12 @@ def spelt(vocab: tuple[str, ...], blank: int, spoken: str) -> tuple[str, str]:
     ],
 )
 def test_conventions(
-    vocab: tuple[str, ...], blank: int, separator: int | None, spoken: str, labels: str, missing: str
+    vocab: tuple[str, ...],
+    blank: int,
+    separator: int | None,
+    spoken: str,
+    labels: str,
+    missing: str,
 ) -> None:
     assert alphabet_of(vocab, blank).separator == separator
     assert spelt(vocab, blank, spoken) == (labels, missing)
@@ -98,13 +112,20 @@ def test_accents_as_the_vocabulary_has_them(form: str, written: str) -> None:
     vocab = ("_", *sorted(set(unicodedata.normalize(form, text))))
     labels, missing = spelt(vocab, 0, unicodedata.normalize(written, text))
     assert missing == ""
-    assert unicodedata.normalize("NFC", labels.replace(" ", "")) == unicodedata.normalize("NFC", text)
+    assert unicodedata.normalize("NFC", labels.replace(" ", "")) == unicodedata.normalize(
+        "NFC", text
+    )
 
 
 def test_where_letters_are_lacking() -> None:
     tokenizer = LetterTokenizer(("-", "|", *"abc"), 0)
     (said,) = tokenizer.word("xyaq-bz c7 8 a").pronunciations
-    assert [said.labels[place : place + 1] for place, _ in said.gaps] == [("a",), ("b",), ("|",), ("|",)]
+    assert [said.labels[place : place + 1] for place, _ in said.gaps] == [
+        ("a",),
+        ("b",),
+        ("|",),
+        ("|",),
+    ]
     assert [letters for _, letters in said.gaps] == ["xy", "q", "z", "78"]
     assert tokenizer.word("xyaq-bz c7 8 a").missing == tuple("xyqz78")
     assert tokenizer.word("xy") == WordTokens((), ("x", "y"))
@@ -115,7 +136,10 @@ PIECES = ("<b>", "▁", "▁a", "ab", "b", "c", "bca", "é", "E")
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text("abcéde-'", max_size=12), st.sampled_from([PIECES, MMS_FA, BYTE_BPE, WORDPIECE, NEMO_BPE]))
+@given(
+    st.text("abcéde-'", max_size=12),
+    st.sampled_from([PIECES, MMS_FA, BYTE_BPE, WORDPIECE, NEMO_BPE]),
+)
 def test_tokens_and_gaps_together_are_the_word(word: str, vocab: tuple[str, ...]) -> None:
     """Put back together, they are the word, but for signs that the vocabulary lacks."""
     found = LetterTokenizer(vocab, vocab.index("<blank>") if "<blank>" in vocab else 0).word(word)

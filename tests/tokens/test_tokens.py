@@ -1,4 +1,5 @@
-"""Words to tokens: phones by dictionary and letter-to-phone, letters of any vocabulary, and the row of a lattice."""
+"""Words to tokens: phones by dictionary and letter-to-phone, letters of any vocabulary, and the row
+of a lattice."""
 
 from __future__ import annotations
 
@@ -64,16 +65,26 @@ class TestPhones:
             ("a!a", "a!a"), ("ka:ta", "ka:ta"), ("Tom: yes", "tom:"), ("Ka’:", "ka':"),
         ],
     )  # fmt: skip
-    def test_the_written_form_is_looked_up_with_its_marks(self, written: str, entry: str, tmp_path: Path) -> None:
-        tokenizer = PhoneTokenizer(ENGLISH, lexicon(tmp_path, f"{entry}\tS IH K S\nka\tT\naka\tT\nta\tT\n"))
+    def test_the_written_form_is_looked_up_with_its_marks(
+        self, written: str, entry: str, tmp_path: Path
+    ) -> None:
+        tokenizer = PhoneTokenizer(
+            ENGLISH, lexicon(tmp_path, f"{entry}\tS IH K S\nka\tT\naka\tT\nta\tT\n")
+        )
         words = join_entries(split(written), tokenizer)
         assert labels(tokenize(words, tokenizer)[0]) == ["S IH K S"]
         assert all(written[word.char_start : word.char_end] == word.text for word in words.words)
 
-    def test_entries_that_are_not_used_are_told_once(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def test_entries_that_are_not_used_are_told_once(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         tokenizer = PhoneTokenizer(ENGLISH, lexicon(tmp_path, "你好\tN IY\ncat\tK AE T\n"))
         for _ in range(2):
-            assert [word.text for word in join_entries(split("你好 cat"), tokenizer).words] == ["你", "好", "cat"]
+            assert [word.text for word in join_entries(split("你好 cat"), tokenizer).words] == [
+                "你",
+                "好",
+                "cat",
+            ]
         assert len(caplog.records) == 1
         assert "'你好'" in caplog.text
 
@@ -96,20 +107,29 @@ class TestPhones:
         assert labels(tokenizer.word("hm")) == ["HH M"]
         with pytest.raises(
             LexiconError,
-            match=r"words\.dict:2: the model does not have the phones spn of the word .*models show MODEL lists them\)",
+            match=(
+                r"words\.dict:2: the model does not have the phones spn of the word .*models show"
+                r" MODEL lists them\)"
+            ),
         ):
             tokenizer.word("[laughter]")
 
     def test_a_lexicon_in_another_phone_set_is_an_error(self, tmp_path: Path) -> None:
-        with pytest.raises(LexiconError, match=r"words\.dict:1: expected phones .* got none of them but kʰ æ tʰ"):
+        with pytest.raises(
+            LexiconError, match=r"words\.dict:1: expected phones .* got none of them but kʰ æ tʰ"
+        ):
             tokenizer_for(ENGLISH, 0, lexicon(tmp_path, "cat\tkʰ æ tʰ\n"))
 
-    @pytest.mark.parametrize("write", [str.lower, lambda phone: phone + "1" if phone[0] in "AEIOU" else phone])
+    @pytest.mark.parametrize(
+        "write", [str.lower, lambda phone: phone + "1" if phone[0] in "AEIOU" else phone]
+    )
     def test_vocabularies_in_lower_case_or_with_stress(self, write) -> None:
         vocab = ("<eps>", *map(write, ARPABET_PHONES))
         tokenizer = tokenizer_for(vocab, 0)
         assert tokenizer.token_kind == "phones"
-        assert [vocab[i] for i in tokenizer.word("cat").pronunciations[0].ids] == list(map(write, ("K", "AE", "T")))
+        assert [vocab[i] for i in tokenizer.word("cat").pronunciations[0].ids] == list(
+            map(write, ("K", "AE", "T"))
+        )
 
     def test_a_vocabulary_without_some_phones_names_them_and_says_the_others(self) -> None:
         vocab = ("<blank>", *(phone for phone in ARPABET_PHONES if phone not in ("ZH", "K")))
@@ -139,7 +159,10 @@ def test_tokenize_gives_one_entry_per_word_in_order() -> None:
 def test_a_word_that_breaks_off_has_the_sounds_of_the_next_word() -> None:
     """The likeliest number of them first, then one fewer and more; without such a word, its own."""
     tokenizer = tokenizer_for(ENGLISH, 0)
-    said, other = tokenize(split("kni- knight"), tokenizer)[0], tokenize(split("kni- cat"), tokenizer)[0]
+    said, other = (
+        tokenize(split("kni- knight"), tokenizer)[0],
+        tokenize(split("kni- cat"), tokenizer)[0],
+    )
     assert labels(said)[:2] == ["N AY", "N"]
     assert labels(other) == labels(tokenizer.word("kni"))
 
@@ -168,20 +191,28 @@ def test_a_blank_outside_the_vocabulary(blank: int) -> None:
         tokenizer_for(ENGLISH, blank)
 
 
-def test_what_was_pronounced_is_kept_and_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_pronounced_is_kept_and_what_is_kept_is_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     texts = ["the cat", "twenty-two the", "кот cat", "o'neil"]
     once = [tokenize(words_of(*text.split()), tokenizer_for(ENGLISH, 0)) for text in texts]
     often = tokenizer_for(ENGLISH, 0)
     asked: list[list[str]] = []
     real = LetterToPhone.pronounce
-    monkeypatch.setattr(LetterToPhone, "pronounce", lambda self, new: asked.append(new) or real(self, new))
+    monkeypatch.setattr(
+        LetterToPhone, "pronounce", lambda self, new: asked.append(new) or real(self, new)
+    )
     for _ in range(2):
         assert [tokenize(words_of(*text.split()), often) for text in texts] == once
-    assert sorted(word for new in asked for word in new) == sorted({word for text in texts for word in text.split()})
+    assert sorted(word for new in asked for word in new) == sorted(
+        {word for text in texts for word in text.split()}
+    )
     for module, vocab in ((phones, ENGLISH), (alphabet, tuple("_|abcdefghijklmnopqrstuvwxyz"))):
         monkeypatch.setattr(module, "MOST_KEPT", 3)
         bounded, fresh = tokenizer_for(vocab, 0), [tokenizer_for(vocab, 0) for _ in texts]
-        expected = [tokenize(words_of(*text.split()), tokenizer) for text, tokenizer in zip(texts, fresh)]
+        expected = [
+            tokenize(words_of(*text.split()), tokenizer) for text, tokenizer in zip(texts, fresh)
+        ]
         for _ in range(2):
             assert [tokenize(words_of(*text.split()), bounded) for text in texts] == expected
         kept = bounded._parts if isinstance(bounded, PhoneTokenizer) else bounded._spelt  # type: ignore[attr-defined]
@@ -191,11 +222,16 @@ def test_what_was_pronounced_is_kept_and_what_is_kept_is_bounded(monkeypatch: py
 def test_phones_of_ipa_are_those_of_the_words_or_of_the_lexicon(tmp_path: Path) -> None:
     own = tokenizer_for(("<blank>", *IPA_PHONES), 0)
     given = tokenizer_for(
-        ("<blank>", *IPA_PHONES), 0, lexicon(tmp_path, "schön\tʃ e n\nein\ta j n\nund\tu n\nund\to n\n")
+        ("<blank>", *IPA_PHONES),
+        0,
+        lexicon(tmp_path, "schön\tʃ e n\nein\ta j n\nund\tu n\nund\to n\n"),
     )
 
     assert (own.token_kind, own.separator) == ("phones", None)
-    assert labels(own.word("ʃ ø n | ʃ ø n | ʃ œ n | ʃ e n", "Schön!", "schön")) == ["ʃ ø n", "ʃ e n"]
+    assert labels(own.word("ʃ ø n | ʃ ø n | ʃ œ n | ʃ e n", "Schön!", "schön")) == [
+        "ʃ ø n",
+        "ʃ e n",
+    ]
     assert labels(given.word("ʃ ø n", "„Schön!“", "schön")) == ["ʃ e n"]
     assert labels(given.word("a ɪ n u n t", "1&", "ein und")) == ["a j n u n", "a j n o n"]
     assert labels(given.word("a ɪ n k u", "1&", "ein kuh")) == ["a ɪ n k u"]

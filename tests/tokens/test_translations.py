@@ -16,7 +16,9 @@ RUSSIAN = tokenizer_for(("<blank>", "|", *"абвгдежзийклмнопрс�
 
 
 def srt(*cues: str) -> Words:
-    blocks = (f"{at}\n00:00:0{at},000 --> 00:00:0{at},900\n{cue}\n" for at, cue in enumerate(cues, 1))
+    blocks = (
+        f"{at}\n00:00:0{at},000 --> 00:00:0{at},900\n{cue}\n" for at, cue in enumerate(cues, 1)
+    )
     transcript = parse_subtitles("\n".join(blocks), "a.srt")
     return with_cues(split(transcript.text), transcript.subtitles)
 
@@ -44,6 +46,8 @@ def test_lines_of_texts_and_other_models() -> None:
     assert left_out(without_translations(both, ENGLISH)) == "Привет всем Пока"
     assert left_out(without_translations(both, RUSSIAN)) == "Hello everybody Bye"
     once = split("Hello\nПривет\nSo it is\nand so\nit was")
-    assert left_out(without_translations(once, ENGLISH)) == "", "somebody says a word of another language"
+    assert left_out(without_translations(once, ENGLISH)) == "", (
+        "somebody says a word of another language"
+    )
     reads_all = tokenizer_for(("<blank>", *IPA_PHONES), 0)
     assert left_out(without_translations(with_phones(both, reads_all, ""), reads_all)) == ""

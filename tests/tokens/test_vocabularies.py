@@ -1,4 +1,5 @@
-"""Vocabularies of others × transcripts: tokens that are written already, case, digits, marks, and phones of IPA."""
+"""Vocabularies of others × transcripts: tokens that are written already, case, digits, marks, and
+phones of IPA."""
 
 from __future__ import annotations
 
@@ -24,10 +25,37 @@ CASED = ("<b>", "|", *AZ.upper(), *AZ, *"',.?!-")
 DIGITS = ("<b>", "|", *AZ, *"0123456789")
 TURKISH = ("<b>", "|", *"ABCÇDEFGĞHIİJKLMNOÖPRSŞTUÜVYZ")
 ENGLISH = ("<b>", *ARPABET_PHONES)
-STRESSED = ("<b>", *(phone + digit for phone in ARPABET_PHONES for digit in ("01" if phone[0] in "AEIOU" else [""])))
+STRESSED = (
+    "<b>",
+    *(
+        phone + digit
+        for phone in ARPABET_PHONES
+        for digit in ("01" if phone[0] in "AEIOU" else [""])
+    ),
+)
 IPA = ("<b>", *IPA_PHONES)
 FEW_IPA = ("<b>", *(phone for phone in IPA_PHONES if phone not in ("q", "tʃ", "ʈ", "θ", "ɡ", "ʔ")))
-HAMA = ("<wb>", "a", "aɪ", "b", "tʰ", "d͡ʒ", "i", "iː", "ɫ", "n", "oʊ", "s", "ʃ", "t͡ʃ", "ɹ", "ɝ", "ɪ", "ŋ", "<blank>")
+HAMA = (
+    "<wb>",
+    "a",
+    "aɪ",
+    "b",
+    "tʰ",
+    "d͡ʒ",
+    "i",
+    "iː",
+    "ɫ",
+    "n",
+    "oʊ",
+    "s",
+    "ʃ",
+    "t͡ʃ",
+    "ɹ",
+    "ɝ",
+    "ɪ",
+    "ŋ",
+    "<blank>",
+)
 SYLLABLES = ("<b>", "a1", "t_he2", "c_at3", "s_at0", "h_e4")
 JAPANESE = ("pad", *"aiueoNIUkstnhmywrgzdbp", "ky", "sh", "ch", "cl", "pau")
 UNITS = ("<b>", *map(str, range(50)))
@@ -78,7 +106,11 @@ def row(vocab, text: str, language: str = "", *, score: bool = False) -> Tokens:
         (PLAIN, "Dr. BBC-TV 10%", "d o c t o r | b | b | c | t | v | t e n | p e r c e n t"),
         (PLAIN, "'Tis the “dogs’” don’t", "' t i s | t h e | d o g s | d o n ' t"),
         # Case, marks and digits as far as the vocabulary has them; what it lacks as it is spoken.
-        (CASED, "“Hello,” said McX. It’s 5!", "H e l l o , | s a i d | M c X . | I t ' s | f i v e"),
+        (
+            CASED,
+            "“Hello,” said McX. It’s 5!",
+            "H e l l o , | s a i d | M c X . | I t ' s | f i v e",
+        ),
         (CASED, "HELLO Twenty-two", "H E L L O | T w e n t y - t w o"),
         (DIGITS, "In 1984, $5", "i n | 1 9 8 4 | f i v e | d o l l a r s"),
         (CASED_PIECES, "The cat.", "▁The ▁cat ."),
@@ -93,7 +125,8 @@ def row(vocab, text: str, language: str = "", *, score: bool = False) -> Tokens:
         (FEW_IPA, "thing", "t ɪ ŋ"),
         (HAMA, "She tiny jail", "ʃ i | tʰ aɪ n i | d͡ʒ ɪ ɪ ɫ"),
         (HAMA, "bone her", "b oʊ n | ɝ"),
-        # A separator stands between words that are pronounced, and between no phones that are written.
+        # A separator stands between words that are pronounced, and between no phones that are
+        # written.
         ((*ENGLISH, "|"), "a-hat the", "AH | HH AE T | DH AH"),
         ((*ENGLISH, "|"), "HH AE T | DH IY", "HH AE T | DH IY"),
         ((*FEW_IPA, "|"), "She tiny", "ʃ i | t a ɪ n i"),
@@ -148,8 +181,14 @@ def test_vocabularies_of_ipa(letters, ipa: bool) -> None:
 
 def heard(vocab: tuple[str, ...], units: list[list[str]], separator: str = "|") -> Emissions:
     """Return emissions with a spike for each unit, and noise."""
-    flat = [unit for k, word in enumerate(units) for unit in ([separator] if k and separator in vocab else []) + word]
-    noise = torch.randn((5 * len(flat) + 5, len(vocab)), generator=torch.Generator().manual_seed(0)) - 5
+    flat = [
+        unit
+        for k, word in enumerate(units)
+        for unit in ([separator] if k and separator in vocab else []) + word
+    ]
+    noise = (
+        torch.randn((5 * len(flat) + 5, len(vocab)), generator=torch.Generator().manual_seed(0)) - 5
+    )
     noise[:, 0] += 8
     noise[torch.arange(len(flat)) * 5 + 4, torch.tensor([vocab.index(unit) for unit in flat])] += 12
     return Emissions(noise.log_softmax(1), vocab, 0.02)
@@ -165,14 +204,24 @@ def pytorch_loss(emissions: Emissions, labels: list[str]) -> float:
 @over_rows(
     ("vocab", "text", "said"),
     [
-        (CASED, "Well, she said: “Go!” In Twenty-two hours.", "Well,|she|said|Go!|In|Twenty-two|hours."),
-        (CASED, "Well, she said: “Go!” In Twenty-two hours.", "Well|she|said|Go|In|Twenty|two|hours"),
+        (
+            CASED,
+            "Well, she said: “Go!” In Twenty-two hours.",
+            "Well,|she|said|Go!|In|Twenty-two|hours.",
+        ),
+        (
+            CASED,
+            "Well, she said: “Go!” In Twenty-two hours.",
+            "Well|she|said|Go|In|Twenty|two|hours",
+        ),
         (CASED, "WELL, SHE SAID: “GO!” IN HOURS.", "well|she|said|go|in|hours"),
         (DIGITS, "It was in 1984 and 1999 that we met.", "it|was|in|1984|and|1999|that|we|met"),
         (DIGITS, "It was in 1984 that we met.", "it|was|in|nineteen|eighty|four|that|we|met"),
     ],
 )
-def test_the_sound_decides_between_spellings_and_a_score_is_of_what_is_written(vocab, text: str, said: str) -> None:
+def test_the_sound_decides_between_spellings_and_a_score_is_of_what_is_written(
+    vocab, text: str, said: str
+) -> None:
     emissions = heard(vocab, [list(word) for word in said.split("|")])
     aligner = Aligner(model=None)
 
@@ -180,7 +229,9 @@ def test_the_sound_decides_between_spellings_and_a_score_is_of_what_is_written(v
     assert [word.status for word in alignment.words] == ["aligned"] * len(text.split())
     assert alignment.loss == pytest.approx(pytorch_loss(emissions, list(said)), rel=1e-6)
 
-    written = "|".join("".join(c for c in word if c in vocab or c.lower() in vocab) for word in text.split())
+    written = "|".join(
+        "".join(c for c in word if c in vocab or c.lower() in vocab) for word in text.split()
+    )
     written = written if vocab is CASED else written.lower()
     for loss in (aligner.score(emissions, text), aligner.score_texts(emissions, [text])[0].loss):
         assert loss == pytest.approx(pytorch_loss(emissions, list(written)), rel=1e-6)
@@ -195,14 +246,17 @@ def test_each_written_token_is_a_word_of_the_output() -> None:
         ("s_at0", "s_at0", "s_at0"),
         ("a1", "a1", "a1"),
     ]
-    assert alignment.loss == pytest.approx(pytorch_loss(emissions, ["t_he2", "c_at3", "s_at0", "a1"]), abs=1e-5)
+    assert alignment.loss == pytest.approx(
+        pytorch_loss(emissions, ["t_he2", "c_at3", "s_at0", "a1"]), abs=1e-5
+    )
 
 
 def test_where_nothing_is_known_the_cure_is_a_dictionary(tmp_path: Path) -> None:
     emissions = heard(SYLLABLES, [["t_he2"], ["c_at3"]], separator="")
     for call in (Aligner(model=None).align, Aligner(model=None).score):
         with pytest.raises(
-            TranscriptError, match=r"\(a1 t_he2 .*\) are no letters .* dictionary .* \(--lexicon FILE\)"
+            TranscriptError,
+            match=r"\(a1 t_he2 .*\) are no letters .* dictionary .* \(--lexicon FILE\)",
         ):
             call(emissions, "the cat sat on it")
 

@@ -1,4 +1,5 @@
-"""The confidence network that torch trains is the one that NumPy computes; padding changes nothing."""
+"""The confidence network that torch trains is the one that NumPy computes; padding changes
+nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ def test_numpy_computes_as_torch_and_padding_changes_no_word() -> None:
     network.mean.copy_(torch.tensor([0.5, -1.0, 2.0]))
     features = np.random.default_rng(0).normal(size=(7, 3)).astype(np.float32)
     padded, inside = torch.full((2, 6, 40), 1e6), torch.zeros(2, 1, 40)
-    padded[0, :, :7] = torch.from_numpy(inputs_of(features, network.mean.numpy(), network.deviation.numpy())).T
+    padded[0, :, :7] = torch.from_numpy(
+        inputs_of(features, network.mean.numpy(), network.deviation.numpy())
+    ).T
     inside[0, :, :7] = 1.0
     expected = network(padded, inside)[0, :7]
     assert expected.std() > 0.01

@@ -25,5 +25,7 @@ def test_the_package_has_drawn_edges_of_many_speakers_in_order() -> None:
 def test_a_wrong_line_of_drawn_edges_is_named(tmp_path: Path, row: str) -> None:
     table = tmp_path / "drawn.tsv"
     table.write_text("# about\n" + "\t".join(COLUMNS) + "\n" + row + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=rf"{table}:3: expected the columns recording, speaker, word"):
+    with pytest.raises(
+        InputError, match=rf"{table}:3: expected the columns recording, speaker, word"
+    ):
         read_drawn(table)

@@ -86,8 +86,14 @@ def test_package_and_network_together_are_the_dictionary(
 def test_epochs_differ_and_hold_every_pronunciation() -> None:
     settings = G2pSettings(batch_letters=10_000, short_letters=3, short_repeats=2)
     sizes = sorted(len(batch.letters) for batch in batches(WORDS, settings, 0))
-    assert sizes == [2, 3, 6]  # five letters: sit's, abbey; four: sits and read twice; three: each twice
-    first, again, second = ([b.letters.tolist() for b in batches(WORDS, SMALL, epoch)] for epoch in (0, 0, 1))
+    assert sizes == [
+        2,
+        3,
+        6,
+    ]  # five letters: sit's, abbey; four: sits and read twice; three: each twice
+    first, again, second = (
+        [b.letters.tolist() for b in batches(WORDS, SMALL, epoch)] for epoch in (0, 0, 1)
+    )
     assert first == again
     assert first != second
 

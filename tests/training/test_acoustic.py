@@ -1,4 +1,5 @@
-"""Training of the network: it learns, it is seeded, and a stopped run goes on as if it had not been."""
+"""Training of the network: it learns, it is seeded, and a stopped run goes on as if it had not
+been."""
 
 from __future__ import annotations
 
@@ -27,7 +28,14 @@ from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training import Watch, acoustic_training
 from ctc_align.training import corpus_data as stores
 from ctc_align.training.acoustic_training import HeldOutLosses, Training, evaluate, train
-from ctc_align.training.corpus_data import Corpus, FeatureStore, build_store, gather, make_inventory, read_pairs
+from ctc_align.training.corpus_data import (
+    Corpus,
+    FeatureStore,
+    build_store,
+    gather,
+    make_inventory,
+    read_pairs,
+)
 from ctc_align.training.labelled_speech import read_labelled
 from ctc_align.training.training_batches import Augmentation, Material, augment, collate, mask, plan
 
@@ -48,7 +56,9 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
         for phone, start, end in zip(one.phones, frames(one.starts), frames(one.ends)):
             row[start:end] = phone * 3 + np.arange(end - start) * 3 // max(1, end - start)
         labels.append(row)
-    return Material(store, [np.array(one.phones) + 1 for one in made], labels, np.arange(8), np.arange(8, 12))
+    return Material(
+        store, [np.array(one.phones) + 1 for one in made], labels, np.arange(8), np.arange(8, 12)
+    )
 
 
 def weights(network: AcousticNetwork) -> dict[str, torch.Tensor]:
@@ -56,7 +66,12 @@ def weights(network: AcousticNetwork) -> dict[str, torch.Tensor]:
 
 
 def run(
-    shape: NetworkShape, training: Training, material: Material, folder: Path, lines: Lines | None = None, start=None
+    shape: NetworkShape,
+    training: Training,
+    material: Material,
+    folder: Path,
+    lines: Lines | None = None,
+    start=None,
 ) -> AcousticNetwork:
     return train(shape, training, material, folder, start, watch=lines or Lines()).network
 
@@ -66,7 +81,9 @@ def assert_same(one: AcousticNetwork, two: AcousticNetwork) -> None:
         assert torch.equal(value, two.state_dict()[name]), name
 
 
-def test_the_same_seed_gives_the_same_network_and_a_finished_run_is_not_done_again(material, tmp_path) -> None:
+def test_the_same_seed_gives_the_same_network_and_a_finished_run_is_not_done_again(
+    material, tmp_path
+) -> None:
     one = run(SHAPE, QUICK, material, tmp_path / "a")
     assert_same(one, run(SHAPE, QUICK, material, tmp_path / "b"))
     other = run(SHAPE, replace(QUICK, seed=4), material, tmp_path / "c")
@@ -81,7 +98,9 @@ def test_the_same_seed_gives_the_same_network_and_a_finished_run_is_not_done_aga
 
 
 @pytest.mark.parametrize(("training", "stop_after"), [(QUICK, 1), (QUICK, 4), (BEST, 3)])
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(material, tmp_path, monkeypatch, training, stop_after) -> None:
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(
+    material, tmp_path, monkeypatch, training, stop_after
+) -> None:
     """Dropout and augmentation are on: both must go on where they stood."""
     straight = train(SHAPE, training, material, tmp_path / "straight")
     often, folder = replace(training, checkpoint_s=-1.0), tmp_path / "stopped"
@@ -97,7 +116,9 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(material, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("name", ["final.pt", "checkpoint.pt"])
-def test_the_state_of_another_network_is_an_error(material: Material, tmp_path: Path, name: str) -> None:
+def test_the_state_of_another_network_is_an_error(
+    material: Material, tmp_path: Path, name: str
+) -> None:
     other = AcousticNetwork(replace(SHAPE, body=10)).state_dict()
     torch.save({"network": other, "optimizer": {}, "step": 1, "before": None}, tmp_path / name)
     with pytest.raises(InputError, match=rf"{name}: expected the state of this recipe's network"):
@@ -127,11 +148,17 @@ def test_figures_are_means_over_tokens_and_frames(material: Material) -> None:
     tokens = [len(material.targets[i]) for i in range(4)]
     frames = [len(material.labels[i]) for i in range(4)]
     together = evaluate(network, material, np.arange(4))
-    assert together.ctc == pytest.approx(np.average([one.ctc for one in alone], weights=tokens), rel=1e-4)
-    assert together.frame == pytest.approx(np.average([one.frame for one in alone], weights=frames), rel=1e-4)
+    assert together.ctc == pytest.approx(
+        np.average([one.ctc for one in alone], weights=tokens), rel=1e-4
+    )
+    assert together.frame == pytest.approx(
+        np.average([one.frame for one in alone], weights=frames), rel=1e-4
+    )
 
 
-def test_the_best_weights_are_kept_and_those_given_are_among_them(material: Material, tmp_path: Path) -> None:
+def test_the_best_weights_are_kept_and_those_given_are_among_them(
+    material: Material, tmp_path: Path
+) -> None:
     start = weights(AcousticNetwork(SHAPE))
     ruin = replace(QUICK, keep_best=True, learning_rate=3.0, epochs=2, warmup_steps=0)
     trained = train(SHAPE, ruin, material, tmp_path / "ruined", start)
@@ -150,7 +177,11 @@ def test_weights_to_start_from_and_the_head_alone(material: Material, tmp_path: 
     start = weights(AcousticNetwork(SHAPE))
     head = replace(QUICK, layers="head", freeze_norms=True, learning_rate=1e-2)
     network = run(SHAPE, head, material, tmp_path, start=start)
-    changed = {name.split(".")[0] for name, value in weights(network).items() if not torch.equal(value, start[name])}
+    changed = {
+        name.split(".")[0]
+        for name, value in weights(network).items()
+        if not torch.equal(value, start[name])
+    }
     assert changed == set(acoustic_training.HEADS)
     start = weights(AcousticNetwork(replace(SHAPE, states=5)))
     still = replace(QUICK, learning_rate=0.0, weight_decay=0.0)
@@ -162,7 +193,9 @@ def test_weights_to_start_from_and_the_head_alone(material: Material, tmp_path: 
 def test_nothing_to_train_on_and_no_labels_do_no_harm(material: Material, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="expected utterances to train on"):
         run(SHAPE, QUICK, replace(material, train=np.empty(0, int)), tmp_path)
-    assert evaluate(AcousticNetwork(SHAPE), material, np.empty(0, int)) == HeldOutLosses(0.0, 0.0, 0)
+    assert evaluate(AcousticNetwork(SHAPE), material, np.empty(0, int)) == HeldOutLosses(
+        0.0, 0.0, 0
+    )
     assert str(HeldOutLosses(0.0, 0.0, 0)) == "no utterances"
     # No labels at all in a batch, and a target that does not fit: losses and weights stay numbers.
     empty = [np.empty(0, np.int16)] * len(material.store)
@@ -174,7 +207,9 @@ def test_nothing_to_train_on_and_no_labels_do_no_harm(material: Material, tmp_pa
     assert "nan" not in lines.lines[-1]
 
 
-def test_the_rate_warms_up_and_time_ends_a_run_with_almost_none(material: Material, tmp_path: Path) -> None:
+def test_the_rate_warms_up_and_time_ends_a_run_with_almost_none(
+    material: Material, tmp_path: Path
+) -> None:
     training = Training(learning_rate=1.0, warmup_steps=10)
     rates = [acoustic_training.rate(training, step, 100) for step in range(100)]
     assert rates[0] == pytest.approx(0.1, rel=0.01)
@@ -186,7 +221,9 @@ def test_the_rate_warms_up_and_time_ends_a_run_with_almost_none(material: Materi
     long = replace(QUICK, epochs=100_000 // 8, minutes=0.02)
     network = run(SHAPE, long, material, tmp_path, lines)
     assert all(torch.isfinite(value).all() for value in network.state_dict().values())
-    assert acoustic_training.rate(long, 3, 10**6, time_share=1.0) == pytest.approx(0.01 * long.learning_rate)
+    assert acoustic_training.rate(long, 3, 10**6, time_share=1.0) == pytest.approx(
+        0.01 * long.learning_rate
+    )
 
 
 # Batches and augmentation: seeded, bounded, padded with silence.
@@ -240,12 +277,16 @@ def test_a_batch_is_padded_with_each_recordings_own_silence(store: FeatureStore)
         inside = batch.inputs[row, CONTEXT : CONTEXT + length]
         np.testing.assert_allclose(inside, features.normalise(store[i], statistics))
         outside = torch.cat((batch.inputs[row, :CONTEXT], batch.inputs[row, CONTEXT + length :]))
-        np.testing.assert_allclose(outside, np.tile(features.silence(statistics), (len(outside), 1)))
+        np.testing.assert_allclose(
+            outside, np.tile(features.silence(statistics), (len(outside), 1))
+        )
         assert batch.lengths[row] == length
         assert batch.labels[row].tolist() == [i] * length + [-1] * (longest - length)
 
 
-def test_the_augmentation_of_an_utterance_hangs_on_seed_and_epoch_alone(store: FeatureStore) -> None:
+def test_the_augmentation_of_an_utterance_hangs_on_seed_and_epoch_alone(
+    store: FeatureStore,
+) -> None:
     material = Material(store, [np.array([1])] * 4, None, np.arange(4))
     make = partial(collate, material, context=CONTEXT, augmentation=Augmentation())
     length = int(store.lengths[1])
@@ -259,7 +300,9 @@ def test_the_augmentation_of_an_utterance_hangs_on_seed_and_epoch_alone(store: F
 def test_each_augmentation_alone() -> None:
     torch.testing.assert_close(augment(some_frames(), CALM, generator()), some_frames())
     torch.testing.assert_close(mask(some_frames(), CALM, generator()), some_frames())
-    changed = augment(some_frames(), replace(CALM, noise=1.0, noise_snr_db=(10.0, 10.0)), generator())
+    changed = augment(
+        some_frames(), replace(CALM, noise=1.0, noise_snr_db=(10.0, 10.0)), generator()
+    )
     assert (changed >= some_frames() - 1e-5).all()
     assert (changed - some_frames()).mean() > 0.1
     changed = augment(some_frames(), replace(CALM, band_limit=1.0), generator(2))
@@ -270,7 +313,10 @@ def test_each_augmentation_alone() -> None:
     torch.testing.assert_close(changed[:, :cut], some_frames()[:, :cut])
     peak = torch.full((5, MELS), -10.0)
     peak[:, 40] = 0.0
-    places = {int(augment(peak, replace(CALM, warp=0.2), generator(seed))[0].argmax()) for seed in range(8)}
+    places = {
+        int(augment(peak, replace(CALM, warp=0.2), generator(seed))[0].argmax())
+        for seed in range(8)
+    }
     assert len(places) > 3
     assert min(places) >= 33
     assert max(places) <= 50
@@ -282,7 +328,8 @@ def test_each_augmentation_alone() -> None:
 
 
 def test_a_room_adds_what_is_left_of_earlier_frames() -> None:
-    """A click: nothing before it, its own frame as it was, a tail after it that falls as far as a room's does."""
+    """A click: nothing before it, its own frame as it was, a tail after it that falls as far as a
+    room's does."""
     quiet = torch.full((100, MELS), -20.0)
     quiet[40] = 0.0
     heard = augment(quiet, replace(CALM, room=1.0), generator(4))
@@ -296,7 +343,11 @@ def test_a_room_adds_what_is_left_of_earlier_frames() -> None:
     # 60 dB are 6 ln 10 nats.
     assert 0.2 <= 0.01 * 6 * np.log(10) / falls[0] <= 0.8
     # Its power is that of the click, or up to 12 dB less.
-    assert 0.0 <= -np.log(float(heard[41:, 0].exp().sum() - 59 * np.exp(-20.0))) <= 1.2 * np.log(10) + 0.01
+    assert (
+        0.0
+        <= -np.log(float(heard[41:, 0].exp().sum() - 59 * np.exp(-20.0)))
+        <= 1.2 * np.log(10) + 0.01
+    )
     torch.testing.assert_close(augment(quiet, replace(CALM, room=0.0), generator(4)), quiet)
 
 
@@ -345,7 +396,9 @@ def test_what_cannot_be_read_has_no_frames_and_a_reason(tmp_path: Path) -> None:
     assert store[1].shape[0] == store.lengths[1]
 
 
-def test_what_is_there_is_used_and_what_was_broken_off_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_there_is_used_and_what_was_broken_off_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_corpus(tmp_path, utterances=3, dev=0)
     utterances = utterances_of(tmp_path)
     real, done = stores._frames_of, []
@@ -381,8 +434,13 @@ def test_the_samples_that_a_transcript_begins_with_are_not_learnt(tmp_path: Path
 
 
 def gathered(folder: Path, seed: int = 1, held_out: Path | None = None) -> Corpus:
-    """The corpus of letters in a folder, with what is held out of it, or another one that is held out."""
-    sources = [(open_source(str(each / "manifest.jsonl")), each == held_out) for each in (folder, held_out) if each]
+    """The corpus of letters in a folder, with what is held out of it, or another one that is held
+    out."""
+    sources = [
+        (open_source(str(each / "manifest.jsonl")), each == held_out)
+        for each in (folder, held_out)
+        if each
+    ]
     pairs = read_pairs(sources, "")
     inventory = make_inventory("letters", pairs.words, None, 3)
     features = folder / f"features-{seed}-{held_out is not None}"
@@ -403,13 +461,17 @@ def test_audio_that_holds_more_than_its_transcript_is_left_out(tmp_path: Path) -
     make_letters(tmp_path, 12)
     samples = np.tile(soundfile.read(tmp_path / "u000.wav")[0], 20)
     soundfile.write(tmp_path / "u000.wav", samples, 16000)
-    assert [one.kind for one in gathered(tmp_path).left_out] == ["a transcript too short for its audio"]
+    assert [one.kind for one in gathered(tmp_path).left_out] == [
+        "a transcript too short for its audio"
+    ]
 
 
 # Hand labels in folders.
 
 
-def test_of_the_downloads_of_a_page_the_last_is_a_label(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_of_the_downloads_of_a_page_the_last_is_a_label(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     soundfile.write(tmp_path / "talk.wav", np.zeros(16000), 16000)
     word = replace(aligned("Hello", 0.1, 0.4), by="hand")
     for number, name in enumerate(("talk.json", "talk.corrected.json", "talk.corrected (1).json")):
@@ -420,6 +482,11 @@ def test_of_the_downloads_of_a_page_the_last_is_a_label(tmp_path: Path, caplog: 
     os.utime(tmp_path / "talk.hand.json", (0, 0))
     (labelled,) = read_labelled(tmp_path)
     assert (
-        "talk.hand.json is ignored: it belongs to a different text or recording from talk.corrected (1)" in caplog.text
+        "talk.hand.json is ignored: it belongs to a different text or recording from"
+        " talk.corrected (1)" in caplog.text
     )
-    assert (labelled.name, labelled.audio, labelled.words[0].end_s) == ("talk", tmp_path / "talk.wav", 0.6)
+    assert (labelled.name, labelled.audio, labelled.words[0].end_s) == (
+        "talk",
+        tmp_path / "talk.wav",
+        0.6,
+    )

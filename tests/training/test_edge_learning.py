@@ -28,7 +28,8 @@ MOVED = Calibration(offsets_ms={("silence", "silence"): 0.0})
 
 
 def places(utterance: SpokenUtterance, begin: np.ndarray) -> np.ndarray:
-    """Where labels put the edges: starts of words, inner edges, ends of words, in the order of time."""
+    """Where labels put the edges: starts of words, inner edges, ends of words, in the order of
+    time."""
     drawn = roughly(begin, 1)
     words = utterance_sounds(utterance.tokens)[2]
     return labelled_edges_s(utterance, drawn, edges_of(drawn.start, drawn.end, words))
@@ -66,7 +67,9 @@ def learnt(count: int) -> tuple[LearntEdges, float]:
     made = [made_utterance(f"{k}", "ab"[k % 2], k, late_s=LATE_S) for k in range(count)]
     drawn = [roughly(begin, 50 + k) for k, (_, begin) in enumerate(made)]
     folds = np.arange(count) % 2
-    before = np.concatenate([np.abs(one.start - begin[:-1]) for one, (_, begin) in zip(drawn, made)])
+    before = np.concatenate(
+        [np.abs(one.start - begin[:-1]) for one, (_, begin) in zip(drawn, made)]
+    )
     found = learn_edges([each for each, _ in made], folds, lambda kept: (MOVED, drawn))
     return found, float(before.mean()) * FRAME_S * 1000
 
@@ -84,7 +87,9 @@ def test_a_network_learns_from_labels_of_others(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.long
-def test_the_result_does_not_depend_on_how_many_are_trained_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_result_does_not_depend_on_how_many_are_trained_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(edge_learning, "MOST_STEPS", 10)
     monkeypatch.setattr(edge_learning, "FEWEST_STEPS", 10)
     threads = torch.get_num_threads()

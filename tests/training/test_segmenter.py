@@ -1,4 +1,5 @@
-"""The generative segmenter finds the edges of sounds whose edges are known; Gaussians against formulas in numpy."""
+"""The generative segmenter finds the edges of sounds whose edges are known; Gaussians against
+formulas in numpy."""
 
 from __future__ import annotations
 
@@ -64,7 +65,9 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Made], Featur
 def trained(corpus: tuple[list[Made], FeatureStore]) -> Segmenter:
     made, store = corpus
     lines = Lines()
-    segmenter = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(ARPABET_PHONES), lines)
+    segmenter = Segmenter(
+        store, {i: spoken_of(one) for i, one in enumerate(made)}, len(ARPABET_PHONES), lines
+    )
     segmenter.train(range(30), ROUNDS)
     assert [line.split()[1] for line in lines.lines] == ["1", "2"]
     return segmenter
@@ -78,15 +81,20 @@ def segments(labels: np.ndarray) -> list[tuple[int, int]]:
 
 
 @pytest.mark.long
-def test_planted_edges_are_found(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
+def test_planted_edges_are_found(
+    trained: Segmenter, corpus: tuple[list[Made], FeatureStore]
+) -> None:
     inner, outer = [], []
     for i, labels in trained.label(range(30)):
         one, found = corpus[0][i], segments(labels)
         assert len(labels) == corpus[1].lengths[i]
         assert len(found) == len(one.phones)
         for k, (start, end) in enumerate(zip(frames(one.starts), frames(one.ends))):
-            # The slopes see two frames more each, twice: a change is felt a few frames before and after it.
-            (inner if k and one.starts[k] == one.ends[k - 1] else outer).append(abs(found[k][0] - start))
+            # The slopes see two frames more each, twice: a change is felt a few frames before and
+            # after it.
+            (inner if k and one.starts[k] == one.ends[k - 1] else outer).append(
+                abs(found[k][0] - start)
+            )
             (inner if one.ends[k] in one.starts else outer).append(abs(found[k][1] - end))
     assert len(inner) > 200
     assert len(outer) > 150
@@ -100,7 +108,8 @@ def test_labels_walk_through_the_parts_and_crowds_are_left_out(trained, corpus) 
         runs = labels[np.concatenate(([True], np.diff(labels) != 0))]
         sounding = runs[runs != SILENCE]
         expected = (spoken_of(corpus[0][i]).phones[:, None] * PARTS + np.arange(PARTS)).reshape(-1)
-        # Two equal phones in a row would merge in `runs`; the words are chosen so that there are none.
+        # Two equal phones in a row would merge in `runs`; the words are chosen so that there are
+        # none.
         assert sounding.tolist() == expected.tolist()
     crowd = {0: Spoken(((np.zeros(2000, int),),), (0,)), 1: spoken_of(corpus[0][1])}
     segmenter = Segmenter(corpus[1], crowd, len(ARPABET_PHONES), Watch())
@@ -109,13 +118,17 @@ def test_labels_walk_through_the_parts_and_crowds_are_left_out(trained, corpus) 
 
 
 @pytest.mark.long
-def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
+def test_the_pronunciation_that_sounds_is_taken(
+    trained: Segmenter, corpus: tuple[list[Made], FeatureStore]
+) -> None:
     made, store = corpus
     wrong = {}
     for i, one in enumerate(made[:8]):
         words = spoken_of(one).words
         # Words of three phones get a pronunciation with a wrong vowel before the right one.
-        doubled = tuple((np.array([w[0], OTHER, w[2]]), w) if len(w) == 3 else (w,) for (w,) in words)
+        doubled = tuple(
+            (np.array([w[0], OTHER, w[2]]), w) if len(w) == 3 else (w,) for (w,) in words
+        )
         wrong[i] = Spoken(doubled, (0,) * len(words))
     segmenter = Segmenter(store, wrong, len(ARPABET_PHONES), Watch())
     segmenter.mixtures = trained.mixtures
@@ -128,7 +141,9 @@ def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tupl
 def data(frames: int = 400, states: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     random = np.random.default_rng(seed)
     labels = random.integers(0, states, frames)
-    x = random.normal(labels[:, None] * np.linspace(-1, 1, VALUES), 0.5 + labels[:, None], (frames, VALUES))
+    x = random.normal(
+        labels[:, None] * np.linspace(-1, 1, VALUES), 0.5 + labels[:, None], (frames, VALUES)
+    )
     return x.astype(np.float32), labels
 
 
@@ -149,14 +164,20 @@ def log_gauss(x: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarr
 def joint_of(x: np.ndarray, mixtures: Mixtures, k: int) -> np.ndarray:
     """Log of weight times density (2, T) of both Gaussians of a state."""
     return np.stack(
-        [float(mixtures.weights[k, m]) + log_gauss(x, mixtures.means[k, m], mixtures.variances[k, m]) for m in (0, 1)]
+        [
+            float(mixtures.weights[k, m])
+            + log_gauss(x, mixtures.means[k, m], mixtures.variances[k, m])
+            for m in (0, 1)
+        ]
     )
 
 
 def test_scores_are_log_densities() -> None:
     x, _ = data(50)
     mixtures = some_mixtures()
-    each = np.stack([np.logaddexp.reduce(joint_of(x.astype(np.float64), mixtures, k)) for k in range(3)], 1)
+    each = np.stack(
+        [np.logaddexp.reduce(joint_of(x.astype(np.float64), mixtures, k)) for k in range(3)], 1
+    )
     np.testing.assert_allclose(mixtures.scores(x), each, rtol=1e-4, atol=1e-3)
 
 
@@ -190,7 +211,9 @@ def test_a_step_of_em_within_each_state_where_there_are_frames() -> None:
             mean = (share[m][:, None] * own).sum(0) / share[m].sum()
             variance = (share[m][:, None] * own**2).sum(0) / share[m].sum() - mean**2
             np.testing.assert_allclose(found.means[k, m], mean, rtol=1e-3, atol=1e-4)
-            np.testing.assert_allclose(found.variances[k, m], np.maximum(variance, SMALLEST_VARIANCE), rtol=1e-3)
+            np.testing.assert_allclose(
+                found.variances[k, m], np.maximum(variance, SMALLEST_VARIANCE), rtol=1e-3
+            )
         weight = (share.sum(1) + 1) / (share.sum() + 2)
         np.testing.assert_allclose(np.exp(found.weights[k]), weight, rtol=1e-4)
     x, labels = data(30, states=2)
@@ -209,8 +232,12 @@ def test_cepstra_are_normalised_free_of_gain_and_slopes_those_of_a_line() -> Non
     np.testing.assert_allclose(values.mean(0), 0.0, atol=1e-4)
     np.testing.assert_allclose(values.std(0), 1.0, atol=1e-3)
     np.testing.assert_allclose(cepstra(frames + np.float32(3.0)), values, atol=2e-3)
-    # The second thirteen values of a signal that rises steadily are constant inside: here all equal, so zero.
-    frames = np.zeros((50, features.MELS), np.float32) + np.linspace(0.0, 5.0, 50, dtype=np.float32)[:, None]
+    # The second thirteen values of a signal that rises steadily are constant inside: here all
+    # equal, so zero.
+    frames = (
+        np.zeros((50, features.MELS), np.float32)
+        + np.linspace(0.0, 5.0, 50, dtype=np.float32)[:, None]
+    )
     values = cepstra(frames)
     assert values[4:-4, 13].std() < 0.01
     assert abs(values[25, 0]) < 0.1
@@ -228,7 +255,8 @@ SPEAKERS = 6
 
 
 class Sounds:
-    """A corpus in memory: every utterance is silence, colour 0, colour 1, silence, of lengths that differ."""
+    """A corpus in memory: every utterance is silence, colour 0, colour 1, silence, of lengths that
+    differ."""
 
     def __init__(self, folder: Path) -> None:
         rng = np.random.default_rng(0)
@@ -274,7 +302,8 @@ def test_mixtures_are_learnt_and_mend_labels_that_are_wrong_at_first(sounds: Sou
     found = learn_mixtures(sounds.store, sounds.labels(sounds.states), [0, 1, 2, 3], 3, 1)
     heard = found.log_posteriors(mixture_values(sounds.store[5])).argmax(1)
     assert (heard == sounds.states[5]).mean() > 0.9
-    # Edges eight frames off in either direction: the mixtures know better, and the network says nothing.
+    # Edges eight frames off in either direction: the mixtures know better, and the network says
+    # nothing.
     rng = np.random.default_rng(1)
     off = []
     for states in sounds.states:
@@ -304,7 +333,9 @@ def test_what_has_no_labels_gets_none(sounds: Sounds) -> None:
 
 
 @pytest.mark.long
-def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(tmp_path, monkeypatch) -> None:
+def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
+    tmp_path, monkeypatch
+) -> None:
     said = make_letters(tmp_path / "letters", 30)
     call = options(tmp_path / "letters", tmp_path / "straight" / "m", keep=True)
     lines = Lines()
@@ -318,7 +349,9 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(tmp_path, 
     errors = []
     aligner = Aligner(str(straight.folder), device="cpu")
     for one in said[:8]:
-        tokens = [token for word in aligner.align(one.path, one.text).words for token in word.tokens]
+        tokens = [
+            token for word in aligner.align(one.path, one.text).words for token in word.tokens
+        ]
         errors += [abs(token.start_s - start / 16000) for token, start in zip(tokens, one.starts)]
     assert np.median(errors) < 0.02
     # Stopped before the second stage of the network, it goes on from there.
@@ -338,7 +371,9 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(tmp_path, 
         train(RECIPE, replace(call, out_dir=out, keep=False))
     monkeypatch.setattr(pipeline.acoustic_training, "train", whole)
     train(RECIPE, replace(call, out_dir=out, keep=False))
-    assert (out / "model.safetensors").read_bytes() == (straight.folder / "model.safetensors").read_bytes()
+    assert (out / "model.safetensors").read_bytes() == (
+        straight.folder / "model.safetensors"
+    ).read_bytes()
     adapted = adapt(
         Adaptation(training=replace(Adaptation().training, epochs=1)),
         str(straight.folder),

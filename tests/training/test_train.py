@@ -31,7 +31,13 @@ from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
 from ctc_align.training import adaptation, frame_labels, starting
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
-from ctc_align.training.adaptation_check import CheckLimits, OwnSegments, SegmentComparison, compared, loud_frames
+from ctc_align.training.adaptation_check import (
+    CheckLimits,
+    OwnSegments,
+    SegmentComparison,
+    compared,
+    loud_frames,
+)
 from ctc_align.training.corpus_data import Spoken
 from ctc_align.training.frame_labels import Labels
 from ctc_align.training.pipeline import train
@@ -40,7 +46,9 @@ from ctc_align.training.run_folder import TrainOptions
 from ctc_align.training.starting import learnt_edges
 from ctc_align.training.training_batches import Augmentation
 
-QUICK = replace(SMALL, training=replace(SMALL.training, epochs=2, dropout=0.2, augmentation=Augmentation()))
+QUICK = replace(
+    SMALL, training=replace(SMALL.training, epochs=2, dropout=0.2, augmentation=Augmentation())
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +69,9 @@ def edges(model: Path, said: list[Made]) -> np.ndarray:
     aligner = Aligner(str(model), device="cpu")
     errors: list[float] = []
     for one in said:
-        tokens = [token for word in aligner.align(one.path, one.text).words for token in word.tokens]
+        tokens = [
+            token for word in aligner.align(one.path, one.text).words for token in word.tokens
+        ]
         assert len(tokens) == len(one.starts)
         errors += [token.start_s - start / 16000 for token, start in zip(tokens, one.starts)]
         errors += [token.end_s - end / 16000 for token, end in zip(tokens, one.ends)]
@@ -69,8 +79,11 @@ def edges(model: Path, said: list[Made]) -> np.ndarray:
 
 
 @pytest.mark.long
-def test_letters_are_learnt_from_nothing_and_lie_where_they_sound(model: Path, tmp_path: Path) -> None:
-    """Of new utterances most edges are within a frame, nearly all within three (the cepstra's slopes see four)."""
+def test_letters_are_learnt_from_nothing_and_lie_where_they_sound(
+    model: Path, tmp_path: Path
+) -> None:
+    """Of new utterances most edges are within a frame, nearly all within three (the cepstra's
+    slopes see four)."""
     began = time.process_time()
     errors = np.abs(edges(model, make_letters(tmp_path, 10, seed=7)))
     assert np.median(errors) <= 0.01
@@ -87,20 +100,33 @@ def test_the_model_says_what_it_is(model: Path) -> None:
     assert loaded.vocab == ("<blank>", *sorted(LETTERS))
     assert not (model / ".training").exists()
     card = (model / "README.md").read_text("utf-8")
-    for part in ("# The model `tones`", "10 letters: a e i l m n o s t é", "ctc-align train letters", "held out | 5 "):
+    for part in (
+        "# The model `tones`",
+        "10 letters: a e i l m n o s t é",
+        "ctc-align train letters",
+        "held out | 5 ",
+    ):
         assert part in card
     assert card.startswith("---\nlibrary_name: ")
     assert 'model-index: [{"name": "tones", "results": [{"task": ' in card
     edges = [FILE] if (embedded_folder("english") / FILE).is_file() else []
-    assert sorted(path.name for path in model.iterdir()) == ["README.md", *edges, "model.safetensors", "model.toml"]
+    assert sorted(path.name for path in model.iterdir()) == [
+        "README.md",
+        *edges,
+        "model.safetensors",
+        "model.toml",
+    ]
     mask = os.umask(0)
     os.umask(mask)
     assert (model / "model.safetensors").stat().st_mode & 0o044 == 0o044 & ~mask
 
 
 @pytest.mark.long
-def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(model, tmp_path, monkeypatch) -> None:
-    """A base's own goes on; else the English one: whole for the same phones, and for others without single sounds."""
+def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(
+    model, tmp_path, monkeypatch
+) -> None:
+    """A base's own goes on; else the English one: whole for the same phones, and for others without
+    single sounds."""
     english, base, out = tmp_path / "english", tmp_path / "base", tmp_path / "adapted"
     for folder, labels in ((english, ARPABET_PHONES), (base, ("a", "e"))):
         folder.mkdir()
@@ -112,7 +138,8 @@ def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(model, tmp_path,
     ipa = learnt_edges("english", ("<blank>", *IPA_PHONES))
     for phone, nearest in (("ø", "ER"), ("ɲ", "N")):
         rows = (
-            each.weights["sound.weight"][each.shape.index_of(one)] for each, one in ((ipa, phone), (whole, nearest))
+            each.weights["sound.weight"][each.shape.index_of(one)]
+            for each, one in ((ipa, phone), (whole, nearest))
         )
         assert np.array_equal(*rows)
     assert KINDS[ipa.shape.kinds[ipa.shape.index_of("x")]] == "fricative"
@@ -123,7 +150,10 @@ def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(model, tmp_path,
     assert learnt_edges("none", ("<blank>", *ARPABET_PHONES), base) is None
     shutil.copytree(model, base, dirs_exist_ok=True, ignore=shutil.ignore_patterns(FILE))
     make_letters(tmp_path / "letters", 8, seed=3)
-    for edges, said in (("english", "English edges drawn by eye"), ("none", "| edges | medians over all")):
+    for edges, said in (
+        ("english", "English edges drawn by eye"),
+        ("none", "| edges | medians over all"),
+    ):
         again = Adaptation(edges=edges, training=replace(Adaptation().training, epochs=1))
         adapt(again, str(base), options(tmp_path / "letters", out, force=True))
         assert (out / FILE).is_file() == (edges == "english")
@@ -131,8 +161,11 @@ def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(model, tmp_path,
 
 
 @pytest.mark.long
-def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(spoken, tmp_path, monkeypatch) -> None:
-    """Dropout and augmentation on; stopped in the features' wake, while segmenting, and while learning."""
+def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
+    spoken, tmp_path, monkeypatch
+) -> None:
+    """Dropout and augmentation on; stopped in the features' wake, while segmenting, and while
+    learning."""
     straight = train(QUICK, options(spoken[0], tmp_path / "straight" / "m"))
     often = replace(QUICK, training=replace(QUICK.training, checkpoint_s=-1.0))
     out = tmp_path / "stopped" / "m"
@@ -159,7 +192,9 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(spoken, tmp_pat
 
 
 @pytest.mark.long
-def test_a_folder_is_another_runs(spoken: tuple[Path, list[Made]], model: Path, tmp_path: Path) -> None:
+def test_a_folder_is_another_runs(
+    spoken: tuple[Path, list[Made]], model: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=r"there is a model already \(model\.toml\); give --force"):
         train(SMALL, options(spoken[0], model))
     out = tmp_path / "m"
@@ -173,7 +208,11 @@ def test_a_folder_is_another_runs(spoken: tuple[Path, list[Made]], model: Path, 
         (out / stale).write_text("")
     train(replace(QUICK, seed=2, edges="none"), options(spoken[0], out, force=True))
     assert model_files(out) != before
-    assert sorted(path.name for path in out.iterdir()) == ["README.md", "model.safetensors", "model.toml"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "README.md",
+        "model.safetensors",
+        "model.toml",
+    ]
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="expected a folder, got a file"):
         train(SMALL, options(spoken[0], tmp_path / "file"))
@@ -213,7 +252,9 @@ def test_bad_pairs_are_left_out_counted_and_listed(tmp_path: Path) -> None:
     assert "| left out: unreadable audio | 2 |" in (result.folder / "README.md").read_text("utf-8")
 
 
-def test_an_old_torch_and_corpora_of_which_nothing_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_torch_and_corpora_of_which_nothing_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_letters(tmp_path, 3)
     manifest = tmp_path / "manifest.jsonl"
     rows = [json.loads(line) for line in manifest.read_text().splitlines()]
@@ -230,19 +271,26 @@ def test_an_old_torch_and_corpora_of_which_nothing_can_be_used(tmp_path: Path, m
     assert "two utterances or more that can be used, got 0: 3 × unreadable audio" in unreadable
     with pytest.raises(UsageError, match="there is no such"):
         train(SMALL, TrainOptions(str(tmp_path / "absent"), tmp_path / "m"))
-    # It could not read back, safely, what the run saves; that is found after hours where it is not asked first.
+    # It could not read back, safely, what the run saves; that is found after hours where it is not
+    # asked first.
     monkeypatch.setattr(torch, "__version__", "2.9.1+cu128")
-    with pytest.raises(UsageError, match=r"needs PyTorch 2\.10 or newer, this is 2\.9\.1\+cu128: pip install"):
+    with pytest.raises(
+        UsageError, match=r"needs PyTorch 2\.10 or newer, this is 2\.9\.1\+cu128: pip install"
+    ):
         train(Recipe(), TrainOptions(str(tmp_path), tmp_path / "model"))
     assert not (tmp_path / "model").exists()
 
 
 @pytest.mark.long
 def test_phones_of_a_lexicon(tmp_path: Path) -> None:
-    """Words that it lacks are told; of two pronunciations the one that sounds is taken; it lies beside the model."""
+    """Words that it lacks are told; of two pronunciations the one that sounds is taken; it lies
+    beside the model."""
     said = make_letters(tmp_path, 40)
     lexicon = tmp_path / "tones.dict"
-    lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in LETTER_WORDS[1:]]
+    lines = [
+        f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}"
+        for word in LETTER_WORDS[1:]
+    ]
     lines.insert(0, "mola\t0.9\tPm Pé Pl Pé")
     lexicon.write_text("\n".join(lines) + "\n", "utf-8")
     result = train(SMALL, options(tmp_path, tmp_path / "m", lexicon=str(lexicon)))
@@ -253,7 +301,9 @@ def test_phones_of_a_lexicon(tmp_path: Path) -> None:
     assert (model.token_kind, len(model.vocab)) == ("phones", 11)
     aligner = Aligner(str(result.folder), device="cpu", lexicon=result.folder / "lexicon.txt")
     (one,) = [one for one in said if "mola" in one.text and "Salé" not in one.text][:1]
-    (mola,) = [word for word in aligner.align(one.path, one.text).words if word.spoken == "mola"][:1]
+    (mola,) = [word for word in aligner.align(one.path, one.text).words if word.spoken == "mola"][
+        :1
+    ]
     assert [token.token for token in mola.tokens] == ["Pm", "Po", "Pl", "Pa"]
 
 
@@ -271,7 +321,12 @@ def test_sizes_and_minutes_of_a_recipe() -> None:
     assert second.warmup_steps == 2  # a tenth of its steps
     first, second = Recipe().stages(training, 10.0)
     assert (first, second.epochs) == (training, 0)
-    assert replace(Recipe(), refining=Refining(epochs=2, warmup_steps=7)).stages(training, 10.0)[1].warmup_steps == 7
+    assert (
+        replace(Recipe(), refining=Refining(epochs=2, warmup_steps=7))
+        .stages(training, 10.0)[1]
+        .warmup_steps
+        == 7
+    )
 
 
 @pytest.mark.long
@@ -294,17 +349,21 @@ def test_adapting_lowers_the_loss_on_another_voice(model: Path, tmp_path: Path) 
 @pytest.mark.long
 def test_adapting_never_ends_worse(model: Path, tmp_path: Path) -> None:
     make_letters(tmp_path, 12, seed=3)
-    ruin = Adaptation(training=replace(Adaptation().training, learning_rate=5.0, epochs=1, warmup_steps=0))
+    ruin = Adaptation(
+        training=replace(Adaptation().training, learning_rate=5.0, epochs=1, warmup_steps=0)
+    )
     lines = Lines()
     result = adapt(ruin, str(model), options(tmp_path, tmp_path / "mine"), lines)
     assert "no epoch was better on what is held out" in lines.lines[-1]
-    assert (result.folder / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
+    assert (result.folder / "model.safetensors").read_bytes() == (
+        model / "model.safetensors"
+    ).read_bytes()
 
 
 @pytest.mark.long
 def test_a_model_that_learnt_wrong_edges_is_not_written(model, tmp_path, monkeypatch) -> None:
-    """Labels that are late everywhere, where held out, too: the loss falls from epoch to epoch, and only the check sees
-    it. What was in the folder stays."""
+    """Labels that are late everywhere, where held out, too: the loss falls from epoch to epoch, and
+    only the check sees it. What was in the folder stays."""
     make_letters(tmp_path, 40, seed=3)
     real = adaptation.own_labels
 
@@ -314,10 +373,13 @@ def test_a_model_that_learnt_wrong_edges_is_not_written(model, tmp_path, monkeyp
 
     lines, mine, limits = Lines(), options(tmp_path, tmp_path / "mine"), CheckLimits(shift_ms=5.0)
     harmful = Adaptation(
-        check=limits, training=replace(Adaptation().training, learning_rate=2e-2, batch_s=1.0, epochs=1)
+        check=limits,
+        training=replace(Adaptation().training, learning_rate=2e-2, batch_s=1.0, epochs=1),
     )
     monkeypatch.setattr(adaptation, "own_labels", late)
-    with pytest.raises(InputError, match=r"mine: no model is written.* words came \d+ ms later.*Align with --model"):
+    with pytest.raises(
+        InputError, match=r"mine: no model is written.* words came \d+ ms later.*Align with --model"
+    ):
         adapt(harmful, str(model), mine, lines)
     assert any(line.startswith("these weights are not kept: ") for line in lines.lines)
     assert not mine.out_dir.exists()
@@ -342,7 +404,8 @@ def test_what_cannot_be_adapted(model: Path, tmp_path: Path) -> None:
         adapt(Adaptation(), str(model), options(tmp_path, model))
 
 
-# The recipe of the embedded model: read as it stands, and the same path as any other's, on a corpus of tones.
+# The recipe of the embedded model: read as it stands, and the same path as any other's, on a corpus
+# of tones.
 
 TONES = replace(SMALL, name="tones", units="arpabet", language="en", fewest=5, dev_share=0.05)
 
@@ -354,13 +417,19 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Made]]:
 
 
 @pytest.mark.long
-def test_english_phones_from_recordings_to_a_model_that_aligns(corpus: tuple[Path, list[Made]], tmp_path: Path) -> None:
+def test_english_phones_from_recordings_to_a_model_that_aligns(
+    corpus: tuple[Path, list[Made]], tmp_path: Path
+) -> None:
     folder, made = corpus
     lines = Lines()
     result = train(TONES, options(folder, tmp_path / "m", dev=str(folder / "dev.jsonl")), lines)
     assert result.corpus.dev.tolist() == [46, 47, 48, 49]
     aligner = Aligner(str(result.folder), device="cpu")
-    assert (aligner.model.name, aligner.model.token_kind, len(aligner.model.vocab)) == ("tones", "phones", 40)
+    assert (aligner.model.name, aligner.model.token_kind, len(aligner.model.vocab)) == (
+        "tones",
+        "phones",
+        40,
+    )
     errors = []
     for one in made[-4:]:
         alignment = aligner.align(one.path, one.text)
@@ -378,12 +447,22 @@ def test_the_recipe_of_the_embedded_model() -> None:
     assert (recipe.name, recipe.units, recipe.language) == ("english", "arpabet", "en")
     embedded = load_folder(embedded_folder("english"), resolve_device("cpu")).description
     assert recipe.shape(16.5, len(embedded.vocab) - 1) == embedded.shape
-    assert (recipe.prior_scale, recipe.silence_bonus) == (embedded.prior_scale, embedded.silence_bonus)
+    assert (recipe.prior_scale, recipe.silence_bonus) == (
+        embedded.prior_scale,
+        embedded.silence_bonus,
+    )
     training = recipe.resolved(16.5)
-    assert (training.epochs, training.batch_s, training.warmup_steps, training.ctc_weight) == (12, 150.0, 300, 0.5)
+    assert (training.epochs, training.batch_s, training.warmup_steps, training.ctc_weight) == (
+        12,
+        150.0,
+        300,
+        0.5,
+    )
 
 
-@pytest.mark.parametrize("line", ["epochs = -1", "mixtures = 3", "mixtures = 0", "warmup_steps = -5", "scale = 0.0"])
+@pytest.mark.parametrize(
+    "line", ["epochs = -1", "mixtures = 3", "mixtures = 0", "warmup_steps = -5", "scale = 0.0"]
+)
 def test_a_second_segmentation_that_cannot_be(tmp_path: Path, line: str) -> None:
     (tmp_path / "r.toml").write_text(f"[refining]\n{line}\n")
     with pytest.raises(ConfigError, match=f"refining.{line.split()[0]}"):
@@ -408,7 +487,8 @@ def segments(starts: np.ndarray, ends: np.ndarray) -> OwnSegments:
 
 
 def beside(starts: np.ndarray, ends: np.ndarray) -> SegmentComparison:
-    """Words as given beside those of a start at 10 to 40 of every 50 frames, all loud but two frames at each end."""
+    """Words as given beside those of a start at 10 to 40 of every 50 frames, all loud but two
+    frames at each end."""
     start = {0: segments(STARTS + 10, STARTS + 40)}
     return compared(start, {0: segments(starts, ends)}, {0: LOUD})
 
@@ -462,7 +542,9 @@ def test_a_model_of_the_phones_of_all_languages_is_checked(tmp_path: Path) -> No
     shutil.copy(network, model)
     make_letters(tmp_path, 12)
     loose = CheckLimits(1e6, 1e6, 1e6, 1e6)
-    quick = Adaptation(language="it", check=loose, training=replace(Adaptation().training, epochs=1))
+    quick = Adaptation(
+        language="it", check=loose, training=replace(Adaptation().training, epochs=1)
+    )
     result = adapt(quick, str(model), options(tmp_path, tmp_path / "mine"))
     comparison = result.comparison
     assert result.inventory.units == "ipa"

@@ -26,17 +26,36 @@ pytest.importorskip("matplotlib")
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def word(text: str, start_s: float, end_s: float, confidence: float = 0.95, speaker: str = "") -> AlignedWord:
+def word(
+    text: str, start_s: float, end_s: float, confidence: float = 0.95, speaker: str = ""
+) -> AlignedWord:
     middle_s = (start_s + end_s) / 2
-    tokens = (AlignedToken("AH", start_s, middle_s, 0.9, 20.0, 5.0), AlignedToken("T", middle_s, end_s, 0.9, 5.0, 30.0))
+    tokens = (
+        AlignedToken("AH", start_s, middle_s, 0.9, 20.0, 5.0),
+        AlignedToken("T", middle_s, end_s, 0.9, 5.0, 30.0),
+    )
     times = (start_s, end_s, confidence, tokens, 20.0, 30.0)
     return AlignedWord(text, text, 0, 1, "aligned", *times, speaker=speaker)
 
 
-WORDS = (word("$a$", 0.5, 1.0, speaker="A"), word("</b>", 1.0, 1.5, 0.6, "A"), word("c", 8.0, 8.5, 0.1, "B"))
+WORDS = (
+    word("$a$", 0.5, 1.0, speaker="A"),
+    word("</b>", 1.0, 1.5, 0.6, "A"),
+    word("c", 8.0, 8.5, 0.1, "B"),
+)
 SKIPPED = AlignedWord("d", "d", 0, 1, "skipped")
 ALIGNMENT = Alignment(
-    "talk", "talk.wav", 10.0, "m", "cpu", 0.01, 1.0, -1.0, "$a$ </b> c d", (*WORDS, SKIPPED), token_kind="phones"
+    "talk",
+    "talk.wav",
+    10.0,
+    "m",
+    "cpu",
+    0.01,
+    1.0,
+    -1.0,
+    "$a$ </b> c d",
+    (*WORDS, SKIPPED),
+    token_kind="phones",
 )
 SOUND = Audio(np.sin(np.arange(160000, dtype=np.float32)), 16000)
 
@@ -46,7 +65,8 @@ def texts(figure) -> list[str]:
 
 
 def lines_and_bands(axes, level: int) -> tuple[list[float], list[tuple[float, float]]]:
-    """Return the edges that are drawn in a tier, and the first and last times of the bands about them."""
+    """Return the edges that are drawn in a tier, and the first and last times of the bands about
+    them."""
     lines, bands = [], []
     for collection in axes.collections:
         for path in collection.get_paths():
@@ -64,13 +84,35 @@ def test_words_stand_at_their_times_with_the_spread_of_their_edges():
     assert len(figure.axes) == 2 * 3, "two rows of five seconds: waveform, spectrogram, tiers"
     first, second = figure.axes[2], figure.axes[5]
     assert (first.get_xlim(), second.get_xlim()) == ((0.0, 5.0), (5.0, 10.0))
-    assert [label.get_text() for label in first.get_yticklabels()] == ["words", "phones", "speakers"]
-    assert texts(figure) == ["$a$", "</b>", "AH", "T", "AH", "T", "A", "c", "AH", "T", "B"], "as they are written"
+    assert [label.get_text() for label in first.get_yticklabels()] == [
+        "words",
+        "phones",
+        "speakers",
+    ]
+    assert texts(figure) == [
+        "$a$",
+        "</b>",
+        "AH",
+        "T",
+        "AH",
+        "T",
+        "A",
+        "c",
+        "AH",
+        "T",
+        "B",
+    ], "as they are written"
     lines, bands = lines_and_bands(first, 0)
     assert lines == [0.5, 1.0, 1.5]
-    assert np.allclose(bands, [(0.48, 0.52), (0.97, 1.03), (1.47, 1.53)]), "the greater of two that touch"
+    assert np.allclose(bands, [(0.48, 0.52), (0.97, 1.03), (1.47, 1.53)]), (
+        "the greater of two that touch"
+    )
     assert lines_and_bands(second, 1)[0] == [8.0, 8.25, 8.5]
-    colours = {tuple(np.round(colour, 2)) for axes in (first, second) for colour in axes.collections[0].get_facecolor()}
+    colours = {
+        tuple(np.round(colour, 2))
+        for axes in (first, second)
+        for colour in axes.collections[0].get_facecolor()
+    }
     assert len(colours) == 3, "of three confidences"
     assert any("1 of 4 words not in the recording" in text.get_text() for text in figure.texts)
     moved = replace(ALIGNMENT, offset_s=100.0, config={"times": "recording"}).to_dict()
@@ -79,14 +121,18 @@ def test_words_stand_at_their_times_with_the_spread_of_their_edges():
 
 
 def test_a_stretch_and_what_is_none():
-    figure = alignment_figure(ALIGNMENT.to_dict(), SOUND, start_s=7.5, end_s=99, panels=["waveform"])
+    figure = alignment_figure(
+        ALIGNMENT.to_dict(), SOUND, start_s=7.5, end_s=99, panels=["waveform"]
+    )
     assert [axes.get_xlim() for axes in figure.axes] == [(7.5, 10.0)] * 2
     assert "c" in texts(figure)
     assert "$a$" not in texts(figure)
     for start_s, end_s in ((3, 2), (-1, 2), (10, 12)):
         with pytest.raises(UsageError, match=r"expected a stretch of the utterance's 10\.00 s"):
             alignment_figure(ALIGNMENT.to_dict(), None, start_s=start_s, end_s=end_s)
-    with pytest.raises(UsageError, match="panels: expected some of waveform, spectrogram, got 'pitch'"):
+    with pytest.raises(
+        UsageError, match="panels: expected some of waveform, spectrogram, got 'pitch'"
+    ):
         alignment_figure(ALIGNMENT.to_dict(), None, panels=["pitch"])  # type: ignore[list-item]
 
 
@@ -106,12 +152,16 @@ def test_an_hour_is_drawn_coarsely_and_never_read_whole():
     assert samples.most <= 600 * 100
     assert len(figure.axes) == 6 * 2, "waveform and words; no spectrogram"
     assert texts(figure) == [], "no word has room"
-    doubtful = [path for path in figure.axes[5].collections[0].get_paths() if path.vertices[0, 0] == 1234.0]
+    doubtful = [
+        path for path in figure.axes[5].collections[0].get_paths() if path.vertices[0, 0] == 1234.0
+    ]
     assert len(doubtful) == 1
     assert len(figure.axes[10].patches) == 1, "what no word explains is hatched"
 
 
-@pytest.mark.parametrize("samples", [np.zeros(1600, np.float32), np.zeros(0, np.float32), np.ones(3, np.float32)])
+@pytest.mark.parametrize(
+    "samples", [np.zeros(1600, np.float32), np.zeros(0, np.float32), np.ones(3, np.float32)]
+)
 def test_silence_and_nothing_have_a_spectrogram(samples):
     levels_db, highest_hz = spectrogram(samples, 8000, 7)
     assert levels_db.shape[1] == 7
@@ -120,7 +170,9 @@ def test_silence_and_nothing_have_a_spectrogram(samples):
 
 
 def test_hostile_labels_and_characters_that_no_font_has(caplog):
-    hostile = replace(ALIGNMENT, utterance="\udcff\n\x00", words=(word("a\x1b\n]]>--><script>", 0.0, 1.0),))
+    hostile = replace(
+        ALIGNMENT, utterance="\udcff\n\x00", words=(word("a\x1b\n]]>--><script>", 0.0, 1.0),)
+    )
     figure = alignment_figure(hostile.to_dict(), None)
     assert texts(figure)[0] == "a\ufffd ]]>--><script>"
     from xml.etree import ElementTree
@@ -152,7 +204,9 @@ def test_files_are_the_same_bytes_each_time_and_have_the_sound(tmp_path, monkeyp
     Path("talk.wav").unlink()
     with caplog.at_level(logging.WARNING, "ctc_align"):
         assert len(rendered(ALIGNMENT, "svg")) < len(svg) / 2, "tiers alone"
-    assert [record.getMessage()[:42] for record in caplog.records] == ["talk: its picture has no sound: talk.wav: "]
+    assert [record.getMessage()[:42] for record in caplog.records] == [
+        "talk: its picture has no sound: talk.wav: "
+    ]
 
 
 def test_plot_reads_the_recording_or_what_takes_its_place(tmp_path, monkeypatch):
@@ -173,7 +227,9 @@ def test_a_notebook_shows_the_page_or_a_table(tmp_path, monkeypatch):
     from ctc_align.view import page
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(page, "page", lambda data, *, name, sound: f'<p title="{name}">{len(sound.encoded)}</p>')
+    monkeypatch.setattr(
+        page, "page", lambda data, *, name, sound: f'<p title="{name}">{len(sound.encoded)}</p>'
+    )
     table = ALIGNMENT._repr_html_()
     assert table.startswith("<table><caption>talk, without its recording: talk.wav: ")
     assert "<td>&lt;/b&gt;</td><td>1.000</td><td>1.500</td><td>0.60</td>" in table
@@ -182,14 +238,18 @@ def test_a_notebook_shows_the_page_or_a_table(tmp_path, monkeypatch):
     frame = ALIGNMENT._repr_html_()
     inside = html.unescape(frame.split('srcdoc="')[1].split('"')[0])
     assert inside.startswith('<p title="talk">')
-    assert ' sandbox="allow-scripts allow-downloads" ' in frame, "a strange text has no way to the notebook"
+    assert ' sandbox="allow-scripts allow-downloads" ' in frame, (
+        "a strange text has no way to the notebook"
+    )
     assert "longer than 10 minutes" in replace(ALIGNMENT, duration_s=3600.0)._repr_html_()
 
 
 def test_without_matplotlib_nothing_is_begun(cli, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     demo = ROOT / "ctc_align" / "demo"
-    result = cli(demo / "demo.flac", demo / "demo.txt", "--format", "json,png", "-o", tmp_path / "out")
+    result = cli(
+        demo / "demo.flac", demo / "demo.txt", "--format", "json,png", "-o", tmp_path / "out"
+    )
     assert result.code == 2
     assert "pip install 'ctc-align[plot]'" in result.error
     assert not (tmp_path / "out").exists()
@@ -205,9 +265,13 @@ def test_a_picture_is_not_put_on_a_terminal(cli, monkeypatch):
     assert "--stdout: png is not text for a terminal" in result.error
 
 
-# The page of an alignment: its data are read as they were put in, its sound is that of the utterance.
+# The page of an alignment: its data are read as they were put in, its sound is that of the
+# utterance.
 
-HOSTILE = '</script><script>x()</script><!-- <img src=x onerror=x()> ]]> & \u2028\u2029 \udcff "\\u003c" javascript:x()'
+HOSTILE = (
+    '</script><script>x()</script><!-- <img src=x onerror=x()> ]]> & \u2028\u2029 \udcff "\\u003c"'
+    " javascript:x()"
+)
 
 
 class Elements(HTMLParser):
@@ -241,7 +305,10 @@ def clicks(rate: int, seconds: float, every_s: float = 0.5) -> np.ndarray:
 
 def test_no_text_becomes_markup_and_all_of_it_is_read_back() -> None:
     alignment = {"text": HOSTILE, HOSTILE: [HOSTILE, 1.5, None]}
-    plain, hostile = Elements(page({}, name="a", sound=None)), Elements(page(alignment, name=HOSTILE, sound=None))
+    plain, hostile = (
+        Elements(page({}, name="a", sound=None)),
+        Elements(page(alignment, name=HOSTILE, sound=None)),
+    )
     assert hostile.tags == plain.tags
     data = json.loads(hostile.texts["page-data"])
     assert (data["alignment"], data["name"]) == (alignment, HOSTILE)
@@ -262,7 +329,9 @@ def test_samples_are_inside_at_their_times(rate: int) -> None:
     samples = clicks(rate, 5.25)
     sound = PageSound.embedded(samples, rate)
     elements = Elements(page({}, name="a", sound=sound))
-    decoded, got_rate = soundfile.read(io.BytesIO(base64.b64decode(elements.texts["page-audio"])), dtype="float32")
+    decoded, got_rate = soundfile.read(
+        io.BytesIO(base64.b64decode(elements.texts["page-audio"])), dtype="float32"
+    )
     # Ogg Opus counts in samples of its own rate
     assert len(decoded) / got_rate == pytest.approx(len(samples) / rate, abs=2e-3)
     quarters = range(got_rate // 4, len(decoded), got_rate // 2)
@@ -295,7 +364,9 @@ def test_peaks_of_a_sound_are_the_same_in_blocks() -> None:
         ("MP3", {}, "audio/ogg"),
     ],
 )
-def test_a_file_is_inside_as_it_is_only_where_it_is_the_utterance(tmp_path, kind, stretch, mime) -> None:
+def test_a_file_is_inside_as_it_is_only_where_it_is_the_utterance(
+    tmp_path, kind, stretch, mime
+) -> None:
     path = tmp_path / f"a.{kind.lower()}"
     soundfile.write(path, clicks(16000, 2.0), 16000, format=kind)
     sound = PageSound.file(path, **stretch)

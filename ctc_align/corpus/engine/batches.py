@@ -1,7 +1,8 @@
-"""The data that the engine and its workers exchange (jobs, batches, results), and the interface of a worker pool.
+"""The data that the engine and its workers exchange (jobs, batches, results), and the interface of
+a worker pool.
 
-The division of the source into batches depends on the source, the shard and the batch size, never on the remaining
-work: a resumed run forms the same batches as an uninterrupted one.
+The division of the source into batches depends on the source, the shard and the batch size, never
+on the remaining work: a resumed run forms the same batches as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ WINDOW = 1024
 _WIDEST = 4
 """A window ends where an assembled file ends, unless that makes it this many times as large."""
 OUTSTANDING = 3
-"""Maximum number of batches of a worker: one is read, one computed, one written. With more, sending could block."""
+"""Maximum number of batches of a worker: one is read, one computed, one written. With more, sending
+could block."""
 GroupOf = Callable[[int, Utterance], str | None]
 
 
@@ -30,9 +32,9 @@ GroupOf = Callable[[int, Utterance], str | None]
 class Job:
     """An entry of the source, its index in it, and the work on it.
 
-    `group` is the assembled file that its outputs go into. The planner adds the fingerprint of an utterance, its
-    `status` from an earlier run, and its `length_s` (0 if unknown); the engine adds `recorded`: its files as an earlier
-    run wrote them, None if that is unknown or irrelevant.
+    `group` is the assembled file that its outputs go into. The planner adds the fingerprint of an
+    utterance, its `status` from an earlier run, and its `length_s` (0 if unknown); the engine adds
+    `recorded`: its files as an earlier run wrote them, None if that is unknown or irrelevant.
     """
 
     index: int
@@ -51,7 +53,8 @@ class Job:
 
     @property
     def todo(self) -> bool:
-        """True unless the utterance is done; a done one is computed again only to keep its batch as it was."""
+        """True unless the utterance is done; a done one is computed again only to keep its batch as
+        it was."""
         return self.status is None
 
 
@@ -63,8 +66,11 @@ class UtteranceBatch:
     jobs: tuple[Job, ...]
 
 
-def jobs_of(source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Shard) -> Iterator[Job]:
-    """Yield the jobs of one shard with their indices in the whole source; assembled files are never divided."""
+def jobs_of(
+    source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Shard
+) -> Iterator[Job]:
+    """Yield the jobs of one shard with their indices in the whole source; assembled files are never
+    divided."""
     last, groups = None, -1
     for index, entry in enumerate(source):
         number = index
@@ -78,7 +84,8 @@ def jobs_of(source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Sha
 
 
 def windows(jobs: Iterable[Job], size: int = WINDOW) -> Iterator[list[Job]]:
-    """Yield runs of at least `size` consecutive jobs that end where a group ends, or at `_WIDEST` times `size`.
+    """Yield runs of at least `size` consecutive jobs that end where a group ends, or at `_WIDEST`
+    times `size`.
 
     >>> [len(window) for window in windows((Job(i, None, str(i // 3)) for i in range(10)), 4)]
     [6, 4]
@@ -95,7 +102,8 @@ def windows(jobs: Iterable[Job], size: int = WINDOW) -> Iterator[list[Job]]:
 
 
 def batches_by_length(lengths_s: Sequence[float], batch_seconds: float) -> list[list[int]]:
-    """Return indices of `lengths_s`, longest first, in batches whose padded length is at most `batch_seconds`.
+    """Return indices of `lengths_s`, longest first, in batches whose padded length is at most
+    `batch_seconds`.
 
     A longer one is a batch by itself.
 
@@ -116,8 +124,8 @@ def batches_by_length(lengths_s: Sequence[float], batch_seconds: float) -> list[
 class Outcome:
     """The outcome of one job.
 
-    `pending` is the part of a file that the parent assembles; `scored` are the ranked transcripts of a job of `score`;
-    `moved_aside` are the present names of outputs that others had changed.
+    `pending` is the part of a file that the parent assembles; `scored` are the ranked transcripts
+    of a job of `score`; `moved_aside` are the present names of outputs that others had changed.
     """
 
     index: int
@@ -146,8 +154,8 @@ class Finished:
 class WorkerDied:
     """A worker has ended; `batches` are its batches, in order, and `how` is the cause.
 
-    `from_outside`: the cause is unknown, or a signal that other programs send (the system does so when memory is
-    short).
+    `from_outside`: the cause is unknown, or a signal that other programs send (the system does so
+    when memory is short).
     """
 
     batches: tuple[UtteranceBatch, ...]
@@ -157,7 +165,8 @@ class WorkerDied:
 
 
 Report = Finished | WorkerDied | CtcAlignError
-"""A worker's report; an error means that the run cannot continue: the call is wrong, or outputs cannot be written."""
+"""A worker's report; an error means that the run cannot continue: the call is wrong, or outputs
+cannot be written."""
 
 
 class Pool(Protocol):
@@ -170,7 +179,8 @@ class Pool(Protocol):
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         """Give a batch to a worker; return False if none has room.
 
-        With `alone`, give it to an idle worker, which gets no other batch until this one is reported.
+        With `alone`, give it to an idle worker, which gets no other batch until this one is
+        reported.
         """
 
     def events(self, timeout_s: float) -> Iterator[Report]:

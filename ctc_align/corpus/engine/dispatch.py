@@ -1,4 +1,5 @@
-"""The engine: reads the source ahead, gives batches to workers, and records the outcome of each utterance."""
+"""The engine: reads the source ahead, gives batches to workers, and records the outcome of each
+utterance."""
 
 from __future__ import annotations
 
@@ -46,10 +47,16 @@ logger = logging.getLogger(__name__)
 
 
 class Planner:
-    """Reads the source ahead in a thread, window by window; without `outcomes` all of it is done again."""
+    """Reads the source ahead in a thread, window by window; without `outcomes` all of it is done
+    again."""
 
     def __init__(
-        self, jobs: Iterable[Job], outcomes: Outcomes | None, prints: Fingerprints, *, retry_failed: bool
+        self,
+        jobs: Iterable[Job],
+        outcomes: Outcomes | None,
+        prints: Fingerprints,
+        *,
+        retry_failed: bool,
     ) -> None:
         self._jobs = jobs
         self._retry_failed = retry_failed
@@ -107,7 +114,8 @@ class Planner:
         raise _Abandoned
 
     def _planned(self, window: list[Job], readers: ThreadPoolExecutor) -> list[Job]:
-        """Return the jobs of a window with their statuses, and with all lengths if anything is to be done."""
+        """Return the jobs of a window with their statuses, and with all lengths if anything is to
+        be done."""
         planned = list(map(self._with_status, window))
         if not any(job.todo for job in planned if isinstance(job.entry, Utterance)):
             return planned
@@ -136,7 +144,8 @@ class _Abandoned(Exception):
 
 
 def length_of(utterance: Utterance) -> float:
-    """Return the length of an utterance in seconds: the source's, else an estimate by its file, else 0."""
+    """Return the length of an utterance in seconds: the source's, else an estimate by its file,
+    else 0."""
     if utterance.duration_s is not None:
         return utterance.duration_s
     from ctc_align.audio.loading import estimated_duration_s
@@ -153,8 +162,9 @@ def length_of(utterance: Utterance) -> float:
 class Tally:
     """Counts of a run so far.
 
-    `failed` includes failures of earlier runs that are not tried again; `worked` counts the utterances that workers
-    processed in this run, `audio_s` the audio that they aligned; `total` is None until it is known.
+    `failed` includes failures of earlier runs that are not tried again; `worked` counts the
+    utterances that workers processed in this run, `audio_s` the audio that they aligned; `total` is
+    None until it is known.
     """
 
     done: int = 0
@@ -198,7 +208,8 @@ class Observer(Protocol):
 
 
 class Engine:
-    """One run over the entries of a source; `keys` are their journal keys so far; `force` redoes everything."""
+    """One run over the entries of a source; `keys` are their journal keys so far; `force` redoes
+    everything."""
 
     def __init__(
         self,
@@ -232,8 +243,8 @@ class Engine:
         """Process the whole source, or only finish the workers' batches once `stopping` is set.
 
         Raises:
-            OutputError: outputs, journal or the pending parts cannot be written; what is in the journal is safe.
-            UsageError, BackendError: workers cannot start.
+            OutputError: outputs, journal or the pending parts cannot be written; what is in the
+            journal is safe. UsageError, BackendError: workers cannot start.
         """
         self._journal = journal
         known = None if self.force else self.outcomes
@@ -277,7 +288,9 @@ class Engine:
         line = None if status == FAILED else self.outcomes.line(line_key(utterance.id))
         if status == DONE:
             status = DONE if self.assembly.present(job.index, utterance, line) else None
-        self.assembly.announce(job.index, utterance, None if status is None else status == DONE, line)
+        self.assembly.announce(
+            job.index, utterance, None if status is None else status == DONE, line
+        )
         if status == DONE:
             self.tally.skipped += 1
         elif status == FAILED:
@@ -288,7 +301,8 @@ class Engine:
         return job
 
     def _recorded(self, line: Line | None) -> Mapping[str, Checksum] | None:
-        """Return the files of an utterance as its line has them; `force` replaces those that no run wrote."""
+        """Return the files of an utterance as its line has them; `force` replaces those that no run
+        wrote."""
         if line is None or line.status == FAILED:
             return None if self.force else {}
         return line.result.files
@@ -298,7 +312,14 @@ class Engine:
         lines = []
         for entry in refused:
             says = line_key(entry.reason)
-            line = Line(entry.id, FAILED, entry.reason, fingerprint=f"{says:016x}", time=now(), origin=entry.origin)
+            line = Line(
+                entry.id,
+                FAILED,
+                entry.reason,
+                fingerprint=f"{says:016x}",
+                time=now(),
+                origin=entry.origin,
+            )
             self.keys.append(line.key)
             self._refused.append(line_key(entry.id))
             if self.outcomes.find(line.key) != (FAILED, says):
@@ -308,13 +329,17 @@ class Engine:
         self.tally.failed += len(refused)
 
     def settle_entries(self, file: str) -> None:
-        """Mark as gone, at the end of the whole source, the earlier lines about its entries that are no longer true.
+        """Mark as gone, at the end of the whole source, the earlier lines about its entries that
+        are no longer true.
 
-        These are outcomes of utterances that are refused now, and refusals of entries that were corrected or moved.
-        The files of the former are removed. If the refused entry only repeats an utterance's id, the files stay.
+        These are outcomes of utterances that are refused now, and refusals of entries that were
+        corrected or moved.
+        The files of the former are removed. If the refused entry only repeats an utterance's id,
+        the files stay.
 
         Args:
-            file: the name of the source if it is one file: refusals of its lines belong to it, whatever their ids.
+            file: the name of the source if it is one file: refusals of its lines belong to it,
+                whatever their ids.
         """
         here = np.sort(np.array(self.keys, np.uint64))
         ids = np.sort(np.array(self.keys + self._refused, np.uint64))
@@ -331,7 +356,10 @@ class Engine:
                 gone.append(earlier)
         if gone:
             self._journal.append(
-                [Line(one.id, GONE, fingerprint=one.fingerprint, time=now(), origin=one.origin) for one in gone]
+                [
+                    Line(one.id, GONE, fingerprint=one.fingerprint, time=now(), origin=one.origin)
+                    for one in gone
+                ]
             )
 
     def _handle(self, events: Sequence[Report]) -> None:
@@ -341,7 +369,9 @@ class Engine:
         for each in done:
             jobs += self._suspects.done(each.number).jobs
             for line in each.warnings:  # once for all utterances of one recording
-                key = line.rpartition(": ")[2] if line.startswith("note: ") else line  # notes: once for all recordings
+                key = (
+                    line.rpartition(": ")[2] if line.startswith("note: ") else line
+                )  # notes: once for all recordings
                 if key not in self._warned:
                     self._warned.add(key)
                     self.observer.warn(line)
@@ -355,7 +385,8 @@ class Engine:
                 self._suspects.take_back(event, self._waiting)
 
     def _record(self, jobs: Iterable[Job], outcomes: Sequence[Outcome]) -> None:
-        """Write pending parts, then the journal, then assemble: in this order a kill at any moment loses nothing."""
+        """Write pending parts, then the journal, then assemble: in this order a kill at any moment
+        loses nothing."""
         if not outcomes:
             return
         by_index = {job.index: job for job in jobs}
@@ -363,8 +394,12 @@ class Engine:
         self._journal.check()
         for job, outcome in pairs:
             if outcome.status == FAILED:
-                self.assembly.remove_stale(job.utterance, self.outcomes.line(line_key(job.utterance.id)))
-        self.assembly.store_pending((job.utterance.id, o.pending) for job, o in pairs if o.status == DONE)
+                self.assembly.remove_stale(
+                    job.utterance, self.outcomes.line(line_key(job.utterance.id))
+                )
+        self.assembly.store_pending(
+            (job.utterance.id, o.pending) for job, o in pairs if o.status == DONE
+        )
         finished = now()
         self._journal.append(
             [
@@ -380,7 +415,9 @@ class Engine:
             ]
         )
         self.tally.worked += len(pairs)
-        self.assembly.moved_aside.add(*(name for _, outcome in pairs for name in outcome.moved_aside))
+        self.assembly.moved_aside.add(
+            *(name for _, outcome in pairs for name in outcome.moved_aside)
+        )
         for job, outcome in pairs:
             self.assembly.settle(job.index, outcome.status == DONE)
             if outcome.status == DONE:
@@ -394,4 +431,7 @@ class Engine:
         """Record the utterances that killed their workers."""
         for job, reason in self._suspects.confirmed():
             self.assembly.forget(job.utterance)
-            self._record([job], [Outcome(job.index, FAILED, reason, UtteranceResult(book=job.utterance.book_path))])
+            self._record(
+                [job],
+                [Outcome(job.index, FAILED, reason, UtteranceResult(book=job.utterance.book_path))],
+            )

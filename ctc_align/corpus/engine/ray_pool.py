@@ -1,12 +1,14 @@
 """Workers as actors on a Ray cluster, or on a private one on this machine.
 
-The driver runs the same engine, plan and journal as a local run. If an actor dies, with its machine or alone, it is
-replaced and its batches are repeated. Outputs are written whole or not at all, and the driver writes one line for each
-utterance, no matter how often the utterance was started. Actors end with the driver.
+The driver runs the same engine, plan and journal as a local run. If an actor dies, with its machine
+or alone, it is replaced and its batches are repeated. Outputs are written whole or not at all, and
+the driver writes one line for each utterance, no matter how often the utterance was started. Actors
+end with the driver.
 
-Ray has no passwords: anybody who reaches its ports can run code. A private cluster listens only on the loopback
-address; a cluster at a given address is trusted completely. The driver and the workers exchange dataclasses of strings
-and numbers (options, batches, outcomes), which Ray pickles between its processes; no input is ever unpickled.
+Ray has no passwords: anybody who reaches its ports can run code. A private cluster listens only on
+the loopback address; a cluster at a given address is trusted completely. The driver and the workers
+exchange dataclasses of strings and numbers (options, batches, outcomes), which Ray pickles between
+its processes; no input is ever unpickled.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from ctc_align.corpus.engine.batches import UtteranceBatch
 
 _FAILED_STARTS = 5
-"""If this many actors plus twice the number of workers end before they are ready, it is not chance."""
+"""If this many actors plus twice the number of workers end before they are ready, it is not
+chance."""
 _STORE_BYTES = 256 * 2**20
 """Shared memory of a private cluster: batches are text, results are small."""
 _ADDRESS_TIMEOUT_S = 10.0
@@ -62,7 +65,8 @@ def require_ray() -> None:
 
 @dataclass
 class Cluster:
-    """The Ray cluster at `address`, or a private one on this machine, which starts when it is needed."""
+    """The Ray cluster at `address`, or a private one on this machine, which starts when it is
+    needed."""
 
     address: str | None = None
     cpus: int = 0
@@ -89,7 +93,11 @@ class Cluster:
                 try:
                     ray.init(**self._options())
                 except Exception as error:
-                    what = f"--address {self.address}: no Ray cluster that can be joined" if self.address else "Ray"
+                    what = (
+                        f"--address {self.address}: no Ray cluster that can be joined"
+                        if self.address
+                        else "Ray"
+                    )
                     raise BackendError(f"{what}: {_last_line(error)}") from error
             self.is_ours = True
         return ray.cluster_resources()
@@ -98,7 +106,11 @@ class Cluster:
         quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         if self.address:
             return {"address": self.address, **quiet}
-        resources = {"num_cpus": self.cpus, "num_gpus": self.gpus, "object_store_memory": _STORE_BYTES}
+        resources = {
+            "num_cpus": self.cpus,
+            "num_gpus": self.gpus,
+            "object_store_memory": _STORE_BYTES,
+        }
         return {"address": "local", **resources, "include_dashboard": False, **quiet}
 
     def leave(self) -> None:
@@ -120,8 +132,9 @@ def enter_folder(folder: str, lock: str) -> None:
         os.chdir(folder)
     if not os.path.exists(lock):
         raise BackendError(
-            f"{socket.gethostname()}: does not see {os.path.dirname(lock)}, or another folder of that name: "
-            "with --engine ray all machines need --out-dir and the audio under the same paths"
+            f"{socket.gethostname()}: does not see {os.path.dirname(lock)}, or another folder of"
+            " that name: with --engine ray all machines need --out-dir and the audio under the"
+            " same paths"
         )
 
 
@@ -165,7 +178,9 @@ class RayPool:
 
     worker: type[RayWorker] = RayWorker
 
-    def __init__(self, cluster: Cluster, options: WorkerOptions, lock: str, workers: int, gpus: float = 0.0) -> None:
+    def __init__(
+        self, cluster: Cluster, options: WorkerOptions, lock: str, workers: int, gpus: float = 0.0
+    ) -> None:
         self._cluster = cluster
         self._options = options
         self._lock = lock
@@ -193,11 +208,16 @@ class RayPool:
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         """Give a batch to the actor with the least to do; return False if none has room.
 
-        With `alone`, give it to an idle actor, which gets no other batch until this one is reported.
+        With `alone`, give it to an idle actor, which gets no other batch until this one is
+        reported.
         """
         self._start_missing()
         most = 1 if alone else OUTSTANDING
-        ready = [actor for actor in self._actors if actor.is_ready and not actor.closed and len(actor.batches) < most]
+        ready = [
+            actor
+            for actor in self._actors
+            if actor.is_ready and not actor.closed and len(actor.batches) < most
+        ]
         if not ready:
             return False
         actor = min(ready, key=lambda actor: len(actor.batches))
@@ -217,7 +237,10 @@ class RayPool:
         if done:
             done, _ = ray.wait(list(self._calls), num_returns=len(self._calls), timeout=0)
         # what an actor did before its end counts as done
-        results = sorted(((call, _result(call)) for call in done), key=lambda pair: isinstance(pair[1], Exception))
+        results = sorted(
+            ((call, _result(call)) for call in done),
+            key=lambda pair: isinstance(pair[1], Exception),
+        )
         for call, result in results:
             if call in self._calls:
                 yield from self._answer(call, result)
@@ -233,15 +256,21 @@ class RayPool:
         self._cluster.connect()
         import ray
 
-        kind = ray.remote(self.worker).options(num_cpus=1, num_gpus=self._gpus or None, max_concurrency=OUTSTANDING)
+        kind = ray.remote(self.worker).options(
+            num_cpus=1, num_gpus=self._gpus or None, max_concurrency=OUTSTANDING
+        )
         while len(self._actors) < self._workers:
             actor = _Actor(kind.remote())
             self._actors.append(actor)
-            self._calls[actor.handle.load.remote(self._options, os.getcwd(), self._lock)] = actor, None
+            self._calls[actor.handle.load.remote(self._options, os.getcwd(), self._lock)] = (
+                actor,
+                None,
+            )
 
     def _answer(self, call: Any, result: Any) -> Iterator[Report]:
         actor, batch = self._calls[call]
-        # an error that a call has returned; Ray's own errors may be of this type, too, by what they wrap
+        # an error that a call has returned; Ray's own errors may be of this type, too, by what they
+        # wrap
         is_of_run = isinstance(result, CtcAlignError) and not _is_of_task(result)
         if isinstance(result, Exception) and not is_of_run and not _is_of_task(result):
             yield from self._died(actor)
@@ -267,16 +296,24 @@ class RayPool:
         if not actor.is_ready:
             self._failed_starts += 1
             if self._failed_starts > 2 * self._workers + _FAILED_STARTS:
-                yield BackendError("Ray's workers die while they load the model; try fewer --workers")
+                yield BackendError(
+                    "Ray's workers die while they load the model; try fewer --workers"
+                )
         if actor.batches:
-            yield WorkerDied(tuple(actor.batches), "Ray's worker ended: out of memory?", True, from_outside=True)
+            yield WorkerDied(
+                tuple(actor.batches), "Ray's worker ended: out of memory?", True, from_outside=True
+            )
         self._start_missing()
 
     def _remove(self, actor: _Actor) -> None:
         import ray
 
         self._actors.remove(actor)
-        self._calls = {call: (other, batch) for call, (other, batch) in self._calls.items() if other is not actor}
+        self._calls = {
+            call: (other, batch)
+            for call, (other, batch) in self._calls.items()
+            if other is not actor
+        }
         with contextlib.suppress(Exception):  # it may have ended, or the cluster
             ray.kill(actor.handle)
 
@@ -311,7 +348,8 @@ def _handlers_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Drop what is written to stderr: Ray's library in C++ writes there before it reads its settings."""
+    """Drop what is written to stderr: Ray's library in C++ writes there before it reads its
+    settings."""
     with open(os.devnull, "wb") as nowhere:
         kept = os.dup(2)
         try:
@@ -331,12 +369,14 @@ def _check_address(address: str | None) -> None:
         socket.create_connection((match[1], int(match[2])), _ADDRESS_TIMEOUT_S).close()
     except (OSError, OverflowError, UnicodeError) as error:
         raise BackendError(
-            f"--address {address}: nobody answers there ({error}); expected HOST:PORT of a Ray cluster's head"
+            f"--address {address}: nobody answers there ({error}); expected HOST:PORT of a Ray"
+            " cluster's head"
         ) from error
 
 
 def _last_line(error: BaseException) -> str:
-    """Return an error as one line; for an error on another machine, the one that was raised there."""
+    """Return an error as one line; for an error on another machine, the one that was raised
+    there."""
     cause = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return f"{type(cause).__name__}: {lines[-1] if lines else 'no reason given'}"

@@ -1,6 +1,7 @@
 """The work on a batch, in three stages that may overlap from batch to batch: read, compute, write.
 
-An error of an utterance stays with its job, and becomes the outcome of the utterance in `Stages.write`.
+An error of an utterance stays with its job, and becomes the outcome of the utterance in
+`Stages.write`.
 """
 
 from __future__ import annotations
@@ -43,17 +44,28 @@ if TYPE_CHECKING:
 
 STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")
 """Reading and writing each have a thread; the other stages follow each other in a third one."""
-_OF_ONE_UTTERANCE = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "EINVAL", "EILSEQ", "ENOTEMPTY", "ELOOP")
+_OF_ONE_UTTERANCE = (
+    "ENAMETOOLONG",
+    "ENOTDIR",
+    "EISDIR",
+    "EEXIST",
+    "ENOENT",
+    "EINVAL",
+    "EILSEQ",
+    "ENOTEMPTY",
+    "ELOOP",
+)
 """Errors that concern one utterance; any other (a full disk, no permission) concerns them all."""
 
 _FEWEST_LEFT_OUT, _MOST_LEFT_OUT = 4, 100
-"""A recording of a part of a text names the stretches that it leaves out: with at least this many words, and at most
-this many stretches."""
+"""A recording of a part of a text names the stretches that it leaves out: with at least this many
+words, and at most this many stretches."""
 
 
 @dataclass
 class JobState:
-    """A job under way: what was read, its result, or the error that ended it; `seconds` of work so far.
+    """A job under way: what was read, its result, or the error that ended it; `seconds` of work so
+    far.
 
     `audio` is the checksum of the file that was read.
     """
@@ -78,21 +90,26 @@ class BatchState:
 class Task(Protocol):
     """The work on utterances: aligning them, or scoring their transcripts."""
 
-    def compute(self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]) -> Sequence[Any]:
+    def compute(
+        self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
+    ) -> Sequence[Any]:
         """Return the result, or the error, of each of the jobs, which have been read."""
 
     def write(self, state: JobState) -> Outcome:
-        """Return the outcome of a job that has a result, with its outputs in place; raise CtcAlignError if it fails."""
+        """Return the outcome of a job that has a result, with its outputs in place; raise
+        CtcAlignError if it fails."""
 
     def sync_outputs(self, outcomes: Sequence[Outcome]) -> None:
-        """Flush a batch's outputs to the disk: they must survive a power failure. Raise OutputError if that fails."""
+        """Flush a batch's outputs to the disk: they must survive a power failure. Raise OutputError
+        if that fails."""
 
 
 @dataclass(frozen=True)
 class AlignTask:
     """Aligns utterances, and writes their outputs as the layout says.
 
-    `by_text`: the run names no language, so the language of each text decides, unless the source names one.
+    `by_text`: the run names no language, so the language of each text decides, unless the source
+    names one.
     """
 
     layout: Layout
@@ -101,7 +118,8 @@ class AlignTask:
     def compute(
         self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
     ) -> Sequence[Alignment | CtcAlignError]:
-        """Return the alignments; if a recording reads a part of a text, the alignment of this part."""
+        """Return the alignments; if a recording reads a part of a text, the alignment of this
+        part."""
         if len(jobs) > 1 and any(state.job.utterance.book is not None for state in jobs):
             # one by one: the words of a whole book for each would lie in memory together
             return [one for state in jobs for one in self.compute(aligner, [state], timings)]
@@ -114,7 +132,9 @@ class AlignTask:
         """Write the outputs of an alignment."""
         job, utterance = state.job, state.job.utterance
         started = time.perf_counter()
-        alignment = replace(state.result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s)
+        alignment = replace(
+            state.result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s
+        )
         placed = self.layout.place(job.index, utterance, alignment, job.recorded)
         seconds = state.seconds + time.perf_counter() - started
         result = UtteranceResult(
@@ -137,12 +157,22 @@ class AlignTask:
             row=placed.row,
             local_loss=_finite(alignment.local_loss),
             audio=state.audio,
-            fast_cues=len(fast_cues(alignment, Style.of(alignment.config), self.layout.formats_written)) or None,
+            fast_cues=len(
+                fast_cues(alignment, Style.of(alignment.config), self.layout.formats_written)
+            )
+            or None,
         )
-        return Outcome(job.index, DONE, result=result, pending=placed.pending, moved_aside=tuple(placed.moved_aside))
+        return Outcome(
+            job.index,
+            DONE,
+            result=result,
+            pending=placed.pending,
+            moved_aside=tuple(placed.moved_aside),
+        )
 
     def _looks(self, alignment: Alignment, utterance: Utterance) -> str | None:
-        """Return the detected language of the text if it led to the model `universal`, otherwise None."""
+        """Return the detected language of the text if it led to the model `universal`, otherwise
+        None."""
         chosen = self.by_text and alignment.model == UNIVERSAL and not utterance.language
         return str(alignment.config.get("language")) if chosen else None
 
@@ -150,18 +180,22 @@ class AlignTask:
         """Write the files of a batch to the disk."""
         out_dir = Path(self.layout.out_dir)
         try:
-            write_to_disk(out_dir, [name for outcome in outcomes for name in outcome.result.files or ()])
+            write_to_disk(
+                out_dir, [name for outcome in outcomes for name in outcome.result.files or ()]
+            )
         except OSError as error:
-            raise OutputError(f"{out_dir}: writing to the disk failed ({error.strerror or error})") from error
+            raise OutputError(
+                f"{out_dir}: writing to the disk failed ({error.strerror or error})"
+            ) from error
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
     """The options of a run that workers need: what they do, the model, and where it runs.
 
-    `log_probs` reads log-probs, which replace the model; `compile_lock` is a lock file, so that one worker compiles
-    while the others wait ("" for none); `shared_kernels` is a folder for compiled kernels if there is no other ("" for
-    none).
+    `log_probs` reads log-probs, which replace the model; `compile_lock` is a lock file, so that one
+    worker compiles while the others wait ("" for none); `shared_kernels` is a folder for compiled
+    kernels if there is no other ("" for none).
     """
 
     task: Task
@@ -201,14 +235,18 @@ class WarningCollector(logging.Handler):
 
 
 class Stages:
-    """The three stages of a worker, with its model. `compute` is for one thread at a time, the others for any.
+    """The three stages of a worker, with its model. `compute` is for one thread at a time, the
+    others for any.
 
     Raises:
         CtcAlignError: a model or device that cannot be used.
     """
 
     def __init__(
-        self, options: WorkerOptions, aligner: Aligner | None = None, warnings: WarningCollector | None = None
+        self,
+        options: WorkerOptions,
+        aligner: Aligner | None = None,
+        warnings: WarningCollector | None = None,
     ) -> None:
         self.task = options.task
         self.warnings = warnings
@@ -244,10 +282,13 @@ class Stages:
         return batch_state
 
     def _choice(self, utterance: Utterance) -> SoundChoice:
-        """Return the channel of an utterance, and the audio track: of several, that in the transcript's language."""
+        """Return the channel of an utterance, and the audio track: of several, that in the
+        transcript's language."""
         choice = self.aligner.choice
         language = utterance.language or choice.language_of(utterance.text[:_LANGUAGE_CHARS])
-        return SoundChoice(utterance.channel, self.aligner.settings.track, choice.track_language(language))
+        return SoundChoice(
+            utterance.channel, self.aligner.settings.track, choice.track_language(language)
+        )
 
     def compute(self, batch_state: BatchState) -> None:
         """Compute the results of a batch that has been read."""
@@ -266,7 +307,8 @@ class Stages:
         batch_state.stages.update(stages, words=max(0.0, spent - sum(stages.values())))
 
     def _compute(self, jobs: Sequence[JobState], timings: dict[str, float]) -> None:
-        """Compute results together; after an error that no single utterance raised, compute them one by one."""
+        """Compute results together; after an error that no single utterance raised, compute them
+        one by one."""
         try:
             for state, result in zip(jobs, self.task.compute(self.aligner, jobs, timings)):
                 if isinstance(result, CtcAlignError):
@@ -300,7 +342,8 @@ class Stages:
         return Finished(batch_state.batch.number, tuple(outcomes), batch_state.stages, warnings)
 
     def _outcome(self, state: JobState) -> Outcome:
-        """Return the outcome of a job, written or failed; raise OutputError for errors that concern other jobs, too."""
+        """Return the outcome of a job, written or failed; raise OutputError for errors that concern
+        other jobs, too."""
         error = state.error
         if error is None:
             try:
@@ -319,20 +362,29 @@ class Stages:
 def read_utterance(
     utterance: Utterance, sample_rate: int, log_probs: LogProbsReader | None, choice: SoundChoice
 ) -> Audio | Emissions:
-    """Return the sound of an utterance at `sample_rate` (`choice` of it), or its log-probs, which `log_probs` reads.
+    """Return the sound of an utterance at `sample_rate` (`choice` of it), or its log-probs, which
+    `log_probs` reads.
 
     Raises:
-        InputError: the file cannot be read, or this run expects log-probs and got sound, or vice versa.
+        InputError: the file cannot be read, or this run expects log-probs and got sound, or vice
+            versa.
         UsageError: a reader of this kind of file is not installed.
     """
     from ctc_align.audio.loading import load_audio
 
     if is_log_probs_path(utterance.audio):
         if log_probs is None:
-            raise InputError(f"{utterance.audio}: log-probs need --vocab FILE and --frame-shift SECONDS")
-        return log_probs.read(utterance.audio, offset_s=utterance.offset_s, duration_s=utterance.duration_s)
+            raise InputError(
+                f"{utterance.audio}: log-probs need --vocab FILE and --frame-shift SECONDS"
+            )
+        return log_probs.read(
+            utterance.audio, offset_s=utterance.offset_s, duration_s=utterance.duration_s
+        )
     if log_probs is not None:
-        raise InputError(f"{utterance.audio}: expected log-probs, got sound: omit --vocab and --frame-shift for sound")
+        raise InputError(
+            f"{utterance.audio}: expected log-probs, got sound: omit --vocab and --frame-shift for"
+            " sound"
+        )
     return load_audio(
         utterance.audio,
         sample_rate,
@@ -344,7 +396,8 @@ def read_utterance(
 
 
 def prepare_process(options: WorkerOptions) -> None:
-    """Set the environment variables that libraries read when they are loaded; `load_aligner` sets torch's threads."""
+    """Set the environment variables that libraries read when they are loaded; `load_aligner` sets
+    torch's threads."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = str(options.threads)
     begin_process()
@@ -375,7 +428,8 @@ def load_aligner(options: WorkerOptions) -> Aligner:
 
 
 def _compile_once(aligner: Aligner, lock: Path) -> None:
-    """Compile the kernels on a machine that has not aligned before: one worker compiles while the others wait."""
+    """Compile the kernels on a machine that has not aligned before: one worker compiles while the
+    others wait."""
     from ctc_align.kernels.cpu.cpu_backend import compile_at_once, is_compiled
 
     if is_compiled() or aligner.model is None:
@@ -383,7 +437,9 @@ def _compile_once(aligner: Aligner, lock: Path) -> None:
     compile_at_once()
     import numpy as np
 
-    with exclusive(lock) if lock.parent.is_dir() else contextlib.nullcontext():  # a folder that is gone stays so
+    with (
+        exclusive(lock) if lock.parent.is_dir() else contextlib.nullcontext()
+    ):  # a folder that is gone stays so
         if not is_compiled():
             rate = aligner.model.sample_rate
             noise = np.random.default_rng(0).normal(0.0, 0.1, rate).astype(np.float32)
@@ -393,7 +449,11 @@ def _compile_once(aligner: Aligner, lock: Path) -> None:
 def reason_of(error: Exception, name: str) -> str:
     """Return the message of an error as one line, without the utterance's name at the beginning."""
     text = " ".join(str(error).split()).removeprefix(f"{name}: ")
-    return text if isinstance(error, CtcAlignError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
+    return (
+        text
+        if isinstance(error, CtcAlignError) and text
+        else f"{type(error).__name__}: {text}".rstrip(": ")
+    )
 
 
 def source_of(state: JobState) -> Audio | Emissions:
@@ -403,25 +463,36 @@ def source_of(state: JobState) -> Audio | Emissions:
 
 
 def _part(alignment: Alignment) -> tuple[int, int] | None:
-    """Return the characters of a text of many recordings that an alignment covers, None for any other text."""
+    """Return the characters of a text of many recordings that an alignment covers, None for any
+    other text."""
     start = alignment.text_offset
     return None if start is None else (start, start + len(alignment.text))
 
 
 def _left_out(alignment: Alignment) -> tuple[tuple[int, int], ...] | None:
-    """Return the characters, in the text of many recordings, of the longest runs of skipped words of a part."""
+    """Return the characters, in the text of many recordings, of the longest runs of skipped words
+    of a part."""
     shift = alignment.text_offset
     if shift is None:
         return None
     said = [word for word in alignment.words if word.status in (ALIGNED, SKIPPED)]
-    runs = [list(run) for status, run in groupby(said, key=lambda word: word.status) if status == SKIPPED]
-    runs = sorted((run for run in runs if len(run) >= _FEWEST_LEFT_OUT), key=len, reverse=True)[:_MOST_LEFT_OUT]
+    runs = [
+        list(run)
+        for status, run in groupby(said, key=lambda word: word.status)
+        if status == SKIPPED
+    ]
+    runs = sorted((run for run in runs if len(run) >= _FEWEST_LEFT_OUT), key=len, reverse=True)[
+        :_MOST_LEFT_OUT
+    ]
     spans = sorted((run[0].char_start + shift, run[-1].char_end + shift) for run in runs)
     return tuple(spans) or None
 
 
-def _of_its_part(found: Alignment | CtcAlignError, utterance: Utterance, aligner: Aligner) -> Alignment | CtcAlignError:
-    """Return the alignment of the part that the recording reads, if many recordings share its text."""
+def _of_its_part(
+    found: Alignment | CtcAlignError, utterance: Utterance, aligner: Aligner
+) -> Alignment | CtcAlignError:
+    """Return the alignment of the part that the recording reads, if many recordings share its
+    text."""
     from ctc_align.alignment.fit import part_of_text
 
     if utterance.book is None or isinstance(found, CtcAlignError):
@@ -442,7 +513,9 @@ def _doubt(alignment: Alignment) -> Doubt | None:
     """Return what the journal records about a doubtful utterance, None for others."""
     if not alignment.in_doubt:
         return None
-    least = min((word.confidence for word in alignment.words if word.confidence is not None), default=None)
+    least = min(
+        (word.confidence for word in alignment.words if word.confidence is not None), default=None
+    )
     return {
         "words": len(alignment.doubtful),
         "unexplained": len(alignment.unexplained),

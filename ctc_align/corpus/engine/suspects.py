@@ -1,11 +1,14 @@
-"""Find the utterances that kill their workers: repeat the batches of a dead worker, and blame only what kills alone.
+"""Find the utterances that kill their workers: repeat the batches of a dead worker, and blame only
+what kills alone.
 
-A worker reads one batch, computes another and writes a third, so its death does not show which batch is at fault. Each
-of these batches is repeated unchanged in a worker that gets nothing else meanwhile. An innocent batch is then done as
-if nothing had happened, with the same bits, because it has the same utterances. If a batch kills its worker again, its
-utterances are repeated one by one, each alone in a worker. An utterance is blamed only if it kills this worker: at once
-if the worker crashed, the second time if a signal ended the worker, because other programs send signals, too. It counts
-as failed only after workers have done other work, so that no utterance is blamed on a machine where every worker dies.
+A worker reads one batch, computes another and writes a third, so its death does not show which
+batch is at fault. Each of these batches is repeated unchanged in a worker that gets nothing else
+meanwhile. An innocent batch is then done as if nothing had happened, with the same bits, because it
+has the same utterances. If a batch kills its worker again, its utterances are repeated one by one,
+each alone in a worker. An utterance is blamed only if it kills this worker: at once if the worker
+crashed, the second time if a signal ended the worker, because other programs send signals, too. It
+counts as failed only after workers have done other work, so that no utterance is blamed on a
+machine where every worker dies.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from ctc_align.corpus.state.journal import DONE
 from ctc_align.errors import BackendError
 
 _TRIES = 2
-"""Solo deaths needed to blame an utterance, where a signal from outside, or nobody knows what, ended the worker."""
+"""Solo deaths needed to blame an utterance, where a signal from outside, or nobody knows what,
+ended the worker."""
 _MOST_DEATHS = 10
 """Consecutive deaths of workers after which an utterance that was done before is tried."""
 _FAILED_STARTS = 5
@@ -30,11 +34,12 @@ _FAILED_STARTS = 5
 class Suspects:
     """The batches to be done alone, and the deaths of workers so far.
 
-    Many utterances may kill their workers, one after another, and the run goes on; it ends where workers die of
-    everything. So after some deaths in a row an utterance that is known to be good is done again, alone (a *probe*: a
-    batch without work). If no good one is known, twice as many deaths end the run; suspects are drawn at random, so
-    that similar ones (the longest) do not follow each other. A blamed utterance waits for the next batch that is done,
-    at the end for a probe, and is then one of `confirmed`.
+    Many utterances may kill their workers, one after another, and the run goes on; it ends where
+    workers die of everything. So after some deaths in a row an utterance that is known to be good
+    is done again, alone (a *probe*: a batch without work). If no good one is known, twice as many
+    deaths end the run; suspects are drawn at random, so that similar ones (the longest) do not
+    follow each other. A blamed utterance waits for the next batch that is done, at the end for a
+    probe, and is then one of `confirmed`.
 
     `number` yields the numbers of the batches that are made here.
     """
@@ -61,7 +66,8 @@ class Suspects:
         return bool(self._queue or self._probe or self._blamed or self._confirmed)
 
     def give(self, pool: Pool, waiting: deque[UtteranceBatch]) -> None:
-        """Give the pool as much as it has room for: suspects first, each alone, then waiting batches."""
+        """Give the pool as much as it has room for: suspects first, each alone, then waiting
+        batches."""
         while (suspect := self._first()) is not None:
             if not pool.offer(suspect, alone=True):
                 return
@@ -72,7 +78,8 @@ class Suspects:
             self._given[batch.number] = batch
 
     def _first(self) -> UtteranceBatch | None:
-        """Return the batch that a worker gets next, alone; None if there is none, or if it has to wait."""
+        """Return the batch that a worker gets next, alone; None if there is none, or if it has to
+        wait."""
         if self._probe is not None:
             return self._probe if self._probe_waits else None
         return self._queue[0] if self._queue else None
@@ -89,7 +96,8 @@ class Suspects:
             self._good = job
 
     def done(self, number: int) -> UtteranceBatch:
-        """Return the batch with this number, which a worker has completed, and reset the counts of deaths."""
+        """Return the batch with this number, which a worker has completed, and reset the counts of
+        deaths."""
         self._alone.discard(number)
         self._deaths = self._probe_deaths = self._failed_starts = 0
         self._confirm()
@@ -97,7 +105,8 @@ class Suspects:
         return self._given.pop(number)
 
     def take_back(self, died: WorkerDied, waiting: deque[UtteranceBatch]) -> None:
-        """Queue the batches of a dead worker: alone, or as blamed; if the worker was never ready, as before.
+        """Queue the batches of a dead worker: alone, or as blamed; if the worker was never ready,
+        as before.
 
         Raises:
             BackendError: workers do not start, or die whatever they do.
@@ -110,7 +119,8 @@ class Suspects:
             waiting.extendleft(reversed(self._unstarted(died)))
 
     def _unstarted(self, died: WorkerDied) -> list[UtteranceBatch]:
-        """Return the batches of a worker that was never ready; a batch that it had alone is queued alone again."""
+        """Return the batches of a worker that was never ready; a batch that it had alone is queued
+        alone again."""
         self._failed_starts += 1
         if self._failed_starts > _FAILED_STARTS:
             raise _sick(died.how)
@@ -135,7 +145,8 @@ class Suspects:
             self._add_probe()
 
     def confirmed(self) -> Iterator[tuple[Job, str]]:
-        """Yield the utterances that killed their workers since the last call, each with the reason why it failed."""
+        """Yield the utterances that killed their workers since the last call, each with the reason
+        why it failed."""
         found, self._confirmed = self._confirmed, []
         for batch, how in found:
             for job in batch.jobs:
@@ -178,11 +189,14 @@ class Suspects:
             self._queue.insert(self._chance.randint(0, len(self._queue)), batch)
 
     def _add_probe(self) -> None:
-        """Make a probe, which goes first, unless there is one already or no good utterance is known."""
+        """Make a probe, which goes first, unless there is one already or no good utterance is
+        known."""
         if self._good is not None and self._probe is None:
             self._probe = UtteranceBatch(self._number(), (replace(self._good, status=DONE),))
             self._probe_waits = True
 
 
 def _sick(how: str) -> BackendError:
-    return BackendError(f"worker processes die ({how}); try fewer --workers or shorter --batch-seconds")
+    return BackendError(
+        f"worker processes die ({how}); try fewer --workers or shorter --batch-seconds"
+    )

@@ -1,7 +1,9 @@
-"""The workers of a run: processes on this machine, or actors on a Ray cluster, each with its device.
+"""The workers of a run: processes on this machine, or actors on a Ray cluster, each with its
+device.
 
-A worker process is started by `spawn`, never forked. Its three threads read the next batch, compute the current one and
-write the previous one. It ends with the process that started it: on Linux by a signal, elsewhere because its pipe ends.
+A worker process is started by `spawn`, never forked. Its three threads read the next batch, compute
+the current one and write the previous one. It ends with the process that started it: on Linux by a
+signal, elsewhere because its pipe ends.
 """
 
 from __future__ import annotations
@@ -23,7 +25,13 @@ from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
 from ctc_align.corpus.engine.batches import OUTSTANDING, Finished, Pool, Report, WorkerDied
-from ctc_align.corpus.engine.stages import BatchState, Stages, WarningCollector, WorkerOptions, prepare_process
+from ctc_align.corpus.engine.stages import (
+    BatchState,
+    Stages,
+    WarningCollector,
+    WorkerOptions,
+    prepare_process,
+)
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 from ctc_align.models.acoustic_model import gpu_count, resolve_device
 from ctc_align.reading.own_folders import own_folder
@@ -35,9 +43,11 @@ if TYPE_CHECKING:
     from ctc_align.corpus.engine.batches import UtteranceBatch
 
 LOCAL, RAY = "local", "ray"
-STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""Signals that end a run and are often sent to all of its processes: workers ignore them, and end when the parent tells
-them to."""
+STOPPING = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+"""Signals that end a run and are often sent to all of its processes: workers ignore them, and end
+when the parent tells them to."""
 _WAITING = 1
 """Batches that wait between two threads."""
 _PATIENCE_S = 5.0
@@ -47,7 +57,8 @@ _FROM_OUTSIDE = (getattr(signal, "SIGKILL", None), *STOPPING)
 
 @dataclass(frozen=True)
 class PoolSettings:
-    """`--engine`, `--workers`, `--address` and `--gpus-per-worker`; None: by what the machine or the cluster has."""
+    """`--engine`, `--workers`, `--address` and `--gpus-per-worker`; None: by what the machine or
+    the cluster has."""
 
     engine: str = LOCAL
     workers: int | None = None
@@ -61,7 +72,10 @@ class PoolSettings:
         if self.workers is not None and self.workers < 1:
             raise UsageError(f"--workers: expected a whole number above 0, got {self.workers}")
         if self.engine == LOCAL:
-            for option, value in (("--address", self.address), ("--gpus-per-worker", self.gpus_per_worker)):
+            for option, value in (
+                ("--address", self.address),
+                ("--gpus-per-worker", self.gpus_per_worker),
+            ):
                 if value is not None:
                     raise UsageError(f"{option} {value}: needs --engine ray")
             return
@@ -70,9 +84,13 @@ class PoolSettings:
         require_ray()
         gpus = self.gpus_per_worker
         if gpus is not None and not 0 <= gpus < math.inf:
-            raise UsageError(f"--gpus-per-worker: expected a number from 0 up (0.5: two share one), got {gpus:g}")
+            raise UsageError(
+                f"--gpus-per-worker: expected a number from 0 up (0.5: two share one), got {gpus:g}"
+            )
         if device.startswith("cuda:"):
-            raise UsageError(f"--device {device}: with --engine ray, Ray says which GPU a worker has: give cuda")
+            raise UsageError(
+                f"--device {device}: with --engine ray, Ray says which GPU a worker has: give cuda"
+            )
         if gpus and device not in ("auto", "cuda"):
             raise UsageError(f"--gpus-per-worker {gpus:g} and --device {device}: give one of them")
         if gpus == 0 and device == "cuda":
@@ -80,17 +98,21 @@ class PoolSettings:
 
 
 PoolPlan = tuple[int, str, Callable[["WorkerOptions"], AbstractContextManager[Pool]]]
-"""The number of workers, the kind of their device, and the function that starts them with a run's options."""
+"""The number of workers, the kind of their device, and the function that starts them with a run's
+options."""
 
 
-def plan_pool(settings: PoolSettings, device: str, lock: str, warn: Callable[[str], None]) -> PoolPlan:
+def plan_pool(
+    settings: PoolSettings, device: str, lock: str, warn: Callable[[str], None]
+) -> PoolPlan:
     """Return the plan of the run's workers.
 
     Args:
         lock: the file that the run holds in the output folder, which all workers must see.
 
     Raises:
-        BackendError: there is no cluster at the address, or it lacks the resources that a worker needs.
+        BackendError: there is no cluster at the address, or it lacks the resources that a worker
+            needs.
     """
     if settings.engine == RAY:
         return _on_ray(settings, device, lock, warn)
@@ -98,7 +120,9 @@ def plan_pool(settings: PoolSettings, device: str, lock: str, warn: Callable[[st
     return len(devices), devices[0], lambda options: ProcessPool(options, devices)
 
 
-def _on_ray(settings: PoolSettings, device: str, lock: str, warn: Callable[[str], None]) -> PoolPlan:
+def _on_ray(
+    settings: PoolSettings, device: str, lock: str, warn: Callable[[str], None]
+) -> PoolPlan:
     from ctc_align.corpus.engine.ray_pool import Cluster, RayPool
 
     cluster = Cluster(settings.address)
@@ -113,14 +137,23 @@ def _on_ray(settings: PoolSettings, device: str, lock: str, warn: Callable[[str]
     capacity = int(gpus / each) if each else cpus
     workers = settings.workers or capacity
     if not workers or (each and each > gpus and settings.address is None):
-        raise BackendError(f"--engine ray: a worker needs {_need(each)}, got {gpus} GPUs and {cpus} CPUs")
+        raise BackendError(
+            f"--engine ray: a worker needs {_need(each)}, got {gpus} GPUs and {cpus} CPUs"
+        )
     if settings.address is None:
         cluster.cpus, cluster.gpus = workers, gpus
     elif workers > capacity:
-        warn(f"the cluster has room for {capacity} of {workers} workers ({_need(each)} each); the others wait for more")
+        warn(
+            f"the cluster has room for {capacity} of {workers} workers ({_need(each)} each); the"
+            " others wait for more"
+        )
     kind = "cuda" if each else "cpu" if device in ("auto", "cuda") else device
     lock = os.path.abspath(lock)
-    return workers, kind, lambda options: RayPool(cluster, replace(options, device=kind), lock, workers, each)
+    return (
+        workers,
+        kind,
+        lambda options: RayPool(cluster, replace(options, device=kind), lock, workers, each),
+    )
 
 
 def _need(gpus: float) -> str:
@@ -128,7 +161,8 @@ def _need(gpus: float) -> str:
 
 
 def devices_for(device: str, workers: int | None) -> list[str]:
-    """Return the device of each worker: one for each core of the CPU, or for each GPU, unless `workers` is set."""
+    """Return the device of each worker: one for each core of the CPU, or for each GPU, unless
+    `workers` is set."""
     gpus = gpu_count() if device in ("auto", "cuda") else 0
     if gpus:
         return [f"cuda:{i % gpus}" for i in range(workers or gpus)]
@@ -139,7 +173,8 @@ def devices_for(device: str, workers: int | None) -> list[str]:
 
 @dataclass
 class _Slot:
-    """A slot for a worker, and its present process; it is `closed` while the process must have only one batch."""
+    """A slot for a worker, and its present process; it is `closed` while the process must have only
+    one batch."""
 
     device: str
     process: Any = None
@@ -163,7 +198,9 @@ class ProcessPool:
         self._ends = contextlib.ExitStack()
 
     def __enter__(self) -> ProcessPool:
-        with contextlib.suppress(OSError):  # without it each worker compiles, if no other folder can be written
+        with contextlib.suppress(
+            OSError
+        ):  # without it each worker compiles, if no other folder can be written
             folder = self._ends.enter_context(own_folder("ctc-align-corpus-"))
             self._options = replace(self._options, shared_kernels=os.fspath(folder))
         return self
@@ -185,7 +222,8 @@ class ProcessPool:
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         """Give a batch to the worker with the least to do; return False if none has room.
 
-        With `alone`, give it to an idle worker, which gets no other batch until this one is reported.
+        With `alone`, give it to an idle worker, which gets no other batch until this one is
+        reported.
         """
         most = 1 if alone else OUTSTANDING
         slots = [slot for slot in self._slots if not slot.closed and len(slot.batches) < most]
@@ -236,7 +274,10 @@ class ProcessPool:
         slot.life, watched = self._context.Pipe()
         options = replace(self._options, device=slot.device)
         slot.process = self._context.Process(
-            target=work, args=(theirs, watched, os.getpid(), options), name="ctc-align worker", daemon=True
+            target=work,
+            args=(theirs, watched, os.getpid(), options),
+            name="ctc-align worker",
+            daemon=True,
         )
         with _signals_held():
             slot.process.start()
@@ -247,7 +288,9 @@ class ProcessPool:
     def _remove_dead(self, slot: _Slot) -> WorkerDied:
         slot.process.join(_PATIENCE_S)
         code = slot.process.exitcode
-        died = WorkerDied(tuple(slot.batches), _how(code), slot.ready, code is None or -code in _FROM_OUTSIDE)
+        died = WorkerDied(
+            tuple(slot.batches), _how(code), slot.ready, code is None or -code in _FROM_OUTSIDE
+        )
         self._end(slot, gently=False)
         slot.batches.clear()
         slot.closed = False
@@ -277,9 +320,11 @@ def _send(slot: _Slot, batch: UtteranceBatch | None) -> None:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Block the signals that end a run while processes start, so that they arrive only once the processes ignore them.
+    """Block the signals that end a run while processes start, so that they arrive only once the
+    processes ignore them.
 
-    Terminals and batch systems send such a signal to all processes of a run; its workers finish their batches first.
+    Terminals and batch systems send such a signal to all processes of a run; its workers finish
+    their batches first.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -309,7 +354,8 @@ def _how(exitcode: int | None) -> str:
 
 
 def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions) -> None:
-    """Run a worker: receive batches by `pipe`, send `Finished` back; None or the end of `life` ends the worker."""
+    """Run a worker: receive batches by `pipe`, send `Finished` back; None or the end of `life` ends
+    the worker."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
@@ -325,7 +371,8 @@ def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions
 
 
 def _die_with(parent: int, life: Connection) -> None:
-    """End with the parent: at once, by the kernel, if possible, otherwise when the other end of `life` closes."""
+    """End with the parent: at once, by the kernel, if possible, otherwise when the other end of
+    `life` closes."""
     if sys.platform.startswith("linux"):
         import ctypes
 
@@ -379,7 +426,8 @@ class _Worker:
 
 
 def _ending_the_process(target: Callable[[], None]) -> Callable[[], None]:
-    """Wrap `target` so that an error in it ends the process; the parent notices and repeats the batch."""
+    """Wrap `target` so that an error in it ends the process; the parent notices and repeats the
+    batch."""
 
     def run() -> None:
         try:

@@ -1,8 +1,9 @@
-"""Files of several utterances, written by the parent process: shared files, and manifests of a whole run.
+"""Files of several utterances, written by the parent process: shared files, and manifests of a
+whole run.
 
-A shared file is assembled when all of its utterances have an outcome; until then their parts wait in a SQLite file,
-which survives a killed process. Manifests, in the formats of NeMo and Lhotse, are made from the JSON outputs at the end
-of a run.
+A shared file is assembled when all of its utterances have an outcome; until then their parts wait
+in a SQLite file, which survives a killed process. Manifests, in the formats of NeMo and Lhotse, are
+made from the JSON outputs at the end of a run.
 """
 
 from __future__ import annotations
@@ -38,7 +39,12 @@ from ctc_align.corpus.state.summary import NamedFiles
 from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import CtcAlignError, InputError, OutputError
 from ctc_align.files import Alignment, from_dict, output_paths, read_alignment
-from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside, keep_corrected
+from ctc_align.files.corrections import (
+    is_corrected,
+    is_whole_label_file,
+    keep_aside,
+    keep_corrected,
+)
 from ctc_align.files.json_files import read_object
 from ctc_align.files.whole_files import is_link, placing, refuse_links, remove_file, sync_folder
 from ctc_align.files.writer import words_by_time
@@ -52,7 +58,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class _Group:
-    """Consecutive utterances that share files; `outcomes` maps an index to an outcome, None while unknown."""
+    """Consecutive utterances that share files; `outcomes` maps an index to an outcome, None while
+    unknown."""
 
     name: str
     utterances: list[GroupedUtterance] = field(default_factory=list)
@@ -70,22 +77,26 @@ class _Group:
 
 
 class Assembly:
-    """Makes the files that several utterances share, as soon as all their utterances have an outcome.
+    """Makes the files that several utterances share, as soon as all their utterances have an
+    outcome.
 
-    The order of calls for an utterance: `announce` (all utterances, in the source's order), then `store_pending` with
-    the result of `place`, then its journal line, then `settle`. A killed run loses nothing: its rows are on disk.
+    The order of calls for an utterance: `announce` (all utterances, in the source's order), then
+    `store_pending` with the result of `place`, then its journal line, then `settle`. A killed run
+    loses nothing: its rows are on disk.
 
         with Assembly(layout) as assembly:
             for index, utterance in …:                      # a window at a time
                 known = journal outcome, if assembly.present(index, utterance)
                 assembly.announce(index, utterance, known)
             …
-            assembly.store_pending([(utterance.id, data), …])  # once a batch, before the journal lines, without None
+            assembly.store_pending([(utterance.id, data), …])  # once a batch, before the journal
+            lines, without None
             assembly.settle(index, done=True)               # after the journal lines
             …
             assembly.finish()                               # the source is at its end and everything is settled
 
-    Rows of `earlier` utterances, which are not announced, stay in their files, after the rows of the source.
+    Rows of `earlier` utterances, which are not announced, stay in their files, after the rows of
+    the source.
     """
 
     def __init__(self, layout: Layout, earlier: EarlierRows | None = None) -> None:
@@ -112,10 +123,11 @@ class Assembly:
             self._pending.close()
 
     def present(self, index: int, utterance: Utterance, line: Line | None = None) -> bool:
-        """Return whether all outputs of an utterance that the journal calls done are still in place (or pending).
+        """Return whether all outputs of an utterance that the journal calls done are still in place
+        (or pending).
 
-        The sizes of its files are compared with its `line`, and the content of its row. Files that a person has
-        corrected count as present, and are listed in `left`.
+        The sizes of its files are compared with its `line`, and the content of its row. Files that
+        a person has corrected count as present, and are listed in `left`.
         """
         outputs = self._layout.outputs(utterance)
         if line is None or line.result.files is None:  # of an earlier version
@@ -140,8 +152,11 @@ class Assembly:
         except (ValueError, LookupError, TypeError):
             return None
 
-    def faults(self, name: str | None, members: Sequence[tuple[GroupedUtterance, Line | None]]) -> dict[str, str]:
-        """Return what is wrong with the outputs of utterances, by their ids, after reading all of them.
+    def faults(
+        self, name: str | None, members: Sequence[tuple[GroupedUtterance, Line | None]]
+    ) -> dict[str, str]:
+        """Return what is wrong with the outputs of utterances, by their ids, after reading all of
+        them.
 
         Args:
             name: of the group that the utterances make up, None for an utterance without a group.
@@ -160,17 +175,20 @@ class Assembly:
             if name is not None and not self._pending.holds(utterance.id):
                 rows[utterance.id] = line.result.row
         if name is not None:
-            faults = self._files.faults(name, [utterance for utterance, _ in members], rows) | faults
+            faults = (
+                self._files.faults(name, [utterance for utterance, _ in members], rows) | faults
+            )
         return faults
 
     def remove_stale(self, utterance: Utterance, line: Line | None) -> None:
-        """Remove the files that an earlier run made for an utterance that fails now; inputs and others' files stay.
+        """Remove the files that an earlier run made for an utterance that fails now; inputs and
+        others' files stay.
 
         Warns of a file that cannot be removed.
 
         Args:
-            line: its earlier line in the journal; None if there is no readable one: then the files come from an earlier
-                run if the JSON among them names this utterance.
+            line: its earlier line in the journal; None if there is no readable one: then the files
+                come from an earlier run if the JSON among them names this utterance.
         """
         out_dir = Path(self._layout.out_dir)
         outputs = self._layout.outputs(utterance)
@@ -193,8 +211,11 @@ class Assembly:
             if is_below and fault_of(name, recorded, out_dir) is None:
                 self._remove_output(out_dir / name, self._layout.protect, line.id, line)
 
-    def _remove_output(self, path: Path, protect: Sequence[str | Path], id: str, line: Line | None) -> None:
-        """Remove a file of an earlier run; leave an input alone, and move a file that others have changed aside.
+    def _remove_output(
+        self, path: Path, protect: Sequence[str | Path], id: str, line: Line | None
+    ) -> None:
+        """Remove a file of an earlier run; leave an input alone, and move a file that others have
+        changed aside.
 
         Warns of a file that cannot be removed.
         """
@@ -206,7 +227,11 @@ class Assembly:
             return
         try:
             refuse_links(out_dir, path.parent)
-            if line is not None and line.result.files and is_changed(name, line.result.files.get(name), out_dir):
+            if (
+                line is not None
+                and line.result.files
+                and is_changed(name, line.result.files.get(name), out_dir)
+            ):
                 self.moved_aside.add(name_of(keep_aside(path), out_dir))
             keep_corrected(path)
             remove_file(path, out_dir)
@@ -216,10 +241,11 @@ class Assembly:
     def announce(
         self, index: int, utterance: Utterance, done: bool | None = None, line: Line | None = None
     ) -> list[Path]:
-        """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None while unknown.
+        """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None
+        while unknown.
 
-        `line` is its line in the journal: before its group's file is replaced, the file is compared with this line.
-        Returns the files that this call finished: those of the previous group.
+        `line` is its line in the journal: before its group's file is replaced, the file is compared
+        with this line. Returns the files that this call finished: those of the previous group.
 
         Raises:
             OutputError: as `settle`.
@@ -257,7 +283,8 @@ class Assembly:
         self._layout.remove(utterance)
 
     def settle(self, index: int, done: bool) -> list[Path]:
-        """Mark an announced utterance as in the journal, and return the files that this call finished.
+        """Mark an announced utterance as in the journal, and return the files that this call
+        finished.
 
         Raises:
             OutputError: a finished file cannot be written; its rows are kept.
@@ -271,18 +298,22 @@ class Assembly:
         return self._assemble(group) if group.is_closed and not group.pending else []
 
     def finish(self) -> list[Path]:
-        """Finish the last groups, and remove the pending parts, except those of a run over another source.
+        """Finish the last groups, and remove the pending parts, except those of a run over another
+        source.
 
         Raises:
             OutputError: as `settle`.
         """
         finished = self._close_unless(None)
-        is_wanted = any(self._is_earlier(id, self._checksum(data)) for id, data in self._pending.all())
+        is_wanted = any(
+            self._is_earlier(id, self._checksum(data)) for id, data in self._pending.all()
+        )
         self._pending.close(remove=not self._groups and not is_wanted)
         return finished
 
     def remove_moved(self) -> None:
-        """Remove, at the end of the source, rows of its utterances from the files of groups that it no longer has.
+        """Remove, at the end of the source, rows of its utterances from the files of groups that it
+        no longer has.
 
         Raises:
             OutputError: as `settle`.
@@ -302,7 +333,8 @@ class Assembly:
         return self._earlier is not None and row is not None and self._earlier.holds(id, row)
 
     def _close_unless(self, name: str | None) -> list[Path]:
-        """Close the open group, unless it is called `name`, and return the files that this call finished."""
+        """Close the open group, unless it is called `name`, and return the files that this call
+        finished."""
         group = self._open
         if group is None or group.name == name:
             return []
@@ -315,20 +347,29 @@ class Assembly:
         found = self._files.checksums(group.name).items()
         earlier = [id for id, row in found if id not in members and self._is_earlier(id, row)]
         missing = {id for id in done if not self._pending.holds(id)}
-        if not group.is_touched and len(missing) == len(done) and self._files.is_of(group.name, [*done, *earlier]):
+        if (
+            not group.is_touched
+            and len(missing) == len(done)
+            and self._files.is_of(group.name, [*done, *earlier])
+        ):
             self._pending.drop(ids)
             return []
         missing.update(earlier)
-        self._pending.put((id, row) for id, row in self._files.rows(group.name, group.utterances) if id in missing)
+        self._pending.put(
+            (id, row) for id, row in self._files.rows(group.name, group.utterances) if id in missing
+        )
         lost = [id for id in done if not self._pending.holds(id)]
         if lost:
             raise OutputError(
-                f"{self._files.targets(group.name)[0]}: the output of {lost[0]} has disappeared"
-                f"{f' (and of {len(lost) - 1} more)' if len(lost) > 1 else ''}; run the same command again"
+                f"{self._files.targets(group.name)[0]}: the output of {lost[0]} has"
+                f" disappeared{f' (and of {len(lost) - 1} more)' if len(lost) > 1 else ''}; run the"
+                " same command again"
             )
         self._keep_changed(group)
         if done or earlier:
-            written = self._files.write(group.name, group.utterances, self._pending.rows([*done, *earlier]))
+            written = self._files.write(
+                group.name, group.utterances, self._pending.rows([*done, *earlier])
+            )
         else:
             written = self._remove(group.name)
         self._pending.drop([*ids, *earlier])
@@ -339,7 +380,9 @@ class Assembly:
         if self._layout.kind != FILES or group.is_resumed or not group.recorded:
             return
         for path in self._files.targets(group.name):
-            if is_whole_label_file(path) and self._files.faults(group.name, group.utterances, group.recorded):
+            if is_whole_label_file(path) and self._files.faults(
+                group.name, group.utterances, group.recorded
+            ):
                 self.moved_aside.add(name_of(keep_aside(path), Path(self._layout.out_dir)))
 
     def _remove(self, name: str) -> list[Path]:
@@ -360,11 +403,12 @@ def _is_alignment_of(path: Path, id: str) -> bool:
 class PendingParts:
     """Rows of bytes by utterance id, on disk, not in memory; the file is made with the first row.
 
-    Rows survive a `kill -9` and a power failure once `put` has returned. One process writes at a time.
+    Rows survive a `kill -9` and a power failure once `put` has returned. One process writes at a
+    time.
 
     Args:
-        path: the SQLite file; one that a different version or layout wrote, or that cannot be read, is replaced.
-        signature: what the rows are for; rows with another signature are of no use.
+        path: the SQLite file; one that a different version or layout wrote, or that cannot be read,
+        is replaced. signature: what the rows are for; rows with another signature are of no use.
     """
 
     def __init__(self, path: str | Path, signature: str = "") -> None:
@@ -384,7 +428,9 @@ class PendingParts:
             connection = self._connect()
             with connection:
                 pairs = ((_key(id), data) for id, data in rows)
-                connection.executemany("INSERT OR REPLACE INTO rows (id, data) VALUES (?, ?)", pairs)
+                connection.executemany(
+                    "INSERT OR REPLACE INTO rows (id, data) VALUES (?, ?)", pairs
+                )
 
     def get(self, id: str) -> bytes | None:
         """Return the row of an utterance, None if it has none."""
@@ -444,7 +490,8 @@ class PendingParts:
     def _opened(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=30.0)
         try:
-            # a rollback journal, not a write-ahead log: that needs shared memory, which network folders do not have
+            # a rollback journal, not a write-ahead log: that needs shared memory, which network
+            # folders do not have
             connection.execute("PRAGMA journal_mode = DELETE")
             # journal lines rely on rows: they outlive a loss of power, one transaction a batch
             connection.execute("PRAGMA synchronous = EXTRA")
@@ -456,7 +503,9 @@ class PendingParts:
                     connection.execute("DROP TABLE IF EXISTS rows")
                     connection.execute("DELETE FROM about")
                     connection.execute("INSERT INTO about VALUES (?)", (self._signature,))
-                connection.execute("CREATE TABLE IF NOT EXISTS rows (id BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID")
+                connection.execute(
+                    "CREATE TABLE IF NOT EXISTS rows (id BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID"
+                )
             sync_folder(self.path.parent)
         except BaseException:
             connection.close()
@@ -473,11 +522,14 @@ class PendingParts:
         try:
             yield
         except sqlite3.Error as error:
-            raise OutputError(f"{self.path}: the spool cannot be written or read ({error})") from error
+            raise OutputError(
+                f"{self.path}: the spool cannot be written or read ({error})"
+            ) from error
 
 
 def _key(id: str) -> bytes:
-    """Return an id as bytes: ids from file names may hold halves of surrogate pairs, which SQLite's text cannot."""
+    """Return an id as bytes: ids from file names may hold halves of surrogate pairs, which SQLite's
+    text cannot."""
     return id.encode("utf-8", "surrogatepass")
 
 
@@ -547,7 +599,9 @@ def _line_file(target: Path, part: Path) -> Iterator[Any]:
             yield packer
 
 
-def _stored(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> Iterator[tuple[Utterance, Alignment]]:
+def _stored(
+    layout: Layout, done: Iterator[tuple[int, Utterance]]
+) -> Iterator[tuple[Utterance, Alignment]]:
     """Yield the alignments from the output folder, one at a time."""
     shard: tuple[str | None, Iterator[bytes]] = (None, iter(()))
     for index, utterance in done:
@@ -567,28 +621,34 @@ def _read(path: Path) -> Alignment:
     try:
         return read_alignment(path)
     except CtcAlignError as error:
-        raise OutputError(f"{error}; the manifest is made from these outputs: run the same command again") from error
+        raise OutputError(
+            f"{error}; the manifest is made from these outputs: run the same command again"
+        ) from error
 
 
 def _next_of(lines: Iterator[bytes], id: str, path: Path) -> Alignment:
-    """Return the alignment of an utterance from the rest of its shard, which is in the source's order, too."""
+    """Return the alignment of an utterance from the rest of its shard, which is in the source's
+    order, too."""
     try:
         for line in lines:
             data = json.loads(line)
             if data["utterance"] == id:
                 return from_dict(data, path)
     except (OSError, EOFError, zlib.error, ValueError, KeyError, CtcAlignError) as error:
-        raise OutputError(f"{path}: cannot be read ({error}); run the same command again") from error
+        raise OutputError(
+            f"{path}: cannot be read ({error}); run the same command again"
+        ) from error
     raise OutputError(f"{path}: {id} is not in it; run the same command again")
 
 
 def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[str, Any]:
     """Return the line of an utterance in `manifest.nemo.jsonl`.
 
-    It has the fields that every NeMo tool reads (`audio_filepath`, `offset`, `duration`, `text`), and also `utterance`,
-    `speaker` and `lang` if the source names them, `loss`, `words_level_ctm_filepath` and `tokens_level_ctm_filepath` as
-    in the manifests of NeMo's aligner (relative to the manifest; only if the layout is files with CTM), and `words`:
-    [{word, start, duration, confidence}], seconds from the start of the utterance.
+    It has the fields that every NeMo tool reads (`audio_filepath`, `offset`, `duration`, `text`),
+    and also `utterance`, `speaker` and `lang` if the source names them, `loss`,
+    `words_level_ctm_filepath` and `tokens_level_ctm_filepath` as in the manifests of NeMo's aligner
+    (relative to the manifest; only if the layout is files with CTM), and `words`: [{word, start,
+    duration, confidence}], seconds from the start of the utterance.
     """
     line: dict[str, Any] = {
         "audio_filepath": os.path.abspath(utterance.audio),
@@ -602,10 +662,17 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
     if utterance.language:
         line["lang"] = utterance.language
     line["loss"] = alignment.loss if abs(alignment.loss) < float("inf") else None
-    for key, extension in (("words_level_ctm_filepath", ".ctm"), ("tokens_level_ctm_filepath", ".tokens.ctm")):
+    for key, extension in (
+        ("words_level_ctm_filepath", ".ctm"),
+        ("tokens_level_ctm_filepath", ".tokens.ctm"),
+    ):
         name = utterance.output.rpartition("/")[2] + extension
         folder = layout.out_dir
-        line.update((key, os.path.relpath(path, folder)) for path in layout.outputs(utterance) if path.name == name)
+        line.update(
+            (key, os.path.relpath(path, folder))
+            for path in layout.outputs(utterance)
+            if path.name == name
+        )
     line["words"] = [
         {"word": symbol, "start": start, "duration": duration, "confidence": score}
         for symbol, start, duration, score in map(_item, words_by_time(alignment))
@@ -614,11 +681,13 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
 
 
 def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[str, Any]:
-    """Return the cut of an utterance in `manifest.lhotse.jsonl.gz` (`CutSet.from_file`, `load_manifest_lazy`).
+    """Return the cut of an utterance in `manifest.lhotse.jsonl.gz` (`CutSet.from_file`,
+    `load_manifest_lazy`).
 
-    It has its recording and one supervision, whose `alignment` has "word" and "phone" (or "token") items [symbol,
-    start, duration, score]. A supervision of a cut counts from the start of the cut, but its alignment from the start
-    of the recording: see `AlignmentItem` and `trim_to_alignments` in Lhotse.
+    It has its recording and one supervision, whose `alignment` has "word" and "phone" (or "token")
+    items [symbol, start, duration, score]. A supervision of a cut counts from the start of the cut,
+    but its alignment from the start of the recording: see `AlignmentItem` and `trim_to_alignments`
+    in Lhotse.
     """
     sound = _sound(utterance.audio)
     channels = list(range(sound.channels)) if utterance.channel is None else [utterance.channel - 1]
@@ -650,7 +719,9 @@ def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[
         "supervisions": [supervision],
         "recording": {
             "id": recording,
-            "sources": [{"type": "file", "channels": list(range(sound.channels)), "source": recording}],
+            "sources": [
+                {"type": "file", "channels": list(range(sound.channels)), "source": recording}
+            ],
             "sampling_rate": sound.rate,
             "num_samples": sound.samples,
             "duration": sound.samples / sound.rate,
@@ -675,11 +746,17 @@ def _sound(path: str) -> _Sound:
 
 
 def _item(part: AlignedWord | AlignedToken, shift_s: float = 0.0) -> list[Any]:
-    """Return [symbol, start, duration, score] of a word, as written, or a token; `shift_s` is added to the start."""
+    """Return [symbol, start, duration, score] of a word, as written, or a token; `shift_s` is added
+    to the start."""
     assert part.start_s is not None, "aligned words have times"
     assert part.end_s is not None, "aligned words have times"
     symbol = part.text if isinstance(part, AlignedWord) else part.token
-    return [symbol, _number(part.start_s + shift_s), _number(part.end_s - part.start_s), part.confidence]
+    return [
+        symbol,
+        _number(part.start_s + shift_s),
+        _number(part.end_s - part.start_s),
+        part.confidence,
+    ]
 
 
 def _number(seconds: float) -> float:

@@ -1,7 +1,8 @@
-"""The layout of a corpus's outputs: files for each utterance, shards, one TextGrid for each recording, cut audio.
+"""The layout of a corpus's outputs: files for each utterance, shards, one TextGrid for each
+recording, cut audio.
 
-A worker calls `Layout.place` for each utterance. The result goes to the `Assembly` of the parent process, which makes
-the files that several utterances share.
+A worker calls `Layout.place` for each utterance. The result goes to the `Assembly` of the parent
+process, which makes the files that several utterances share.
 """
 
 from __future__ import annotations
@@ -21,7 +22,13 @@ import numpy as np
 
 from ctc_align.config import setting
 from ctc_align.corpus.outputs.records import CUTS, Placed, checksum, name_of, refuse_inputs
-from ctc_align.corpus.outputs.shared_files import RecordingGrids, ShardFiles, SharedFiles, grid_row, shard_row
+from ctc_align.corpus.outputs.shared_files import (
+    RecordingGrids,
+    ShardFiles,
+    SharedFiles,
+    grid_row,
+    shard_row,
+)
 from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import AudioError, OutputError, UsageError
 from ctc_align.files import DEFAULT_FORMATS, FORMATS, Alignment, OutputFiles, Style, output_paths
@@ -42,12 +49,14 @@ UTTERANCE, PAUSE = "utterance", "pause"
 MARGIN_S = 0.25
 """The most silence that a phrase keeps before and after it."""
 _BACK_S = 1e-3
-"""A word that begins this long before the end of its predecessor was spoken elsewhere in the recording."""
+"""A word that begins this long before the end of its predecessor was spoken elsewhere in the
+recording."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The outputs of a corpus run, and where they go; writes those of each utterance. `check` before use.
+    """The outputs of a corpus run, and where they go; writes those of each utterance. `check`
+    before use.
 
     Picklable: workers and the parent have the same one.
 
@@ -58,11 +67,13 @@ class Layout:
         shard_size: utterances in a shard.
         times, labels: as in `ctc_align.config.Settings`.
         manifests: "nemo", "lhotse" or both.
-        cut: "" for no audio, "utterance" or "pause" for audio of utterances or of phrases (`--cut-audio`, `--by`).
-        pause_s: a longer pause between two words separates phrases.
-        job: "" or "I-of-N", if this is one of several jobs: part of the names of files that every job writes.
+        cut: "" for no audio, "utterance" or "pause" for audio of utterances or of phrases
+        (`--cut-audio`, `--by`). pause_s: a longer pause between two words separates phrases.
+        job: "" or "I-of-N", if this is one of several jobs: part of the names of files that every
+            job writes.
         protect: inputs of the call (the source) that are never overwritten.
-        parts: a folder, on the same file system, for unfinished files; "": the folders of the outputs.
+        parts: a folder, on the same file system, for unfinished files; "": the folders of the
+            outputs.
     """
 
     out_dir: str
@@ -100,17 +111,25 @@ class Layout:
         for name in self.formats:
             _one_of("--format", name, tuple(FORMATS))
         if self.shard_size < 1:
-            raise UsageError(f"--shard-size: expected a whole number above 0, got {self.shard_size}")
+            raise UsageError(
+                f"--shard-size: expected a whole number above 0, got {self.shard_size}"
+            )
         if not self.pause_s > 0:
             raise UsageError(f"--pause-s: expected seconds above 0, got {self.pause_s}")
-        foreign = [name for name in self.formats if self.kind == SHARDS and name not in SHARD_FORMATS]
+        foreign = [
+            name for name in self.formats if self.kind == SHARDS and name not in SHARD_FORMATS
+        ]
         if foreign:
-            raise UsageError(f"--layout shards holds {' and '.join(SHARD_FORMATS)}, got --format {','.join(foreign)}")
+            raise UsageError(
+                f"--layout shards holds {' and '.join(SHARD_FORMATS)}, got --format"
+                f" {','.join(foreign)}"
+            )
         if self.manifests and self.kind == FILES and "json" not in self.formats_written:
             raise UsageError("--manifest is made of the JSON outputs: add json to --format")
 
     def outputs(self, utterance: Utterance) -> list[Path]:
-        """Return the files that `place` writes for this utterance alone; of its cut phrases only the first."""
+        """Return the files that `place` writes for this utterance alone; of its cut phrases only
+        the first."""
         paths = output_paths(self.out_dir, utterance.output, self._formats_of(utterance))
         return paths + (_targets(utterance, self, 0) if self.cut else [])
 
@@ -121,10 +140,12 @@ class Layout:
         alignment: Alignment,
         recorded: Mapping[str, Checksum] | None = None,
     ) -> Placed:
-        """Write the files of this utterance alone, each whole; return their record, and its part of shared files.
+        """Write the files of this utterance alone, each whole; return their record, and its part of
+        shared files.
 
-        `index` is its index in the source, from 0, refused lines included; `recorded` are the files as an earlier run
-        wrote them: files that have changed since are kept (`Placed`). Called by workers.
+        `index` is its index in the source, from 0, refused lines included; `recorded` are the files
+        as an earlier run wrote them: files that have changed since are kept (`Placed`). Called by
+        workers.
 
         Raises:
             OutputError: a file cannot be written, or is an input.
@@ -135,7 +156,10 @@ class Layout:
         placed = Placed(Path(self.out_dir), recorded)
         if self.cut:
             cut_audio(alignment, utterance, self, protect, placed.add)
-        formats = [*self._formats_of(utterance), *self._others_there(utterance, alignment, recorded or {})]
+        formats = [
+            *self._formats_of(utterance),
+            *self._others_there(utterance, alignment, recorded or {}),
+        ]
         if formats:
             target = Path(self.out_dir, utterance.output)
             OutputFiles(target.parent, target.name, formats, force=True, protect=protect).write(
@@ -168,7 +192,11 @@ class Layout:
         """
         if self.kind == SHARDS:
             return f"alignments-{index // self.shard_size:05d}"
-        return utterance.recording if utterance.recording and "textgrid" in self._own_formats() else None
+        return (
+            utterance.recording
+            if utterance.recording and "textgrid" in self._own_formats()
+            else None
+        )
 
     def shared_files(self) -> SharedFiles:
         """Return the kind of file that groups of utterances make up."""
@@ -178,7 +206,8 @@ class Layout:
         return RecordingGrids(folder, self.parts_folder)
 
     def pending_parts_path(self) -> Path:
-        """Return the file in which the parent keeps parts of larger files; each of several jobs has its own."""
+        """Return the file in which the parent keeps parts of larger files; each of several jobs has
+        its own."""
         job = self.job
         return Path(self.out_dir, f".ctc-align-spool{'.' + job if job else ''}.sqlite")
 
@@ -187,12 +216,18 @@ class Layout:
         return " ".join((self.kind, *self.formats_written, self.times, self.labels))
 
     def _formats_of(self, utterance: Utterance) -> list[str]:
-        return [name for name in self._own_formats() if not (name == "textgrid" and utterance.recording)]
+        return [
+            name for name in self._own_formats() if not (name == "textgrid" and utterance.recording)
+        ]
 
-    def _others_there(self, utterance: Utterance, alignment: Alignment, recorded: Mapping[str, Checksum]) -> list[str]:
-        """Return the other formats of an earlier run whose files still exist and that this utterance allows.
+    def _others_there(
+        self, utterance: Utterance, alignment: Alignment, recorded: Mapping[str, Checksum]
+    ) -> list[str]:
+        """Return the other formats of an earlier run whose files still exist and that this
+        utterance allows.
 
-        They are made again, too; otherwise files of one name would come from different texts, recordings or settings.
+        They are made again, too; otherwise files of one name would come from different texts,
+        recordings or settings.
         """
         if not recorded:
             return []
@@ -200,9 +235,9 @@ class Layout:
         others = []
         for name in FORMATS.keys() - {*self._own_formats()}:
             paths = output_paths(folder, utterance.output, [name])
-            if any(name_of(path, folder) in recorded and path.is_file() for path in paths) and _can_hold(
-                name, alignment
-            ):
+            if any(
+                name_of(path, folder) in recorded and path.is_file() for path in paths
+            ) and _can_hold(name, alignment):
                 others.append(name)
         return sorted(others)
 
@@ -224,7 +259,8 @@ def inputs_of(utterance: Utterance) -> list[str | Path]:
 
 
 def _can_hold(format: str, alignment: Alignment) -> bool:
-    """Return whether this layout and this alignment allow a format: SMIL needs the elements of a book."""
+    """Return whether this layout and this alignment allow a format: SMIL needs the elements of a
+    book."""
     try:
         for writer in FORMATS[format].writers:
             writer.require()
@@ -247,11 +283,12 @@ def cut_audio(
     protect: Sequence[str | Path] = (),
     written: Callable[[Path, bytes], None] | None = None,
 ) -> list[Path]:
-    """Write the cuts of an utterance and their text, whole or not at all; further cuts of an earlier run are removed.
+    """Write the cuts of an utterance and their text, whole or not at all; further cuts of an
+    earlier run are removed.
 
-    The sound is 16-bit FLAC with the sampling rate and the channels of the recording (or the one channel that the
-    utterance names); samples are copied from the recording, not from the model's resampled input. `written` is called
-    with the path and the bytes of each file.
+    The sound is 16-bit FLAC with the sampling rate and the channels of the recording (or the one
+    channel that the utterance names); samples are copied from the recording, not from the model's
+    resampled input. `written` is called with the path and the bytes of each file.
 
     Raises:
         AudioError: the recording cannot be read, or has more channels than FLAC holds.
@@ -260,7 +297,11 @@ def cut_audio(
     from ctc_align.audio.loading import open_recording
     from ctc_align.files.pages import choice_of
 
-    cuts = phrases(alignment, utterance, layout.pause_s) if layout.cut == PAUSE else [whole(alignment, utterance)]
+    cuts = (
+        phrases(alignment, utterance, layout.pause_s)
+        if layout.cut == PAUSE
+        else [whole(alignment, utterance)]
+    )
     targets = [path for number in range(len(cuts)) for path in _targets(utterance, layout, number)]
     refuse_inputs(targets, protect)
     with (
@@ -285,7 +326,8 @@ def cut_audio(
 
 
 def _targets(utterance: Utterance, layout: Layout, number: int) -> list[Path]:
-    """Return the paths of sound and text of cut `number`, from 0, below `cuts` in the output folder."""
+    """Return the paths of sound and text of cut `number`, from 0, below `cuts` in the output
+    folder."""
     target = Path(layout.out_dir, CUTS, utterance.output)
     name = f"{target.name}-{number + 1:04d}" if layout.cut == PAUSE else target.name
     return [target.with_name(f"{name}{extension}") for extension in (".flac", ".txt")]
@@ -303,17 +345,20 @@ def _remove_further(utterance: Utterance, layout: Layout, number: int) -> None:
 
 
 def whole(alignment: Alignment, utterance: Utterance) -> Interval:
-    """Return the cut of a whole utterance: its stretch of the recording (to inf if it has no end), and its text."""
+    """Return the cut of a whole utterance: its stretch of the recording (to inf if it has no end),
+    and its text."""
     end_s = math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
     return Interval(utterance.offset_s, end_s, text_said_once(alignment.text, alignment.words))
 
 
 def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[Interval]:
-    """Return the phrases between pauses longer than `pause_s`; every written word is whole and in one phrase.
+    """Return the phrases between pauses longer than `pause_s`; every written word is whole and in
+    one phrase.
 
-    A phrase keeps up to `MARGIN_S` of the silence around it and never more than half a pause. Words without times
-    belong to the phrase before them; there is no cut where an `unknown` word may have been spoken. Words that are not
-    in the recording belong to no phrase; if the text continues elsewhere in the recording, the phrase ends.
+    A phrase keeps up to `MARGIN_S` of the silence around it and never more than half a pause. Words
+    without times belong to the phrase before them; there is no cut where an `unknown` word may have
+    been spoken. Words that are not in the recording belong to no phrase; if the text continues
+    elsewhere in the recording, the phrase ends.
     """
     runs = _runs(alignment.words, pause_s)
     if not runs:
@@ -325,8 +370,12 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
         start_s, end_s = _edge(first.start_s), _edge(last.end_s)
         rank = bisect_left(by_time, (start_s, end_s))
         low_s = (by_time[rank - 1][1] + start_s) / 2 if rank else 0.0
-        high_s = (end_s + by_time[rank + 1][0]) / 2 if rank + 1 < len(by_time) else alignment.duration_s
-        next_char = runs[number + 1][0].char_start if number + 1 < len(runs) else len(alignment.text)
+        high_s = (
+            (end_s + by_time[rank + 1][0]) / 2 if rank + 1 < len(by_time) else alignment.duration_s
+        )
+        next_char = (
+            runs[number + 1][0].char_start if number + 1 < len(runs) else len(alignment.text)
+        )
         span = (first.char_start if number else 0, next_char)
         cuts.append(
             Interval(
@@ -361,26 +410,37 @@ def _edge(time_s: float | None) -> float:
 
 
 def _flac(recording: Recording, cut: Interval, utterance: Utterance) -> bytes:
-    """Return the samples of one cut as FLAC, in memory: the code that writes the file reports a full disk."""
+    """Return the samples of one cut as FLAC, in memory: the code that writes the file reports a
+    full disk."""
     import soundfile
 
     rate, channel = recording.rate, utterance.channel
     if channel is not None and channel > recording.channels:
-        raise AudioError(f"{utterance.audio}: expected channel {channel}, got a recording of {recording.channels}")
+        raise AudioError(
+            f"{utterance.audio}: expected channel {channel}, got a recording of"
+            f" {recording.channels}"
+        )
     first = seconds_to_samples(cut.start_s, rate)
     most = None if cut.end_s == math.inf else max(1, seconds_to_samples(cut.end_s, rate) - first)
     channels = recording.channels if channel is None else 1
     data, written = io.BytesIO(), 0
     try:
-        with soundfile.SoundFile(data, "w", rate, channels, subtype="PCM_16", format="FLAC") as file:
+        with soundfile.SoundFile(
+            data, "w", rate, channels, subtype="PCM_16", format="FLAC"
+        ) as file:
             for block in recording.read(first, most):
                 file.write(_as_int16(block if channel is None else block[:, channel - 1 : channel]))
                 written += len(block)
     except soundfile.SoundFileError as error:
         reason = str(getattr(error, "error_string", error)).rstrip(". ")
-        raise AudioError(f"{utterance.audio}: expected audio that FLAC of 16 bits can hold: {reason}") from error
+        raise AudioError(
+            f"{utterance.audio}: expected audio that FLAC of 16 bits can hold: {reason}"
+        ) from error
     if not written:
-        raise AudioError(f"{utterance.audio}: expected sound from {cut.start_s:.3f} s on, got the recording's end")
+        raise AudioError(
+            f"{utterance.audio}: expected sound from {cut.start_s:.3f} s on, got the"
+            " recording's end"
+        )
     return data.getvalue()
 
 

@@ -1,4 +1,5 @@
-"""Records of outputs: their sizes and checksums for the journal, and the comparison of existing files with them."""
+"""Records of outputs: their sizes and checksums for the journal, and the comparison of existing
+files with them."""
 
 from __future__ import annotations
 
@@ -26,9 +27,10 @@ _DIGEST_BYTES = 8
 class Placed:
     """The outputs of an utterance as they were written.
 
-    `files` by their names relative to the output folder; `pending` is the utterance's part of a shared file, and `row`
-    its checksum. `recorded` are its files according to the journal, None if nothing is known: an existing file that
-    differs was changed by a person, and is moved to NAME.hand.EXTENSION, one of `moved_aside`.
+    `files` by their names relative to the output folder; `pending` is the utterance's part of a
+    shared file, and `row` its checksum. `recorded` are its files according to the journal, None if
+    nothing is known: an existing file that differs was changed by a person, and is moved to
+    NAME.hand.EXTENSION, one of `moved_aside`.
     """
 
     out_dir: Path
@@ -41,7 +43,9 @@ class Placed:
     def add(self, path: Path, data: bytes) -> None:
         """Record a file that is about to be written with these bytes."""
         name = name_of(path, self.out_dir)
-        if self.recorded is not None and is_changed(name, self.recorded.get(name), self.out_dir, data):
+        if self.recorded is not None and is_changed(
+            name, self.recorded.get(name), self.out_dir, data
+        ):
             self.moved_aside.append(name_of(keep_aside(path), self.out_dir))
         self.files[name] = checksum(data)
 
@@ -52,10 +56,13 @@ def _file_checksum(path: str, state: tuple[int, ...]) -> Checksum:
 
 
 def file_checksum(path: str) -> Checksum | None:
-    """Return the size and the checksum of a file; None if it cannot be read. Those of the last files are cached."""
+    """Return the size and the checksum of a file; None if it cannot be read. Those of the last
+    files are cached."""
     try:
         status = os.stat(path)
-        return _file_checksum(path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
+        return _file_checksum(
+            path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+        )
     except (OSError, ValueError):
         return None
 
@@ -73,21 +80,27 @@ def name_of(path: Path, out_dir: Path) -> str:
     return path.relative_to(out_dir).as_posix()
 
 
-def with_other_sizes(files: Mapping[str, Checksum], out_dir: Path, expected: Iterable[Path]) -> list[str] | None:
-    """Return the recorded files that a person has changed since; None if a recorded or `expected` file is missing.
+def with_other_sizes(
+    files: Mapping[str, Checksum], out_dir: Path, expected: Iterable[Path]
+) -> list[str] | None:
+    """Return the recorded files that a person has changed since; None if a recorded or `expected`
+    file is missing.
 
-    These are JSON with hand-corrected words, and TextGrid and ELAN files that can be read to the end: any other file
-    with a different size may be incomplete.
+    These are JSON with hand-corrected words, and TextGrid and ELAN files that can be read to the
+    end: any other file with a different size may be incomplete.
     """
     if not all(name_of(path, out_dir) in files for path in expected):
         return None
     others = [name for name, (size, _) in files.items() if _size(out_dir / name) != size]
     paths = [out_dir / name for name in others]
-    return others if all(is_corrected(path) or is_whole_label_file(path) for path in paths) else None
+    return (
+        others if all(is_corrected(path) or is_whole_label_file(path) for path in paths) else None
+    )
 
 
 def is_changed(name: str, recorded: Checksum | None, out_dir: Path, data: bytes = b"") -> bool:
-    """Return whether a file exists that differs from its record, from `data`, and from any beginning of `data`."""
+    """Return whether a file exists that differs from its record, from `data`, and from any
+    beginning of `data`."""
     size = _size(out_dir / name)
     if size is None or (recorded is not None and fault_of(name, recorded, out_dir) is None):
         return False
@@ -100,7 +113,8 @@ def is_changed(name: str, recorded: Checksum | None, out_dir: Path, data: bytes 
 
 
 def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
-    """Return what is wrong with a file, after reading all of its bytes; None if it is as recorded."""
+    """Return what is wrong with a file, after reading all of its bytes; None if it is as
+    recorded."""
     size = _size(out_dir / name)
     if size is None:
         return "is not there"
@@ -114,10 +128,14 @@ def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
 
 
 def is_own_name(name: str, utterance: Utterance) -> bool:
-    """Return whether a recorded file can belong to this utterance: others may have changed the journal."""
+    """Return whether a recorded file can belong to this utterance: others may have changed the
+    journal."""
     if any(name == f"{utterance.output}{extension}" for extension in EXTENSIONS):
         return True
-    return re.fullmatch(rf"{CUTS}/{re.escape(utterance.output)}(-\d{{4,}})?\.(flac|txt)", name) is not None
+    return (
+        re.fullmatch(rf"{CUTS}/{re.escape(utterance.output)}(-\d{{4,}})?\.(flac|txt)", name)
+        is not None
+    )
 
 
 def _size(path: Path) -> int | None:
@@ -137,8 +155,13 @@ def refuse_inputs(targets: Sequence[Path], protect: Sequence[str | Path]) -> Non
     """
     for target in targets:
         try:
-            is_input = target.exists() and any(os.path.exists(path) and target.samefile(path) for path in protect)
+            is_input = target.exists() and any(
+                os.path.exists(path) and target.samefile(path) for path in protect
+            )
         except OSError as error:
             raise OutputError(f"{target}: cannot be written ({error.strerror or error})") from error
         if is_input:
-            raise OutputError(f"{target}: is an input of this call and is never overwritten; choose another --out-dir")
+            raise OutputError(
+                f"{target}: is an input of this call and is never overwritten; choose another"
+                " --out-dir"
+            )

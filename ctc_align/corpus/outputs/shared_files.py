@@ -1,4 +1,5 @@
-"""Files that several utterances share: shards, and the TextGrid of a recording with many utterances."""
+"""Files that several utterances share: shards, and the TextGrid of a recording with many
+utterances."""
 
 from __future__ import annotations
 
@@ -57,48 +58,63 @@ class SharedFiles(Protocol):
         ...
 
     def groups(self) -> set[str]:
-        """Return the groups that have files; none for a kind of file whose rows do not name their utterances."""
+        """Return the groups that have files; none for a kind of file whose rows do not name their
+        utterances."""
         return set()
 
     def content(self, row: bytes) -> bytes:
-        """Return the part of a row that goes into the group's files; its checksum is in the journal."""
+        """Return the part of a row that goes into the group's files; its checksum is in the
+        journal."""
         ...
 
     def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
-        """Return whether the group's files exist and contain this utterance (and its `row`), as far as they show it."""
+        """Return whether the group's files exist and contain this utterance (and its `row`), as far
+        as they show it."""
         ...
 
     def faults(
-        self, group: str, utterances: Sequence[GroupedUtterance], rows: Mapping[str, Checksum | None]
+        self,
+        group: str,
+        utterances: Sequence[GroupedUtterance],
+        rows: Mapping[str, Checksum | None],
     ) -> dict[str, str]:
-        """Return what is wrong, by utterance, with the group's files, after reading all of their bytes.
+        """Return what is wrong, by utterance, with the group's files, after reading all of their
+        bytes.
 
         Args:
-            utterances: all of the group; rows: those in its files, with their checksums in the journal.
+            utterances: all of the group; rows: those in its files, with their checksums in the
+                journal.
         """
         ...
 
     def checksums(self, group: str) -> Mapping[str, Checksum]:
-        """Return the rows of a finished group, by utterance; none if its files do not name their utterances."""
+        """Return the rows of a finished group, by utterance; none if its files do not name their
+        utterances."""
         return {}
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
-        """Return whether the group's files exist and are made from these utterances, as far as they can show it."""
+        """Return whether the group's files exist and are made from these utterances, as far as they
+        can show it."""
         ...
 
-    def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[tuple[str, bytes]]:
-        """Yield (id, row) from the group's files: those of `utterances`, and others that name their utterance."""
+    def rows(
+        self, group: str, utterances: Sequence[GroupedUtterance]
+    ) -> Iterator[tuple[str, bytes]]:
+        """Yield (id, row) from the group's files: those of `utterances`, and others that name their
+        utterance."""
         ...
 
     def write(
         self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
     ) -> list[Path]:
-        """Write the group's files whole, from the rows of those `utterances` that succeeded, in order."""
+        """Write the group's files whole, from the rows of those `utterances` that succeeded, in
+        order."""
         ...
 
 
 def shard_row(alignment: Alignment, style: Style, formats: Sequence[str]) -> bytes:
-    """Return an utterance's part of a shard: the line of JSON and, with "ctm", the lines of both CTMs."""
+    """Return an utterance's part of a shard: the line of JSON and, with "ctm", the lines of both
+    CTMs."""
     pieces = [_line(to_dict(alignment, style))]
     if "ctm" in formats:
         for writer in (CtmWriter(style), TokenCtmWriter(style)):
@@ -128,11 +144,14 @@ def _unpacked(row: bytes) -> list[bytes]:
 
 
 class ShardFiles(SharedFiles):
-    """`alignments-IIIII.jsonl.gz`, `.ctm` and `.tokens.ctm` in `folder`. Bytes depend on the rows only."""
+    """`alignments-IIIII.jsonl.gz`, `.ctm` and `.tokens.ctm` in `folder`. Bytes depend on the rows
+    only."""
 
     def __init__(self, folder: Path, formats: Sequence[str], parts: Path | None = None) -> None:
         self._folder = folder
-        self._extensions = (".jsonl.gz", ".ctm", ".tokens.ctm") if "ctm" in formats else (".jsonl.gz",)
+        self._extensions = (
+            (".jsonl.gz", ".ctm", ".tokens.ctm") if "ctm" in formats else (".jsonl.gz",)
+        )
         self._parts = parts
         self._cached: tuple[str, dict[str, Checksum]] = ("", {})
 
@@ -140,7 +159,10 @@ class ShardFiles(SharedFiles):
         return [self._folder / f"{group}{extension}" for extension in self._extensions]
 
     def groups(self) -> set[str]:
-        return {path.name.removesuffix(".jsonl.gz") for path in self._folder.glob("alignments-?????.jsonl.gz")}
+        return {
+            path.name.removesuffix(".jsonl.gz")
+            for path in self._folder.glob("alignments-?????.jsonl.gz")
+        }
 
     def content(self, row: bytes) -> bytes:
         return row
@@ -150,7 +172,10 @@ class ShardFiles(SharedFiles):
         return found is not None and (row is None or found == tuple(row))
 
     def faults(
-        self, group: str, utterances: Sequence[GroupedUtterance], rows: Mapping[str, Checksum | None]
+        self,
+        group: str,
+        utterances: Sequence[GroupedUtterance],
+        rows: Mapping[str, Checksum | None],
     ) -> dict[str, str]:
         reason = f"its rows of {group} are not there, or not what was written"
         faults = {id: reason for id, row in rows.items() if not self.holds(group, id, row)}
@@ -162,13 +187,15 @@ class ShardFiles(SharedFiles):
         return list(self.checksums(group)) == list(ids)
 
     def checksums(self, group: str) -> dict[str, Checksum]:
-        """Return the rows of a finished shard, none if it cannot be read; the last shard is cached."""
+        """Return the rows of a finished shard, none if it cannot be read; the last shard is
+        cached."""
         if self._cached[0] != group:
             self._cached = (group, self._read_checksums(group))
         return self._cached[1]
 
     def _read_checksums(self, group: str) -> dict[str, Checksum]:
-        """Return the checksums of the rows; if a file holds more than the rows, the first checksum is not a number.
+        """Return the checksums of the rows; if a file holds more than the rows, the first checksum
+        is not a number.
 
         So a shard with unknown content is written again.
         """
@@ -183,14 +210,23 @@ class ShardFiles(SharedFiles):
                 found[_id_of(line)] = checksum(_packed([line, *blocks]))
                 crc, length = zlib.crc32(line, crc), length + len(line)
                 sizes = [size + len(block) for size, block in zip(sizes, blocks)]
-            is_whole = _has_frame(targets[0], crc, length) and sizes == [os.path.getsize(path) for path in targets[1:]]
-        except (OSError, EOFError, zlib.error, ValueError):  # not a shard of ours, or cut: as if it were not there
+            is_whole = _has_frame(targets[0], crc, length) and sizes == [
+                os.path.getsize(path) for path in targets[1:]
+            ]
+        except (
+            OSError,
+            EOFError,
+            zlib.error,
+            ValueError,
+        ):  # not a shard of ours, or cut: as if it were not there
             return {}
         if found and not is_whole:
             found[next(iter(found))] = (0, "")
         return found
 
-    def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[tuple[str, bytes]]:
+    def rows(
+        self, group: str, utterances: Sequence[GroupedUtterance]
+    ) -> Iterator[tuple[str, bytes]]:
         if not self.checksums(group):
             return
         for row in self._read_rows(group):
@@ -216,7 +252,9 @@ class ShardFiles(SharedFiles):
         with placing(targets, self._parts, sync=True) as parts, ExitStack() as stack:
             raw = [stack.enter_context(open(part, "xb")) for _, part in parts]
             # no name and no time in the header: the same rows are the same bytes
-            packer = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=raw[0], mtime=0)
+            packer = gzip.GzipFile(
+                filename="", mode="wb", compresslevel=_LEVEL, fileobj=raw[0], mtime=0
+            )
             files: list[Any] = [stack.enter_context(packer), *raw[1:]]
             for _, row in rows:
                 for file, piece in zip(files, _unpacked(row)):
@@ -258,14 +296,17 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _has_frame(path: Path, crc: int, length: int) -> bool:
-    """Return whether a gzip file has our header, and ends with the checksum and the length of this content."""
+    """Return whether a gzip file has our header, and ends with the checksum and the length of this
+    content."""
     head = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=head, mtime=0):
         pass
     with open(path, "rb") as file:
         start = file.read(10)
         file.seek(-8, os.SEEK_END)
-        return start == head.getvalue()[:10] and file.read() == struct.pack("<II", crc, length & 0xFFFFFFFF)
+        return start == head.getvalue()[:10] and file.read() == struct.pack(
+            "<II", crc, length & 0xFFFFFFFF
+        )
 
 
 def _has_zero_padding(path: Path) -> bool:
@@ -292,7 +333,8 @@ def _has_zero_padding(path: Path) -> bool:
 
 
 def grid_row(alignment: Alignment, style: Style, recording_s: float) -> bytes:
-    """Return an utterance's part of the recording's TextGrid; times of the recording in units of 10 µs."""
+    """Return an utterance's part of the recording's TextGrid; times of the recording in units of 10
+    µs."""
     style = Style(times=RECORDING, labels=style.labels)
     row = {
         "end": math.floor(recording_s * UNITS_PER_S + 1e-4),
@@ -308,11 +350,12 @@ def _plain(row: TimedLabel) -> list[Any]:
 
 
 class RecordingGrids(SharedFiles):
-    """`RECORDING.TextGrid` below `folder`: `words` and `phones` (or `tokens`), whole recording, times of the recording.
+    """`RECORDING.TextGrid` below `folder`: `words` and `phones` (or `tokens`), whole recording,
+    times of the recording.
 
-    As in MFA, the tiers of two or more speakers are named `SPEAKER - words`, `SPEAKER - phones`; every speaker of the
-    recording has tiers, even if all of their utterances failed. A TextGrid does not show to which utterance an interval
-    belongs.
+    As in MFA, the tiers of two or more speakers are named `SPEAKER - words`, `SPEAKER - phones`;
+    every speaker of the recording has tiers, even if all of their utterances failed. A TextGrid
+    does not show to which utterance an interval belongs.
     """
 
     def __init__(self, folder: Path, parts: Path | None = None) -> None:
@@ -325,25 +368,37 @@ class RecordingGrids(SharedFiles):
     def content(self, row: bytes) -> bytes:
         """Return the labelled intervals of a row; others are not written to the file."""
         part = json.loads(row)
-        kept = [[piece for piece in part[tier] if piece[2] and piece[1] > piece[0]] for tier in ("words", "tokens")]
+        kept = [
+            [piece for piece in part[tier] if piece[2] and piece[1] > piece[0]]
+            for tier in ("words", "tokens")
+        ]
         return json.dumps(kept).encode()
 
     def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
         return os.path.isfile(self.targets(group)[0])
 
     def faults(
-        self, group: str, utterances: Sequence[GroupedUtterance], rows: Mapping[str, Checksum | None]
+        self,
+        group: str,
+        utterances: Sequence[GroupedUtterance],
+        rows: Mapping[str, Checksum | None],
     ) -> dict[str, str]:
         """Compare the rows, and compare the file with their written form.
 
         If utterances of one speaker overlap, words are cut, and their rows are not compared.
         """
         path = self.targets(group)[0]
-        found = {id: row for id, row in self.rows(group, utterances) if id in rows} if path.is_file() else {}
+        found = (
+            {id: row for id, row in self.rows(group, utterances) if id in rows}
+            if path.is_file()
+            else {}
+        )
         cut = _overlapping(utterances)
         faults = {}
         for id, row in rows.items():
-            is_same = id in found and (row is None or id in cut or checksum(self.content(found[id])) == tuple(row))
+            is_same = id in found and (
+                row is None or id in cut or checksum(self.content(found[id])) == tuple(row)
+            )
             if not is_same:
                 faults[id] = f"its part of {path.name} is not there, or not what was written"
         if rows and not faults and path.read_bytes() != _rendered(utterances, found.items()):
@@ -353,7 +408,9 @@ class RecordingGrids(SharedFiles):
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
         return os.path.isfile(self.targets(group)[0]) == bool(ids)
 
-    def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[tuple[str, bytes]]:
+    def rows(
+        self, group: str, utterances: Sequence[GroupedUtterance]
+    ) -> Iterator[tuple[str, bytes]]:
         try:
             grid = read_textgrid(self.targets(group)[0])
         except InputError:
@@ -369,7 +426,12 @@ class RecordingGrids(SharedFiles):
                 "words": _within(tiers[prefix + _WORDS], utterance),
                 "tokens": _within(tiers[prefix + kind], utterance),
             }
-            yield utterance.id, json.dumps({"end": round(grid.end_s * UNITS_PER_S), "kind": kind, **parts}).encode()
+            yield (
+                utterance.id,
+                json.dumps(
+                    {"end": round(grid.end_s * UNITS_PER_S), "kind": kind, **parts}
+                ).encode(),
+            )
 
     def write(
         self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
@@ -393,7 +455,10 @@ def _rendered(utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, 
         end, kind = max(end, part["end"]), part["kind"]
     tiers = []
     for speaker, prefix in prefixes.items():
-        tiers += [(prefix + _WORDS, _apart(words[speaker])), (prefix + kind, _apart(tokens[speaker]))]
+        tiers += [
+            (prefix + _WORDS, _apart(words[speaker])),
+            (prefix + kind, _apart(tokens[speaker])),
+        ]
     end = max([end, *(row.end for _, tier in tiers for row in tier[-1:])])
     text = io.StringIO()
     write_tiers(text, tiers, end)
@@ -405,7 +470,9 @@ def _overlapping(utterances: Sequence[GroupedUtterance]) -> set[str]:
     overlapping: set[str] = set()
     last: dict[str, tuple[float, str]] = {}
     for utterance in sorted(utterances, key=lambda utterance: utterance.offset_s):
-        end_s = math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
+        end_s = (
+            math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
+        )
         before_s, before = last.get(utterance.speaker, (-math.inf, ""))
         if utterance.offset_s < before_s:
             overlapping |= {before, utterance.id}
@@ -432,7 +499,8 @@ def _within(tier: Tier, utterance: GroupedUtterance) -> list[list[Any]]:
 
 
 def _apart(rows: list[TimedLabel]) -> list[TimedLabel]:
-    """Return the rows in order of time; where utterances of one speaker overlap, cut the later row; drop empty ones."""
+    """Return the rows in order of time; where utterances of one speaker overlap, cut the later row;
+    drop empty ones."""
     apart: list[TimedLabel] = []
     free = 0
     for row in sorted(rows, key=lambda row: (row.start, row.end)):

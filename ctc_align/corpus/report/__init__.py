@@ -1,1 +1,2 @@
-"""The report of a corpus run: its figures, collected from journals and outputs, and the page that shows them."""
+"""The report of a corpus run: its figures, collected from journals and outputs, and the page that
+shows them."""

@@ -1,9 +1,12 @@
-"""The page of a report: one HTML file that needs no network, and a script only to sort tables and to play.
+"""The page of a report: one HTML file that needs no network, and a script only to sort tables and
+to play.
 
-The sound of what it names is inside it, in short parts: a report can be sent by mail, plays what browsers do not (SPH,
-video), and its policy allows no address, not even of the recordings. The size is limited; see `MOST_SOUND_BYTES`.
+The sound of what it names is inside it, in short parts: a report can be sent by mail, plays what
+browsers do not (SPH, video), and its policy allows no address, not even of the recordings. The size
+is limited; see `MOST_SOUND_BYTES`.
 
-`report.html.j2` is the template. This module computes its values, including the geometry of the charts.
+`report.html.j2` is the template. This module computes its values, including the geometry of the
+charts.
 """
 
 from __future__ import annotations
@@ -48,12 +51,19 @@ MARK = f"<!doctype html>\n{_COMMENT}\n"
 """The beginning of every report, by which a file is recognised as one."""
 _MOST_SPEAKERS_SHOWN = 50
 _WIDTH, _HEIGHT = 420, 170
-_BOX = {"width": _WIDTH, "height": _HEIGHT, "left": 44, "right": _WIDTH - 12, "top": 12, "bottom": _HEIGHT - 34}
+_BOX = {
+    "width": _WIDTH,
+    "height": _HEIGHT,
+    "left": 44,
+    "right": _WIDTH - 12,
+    "top": 12,
+    "bottom": _HEIGHT - 34,
+}
 """The size of a chart, and the bounds of its plot area."""
 _MOST_BARS = 40
 _NEARLY_ALL, _LONG_TAIL = 0.99, 3
-"""Values whose distance from the minimum is more than _LONG_TAIL times that of the 99th percentile share the last
-bar."""
+"""Values whose distance from the minimum is more than _LONG_TAIL times that of the 99th percentile
+share the last bar."""
 
 
 MOST_SOUND_BYTES = 3_000_000
@@ -75,8 +85,11 @@ class _Clips:
     def __init__(self, audio: str) -> None:
         self._audio, self._left = audio, MOST_SOUND_BYTES
 
-    def clips(self, alignment: Alignment | None, path: Path, spans: Mapping[str, tuple[float, float]]) -> list[_Clip]:
-        """Return a clip (name, base64) of each span (seconds of the utterance), or (reason, "") without sound."""
+    def clips(
+        self, alignment: Alignment | None, path: Path, spans: Mapping[str, tuple[float, float]]
+    ) -> list[_Clip]:
+        """Return a clip (name, base64) of each span (seconds of the utterance), or (reason, "")
+        without sound."""
         if self._audio == NO_SOUND or alignment is None:
             return []
         if self._left < 0:
@@ -86,13 +99,21 @@ class _Clips:
             recording = find_recording(alignment, path, "" if self._audio == EMBED else self._audio)
             for name, (start_s, end_s) in spans.items():
                 length_s = min(end_s, start_s + _CLIP_S, alignment.duration_s) - start_s
-                clip = replace(alignment, offset_s=alignment.offset_s + start_s, duration_s=length_s)
+                clip = replace(
+                    alignment, offset_s=alignment.offset_s + start_s, duration_s=length_s
+                )
                 sound = aligned_stretch(clip, recording, SAMPLE_RATE)
-                encoded = encoded_opus(replace(sound, samples=np.concatenate((_QUIET, sound.samples))))
+                encoded = encoded_opus(
+                    replace(sound, samples=np.concatenate((_QUIET, sound.samples)))
+                )
                 self._left -= len(encoded)
                 clips.append((name, base64.b64encode(encoded).decode()))
         except CtcAlignError as error:
-            why = "was not found" if isinstance(error, UsageError) else "is silent here, or cannot be read"
+            why = (
+                "was not found"
+                if isinstance(error, UsageError)
+                else "is silent here, or cannot be read"
+            )
             return [(f"no sound: the recording {why}", "")]
         return clips
 
@@ -100,35 +121,49 @@ class _Clips:
         """Return the clip of what disagrees in an utterance."""
         span, path = one.passage, out_dir / (one.json or f"{output_of(one.id)}.json")
         start_s = max(span[0] - _AROUND_S, 0.0)
-        return self.clips(one.alignment, path, {f"from {clock(start_s)}": (start_s, span[1] + _AROUND_S)})
+        return self.clips(
+            one.alignment, path, {f"from {clock(start_s)}": (start_s, span[1] + _AROUND_S)}
+        )
 
     def of_word(self, change: UtteranceChange) -> list[_Clip]:
-        """Return clips of the word that changed most, cut out by its times before and now; [] if a file has faults."""
+        """Return clips of the word that changed most, cut out by its times before and now; [] if a
+        file has faults."""
         try:
             runs = [read_alignment(path) for path in change.files]
         except CtcAlignError:
             return []
         words = (run.words[change.index] for run in runs)
         times = ((name, word.start_s, word.end_s) for name, word in zip(("before", "now"), words))
-        spans = {name: (start_s, end_s) for name, start_s, end_s in times if start_s is not None and end_s is not None}
+        spans = {
+            name: (start_s, end_s)
+            for name, start_s, end_s in times
+            if start_s is not None and end_s is not None
+        }
         return self.clips(runs[1], change.files[1], spans)
 
 
 def report_page(
-    figures: RunFigures, out_dir: Path, folder: Path, changes: RunChanges | None = None, audio: str = NO_SOUND
+    figures: RunFigures,
+    out_dir: Path,
+    folder: Path,
+    changes: RunChanges | None = None,
+    audio: str = NO_SOUND,
 ) -> str:
-    """Return the report of a run in `out_dir` as HTML, to be written into `folder`: links are relative to it.
+    """Return the report of a run in `out_dir` as HTML, to be written into `folder`: links are
+    relative to it.
 
-    `changes` are those since another run. `audio` is "none" for a page without sound, "embed" for clips of what it
-    names, or the folder that the recordings are in now.
+    `changes` are those since another run. `audio` is "none" for a page without sound, "embed" for
+    clips of what it names, or the folder that the recordings are in now.
 
-    Nothing of the corpus (names, reasons, speakers) can become markup, script, or a link to elsewhere.
+    Nothing of the corpus (names, reasons, speakers) can become markup, script, or a link to
+    elsewhere.
     """
     import jinja2
     from markupsafe import Markup
 
     def plain(value: object) -> object:
-        """Return a value with escapes for characters that would change the direction of text, and for invalid ones."""
+        """Return a value with escapes for characters that would change the direction of text, and
+        for invalid ones."""
         if isinstance(value, Markup) or not isinstance(value, str):
             return value
         return printable(value).encode("utf-8", "backslashreplace").decode("utf-8")
@@ -142,10 +177,14 @@ def report_page(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["sha256"] = lambda text: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    environment.filters["sha256"] = lambda text: base64.b64encode(
+        hashlib.sha256(text.encode()).digest()
+    ).decode()
     summary = figures.summary
     clips = _Clips(audio)
-    heard = [] if changes is None else [clips.of_word(one) for one in changes.largest]  # before the budget is used up
+    heard = (
+        [] if changes is None else [clips.of_word(one) for one in changes.largest]
+    )  # before the budget is used up
     speakers = sorted(figures.speakers.items(), key=lambda named: (-named[1].seconds, named[0]))
     page = environment.get_template("report.html.j2").render(
         mark=Markup(_COMMENT),
@@ -157,12 +196,20 @@ def report_page(
         notes=_notes(figures, changes),
         tiles=_tiles(figures),
         fit=_shares(summary.fit),
-        reasons=sorted(figures.reasons.values(), key=lambda reason: (-reason.count, reason.example)),
-        gaps=[(gap_words(gap), gap_place(gap), gap["words"], gap["text"]) for gap in summary.text_gaps],
-        overlaps=[
-            (gap_words(one), ", ".join(one["utterances"]), one["words"], one["text"]) for one in summary.text_overlaps
+        reasons=sorted(
+            figures.reasons.values(), key=lambda reason: (-reason.count, reason.example)
+        ),
+        gaps=[
+            (gap_words(gap), gap_place(gap), gap["words"], gap["text"]) for gap in summary.text_gaps
         ],
-        worst=[(one, _link(one, out_dir, folder), clips.of_passage(one, out_dir)) for one in figures.worst],
+        overlaps=[
+            (gap_words(one), ", ".join(one["utterances"]), one["words"], one["text"])
+            for one in summary.text_overlaps
+        ],
+        worst=[
+            (one, _link(one, out_dir, folder), clips.of_passage(one, out_dir))
+            for one in figures.worst
+        ],
         most_worst=MOST_WORST,
         changes=changes,
         largest=list(zip(changes.largest, heard)) if changes is not None else [],
@@ -177,13 +224,21 @@ def report_page(
 
 def _notes(figures: RunFigures, changes: RunChanges | None) -> list[str]:
     """Return notes on missing parts of a run, and on files that could not be read."""
-    notes = [] if figures.summary.complete else ["This run is not complete: the figures are of what is done so far."]
+    notes = (
+        []
+        if figures.summary.complete
+        else ["This run is not complete: the figures are of what is done so far."]
+    )
     notes += figures.notes
     if figures.unread:
-        notes.append(f"{figures.unread:,} outputs could not be read, and are missing in the distributions:")
+        notes.append(
+            f"{figures.unread:,} outputs could not be read, and are missing in the distributions:"
+        )
         notes += figures.faults
     if changes is not None and changes.unread:
-        notes.append(f"{changes.unread:,} outputs of both runs could not be read, and are not compared:")
+        notes.append(
+            f"{changes.unread:,} outputs of both runs could not be read, and are not compared:"
+        )
         notes += changes.faults
     return notes
 
@@ -209,7 +264,11 @@ def _tiles(figures: RunFigures) -> dict[str, str]:
 def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
     """Return the address of an utterance's page, or of its JSON, "" if there is neither."""
     json = Path(one.json or "")
-    names = [json.with_suffix(".html"), original_of(json).with_suffix(".html"), json] if one.json else []
+    names = (
+        [json.with_suffix(".html"), original_of(json).with_suffix(".html"), json]
+        if one.json
+        else []
+    )
     name = next((name for name in names if os.path.isfile(out_dir / name)), None)
     if name is None:
         return ""
@@ -224,20 +283,32 @@ def _more_speakers(count: int) -> str:
 
 
 def _shares(counts: Mapping[str, int]) -> dict[str, Any]:
-    """Return a bar that is divided by the shares of counts: (name, count, start, share) in percent."""
+    """Return a bar that is divided by the shares of counts: (name, count, start, share) in
+    percent."""
     total, start, parts = sum(counts.values()), 0.0, []
     for name, count in counts.items():
         share = 100 * count / total
         parts.append((name, count, start, share))
         start += share
-    return {"parts": parts, "label": "fit: " + ", ".join(f"{name} {count}" for name, count in counts.items())}
+    return {
+        "parts": parts,
+        "label": "fit: " + ", ".join(f"{name} {count}" for name, count in counts.items()),
+    }
 
 
 def _charts(figures: RunFigures) -> list[dict[str, Any]]:
     losses, local = figures.summary.loss_per_token, figures.summary.local_loss
     return [
-        histogram_chart(figures.loss_per_token, "Loss per token", "nats", losses.get("p50"), losses.get("mean")),
-        histogram_chart(figures.local_loss, "Local loss (worst 0.3 s)", "nats", local.get("p50"), local.get("mean")),
+        histogram_chart(
+            figures.loss_per_token, "Loss per token", "nats", losses.get("p50"), losses.get("mean")
+        ),
+        histogram_chart(
+            figures.local_loss,
+            "Local loss (worst 0.3 s)",
+            "nats",
+            local.get("p50"),
+            local.get("mean"),
+        ),
         histogram_chart(figures.confidence, "Confidence of words", "confidence"),
         histogram_chart(figures.words_per_s, "Speech rate of utterances", "words per second"),
         histogram_chart(figures.pauses_s, f"Pauses of {PAUSE_S:g} s and more", "seconds"),
@@ -246,13 +317,18 @@ def _charts(figures: RunFigures) -> list[dict[str, Any]]:
 
 
 def histogram_chart(
-    histogram: Histogram, title: str, unit: str, median: float | None = None, mean: float | None = None
+    histogram: Histogram,
+    title: str,
+    unit: str,
+    median: float | None = None,
+    mean: float | None = None,
 ) -> dict[str, Any]:
-    """Return a histogram for the template: bars from the first to the last bin with values, and the median's position.
+    """Return a histogram for the template: bars from the first to the last bin with values, and the
+    median's position.
 
-    Bins are joined until there are at most 40 bars; the last one also has the few values that are far beyond the
-    others. Each bar names its bounds and its count. `median` and `mean` are exact if known; otherwise they are
-    estimated from the histogram, the median to within a bin.
+    Bins are joined until there are at most 40 bars; the last one also has the few values that are
+    far beyond the others. Each bar names its bounds and its count. `median` and `mean` are exact if
+    known; otherwise they are estimated from the histogram, the median to within a bin.
     """
     if not histogram.number:
         return {"title": title, "bars": []}
@@ -260,7 +336,9 @@ def histogram_chart(
     mean = histogram.mean if mean is None else mean
     width = histogram.width
     first, last_filled = _filled(histogram.counts)
-    most_drawn = first + _LONG_TAIL * (math.ceil(histogram.quantile(_NEARLY_ALL) / width) - first + 1)
+    most_drawn = first + _LONG_TAIL * (
+        math.ceil(histogram.quantile(_NEARLY_ALL) / width) - first + 1
+    )
     last = min(last_filled, most_drawn)
     together = math.ceil((last - first + 1) / _MOST_BARS)
     starts = list(range(first, last + 1, together))
@@ -315,14 +393,18 @@ def _ticks(low: float, high: float) -> list[float]:
     rough = (high - low) / 7
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(base * power for base in (1, 2, 5, 10) if base * power >= rough)
-    return [round(i * step, 9) for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+    return [
+        round(i * step, 9)
+        for i in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
+    ]
 
 
 def _labelled_ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Return the round values as text, with enough decimals to distinguish neighbours.
 
     >>> _labelled_ticks(134.1, 134.32)
-    [(134.1, '134.10'), (134.15, '134.15'), (134.2, '134.20'), (134.25, '134.25'), (134.3, '134.30')]
+    [(134.1, '134.10'), (134.15, '134.15'), (134.2, '134.20'), (134.25, '134.25'), (134.3,
+    '134.30')]
     """
     ticks = _ticks(low, high)
     step = min((after - before for before, after in pairwise(ticks)), default=1.0)

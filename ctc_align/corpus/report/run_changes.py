@@ -1,6 +1,8 @@
-"""Changes between two runs of the same corpus: fit, loss, and the words that moved, utterance by utterance.
+"""Changes between two runs of the same corpus: fit, loss, and the words that moved, utterance by
+utterance.
 
-Reads the JSON of one utterance of each run at a time; memory holds counts and the utterances that are named.
+Reads the JSON of one utterance of each run at a time; memory holds counts and the utterances that
+are named.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ class UtteranceChange:
     """One utterance of both runs: `before` in the other run, `after` in this one.
 
     Attributes:
-        counts: `words` with times in both runs; those of them that `moved` more than `MOVED_S`; words that have times
-            only in this run (`found`), and only in the other one (`lost`).
+        counts: `words` with times in both runs; those of them that `moved` more than `MOVED_S`;
+            words that have times only in this run (`found`), and only in the other one (`lost`).
         greatest_ms: how far the edge that moved most has moved.
-        word, index, start_s: the first word that was found or lost, else the one that moved most; its index, and its
-            start in the other run, or in this one if it has none there.
+        word, index, start_s: the first word that was found or lost, else the one that moved most;
+            its index, and its start in the other run, or in this one if it has none there.
         files: the JSON of the other run, and of this one.
     """
 
@@ -54,10 +56,11 @@ class RunChanges:
     Attributes:
         counts: of words, the sums of the utterances'.
         fits: counts of (fit before, fit after), of utterances whose fit differs.
-        missing: utterances of this run without a comparison: not done, without JSON, damaged, or of other words in one
-            of them.
-        faults: JSON files of either run that could not be read, `MOST_NAMED` of them; unread: how many there are.
-        largest: `MOST_WORST` utterances: those that found or lost words, then those whose edges moved most.
+        missing: utterances of this run without a comparison: not done, without JSON, damaged, or of
+            other words in one of them.
+        faults: JSON files of either run that could not be read, `MOST_NAMED` of them; unread: how
+        many there are. largest: `MOST_WORST` utterances: those that found or lost words, then those
+        whose edges moved most.
     """
 
     against: str
@@ -77,7 +80,8 @@ class RunChanges:
 
 
 def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> UtteranceChange | None:
-    """Return what changed between two JSON objects of one utterance; None if their words are not the same.
+    """Return what changed between two JSON objects of one utterance; None if their words are not
+    the same.
 
     >>> word = {"text": "One", "start_s": 0.5, "end_s": 1.0}
     >>> change = changed("a", {"words": [word]}, {"words": [word | {"end_s": 1.25}]})
@@ -101,7 +105,10 @@ def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Utt
             greatest, index = distance_s, at
     index = index if gone < 0 else gone
     named = [run["words"][index] for run in (before, after)] if index >= 0 else []
-    text, start_s = next(((word["text"], word["start_s"]) for word in named if word["start_s"] is not None), ("", 0.0))
+    text, start_s = next(
+        ((word["text"], word["start_s"]) for word in named if word["start_s"] is not None),
+        ("", 0.0),
+    )
     fit = (str(before.get("fit") or "–"), str(after.get("fit") or "–"))
     losses = _loss_per_token(before), _loss_per_token(after)
     counts = {"words": words, "moved": moved, "found": found, "lost": lost}
@@ -113,18 +120,27 @@ def _loss_per_token(data: Mapping[str, Any]) -> float | None:
     return None if loss is None else float(loss)
 
 
-def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] | None = None) -> RunChanges:
-    """Return what changed from the run `against` to the run `out_dir`; utterances are matched by name.
+def run_changes(
+    out_dir: Path, against: Path, progress: Callable[[float], None] | None = None
+) -> RunChanges:
+    """Return what changed from the run `against` to the run `out_dir`; utterances are matched by
+    name.
 
     Raises:
-        UsageError: `against` is not the folder of a corpus run, or the runs have no utterance with JSON in common,
-            damaged or not.
+        UsageError: `against` is not the folder of a corpus run, or the runs have no utterance with
+            JSON in common, damaged or not.
     """
     if not against.is_dir() or not (others := journal_paths(against)):
-        raise UsageError(f"--against {against}: expected the --out-dir of a corpus run, got none: it has no journal")
+        raise UsageError(
+            f"--against {against}: expected the --out-dir of a corpus run, got none: it has no"
+            " journal"
+        )
     changes = RunChanges(str(against))
     ranked: list[tuple[int, float, str, UtteranceChange]] = []
-    with Outcomes(journal_paths(out_dir), quiet=True) as now, Outcomes(others, lines_left(others)) as earlier:
+    with (
+        Outcomes(journal_paths(out_dir), quiet=True) as now,
+        Outcomes(others, lines_left(others)) as earlier,
+    ):
         for number, line in enumerate(now.lines(), start=1):
             if progress is not None:
                 progress(number / max(len(now), 1))
@@ -147,15 +163,16 @@ def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] 
                 (heapq.heappush if len(ranked) < MOST_WORST else heapq.heappushpop)(ranked, rank)
     if not changes.utterances and not changes.unread:
         raise UsageError(
-            f"--against {against}: expected utterances of {out_dir} in it, with the same words, got none; both runs "
-            "need JSON files (--format json, not --layout shards)"
+            f"--against {against}: expected utterances of {out_dir} in it, with the same words, got"
+            " none; both runs need JSON files (--format json, not --layout shards)"
         )
     changes.largest = [one[-1] for one in sorted(ranked, key=lambda one: one[:3], reverse=True)]
     return changes
 
 
 def _read_change(changes: RunChanges, id: str, before: Path, after: Path) -> UtteranceChange | None:
-    """Return what changed between two files; None if one cannot be read, which is counted, or if the words differ."""
+    """Return what changed between two files; None if one cannot be read, which is counted, or if
+    the words differ."""
     objects = [_read(changes, path) for path in (before, after)]
     if objects[0] is None or objects[1] is None:
         return None
@@ -164,7 +181,8 @@ def _read_change(changes: RunChanges, id: str, before: Path, after: Path) -> Utt
 
 
 def _read(changes: RunChanges, path: Path) -> dict[str, Any] | None:
-    """Return the JSON object of an alignment; None if it cannot be compared with any other, which is counted."""
+    """Return the JSON object of an alignment; None if it cannot be compared with any other, which
+    is counted."""
     try:
         data = read_object(path)
         changed("", data, data)

@@ -1,6 +1,8 @@
-"""The figures of a corpus run: those of the summary, and distributions over the outputs, which are read one by one.
+"""The figures of a corpus run: those of the summary, and distributions over the outputs, which are
+read one by one.
 
-Memory holds the summary, the counts of histograms, and the utterances that the report names, not all utterances.
+Memory holds the summary, the counts of histograms, and the utterances that the report names, not
+all utterances.
 """
 
 from __future__ import annotations
@@ -106,9 +108,11 @@ class SpeakerFigures:
 
 @dataclass(frozen=True)
 class NamedUtterance:
-    """One utterance of the table: its result, least confidence, and the path of its JSON below the output folder.
+    """One utterance of the table: its result, least confidence, and the path of its JSON below the
+    output folder.
 
-    `text` is the beginning of its transcript, `why` what disagrees in it, as `regions` of its JSON say; `alignment`
+    `text` is the beginning of its transcript, `why` what disagrees in it, as `regions` of its JSON
+    say; `alignment`
     and `passage` are for hearing that: the alignment without its words, and the seconds of it.
     """
 
@@ -175,7 +179,11 @@ class RunFigures:
 
     def add_alignment(self, data: Mapping[str, Any]) -> None:
         """Count the words of an alignment's JSON object, as its file has it."""
-        words = [word for word in data["words"] if word["start_s"] is not None and word["end_s"] is not None]
+        words = [
+            word
+            for word in data["words"]
+            if word["start_s"] is not None and word["end_s"] is not None
+        ]
         for word in words:
             if word["confidence"] is not None:
                 self.confidence.add(word["confidence"])
@@ -203,7 +211,8 @@ class RunFigures:
 
 
 def reason_kind(reason: str, id: str) -> str:
-    """Return the reason of a failure without its utterance, paths and numbers: one text for each kind of failure.
+    """Return the reason of a failure without its utterance, paths and numbers: one text for each
+    kind of failure.
 
     >>> reason_kind("talk-7: a/talk-7.wav: 3 frames are too few, 6 are needed", "talk-7")
     '… frames are too few, … are needed'
@@ -249,33 +258,44 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
             if least is None and line.result.doubt is not None:
                 least = line.result.doubt["least_confidence"]
             worst.add(NamedUtterance(line.id, line.result, least, json_name))
-        named = {one.id: one if one.json is None else _explained(one, out_dir) for one in worst.utterances()}
+        named = {
+            one.id: one if one.json is None else _explained(one, out_dir)
+            for one in worst.utterances()
+        }
         for path, data in _shard_objects(out_dir, figures):
             id = str(data.get("utterance"))
             found = outcomes.find(line_key(id))
             if found is None or found[0] != DONE or not _add(figures, data, path):
                 continue
             if id in named:
-                named[id] = replace(named[id], least_confidence=least_confidence(data), **_explanation(data, path))
+                named[id] = replace(
+                    named[id], least_confidence=least_confidence(data), **_explanation(data, path)
+                )
     figures.worst = list(named.values())
     if lacking:
         figures.notes.append(
-            f"{lacking:,} of {summary.done:,} utterances have no JSON, as --format of the run was: their confidences, "
-            "speech rates, pauses and speakers are not known; a run with --format json has them"
+            f"{lacking:,} of {summary.done:,} utterances have no JSON, as --format of the run was:"
+            " their confidences, speech rates, pauses and speakers are not known; a run with"
+            " --format json has them"
         )
     return figures
 
 
 def json_of(line: Line) -> str | None:
-    """Return the path of an utterance's JSON, relative to the output folder; None if it has no separate one.
+    """Return the path of an utterance's JSON, relative to the output folder; None if it has no
+    separate one.
 
     Others may have changed the journal: a name that leads out of the folder does not count.
     """
     if line.result.files is None:
         names = [] if line.result.row is not None else [f"{line.id}.json"]
     else:
-        names = sorted((name for name in line.result.files if name.endswith(".json")), key=len)  # not NAME.whisper.json
-    return next((name for name in names if not os.path.isabs(name) and ".." not in Path(name).parts), None)
+        names = sorted(
+            (name for name in line.result.files if name.endswith(".json")), key=len
+        )  # not NAME.whisper.json
+    return next(
+        (name for name in names if not os.path.isabs(name) and ".." not in Path(name).parts), None
+    )
 
 
 def _corrected(figures: RunFigures, out_dir: Path, name: str, beside: LatestBeside) -> str:
@@ -285,7 +305,10 @@ def _corrected(figures: RunFigures, out_dir: Path, name: str, beside: LatestBesi
     if work.path == out_dir / name:
         figures.notes += notes
         return name
-    figures.notes += [f"{notes[0]}; loss, fit and words that are not there are the run's", *notes[1:]]
+    figures.notes += [
+        f"{notes[0]}; loss, fit and words that are not there are the run's",
+        *notes[1:],
+    ]
     return work.path.relative_to(out_dir).as_posix()
 
 
@@ -297,7 +320,8 @@ def is_output_of(line: Line, out_dir: Path, path: Path) -> bool:
 
 
 def _read(figures: RunFigures, path: Path, is_output: Callable[[Path], bool]) -> float | None:
-    """Add the figures of an alignment's file, with corrections in its labels; return the least confidence of a word."""
+    """Add the figures of an alignment's file, with corrections in its labels; return the least
+    confidence of a word."""
     try:
         data = read_object(path)
         if not all(map(is_output, label_files_beside(path))):
@@ -311,17 +335,24 @@ def _read(figures: RunFigures, path: Path, is_output: Callable[[Path], bool]) ->
 
 
 def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
-    """Return an utterance with what its JSON says of it, unchanged if that cannot be read: a fault already."""
+    """Return an utterance with what its JSON says of it, unchanged if that cannot be read: a fault
+    already."""
     try:
-        return replace(one, **_explanation(read_object(out_dir / str(one.json)), out_dir / str(one.json)))
+        return replace(
+            one, **_explanation(read_object(out_dir / str(one.json)), out_dir / str(one.json))
+        )
     except (CtcAlignError, KeyError, TypeError, ValueError, AttributeError):
         return one
 
 
 def _explanation(data: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the beginning of the transcript, the reasons for its least fitting places, each once, and the first."""
+    """Return the beginning of the transcript, the reasons for its least fitting places, each once,
+    and the first."""
     reasons = dict.fromkeys(str(region["reason"]) for region in data.get("regions") or [])
-    text, why = " ".join(str(data["text"]).split())[:_SHOWN_CHARS], "; ".join([*reasons][:_SHOWN_REASONS])
+    text, why = (
+        " ".join(str(data["text"]).split())[:_SHOWN_CHARS],
+        "; ".join([*reasons][:_SHOWN_REASONS]),
+    )
     text += " …" * (len(text) == _SHOWN_CHARS)
     try:
         alignment = from_dict(data, path)
@@ -332,21 +363,28 @@ def _explanation(data: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def passage(alignment: Alignment) -> tuple[float, float]:
-    """Return start and end, in seconds, of what disagrees first, else of the least sure word, else of the utterance.
+    """Return start and end, in seconds, of what disagrees first, else of the least sure word, else
+    of the utterance.
 
     Words that are not in the recording are between the words before and after them.
     """
     for region in alignment.regions:
         if region.start_s is not None and region.end_s is not None:
             return region.start_s, region.end_s
-    words = [word for word in alignment.words if word.start_s is not None and word.end_s is not None]
+    words = [
+        word for word in alignment.words if word.start_s is not None and word.end_s is not None
+    ]
     for region in alignment.regions:
         before = [word.end_s for word in words if word.char_end <= (region.char_start or 0)]
         after = [word.start_s for word in words if word.char_start >= (region.char_end or math.inf)]
         if before or after:
             return (before or [0.0])[-1] or 0.0, (after or [alignment.duration_s])[0] or 0.0
-    least = min(words, key=lambda word: 1.0 if word.confidence is None else word.confidence, default=None)
-    return (0.0, alignment.duration_s) if least is None else (least.start_s or 0.0, least.end_s or 0.0)
+    least = min(
+        words, key=lambda word: 1.0 if word.confidence is None else word.confidence, default=None
+    )
+    return (
+        (0.0, alignment.duration_s) if least is None else (least.start_s or 0.0, least.end_s or 0.0)
+    )
 
 
 def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
@@ -361,7 +399,10 @@ def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
 
 def least_confidence(data: Mapping[str, Any]) -> float | None:
     """Return the least confidence of a word, None if no word has a confidence."""
-    return min((word["confidence"] for word in data["words"] if word["confidence"] is not None), default=None)
+    return min(
+        (word["confidence"] for word in data["words"] if word["confidence"] is not None),
+        default=None,
+    )
 
 
 def _shard_objects(out_dir: Path, figures: RunFigures) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -405,20 +446,27 @@ class _Worst:
 
 
 def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Corrected]:
-    """Return the alignment of one utterance of a run, from its JSON or from its shard, and the file that it is in.
+    """Return the alignment of one utterance of a run, from its JSON or from its shard, and the file
+    that it is in.
 
     If corrections lie beside its JSON, use the latest, and those in its files of labels.
 
     Raises:
-        UsageError: the folder is not that of a corpus run, or the utterance is not in it, failed, or has no JSON.
-        InputError: its output cannot be read.
+        UsageError: the folder is not that of a corpus run, or the utterance is not in it, failed,
+        or has no JSON. InputError: its output cannot be read.
     """
     if not out_dir.is_dir() or not (paths := journal_paths(out_dir)):
-        raise UsageError(f"{out_dir}: expected the --out-dir of a corpus run, got a folder without a journal")
+        raise UsageError(
+            f"{out_dir}: expected the --out-dir of a corpus run, got a folder without a journal"
+        )
     with Outcomes(paths, quiet=True) as outcomes:
-        line = outcomes.line(line_key(id)) or next((line for line in outcomes.refused() if line.id == id), None)
+        line = outcomes.line(line_key(id)) or next(
+            (line for line in outcomes.refused() if line.id == id), None
+        )
     if line is None:
-        raise UsageError(f"--utterance {id}: {out_dir} has no such utterance; its journal names them")
+        raise UsageError(
+            f"--utterance {id}: {out_dir} has no such utterance; its journal names them"
+        )
     if line.status != DONE:
         raise UsageError(f"--utterance {id}: was not aligned: {line.reason}")
     name = json_of(line)

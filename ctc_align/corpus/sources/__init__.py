@@ -3,8 +3,8 @@
 open_source(path, kind=None)   a Source that yields `Utterance` and `Refused`, always the same ones in the same order
 KINDS                          the classes by their names for `--source`
 
-A new kind is a class, derived from `FileSource` or `FolderSource`, and its row in `KINDS`. An entry that is not an
-utterance is a `Refused` with a reason; nothing is skipped silently.
+A new kind is a class, derived from `FileSource` or `FolderSource`, and its row in `KINDS`. An entry
+that is not an utterance is a `Refused` with a reason; nothing is skipped silently.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ KINDS: dict[str, type[FileSource] | type[FolderSource]] = {
 """In the order in which they examine a file."""
 _ALIASES = {"folder": "mfa"}
 _MANIFESTS = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".json")
-_SOURCES = "a manifest (JSONL), a table (CSV or TSV with a header, or ID|TEXT), Lhotse cuts, or a folder"
+_SOURCES = (
+    "a manifest (JSONL), a table (CSV or TSV with a header, or ID|TEXT), Lhotse cuts, or a folder"
+)
 
 
 def open_source(
@@ -65,18 +67,22 @@ def open_source(
 ) -> Source:
     """Return the corpus at `path`, of the kind that its content shows, or of `kind`.
 
-    A file is `lhotse` or `manifest` by its first JSON object, a `table` by its header. A folder is `kaldi` if it has a
-    wav.scp or a logprobs.scp; else the first folder in it that has either decides: `librispeech` for a *.trans.txt,
-    `mfa` for a sound file with a transcript beside it, or for only one of the two.
+    A file is `lhotse` or `manifest` by its first JSON object, a `table` by its header. A folder is
+    `kaldi` if it has a wav.scp or a logprobs.scp; else the first folder in it that has either
+    decides: `librispeech` for a *.trans.txt, `mfa` for a sound file with a transcript beside it, or
+    for only one of the two.
 
     Args:
         path: a file or a folder.
         kind: one of KINDS ("folder" is another name for "mfa"); None: detected.
-        exclude: folders that do not belong to the corpus even if they lie in it, such as the output folder.
+        exclude: folders that do not belong to the corpus even if they lie in it, such as the output
+            folder.
         fold_case: the output folder does not distinguish "A" from "a" (see `UsedIds`).
-        parts: accept a folder of recordings that share one text, where each recording reads a part of it
-            (`Utterance.book`). Without this such recordings are refused: all of the text would count as spoken.
-        text: path of the text of which each recording in the folder and its subfolders reads a part. Recordings with
+        parts: accept a folder of recordings that share one text, where each recording reads a part
+            of it (`Utterance.book`). Without this such recordings are refused: all of the text
+            would count as spoken.
+        text: path of the text of which each recording in the folder and its subfolders reads a
+            part. Recordings with
             a transcript beside them use that.
         encoding: of texts that are not UTF-8, as in `ctc_align.text.encodings.decode_text`.
 
@@ -97,16 +103,30 @@ def open_source(
     else:
         kind = _ALIASES.get(kind, kind)
         is_file = issubclass(KINDS[kind], FileSource)
-        (require_file if is_file else require_folder)(name, f"a {'file' if is_file else 'folder'} (--source {kind})")
+        (require_file if is_file else require_folder)(
+            name, f"a {'file' if is_file else 'folder'} (--source {kind})"
+        )
         _check_kind(name, excluded, kind)
-    source = _opened(name, excluded, kind, fold_case=fold_case, parts=parts, text=text, encoding=encoding)
+    source = _opened(
+        name, excluded, kind, fold_case=fold_case, parts=parts, text=text, encoding=encoding
+    )
     if kind != "kaldi" and next(iter(source), None) is None:
-        raise UsageError(f"{printable(name)}: expected the utterances of a corpus ({kind}), got none: it is empty")
+        raise UsageError(
+            f"{printable(name)}: expected the utterances of a corpus ({kind}), got none: it is"
+            " empty"
+        )
     return source
 
 
 def _opened(
-    path: str, exclude: tuple[str, ...], kind: str, *, fold_case: bool, parts: bool, text: str, encoding: str | None
+    path: str,
+    exclude: tuple[str, ...],
+    kind: str,
+    *,
+    fold_case: bool,
+    parts: bool,
+    text: str,
+    encoding: str | None,
 ) -> Source:
     """Return the corpus as a source of its kind."""
     reader = KINDS[kind]
@@ -122,10 +142,14 @@ def _opened(
 
 
 def _kind_with_text(path: str, kind: str | None) -> str:
-    """Return the kind of a folder of recordings that read parts of one text; raise UsageError for anything else."""
+    """Return the kind of a folder of recordings that read parts of one text; raise UsageError for
+    anything else."""
     if not os.path.isdir(path) or kind not in (None, "mfa", "folder"):
         got = f"--source {kind}" if os.path.isdir(path) else "not a folder"
-        raise UsageError(f"{printable(path)}: expected a folder of recordings that read parts of --text, got {got}")
+        raise UsageError(
+            f"{printable(path)}: expected a folder of recordings that read parts of --text, got"
+            f" {got}"
+        )
     return "mfa"
 
 
@@ -144,7 +168,14 @@ def _detected_kind(path: str, exclude: tuple[str, ...]) -> str:
 
 def _file_kind(path: str) -> str | None:
     """Return the first kind that recognises the file, None if there is none."""
-    return next((name for name, kind in KINDS.items() if issubclass(kind, FileSource) and kind.is_kind_of(path)), None)
+    return next(
+        (
+            name
+            for name, kind in KINDS.items()
+            if issubclass(kind, FileSource) and kind.is_kind_of(path)
+        ),
+        None,
+    )
 
 
 def _check_kind(path: str, exclude: tuple[str, ...], kind: str) -> None:
@@ -154,10 +185,17 @@ def _check_kind(path: str, exclude: tuple[str, ...], kind: str) -> None:
         if got is None or got == "table":
             _refuse_text(path, "JSON objects, one per line")
         if got != kind:
-            what = {"manifest": "a manifest: lines with audio_filepath and text", "lhotse": "Lhotse cuts"}
-            raise UsageError(f"{printable(path)}: expected {what[kind]}, got {what[got]}; give --source {got}")
+            what = {
+                "manifest": "a manifest: lines with audio_filepath and text",
+                "lhotse": "Lhotse cuts",
+            }
+            raise UsageError(
+                f"{printable(path)}: expected {what[kind]}, got {what[got]}; give --source {got}"
+            )
     elif kind == "librispeech" and not any(folder.trans for folder in folders_below(path, exclude)):
-        raise UsageError(f"{printable(path)}: expected a *.trans.txt in it or in a folder below it, got none")
+        raise UsageError(
+            f"{printable(path)}: expected a *.trans.txt in it or in a folder below it, got none"
+        )
 
 
 def _refuse_text(path: str, expected: str) -> NoReturn:
@@ -175,7 +213,11 @@ def _refuse_text(path: str, expected: str) -> NoReturn:
     elif os.path.basename(path) in (SCP, LOG_PROBS_SCP, "segments", "utt2spk", "text"):
         got = "a file of a Kaldi data folder: give the folder"
     else:
-        got = head[0].fault or table_fault(head[0].text) or (shown(head[0].text) if first else "an empty file")
+        got = (
+            head[0].fault
+            or table_fault(head[0].text)
+            or (shown(head[0].text) if first else "an empty file")
+        )
     raise UsageError(f"{printable(path)}: expected {expected}, got {got}")
 
 
@@ -195,7 +237,9 @@ def _folder_kind(path: str, exclude: tuple[str, ...]) -> str:
         return "mfa"
     expected = "wav.scp, *.trans.txt or audio with transcripts beside it"
     hint = f"; did you mean {printable(os.path.join(path, manifests[0]))}?" if manifests else ""
-    raise UsageError(f"{printable(path)}: expected a corpus ({expected}), got a folder without any{hint}")
+    raise UsageError(
+        f"{printable(path)}: expected a corpus ({expected}), got a folder without any{hint}"
+    )
 
 
 def with_channel(source: Source, channel: int | None) -> Source:

@@ -1,4 +1,5 @@
-"""Corpora in one file: JSONL manifests as in NeMo, tables (CSV, TSV) with a header, and Lhotse cuts."""
+"""Corpora in one file: JSONL manifests as in NeMo, tables (CSV, TSV) with a header, and Lhotse
+cuts."""
 
 from __future__ import annotations
 
@@ -47,13 +48,23 @@ KEYS = {
     "channel": ("channel",),
     "language": ("language", "lang", "locale"),
 }
-"""Keys of each value, as listed in `docs/corpora.md`; if a line has several, the first in this order counts."""
+"""Keys of each value, as listed in `docs/corpora.md`; if a line has several, the first in this
+order counts."""
 _MOST_KEYS = 30
 _HEAD_LINES = 50
 """The number of lines in which the first JSON object of a manifest must be."""
 COLUMNS = {
     "audio": (
-        *("audio_filepath", "audio", "audio_path", "audio_file", "path", "wav", "wav_path", "wav_filename"),
+        *(
+            "audio_filepath",
+            "audio",
+            "audio_path",
+            "audio_file",
+            "path",
+            "wav",
+            "wav_path",
+            "wav_filename",
+        ),
         *("file", "file_path", "file_name", "filename", "log_probs"),
     ),
     "text": ("text", "transcript", "transcription", "sentence", "wrd"),
@@ -65,11 +76,13 @@ COLUMNS = {
     "channel": ("channel",),
     "language": ("language", "lang", "locale"),
 }
-"""Names of each column, in upper or lower case; if a table has several, the first in this order counts."""
+"""Names of each column, in upper or lower case; if a table has several, the first in this order
+counts."""
 _PAIRS = {"audio": 0, "text": 1}
 _PIPER = {"audio": 0, "speaker": 1, "text": 2}
 _LJSPEECH = {"audio": 0, "text": 1, "words": 2}
-"""Columns between "|" in lists without a header; `words` is the text with its numbers in words, and may be empty."""
+"""Columns between "|" in lists without a header; `words` is the text with its numbers in words, and
+may be empty."""
 _CLIPS = ("clips", "wavs", "wav", "audio")
 """Folders of recordings beside a table: of Common Voice, LJSpeech, Piper."""
 _ENDINGS = (".wav", ".flac", ".mp3", ".ogg", ".opus")
@@ -80,10 +93,12 @@ _ROUNDING_S = 0.05
 
 
 class Manifest(FileSource):
-    """A JSONL file (plain or .gz); each line that is not an utterance is refused, and the next one is read.
+    """A JSONL file (plain or .gz); each line that is not an utterance is refused, and the next one
+    is read.
 
-    KEYS are its keys: the audio (or log-probs: a file, or FILE.ark:OFFSET) and `text` or `texts` (a list: alternatives
-    for `score`; without `text` the first is aligned) are needed; `channel` counts from 1. A value of
+    KEYS are its keys: the audio (or log-probs: a file, or FILE.ark:OFFSET) and `text` or `texts` (a
+    list: alternatives for `score`; without `text` the first is aligned) are needed; `channel`
+    counts from 1. A value of
     null counts as missing; other keys are ignored. Relative paths start at the manifest's
     folder.
     """
@@ -117,7 +132,11 @@ class Manifest(FileSource):
             details = _manifest_details(fields)
         except InputError as error:
             return maker.refused(id, line.number, origin, str(error), stem)
-        details |= {"audio": os.path.join(self.folder, audio), "text": text, "texts": texts if len(texts) > 1 else ()}
+        details |= {
+            "audio": os.path.join(self.folder, audio),
+            "text": text,
+            "texts": texts if len(texts) > 1 else (),
+        }
         return maker.utterance(id, stem, line.number, origin, details)
 
 
@@ -131,7 +150,9 @@ def parsed_object(line: TextLine) -> dict[str, Any]:
         got = f"{error.msg} at column {error.colno}: {shown(line.text)}"
         raise InputError(f"expected a JSON object, got something else ({got})") from None
     except ValueError as error:
-        raise InputError(f"expected a JSON object, got something that cannot be read: {error}") from None
+        raise InputError(
+            f"expected a JSON object, got something that cannot be read: {error}"
+        ) from None
     if not isinstance(value, dict):
         raise InputError(f"expected a JSON object, got {kind_of(value)}: {shown(value)}")
     return value
@@ -156,13 +177,19 @@ def _first(fields: dict[str, Any], which: str, what: str) -> Any:
     got = ", ".join(shown(key) for key in sorted(fields)[:_MOST_KEYS]) or "none"
     meant = _meant(fields, which)
     hint = f"; did you mean {keys[0]} by {shown(meant)}?" if meant else ""
-    raise InputError(f"{what} is missing: expected the key {' or '.join(keys)}, got {got}{more}{hint}")
+    raise InputError(
+        f"{what} is missing: expected the key {' or '.join(keys)}, got {got}{more}{hint}"
+    )
 
 
 def _meant(fields: dict[str, Any], which: str) -> str | None:
     """Return the key that was probably meant: a column name of tables, or a close match."""
     known = {key for keys in KEYS.values() for key in keys}
-    unknown = {key.strip().casefold(): key for key in fields if key not in known and isinstance(fields[key], str)}
+    unknown = {
+        key.strip().casefold(): key
+        for key in fields
+        if key not in known and isinstance(fields[key], str)
+    }
     names = [*KEYS[which], *COLUMNS[which]]
     near = (difflib.get_close_matches(key, names, n=1, cutoff=0.75) for key in unknown)
     return next((unknown[name] for name in names if name in unknown), None) or next(
@@ -179,7 +206,11 @@ def _texts(fields: dict[str, Any]) -> tuple[str, ...]:
         raise InputError(f"texts: expected a list of transcripts, got {shown(values)}")
     texts = tuple(checked_string(value, f"texts, entry {i}") for i, value in enumerate(values, 1))
     # N-best lists hold empty hypotheses: those alone cannot be scored.
-    return texts if any(text.strip() for text in texts) else tuple(checked_text(text, "texts") for text in texts)
+    return (
+        texts
+        if any(text.strip() for text in texts)
+        else tuple(checked_text(text, "texts") for text in texts)
+    )
 
 
 def _manifest_details(fields: dict[str, Any]) -> dict[str, Any]:
@@ -192,22 +223,27 @@ def _manifest_details(fields: dict[str, Any]) -> dict[str, Any]:
             details["duration_s"] = checked_seconds(fields[key], key, above_zero=True)
     if fields.get("channel") is not None:
         details["channel"] = checked_channel(fields["channel"], "channel")
-    details["language"] = next(filter(None, (known_code(fields.get(key)) for key in KEYS["language"])), "")
+    details["language"] = next(
+        filter(None, (known_code(fields.get(key)) for key in KEYS["language"])), ""
+    )
     speaker = fields.get("speaker")
     if speaker is not None:
         is_number = isinstance(speaker, int) and not isinstance(speaker, bool)
-        details["speaker"] = checked_id(speaker, "speaker") if is_number else checked_string(speaker, "speaker")
+        details["speaker"] = (
+            checked_id(speaker, "speaker") if is_number else checked_string(speaker, "speaker")
+        )
     return details
 
 
 class Table(FileSource):
     """A table, plain or .gz, separated by commas, tabs, semicolons or "|" as its header is.
 
-    Columns are found by name, see COLUMNS; an audio and a text column are needed. Without a header, columns between "|"
-    are those of LJSpeech (recording, text, text with numbers in words) or Piper (recording, speaker, text). Quotes are
-    those of CSV, and a quoted field may span lines; between tabs, where a line is not valid CSV, and between "|" they
-    are ordinary characters. Relative paths start at the table's folder, or at a folder of `_CLIPS` in it, and may lack
-    their extension. A row that is not an utterance is refused.
+    Columns are found by name, see COLUMNS; an audio and a text column are needed. Without a header,
+    columns between "|" are those of LJSpeech (recording, text, text with numbers in words) or Piper
+    (recording, speaker, text). Quotes are those of CSV, and a quoted field may span lines; between
+    tabs, where a line is not valid CSV, and between "|" they are ordinary characters. Relative
+    paths start at the table's folder, or at a folder of `_CLIPS` in it, and may lack their
+    extension. A row that is not an utterance is refused.
     """
 
     kind = "table"
@@ -224,13 +260,20 @@ class Table(FileSource):
         super().__init__(path, fold_case=fold_case)
         head = next(iter(read_head(path, 1)), TextLine(1, ""))
         self.separator, self.columns, self.width = parsed_header(path, head)
-        self.has_header = not any(self.columns is columns for columns in (_PAIRS, _PIPER, _LJSPEECH))
+        self.has_header = not any(
+            self.columns is columns for columns in (_PAIRS, _PIPER, _LJSPEECH)
+        )
         folders = [self.folder, *(os.path.join(self.folder, name) for name in _CLIPS)]
         self.folders = [folder for folder in folders if not folder or os.path.isdir(folder)]
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case, file=self.label)
-        rows = TableRows(read_lines(self.name, self.encoding), self.separator, self.width, has_header=self.has_header)
+        rows = TableRows(
+            read_lines(self.name, self.encoding),
+            self.separator,
+            self.width,
+            has_header=self.has_header,
+        )
         for number, row, fault in rows:
             yield self._item(number, row, fault, maker)
 
@@ -246,8 +289,13 @@ class Table(FileSource):
             audio = checked_audio(cells.get("audio", ""), "the audio")
             stem = stem_of(audio)
             if any(cell.strip() for cell in row[self.width :]):
-                got = f"{len(row)} columns, but {'the header has' if self.has_header else 'others have'} {self.width}"
-                raise InputError(f"expected a row of the table, got {got}: quote what holds a separator")
+                got = (
+                    f"{len(row)} columns, but"
+                    f" {'the header has' if self.has_header else 'others have'} {self.width}"
+                )
+                raise InputError(
+                    f"expected a row of the table, got {got}: quote what holds a separator"
+                )
             text = cells.get("words", "").strip() or cells.get("text", "")
             fields = {"audio": self._path(audio), "text": checked_text(text, "the text")}
             fields |= _row_details(cells)
@@ -256,18 +304,27 @@ class Table(FileSource):
         return maker.utterance(id, stem, number, origin, fields)
 
     def _path(self, audio: str) -> str:
-        """Return the file of an audio: the first that is there, as it is named or with an extension."""
-        names = [audio] if os.path.splitext(audio)[1].lower() in SOUND else [audio, *(audio + end for end in _ENDINGS)]
+        """Return the file of an audio: the first that is there, as it is named or with an
+        extension."""
+        names = (
+            [audio]
+            if os.path.splitext(audio)[1].lower() in SOUND
+            else [audio, *(audio + end for end in _ENDINGS)]
+        )
         paths = [os.path.join(folder, name) for name in names for folder in self.folders]
         found = next(filter(os.path.isfile, paths), os.path.join(self.folder, audio))
         if not (self.has_header or os.path.splitext(audio)[1] or os.path.exists(found)):
-            expected = f"{shown(audio)} with {' '.join(_ENDINGS)}, beside the table or in {' '.join(_CLIPS)}"
+            expected = (
+                f"{shown(audio)} with {' '.join(_ENDINGS)}, beside the table or in"
+                f" {' '.join(_CLIPS)}"
+            )
             raise InputError(f"the audio: expected {expected}, got no such file")
         return found
 
 
 def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:
-    """Return the separator, the index of each known column, and the number of columns; otherwise raise UsageError."""
+    """Return the separator, the index of each known column, and the number of columns; otherwise
+    raise UsageError."""
     best: dict[str, int] = {}
     for separator in ("\t", ",", ";", "|"):
         names = _names(head.text, separator)
@@ -278,25 +335,38 @@ def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:
     listed = _list_columns(path)
     if listed is not None:
         return "|", listed, max(listed.values()) + 1
-    missing = [f"one of {' '.join(COLUMNS[what])} for the {what}" for what in ("audio", "text") if what not in best]
+    missing = [
+        f"one of {' '.join(COLUMNS[what])} for the {what}"
+        for what in ("audio", "text")
+        if what not in best
+    ]
     got = head.fault or shown(head.text)
-    raise UsageError(f"{printable(path)}: expected a header with {' and '.join(missing)}, got {got}")
+    raise UsageError(
+        f"{printable(path)}: expected a header with {' and '.join(missing)}, got {got}"
+    )
 
 
 def _list_columns(path: str) -> dict[str, int] | None:
-    """Return the columns of a list without a header, such as `LJ001-0001|Printing, in …`; None if it is none.
+    """Return the columns of a list without a header, such as `LJ001-0001|Printing, in …`; None if
+    it is none.
 
     Of three, the second names a speaker if it is always much shorter than the third.
     """
-    lines = [line.text for line in read_head(path, _HEAD_LINES) if line.text.strip() and not line.fault]
+    lines = [
+        line.text for line in read_head(path, _HEAD_LINES) if line.text.strip() and not line.fault
+    ]
     cells = [line.split("|") for line in lines]
     rows = [row for row in cells if len(row) in (2, 3) and row[0].strip() and row[1].strip()]
     known = {name for names in COLUMNS.values() for name in names}
     # lines that are not like most others are refused one by one
-    if 2 * len(rows) <= len(lines) or known & {cell.strip().casefold() for cell in lines[0].split("|")}:
+    if 2 * len(rows) <= len(lines) or known & {
+        cell.strip().casefold() for cell in lines[0].split("|")
+    }:
         return None
     widths = {len(row) for row in rows}
-    if widths == {3} and all(len(row[1].split()) == 1 and 3 * len(row[1]) < 2 * len(row[2]) for row in rows):
+    if widths == {3} and all(
+        len(row[1].split()) == 1 and 3 * len(row[1]) < 2 * len(row[2]) for row in rows
+    ):
         return _PIPER
     return _LJSPEECH if 3 in widths else _PAIRS
 
@@ -307,11 +377,17 @@ def table_fault(header: str) -> str:
         columns = _columns(_names(header, separator))
         for what in ("audio", "text"):
             if len(columns) > 1 and what not in columns:
-                hint = "; a list ID|TEXT needs no header: omit this line" if separator == "|" else ""
+                hint = (
+                    "; a list ID|TEXT needs no header: omit this line" if separator == "|" else ""
+                )
                 expected = f"a column for the {what}, one of {' '.join(COLUMNS[what])}"
                 return f"a header without {expected}: {shown(header)}{hint}"
     count = header.count("|") + 1
-    return f"lines such as {shown(header)}, with {count} columns (lists have 2 or 3)" if count > 1 else ""
+    return (
+        f"lines such as {shown(header)}, with {count} columns (lists have 2 or 3)"
+        if count > 1
+        else ""
+    )
 
 
 def _names(header: str, separator: str) -> list[str]:
@@ -334,13 +410,16 @@ def _columns(names: list[str]) -> dict[str, int]:
 
 
 def _row_details(cells: dict[str, str]) -> dict[str, Any]:
-    """Return the start, duration, channel, language and speaker of a row; an empty cell counts as missing."""
+    """Return the start, duration, channel, language and speaker of a row; an empty cell counts as
+    missing."""
     cells = {what: cell.strip() for what, cell in cells.items() if cell.strip()}
     details: dict[str, Any] = {}
     if "offset" in cells:
         details["offset_s"] = checked_seconds(parsed_number(cells["offset"]), "the start")
     if "duration" in cells:
-        details["duration_s"] = checked_seconds(parsed_number(cells["duration"]), "the duration", above_zero=True)
+        details["duration_s"] = checked_seconds(
+            parsed_number(cells["duration"]), "the duration", above_zero=True
+        )
     elif "end" in cells:
         end_s = checked_seconds(parsed_number(cells["end"]), "the end")
         details["duration_s"] = checked_duration(details.get("offset_s", 0.0), end_s)
@@ -356,9 +435,12 @@ def _row_details(cells: dict[str, str]) -> dict[str, Any]:
 
 
 class TableRows:
-    """The rows (line, cells, fault) after the header; a quote that is never closed costs only its line."""
+    """The rows (line, cells, fault) after the header; a quote that is never closed costs only its
+    line."""
 
-    def __init__(self, lines: Iterator[TextLine], separator: str, width: int, *, has_header: bool = True) -> None:
+    def __init__(
+        self, lines: Iterator[TextLine], separator: str, width: int, *, has_header: bool = True
+    ) -> None:
         self.lines = lines
         self.separator = separator
         self.width = width
@@ -394,10 +476,18 @@ class TableRows:
         self.lines_ahead = ahead + self.lines_ahead
         if is_tabs:
             return line.number, literal, ""
-        return line.number, [], f"expected a row of CSV, got something else ({fault}); write quotes inside quotes twice"
+        return (
+            line.number,
+            [],
+            (
+                f"expected a row of CSV, got something else ({fault}); write quotes inside quotes"
+                " twice"
+            ),
+        )
 
     def joined(self, line: TextLine, ahead: list[TextLine]) -> list[str] | None:
-        """Return the row with the lines that may close its quote, which are added to `ahead`, or raise csv.Error."""
+        """Return the row with the lines that may close its quote, which are added to `ahead`, or
+        raise csv.Error."""
         while len(ahead) < _MOST_LINES and (following := self.next_line()) is not None:
             ahead.append(following)
             if following.fault:
@@ -411,7 +501,8 @@ class TableRows:
         raise csv.Error("a quote is not closed")
 
     def cells(self, text: str) -> list[str] | None:
-        """Return the cells of a row, None if it ends inside quotes; raise csv.Error if it is not CSV."""
+        """Return the cells of a row, None if it ends inside quotes; raise csv.Error if it is not
+        CSV."""
         try:
             return next(csv.reader([text], delimiter=self.separator, strict=True))
         except csv.Error as error:
@@ -421,11 +512,13 @@ class TableRows:
 
 
 class Lhotse(FileSource):
-    """Cuts (`cuts.jsonl`, plain or .gz) of recordings in files; channels are mixed unless a supervision is of one.
+    """Cuts (`cuts.jsonl`, plain or .gz) of recordings in files; channels are mixed unless a
+    supervision is of one.
 
-    The id is the supervision's; if it has none, the cut's, made unique. Relative paths start at the manifest's folder,
-    or, if there is no such file, at the current one, as in Lhotse. Mixed and padding cuts, recordings that are commands
-    or URLs or that a transform changes, and supervisions without text are refused.
+    The id is the supervision's; if it has none, the cut's, made unique. Relative paths start at the
+    manifest's folder, or, if there is no such file, at the current one, as in Lhotse. Mixed and
+    padding cuts, recordings that are commands or URLs or that a transform changes, and supervisions
+    without text are refused.
     """
 
     kind = "lhotse"
@@ -449,7 +542,9 @@ class Lhotse(FileSource):
             _check_kind(cut)
             supervisions = cut.get("supervisions")
             if not isinstance(supervisions, list) or not supervisions:
-                raise InputError("expected a cut with supervisions, got one without: there is no transcript")
+                raise InputError(
+                    "expected a cut with supervisions, got one without: there is no transcript"
+                )
         except InputError as error:
             yield maker.refused(cut_id or None, line.number, origin, str(error))
             return
@@ -469,7 +564,10 @@ class Lhotse(FileSource):
     def _fields(self, cut: dict[str, Any], supervision: dict[str, Any]) -> dict[str, Any]:
         recording = _object(cut, "recording")
         if recording.get("transforms"):
-            raise InputError("recording: expected one as it is on disk, got transforms: save the changed audio first")
+            raise InputError(
+                "recording: expected one as it is on disk, got transforms: save the changed audio"
+                " first"
+            )
         channel = supervision.get("channel", cut.get("channel"))
         source, number = _source(recording, channel)
         offset_s, duration_s = _span(cut, supervision, recording)
@@ -478,13 +576,19 @@ class Lhotse(FileSource):
         fields["text"] = checked_text(_needed(supervision, "text"), "text")
         fields["language"] = known_code(supervision.get("language"))
         speaker = supervision.get("speaker")
-        return fields if speaker is None else fields | {"speaker": checked_string(speaker, "speaker")}
+        return (
+            fields if speaker is None else fields | {"speaker": checked_string(speaker, "speaker")}
+        )
 
 
 def is_cut(value: dict[str, Any]) -> bool:
     """Return whether a JSON object is one of Lhotse's cuts (of any type)."""
     is_typed = str(value.get("type")).endswith("Cut")
-    return is_typed or isinstance(value.get("supervisions"), list) or isinstance(value.get("recording"), dict)
+    return (
+        is_typed
+        or isinstance(value.get("supervisions"), list)
+        or isinstance(value.get("recording"), dict)
+    )
 
 
 def _check_kind(cut: dict[str, Any]) -> None:
@@ -496,43 +600,69 @@ def _check_kind(cut: dict[str, Any]) -> None:
 
 
 def _source(recording: dict[str, Any], channel: Any) -> tuple[str, int | None]:
-    """Return the file that holds the channels, and which of its channels is used, from 1; None for all."""
+    """Return the file that holds the channels, and which of its channels is used, from 1; None for
+    all."""
     channels = _channels(channel)
     sources = recording.get("sources")
-    if not isinstance(sources, list) or not sources or not all(isinstance(source, dict) for source in sources):
+    if (
+        not isinstance(sources, list)
+        or not sources
+        or not all(isinstance(source, dict) for source in sources)
+    ):
         raise InputError(f"recording: expected a list of sources, got {shown(sources)}")
-    fitting = [source for source in sources if not channels or channels <= _channels(source.get("channels"))]
+    fitting = [
+        source
+        for source in sources
+        if not channels or channels <= _channels(source.get("channels"))
+    ]
     if len(fitting) != 1 and len(sources) > 1:
-        raise InputError(f"recording: expected the channels {sorted(channels)} in one of its {len(sources)} files")
+        raise InputError(
+            f"recording: expected the channels {sorted(channels)} in one of its {len(sources)}"
+            " files"
+        )
     source = fitting[0] if fitting else sources[0]
     kind = source.get("type")
     if kind != "file":
-        raise InputError(f"recording: expected a source of type file, got {shown(kind)}: nothing is run or fetched")
+        raise InputError(
+            f"recording: expected a source of type file, got {shown(kind)}: nothing is run or"
+            " fetched"
+        )
     path = checked_audio(source.get("source"), "the recording's source")
     held = sorted(_channels(source.get("channels")))
     if len(held) <= 1 or not channels or channels == set(held):
         return path, None
     if len(channels) > 1 or not channels <= set(held):
-        raise InputError(f"channel: expected one of the file's channels or all, got {sorted(channels)} of {held}")
+        raise InputError(
+            f"channel: expected one of the file's channels or all, got {sorted(channels)} of {held}"
+        )
     return path, held.index(min(channels)) + 1
 
 
 def _channels(value: Any) -> set[int]:
     values = [] if value is None else value if isinstance(value, list) else [value]
-    if any(isinstance(channel, bool) or not isinstance(channel, int) or channel < 0 for channel in values):
+    if any(
+        isinstance(channel, bool) or not isinstance(channel, int) or channel < 0
+        for channel in values
+    ):
         raise InputError(f"channel: expected numbers from 0, got {shown(value)}")
     return set(values)
 
 
-def _span(cut: dict[str, Any], supervision: dict[str, Any], recording: dict[str, Any]) -> tuple[float, float]:
+def _span(
+    cut: dict[str, Any], supervision: dict[str, Any], recording: dict[str, Any]
+) -> tuple[float, float]:
     """Return offset and duration of a supervision in its recording, seconds."""
     start_s = supervision.get("start", 0)
     if isinstance(start_s, (int, float)) and not isinstance(start_s, bool) and start_s < 0:
-        start_s = -checked_seconds(-start_s, "the supervision's start")  # it begins before the cut does
+        start_s = -checked_seconds(
+            -start_s, "the supervision's start"
+        )  # it begins before the cut does
     else:
         start_s = checked_seconds(start_s, "the supervision's start")
     offset_s = round(checked_seconds(cut.get("start", 0), "the cut's start") + start_s, 8)
-    duration_s = checked_seconds(_needed(supervision, "duration"), "the supervision's duration", above_zero=True)
+    duration_s = checked_seconds(
+        _needed(supervision, "duration"), "the supervision's duration", above_zero=True
+    )
     end_s = round(offset_s + duration_s, 8)
     total_s = recording.get("duration")
     if total_s is not None:
@@ -542,7 +672,9 @@ def _span(cut: dict[str, Any], supervision: dict[str, Any], recording: dict[str,
     begin_s = 0.0 if -_ROUNDING_S <= offset_s < 0 else offset_s
     if begin_s < 0 or (total_s is not None and end_s > total_s) or end_s <= begin_s:
         whole = "" if total_s is None else f" of {total_s} s"
-        raise InputError(f"expected a supervision inside its recording{whole}, got {offset_s} to {end_s} s")
+        raise InputError(
+            f"expected a supervision inside its recording{whole}, got {offset_s} to {end_s} s"
+        )
     return begin_s, round(end_s - begin_s, 8)
 
 

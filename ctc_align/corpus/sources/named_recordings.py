@@ -29,11 +29,14 @@ def named_ends(named: str) -> list[Path]:
     return [Path(*parts[start:]) for start in range(max(len(parts) - MOST_ENDS, 0), len(parts))]
 
 
-def fitting_recording(paths: Iterable[Path], alignment: AlignmentData) -> tuple[Path | None, list[Path]]:
-    """Return the first file of `paths` that is as long as the alignment, else the first longer one, else None.
+def fitting_recording(
+    paths: Iterable[Path], alignment: AlignmentData
+) -> tuple[Path | None, list[Path]]:
+    """Return the first file of `paths` that is as long as the alignment, else the first longer one,
+    else None.
 
-    The list has the shorter ones, which are different recordings. A file whose header is not that of a recording
-    counts, too: its reader reports what it is.
+    The list has the shorter ones, which are different recordings. A file whose header is not that
+    of a recording counts, too: its reader reports what it is.
     """
     longer: Path | None = None
     too_short: list[Path] = []
@@ -57,9 +60,9 @@ def fitting_recording(paths: Iterable[Path], alignment: AlignmentData) -> tuple[
 def find_recording(alignment: AlignmentData, json_path: Path, given: str = "") -> Path:
     """Return the recording of an alignment that was read from `json_path`.
 
-    `given` is the recording itself, or a folder to search for the endings of its path, the longest first, then for the
-    name of the JSON. With "" the search tries the path as it is, from the current folder and from the JSON's, and then
-    the endings of the path beside the JSON.
+    `given` is the recording itself, or a folder to search for the endings of its path, the longest
+    first, then for the name of the JSON. With "" the search tries the path as it is, from the
+    current folder and from the JSON's, and then the endings of the path beside the JSON.
 
     Raises:
         UsageError: it is not found, or too short; the message says where the search looked.
@@ -68,7 +71,9 @@ def find_recording(alignment: AlignmentData, json_path: Path, given: str = "") -
         return Path(given)
     ends = named_ends(alignment.audio)
     if not ends and not given:
-        raise UsageError(f"{json_path}: this alignment names no recording; give it with --audio PATH")
+        raise UsageError(
+            f"{json_path}: this alignment names no recording; give it with --audio PATH"
+        )
     folder = json_path.parent
     if given:
         paths = [*(Path(given, end) for end in ends), *_of_one_name(Path(given), json_path.stem)]
@@ -80,14 +85,15 @@ def find_recording(alignment: AlignmentData, json_path: Path, given: str = "") -
     if too_short:
         length_s = estimated_duration_s(too_short[0])
         raise UsageError(
-            f"{json_path}: {too_short[0]} is another recording: it is {length_s:.1f} s long, the alignment "
-            f"ends at {alignment.offset_s + alignment.duration_s:.1f} s; give the right one with --audio PATH"
+            f"{json_path}: {too_short[0]} is another recording: it is {length_s:.1f} s long, the"
+            f" alignment ends at {alignment.offset_s + alignment.duration_s:.1f} s; give the right"
+            " one with --audio PATH"
         )
     where = f"in {given}" if given else f"there, or beside {json_path}"
     name = alignment.audio if ends else json_path.stem
     raise UsageError(
-        f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH, or delete this JSON if "
-        "it is old and its recording was renamed"
+        f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH, or delete"
+        " this JSON if it is old and its recording was renamed"
     )
 
 

@@ -1,4 +1,5 @@
-"""The common part of all sources: location, items, checks of values and paths, and lines of text files."""
+"""The common part of all sources: location, items, checks of values and paths, and lines of text
+files."""
 
 from __future__ import annotations
 
@@ -26,13 +27,15 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 MAX_LINE_BYTES = 16 * 2**20
 _MOST_SKIPPED = 2**30
 _MOST_BLANK = 2**22
-"""A longer line, or more consecutive blank lines, are not text: a small gzip file may hold any number."""
+"""A longer line, or more consecutive blank lines, are not text: a small gzip file may hold any
+number."""
 BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 
 
 class FolderSource:
-    """A source that is a folder, read with all its subfolders in order; ids are paths relative to it.
+    """A source that is a folder, read with all its subfolders in order; ids are paths relative to
+    it.
 
     Args:
         exclude: folders (as paths) that do not belong to the corpus, such as the output folder.
@@ -43,7 +46,9 @@ class FolderSource:
     encoding: str | None = None
     """As in `ctc_align.text.encodings.decode_text`."""
 
-    def __init__(self, path: str, exclude: tuple[str, ...] = (), *, fold_case: bool = False) -> None:
+    def __init__(
+        self, path: str, exclude: tuple[str, ...] = (), *, fold_case: bool = False
+    ) -> None:
         self.name = path
         self.files: tuple[str, ...] = ()
         self.exclude = exclude
@@ -54,7 +59,8 @@ class FolderSource:
 
 
 class FileSource:
-    """A source that is one file; relative paths in it start from its folder; `fold_case` as in `UsedIds`."""
+    """A source that is one file; relative paths in it start from its folder; `fold_case` as in
+    `UsedIds`."""
 
     kind = ""
     encoding: str | None = None
@@ -89,8 +95,11 @@ class ItemMaker:
         self.ids = UsedIds(fold_case=fold_case)
         self.file = file
 
-    def utterance(self, id: str | None, stem: str, line: int, origin: str, fields: dict[str, Any]) -> Item:
-        """Return the utterance under its `id`, or under one made of `stem`; `fields` are the rest of `Utterance`."""
+    def utterance(
+        self, id: str | None, stem: str, line: int, origin: str, fields: dict[str, Any]
+    ) -> Item:
+        """Return the utterance under its `id`, or under one made of `stem`; `fields` are the rest
+        of `Utterance`."""
         if id is None:
             id, output = self.ids.make(stem, line)
             return Utterance(id, output, origin=origin, **fields)
@@ -99,10 +108,18 @@ class ItemMaker:
         except TakenError as error:
             first = f"{self.file}, line {error.line}" if self.file else "something earlier"
             has_it = "was named so after its audio" if error.made else "has it already"
-            return self.refused(id, line, origin, f"duplicate id {id!r}: {first} {has_it}; each needs an id of its own")
+            return self.refused(
+                id,
+                line,
+                origin,
+                f"duplicate id {id!r}: {first} {has_it}; each needs an id of its own",
+            )
 
-    def refused(self, id: str | None, line: int, origin: str, reason: str, stem: str = "") -> Refused:
-        """Return a refusal under `id` if that is free, otherwise under an id made from `stem` or from its origin."""
+    def refused(
+        self, id: str | None, line: int, origin: str, reason: str, stem: str = ""
+    ) -> Refused:
+        """Return a refusal under `id` if that is free, otherwise under an id made from `stem` or
+        from its origin."""
         if id is not None:
             try:
                 self.ids.claim(id, line)
@@ -112,7 +129,8 @@ class ItemMaker:
         return Refused(self.ids.make(stem or origin, line)[0], origin, reason)
 
     def refused_file(self, below: str, stem: str, name: str, reason: str) -> Refused:
-        """Return a refusal of the file `name` in the folder `below` ("" or "a/b/"), under an id that ends in `stem`."""
+        """Return a refusal of the file `name` in the folder `below` ("" or "a/b/"), under an id
+        that ends in `stem`."""
         id = printable(below + stem).rstrip("/") or "."
         return self.refused(id, 0, printable(below + name), printable(reason))
 
@@ -123,11 +141,16 @@ def printable(text: str) -> str:
     >>> printable("a\\udcff")
     'a\\\\xff'
     """
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") if has_bytes(text) else text
+    return (
+        text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        if has_bytes(text)
+        else text
+    )
 
 
 def has_bytes(text: str) -> bool:
-    """Return whether `text` holds surrogates, which encode bytes that are not UTF-8 and cannot be written."""
+    """Return whether `text` holds surrogates, which encode bytes that are not UTF-8 and cannot be
+    written."""
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
@@ -144,12 +167,15 @@ def checked_string(value: Any, what: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{what}: expected a string, got {kind_of(value)}")
     if has_bytes(value):
-        raise InputError(f"{what}: expected Unicode text, got half a surrogate pair in {shown(value)}")
+        raise InputError(
+            f"{what}: expected Unicode text, got half a surrogate pair in {shown(value)}"
+        )
     return value
 
 
 def known_code(value: Any) -> str:
-    """Return the code of the language that a source names; "" if it names none, or an unknown one (with a warning).
+    """Return the code of the language that a source names; "" if it names none, or an unknown one
+    (with a warning).
 
     >>> known_code("Dutch"), known_code("fy-NL"), known_code(None)
     ('nl', 'fy-NL', '')
@@ -162,7 +188,9 @@ def _known_code(name: str) -> str:
     try:
         return known_language(name, "language")
     except UsageError as error:
-        logger.warning("%s; its transcripts are read as if no language were given", printable(str(error)))
+        logger.warning(
+            "%s; its transcripts are read as if no language were given", printable(str(error))
+        )
         return ""
 
 
@@ -190,7 +218,8 @@ def checked_duration(start_s: float, end_s: float) -> float:
 
 
 def checked_id(value: Any, what: str) -> str | None:
-    """Return an id, None if there is none; whole numbers are ids, too, because programs write such tables."""
+    """Return an id, None if there is none; whole numbers are ids, too, because programs write such
+    tables."""
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -220,16 +249,24 @@ def checked_audio(value: Any, what: str) -> str:
     if not path.strip():
         raise InputError(f"{what}: expected the path of an audio file, got an empty one")
     if "\0" in path:
-        raise InputError(f"{what}: expected the path of an audio file, got a NUL character in {shown(path)}")
+        raise InputError(
+            f"{what}: expected the path of an audio file, got a NUL character in {shown(path)}"
+        )
     if is_url(path):
-        raise InputError(f"{what}: expected the path of an audio file, got the URL {shown(path)}: nothing is fetched")
+        raise InputError(
+            f"{what}: expected the path of an audio file, got the URL {shown(path)}: nothing is"
+            " fetched"
+        )
     return path
 
 
 def resolved(folder: str, path: str) -> str:
-    """Return `path` relative to `folder`, or as Kaldi and Lhotse do, to the current folder if it exists only there."""
+    """Return `path` relative to `folder`, or as Kaldi and Lhotse do, to the current folder if it
+    exists only there."""
     joined = os.path.join(folder, path)
-    return path if joined != path and os.path.exists(path) and not os.path.exists(joined) else joined
+    return (
+        path if joined != path and os.path.exists(path) and not os.path.exists(joined) else joined
+    )
 
 
 def stem_of(path: str) -> str:
@@ -246,7 +283,13 @@ def kind_of(value: Any) -> str:
     """
     if value is None:
         return "null"
-    words = {bool: "true or false", str: "a string", list: "a list", dict: "an object", int: "a number"}
+    words = {
+        bool: "true or false",
+        str: "a string",
+        list: "a list",
+        dict: "an object",
+        int: "a number",
+    }
     return words.get(type(value), "a number" if isinstance(value, float) else type(value).__name__)
 
 
@@ -263,13 +306,16 @@ def require_folder(path: str, what: str) -> None:
 
 
 def require_file(path: str, what: str) -> None:
-    """Raise UsageError unless `path` is a regular file that can be read (it is read more than once)."""
+    """Raise UsageError unless `path` is a regular file that can be read (it is read more than
+    once)."""
     if os.path.isdir(path):
         raise UsageError(f"{printable(path)}: expected {what}, got a folder")
     if not os.path.exists(path):
         raise UsageError(f"{printable(path)}: expected {what}, there is no such file")
     if not os.path.isfile(path):
-        raise UsageError(f"{printable(path)}: expected {what}, got a pipe or a device: save it to a file first")
+        raise UsageError(
+            f"{printable(path)}: expected {what}, got a pipe or a device: save it to a file first"
+        )
     try:
         open_input(path).close()
     except OSError as error:
@@ -280,7 +326,8 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class TextLine(NamedTuple):
-    """A line that is not blank: `number` from 1, `text` without its end, or a `fault` if it cannot be read."""
+    """A line that is not blank: `number` from 1, `text` without its end, or a `fault` if it cannot
+    be read."""
 
     number: int
     text: str
@@ -290,8 +337,8 @@ class TextLine(NamedTuple):
 def read_lines(path: str, encoding: str | None = None) -> Iterator[TextLine]:
     """Yield the file's lines in order, without blank ones; a byte order mark is removed.
 
-    A line that is not UTF-8, or longer than MAX_LINE_BYTES, has a `fault` and the next one follows; a file that cannot
-    be read further (damaged gzip, a failing disk) ends with a line that says so.
+    A line that is not UTF-8, or longer than MAX_LINE_BYTES, has a `fault` and the next one follows;
+    a file that cannot be read further (damaged gzip, a failing disk) ends with a line that says so.
 
     Raises:
         UsageError: the file cannot be opened.
@@ -311,16 +358,28 @@ def read_lines(path: str, encoding: str | None = None) -> Iterator[TextLine]:
                 unending = is_long and not _skip_line(file)
             except (OSError, EOFError, zlib.error) as error:
                 reason = getattr(error, "strerror", None) or error
-                yield TextLine(number, "", f"the file cannot be read from here on, it is cut or damaged: {reason}")
+                yield TextLine(
+                    number,
+                    "",
+                    f"the file cannot be read from here on, it is cut or damaged: {reason}",
+                )
                 return
             if not data:
                 return
             blank = blank + 1 if not data.strip() else 0
             if blank > _MOST_BLANK or unending:
-                yield TextLine(number, "", "the file cannot be read from here on: expected text, got endless blanks")
+                yield TextLine(
+                    number,
+                    "",
+                    "the file cannot be read from here on: expected text, got endless blanks",
+                )
                 return
             if is_long:
-                yield TextLine(number, "", f"expected a line of text, got one of more than {MAX_LINE_BYTES >> 20} MiB")
+                yield TextLine(
+                    number,
+                    "",
+                    f"expected a line of text, got one of more than {MAX_LINE_BYTES >> 20} MiB",
+                )
             elif data.strip() not in (b"", BOM):
                 yield decoded(number, data, encoding)
 

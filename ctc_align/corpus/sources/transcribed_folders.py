@@ -1,4 +1,5 @@
-"""Folders of audio files with transcripts, in the layouts of LibriSpeech, the Montreal Forced Aligner and Kaldi."""
+"""Folders of audio files with transcripts, in the layouts of LibriSpeech, the Montreal Forced
+Aligner and Kaldi."""
 
 from __future__ import annotations
 
@@ -51,16 +52,18 @@ SOUND = _extensions(
     "wav wave wavex bwf rf64 w64 flac ogg oga opus mp3 mp2 aiff aif aifc au snd caf sph nist "
     "sd2 voc ircam sf avr paf fap iff svx 8svx 16svx htk pvf xi wve sds mpc2k"
 )
-"""Extensions of files that libsndfile reads, and MP3, in lower case; the content decides in the end."""
+"""Extensions of files that libsndfile reads, and MP3, in lower case; the content decides in the
+end."""
 MEDIA = _extensions(
     "m4a m4b m4r mp4 m4v mov qt 3gp 3gpp 3g2 aac adts loas webm weba mkv mka wma wmv asf amr "
     "awb avi divx flv f4v ts mts m2ts m2t mpg mpeg vob mpa ac3 eac3 dts ape wv tta shn ra "
     "rm rmvb mpc mp+ tak dsf mxf ogv ogx spx nut qcp"
 )
-"""Extensions of files that FFmpeg reads; they are used if no `SOUND` file of the same name lies beside them (a video
-and its sound)."""
+"""Extensions of files that FFmpeg reads; they are used if no `SOUND` file of the same name lies
+beside them (a video and its sound)."""
 LOG_PROBS = frozenset([".npy", ".npz", ".pt", ".safetensors"])
-"""Extensions of a network's output; it is used if a transcript, but no recording, of the same name lies beside it."""
+"""Extensions of a network's output; it is used if a transcript, but no recording, of the same name
+lies beside it."""
 TEXT = (".lab", ".txt")
 SUBTITLES = (".srt", ".vtt")
 BOOK = ".epub"
@@ -72,16 +75,18 @@ logger = logging.getLogger(__name__)
 
 
 class MfaFolder(FolderSource):
-    """Each recording or video (by its extension, in any case; without either, a file of log-probs) and its `.lab`,
+    """Each recording or video (by its extension, in any case; without either, a file of log-probs)
+    and its `.lab`,
     else `.txt`, else `.TextGrid`, else the text of its `.srt` or `.vtt`, else of its `.epub`.
 
-    The id is the path below the folder without extension, the speaker the folder that the file lies in. Each interval
-    with text in a TextGrid is an utterance of the speaker that the tier is named after; its id is the recording's,
-    followed by tier, start and end. Tiers of words and sounds, which aligners write, are no utterances; where there are
-    only such tiers, the words are the text of the recording. A TextGrid beside a `.lab` or `.txt` counts as its
-    alignment and is ignored. If several recordings have no transcript, and one text or book lies beside them, each
-    reads a part of it (`parts`); if the file `text` is given, they read parts of this file. Files without a partner, a
-    second sound file of one name and a second transcript are refused.
+    The id is the path below the folder without extension, the speaker the folder that the file lies
+    in. Each interval with text in a TextGrid is an utterance of the speaker that the tier is named
+    after; its id is the recording's, followed by tier, start and end. Tiers of words and sounds,
+    which aligners write, are no utterances; where there are only such tiers, the words are the text
+    of the recording. A TextGrid beside a `.lab` or `.txt` counts as its alignment and is ignored.
+    If several recordings have no transcript, and one text or book lies beside them, each reads a
+    part of it (`parts`); if the file `text` is given, they read parts of this file. Files without a
+    partner, a second sound file of one name and a second transcript are refused.
     """
 
     kind = "mfa"
@@ -112,7 +117,8 @@ class MfaFolder(FolderSource):
             yield from _Recordings(folder, maker, self.shared_text(folder), self.encoding).items()
 
     def shared_text(self, folder: Folder) -> SharedText | None:
-        """Return the text that recordings without a transcript read parts of, None if there is no such text."""
+        """Return the text that recordings without a transcript read parts of, None if there is no
+        such text."""
         if self._is_of_all:
             return self._last
         if not self.parts or not folder.book or has_bytes(folder.book):
@@ -125,7 +131,8 @@ class MfaFolder(FolderSource):
 
 @dataclass(frozen=True)
 class SharedText:
-    """A text of many recordings: the `path` of its file, and the `fault` if there is no `transcript`."""
+    """A text of many recordings: the `path` of its file, and the `fault` if there is no
+    `transcript`."""
 
     path: str
     transcript: Transcript | None
@@ -164,7 +171,9 @@ class _FolderItems:
 class _Recordings(_FolderItems):
     """The sound files and transcripts of one folder, and the text that its recordings may share."""
 
-    def __init__(self, folder: Folder, maker: ItemMaker, shared: SharedText | None, encoding: str | None) -> None:
+    def __init__(
+        self, folder: Folder, maker: ItemMaker, shared: SharedText | None, encoding: str | None
+    ) -> None:
         super().__init__(folder, maker, encoding)
         self.shared = shared
         self.speaker = printable(os.path.basename(os.path.abspath(folder.path)))
@@ -174,7 +183,9 @@ class _Recordings(_FolderItems):
         if folder.fault:
             yield self.refused("", folder.below or ".", folder.fault)
         for stem in sorted({*folder.sounds, *folder.texts, *folder.grids, *folder.books}):
-            sounds, texts, grids = (names.get(stem, []) for names in (folder.sounds, folder.texts, folder.grids))
+            sounds, texts, grids = (
+                names.get(stem, []) for names in (folder.sounds, folder.texts, folder.grids)
+            )
             books = folder.books.get(stem, [])
             if has_bytes(stem) or has_bytes(folder.below):
                 for name in sounds or texts or grids or books:
@@ -186,28 +197,45 @@ class _Recordings(_FolderItems):
                 yield from self.twins(stem, sounds)
 
     def part(self, stem: str, sound: str) -> Item:
-        """Return a recording without a transcript, with the text that it reads a part of, or a refusal."""
+        """Return a recording without a transcript, with the text that it reads a part of, or a
+        refusal."""
         shared, book = self.shared, self.folder.book
         if shared is None:
             looks = f"{book} looks like the text of all recordings"
-            hint = f"; {looks}: ctc-align corpus, without --match exact, finds the part that each one reads"
+            hint = (
+                f"; {looks}: ctc-align corpus, without --match exact, finds the part that each one"
+                " reads"
+            )
             reason = (
-                f"no transcript beside it: expected {stem}.txt, .lab, .srt, .vtt or .TextGrid{hint if book else ''}"
+                f"no transcript beside it: expected {stem}.txt, .lab, .srt, .vtt or"
+                f" .TextGrid{hint if book else ''}"
             )
             return self.refused(stem, sound, reason)
         if shared.transcript is None:
-            return self.refused(stem, sound, f"the text of all recordings cannot be used: {shared.fault}")
+            return self.refused(
+                stem, sound, f"the text of all recordings cannot be used: {shared.fault}"
+            )
         origin = f"{self.folder.below}{sound}, a part of {os.path.basename(shared.path)}"
         fields: dict[str, Any] = {"audio": self.folder.join(sound), "speaker": self.speaker}
-        fields |= {"text": shared.transcript.text, "transcript": shared.path, "book": shared.transcript}
+        fields |= {
+            "text": shared.transcript.text,
+            "transcript": shared.path,
+            "book": shared.transcript,
+        }
         return self.maker.utterance(self.folder.below + stem, stem, 0, origin, fields)
 
     def is_shared(self, name: str) -> bool:
         """Return whether a file of the folder is the text that the recordings share."""
         path = self.folder.join(name)
-        return self.shared is not None and os.path.exists(path) and os.path.samefile(path, self.shared.path)
+        return (
+            self.shared is not None
+            and os.path.exists(path)
+            and os.path.samefile(path, self.shared.path)
+        )
 
-    def recording(self, stem: str, sound: str, texts: list[str], grids: list[str]) -> Iterator[Item]:
+    def recording(
+        self, stem: str, sound: str, texts: list[str], grids: list[str]
+    ) -> Iterator[Item]:
         if texts:
             yield self.whole(stem, sound, texts[0])
         elif grids:
@@ -220,7 +248,9 @@ class _Recordings(_FolderItems):
             yield self.part(stem, sound)
         for name in texts[1:] if texts else grids[1:]:
             used = texts[0] if texts else grids[0]
-            yield self.refused(stem, name, f"a second transcript of {sound}; {used} is used: remove one of them")
+            yield self.refused(
+                stem, name, f"a second transcript of {sound}; {used} is used: remove one of them"
+            )
 
     def without_sound(self, stem: str, transcripts: list[str]) -> Iterator[Item]:
         for name in transcripts:
@@ -236,7 +266,11 @@ class _Recordings(_FolderItems):
             text = checked_text(transcript_file.text, path)
         except CtcAlignError as error:
             return self.refused(stem, transcript, str(error))
-        fields: dict[str, Any] = {"audio": self.folder.join(sound), "text": text, "speaker": self.speaker}
+        fields: dict[str, Any] = {
+            "audio": self.folder.join(sound),
+            "text": text,
+            "speaker": self.speaker,
+        }
         has_more = transcript_file.subtitles or transcript_file.places
         fields |= {"transcript": path, "file": transcript_file if has_more else None}
         return self.maker.utterance(self.folder.below + stem, stem, 0, origin, fields)
@@ -263,7 +297,9 @@ class _Recordings(_FolderItems):
             for number, interval in enumerate(tier.intervals, 1):
                 if interval.label.strip():
                     origin = f'{self.folder.below}{grid}, tier "{tier.name}", interval {number}'
-                    yield self.interval(stem, origin, interval, common | {"speaker": tier.name, "tier": tier.name})
+                    yield self.interval(
+                        stem, origin, interval, common | {"speaker": tier.name, "tier": tier.name}
+                    )
 
     def interval(self, stem: str, origin: str, interval: Interval, fields: dict[str, Any]) -> Item:
         start_s, end_s = interval.start_s, interval.end_s
@@ -275,23 +311,32 @@ class _Recordings(_FolderItems):
         if not 0 <= start_s < end_s:
             reason = f"expected an interval of time in the recording, got {start_s} to {end_s} s"
             return self.maker.refused(None, 0, origin, reason, id)
-        fields |= {"text": interval.label, "offset_s": start_s, "duration_s": round(end_s - start_s, 9)}
+        fields |= {
+            "text": interval.label,
+            "offset_s": start_s,
+            "duration_s": round(end_s - start_s, 9),
+        }
         return self.maker.utterance(None, id, 0, origin, fields)
 
 
 def _check_readable(path: str) -> None:
     """Raise InputError for pipes, which may never end, and for files that are too large."""
     if not os.path.isfile(path):
-        raise InputError(f"{path}: expected a transcript file, got something else, or a link that leads nowhere")
+        raise InputError(
+            f"{path}: expected a transcript file, got something else, or a link that leads nowhere"
+        )
     if os.path.getsize(path) > _MOST_BYTES:
-        raise InputError(f"{path}: expected a transcript, got a file of more than {_MOST_BYTES >> 20} MiB")
+        raise InputError(
+            f"{path}: expected a transcript, got a file of more than {_MOST_BYTES >> 20} MiB"
+        )
 
 
 class LibriSpeech(FolderSource):
     """Recordings (by their extension) that a `*.trans.txt` in the same folder has a line for.
 
-    The id is the path below the folder without extension; the speaker is the first part of `84-121123-0000`. Lines
-    without a sound file and sound files without a line are refused; other text files are ignored.
+    The id is the path below the folder without extension; the speaker is the first part of
+    `84-121123-0000`. Lines without a sound file and sound files without a line are refused; other
+    text files are ignored.
     """
 
     kind = "librispeech"
@@ -328,18 +373,26 @@ class _Chapter(_FolderItems):
             return self.maker.refused(None, line.number, origin, line.fault)
         id, _, text = line.text.strip(" \t").replace("\t", " ").partition(" ")
         if id in self.lines:
-            reason = f"duplicate id {id!r}: {self.lines[id]} has it already; each needs an id of its own"
+            reason = (
+                f"duplicate id {id!r}: {self.lines[id]} has it already; each needs an id of its own"
+            )
             return self.refused(id, position, reason)
         self.lines[id] = position
         sounds = self.folder.sounds.get(id)
         if not sounds:
-            return self.refused(id, position, f"no audio {printable(id)}.flac (or in a different format) beside it")
+            return self.refused(
+                id, position, f"no audio {printable(id)}.flac (or in a different format) beside it"
+            )
         if not text.strip():
             return self.refused(id, position, "the transcript is empty; expected at least one word")
         if has_bytes(self.folder.below):
             return self.refused(id, position, "the file name is not UTF-8; rename it")
         speaker = _SPEAKER.fullmatch(id)
-        fields = {"audio": self.folder.join(sounds[0]), "text": text, "speaker": speaker[1] if speaker else ""}
+        fields = {
+            "audio": self.folder.join(sounds[0]),
+            "text": text,
+            "speaker": speaker[1] if speaker else "",
+        }
         fields["transcript"] = self.folder.join(trans)
         return self.maker.utterance(self.folder.below + id, id, line.number, origin, fields)
 
@@ -347,7 +400,9 @@ class _Chapter(_FolderItems):
         where = " or ".join(self.folder.trans) or "a *.trans.txt beside it"
         for stem, sounds in sorted(self.folder.sounds.items()):
             if stem not in self.lines:
-                yield self.refused(stem, sounds[0], f"no transcript: expected a line {stem!r} in {where}")
+                yield self.refused(
+                    stem, sounds[0], f"no transcript: expected a line {stem!r} in {where}"
+                )
             yield from self.twins(stem, sounds)
 
 
@@ -355,8 +410,9 @@ class _Chapter(_FolderItems):
 class Folder:
     """A folder: its `path`, its path `below` the top folder ("" or "a/b/"), and its files by stem.
 
-    The files are sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles and books (EPUB); `elan` are files of
-    ELAN, which a corpus does not read; `trans` are its `*.trans.txt`. `fault`: why it could not be read.
+    The files are sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles and books (EPUB);
+    `elan` are files of ELAN, which a corpus does not read; `trans` are its `*.trans.txt`. `fault`:
+    why it could not be read.
     """
 
     path: str
@@ -384,13 +440,17 @@ class Folder:
 
     @property
     def book(self) -> str:
-        """The name of the only text beside several recordings without transcripts; "" if there is no such text."""
-        names = [name for texts in (self.texts, self.books) for found in texts.values() for name in found]
+        """The name of the only text beside several recordings without transcripts; "" if there is
+        no such text."""
+        names = [
+            name for texts in (self.texts, self.books) for found in texts.values() for name in found
+        ]
         return names[0] if len(names) == 1 and len(self.sounds) > 1 and not self.has_pair else ""
 
 
 def folder_of(path: str, below: str, names: Sequence[str]) -> Folder:
-    """Return a folder with its files, which are sorted by name, as sounds, transcripts and TextGrids."""
+    """Return a folder with its files, which are sorted by name, as sounds, transcripts and
+    TextGrids."""
     found = Folder(path, below)
     media: dict[str, list[str]] = {}
     log_probs: dict[str, list[str]] = {}
@@ -423,13 +483,16 @@ def folder_of(path: str, below: str, names: Sequence[str]) -> Folder:
 
 
 def _pair_by_letters(texts: dict[str, list[str]], sounds: Mapping[str, list[str]]) -> None:
-    """Give transcripts the stems of sounds whose names have the same letters, composed in another way.
+    """Give transcripts the stems of sounds whose names have the same letters, composed in another
+    way.
 
     macOS wrote "ä" in names as two characters; archives and other systems keep what they get.
     """
     alone = [stem for stem in texts if stem not in sounds and not stem.isascii()]
     if alone:
-        by_letters = {unicodedata.normalize("NFC", stem): stem for stem in sounds if stem not in texts}
+        by_letters = {
+            unicodedata.normalize("NFC", stem): stem for stem in sounds if stem not in texts
+        }
         for stem in alone:
             if (sound := by_letters.get(unicodedata.normalize("NFC", stem))) is not None:
                 texts.setdefault(sound, []).extend(texts.pop(stem))
@@ -438,9 +501,11 @@ def _pair_by_letters(texts: dict[str, list[str]], sounds: Mapping[str, list[str]
 def folders_below(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
     """Yield `root` and all folders below it, sorted, each folder before those in it.
 
-    Links to folders are followed, unless they lead back to a folder that they lie in. Names that begin with a dot
-    (such as `._a.wav` from macOS), the folders `exclude` and output folders of other runs do not belong to a corpus.
-    Memory holds the names in one folder, and the folders that are still to be read on the way to it.
+    Links to folders are followed, unless they lead back to a folder that they lie in. Names that
+    begin with a dot
+    (such as `._a.wav` from macOS), the folders `exclude` and output folders of other runs do not
+    belong to a corpus. Memory holds the names in one folder, and the folders that are still to be
+    read on the way to it.
     """
     excluded = {os.path.realpath(path) for path in exclude}
     pending: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(root, "", ())]
@@ -454,7 +519,10 @@ def folders_below(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
             continue
         here = (status.st_dev, status.st_ino)
         if here in above:
-            logger.warning("%s: the link leads back to a folder that contains it; it is not followed", printable(path))
+            logger.warning(
+                "%s: the link leads back to a folder that contains it; it is not followed",
+                printable(path),
+            )
             continue
         if below and _is_of_a_run(names):
             continue
@@ -495,16 +563,18 @@ _ARCHIVE = re.compile(r"\.ark(\.gz)?:\d+(\[[^\]]*\])?$")
 
 
 class Kaldi(FolderSource):
-    """Kaldi data folders: wav.scp (or logprobs.scp), text, and segments, utt2spk and utt2lang. Nothing is run.
+    """Kaldi data folders: wav.scp (or logprobs.scp), text, and segments, utt2spk and utt2lang.
+    Nothing is run.
 
-    The utterances are those of `segments`, in its order, or without it those of `wav.scp`, or without that those of
-    `logprobs.scp`, whose lines name files of log-probs or positions in archives (FILE.ark:17). The other files may be
-    in any order.
+    The utterances are those of `segments`, in its order, or without it those of `wav.scp`, or
+    without that those of `logprobs.scp`, whose lines name files of log-probs or positions in
+    archives (FILE.ark:17). The other files may be in any order.
 
-    The other files are indexed by hash: 24 to 35 bytes per line, so about 1 GB for ten million utterances with segments
-    and speakers, and no text. Relative paths start at the folder, or, if there is no such file, at the current one, as
-    in Kaldi. Refused are shell pipes and archives, utterances without a transcript or a recording, transcripts without
-    an utterance, and lines whose key occurred before.
+    The other files are indexed by hash: 24 to 35 bytes per line, so about 1 GB for ten million
+    utterances with segments and speakers, and no text. Relative paths start at the folder, or, if
+    there is no such file, at the current one, as in Kaldi. Refused are shell pipes and archives,
+    utterances without a transcript or a recording, transcripts without an utterance, and lines
+    whose key occurred before.
     """
 
     kind = "kaldi"
@@ -514,10 +584,18 @@ class Kaldi(FolderSource):
         """Return whether a folder has files that only Kaldi folders have."""
         return any(os.path.isfile(os.path.join(path, name)) for name in (SCP, LOG_PROBS_SCP))
 
-    def __init__(self, path: str, exclude: tuple[str, ...] = (), *, fold_case: bool = False) -> None:
+    def __init__(
+        self, path: str, exclude: tuple[str, ...] = (), *, fold_case: bool = False
+    ) -> None:
         super().__init__(path, exclude, fold_case=fold_case)
         self.scp = SCP if os.path.exists(os.path.join(path, SCP)) else LOG_PROBS_SCP
-        wanted = (self.scp, "text", *(("segments",) if self.scp == SCP else ()), "utt2spk", "utt2lang")
+        wanted = (
+            self.scp,
+            "text",
+            *(("segments",) if self.scp == SCP else ()),
+            "utt2spk",
+            "utt2lang",
+        )
         for name in wanted[:2]:
             needed = f"{SCP} (or {LOG_PROBS_SCP})" if name == self.scp else name
             require_file(os.path.join(path, name), f"a Kaldi data folder with {needed} in it")
@@ -526,19 +604,26 @@ class Kaldi(FolderSource):
             require_file(os.path.join(path, name), f"{name} of a Kaldi data folder")
             if is_gzip(os.path.join(path, name)):
                 raise UsageError(
-                    f"{printable(self.path(name))}: expected a text file, got a gzip archive; unpack it first"
+                    f"{printable(self.path(name))}: expected a text file, got a gzip archive;"
+                    " unpack it first"
                 )
         self.files = tuple(os.path.join(path, name) for name in wanted if name in self.has)
         self.first = "segments" if "segments" in self.has else self.scp
         if next(read_lines(self.path(self.first)), None) is None:
-            raise UsageError(f"{self.path(self.first)}: expected the utterances of a corpus, got an empty file")
+            raise UsageError(
+                f"{self.path(self.first)}: expected the utterances of a corpus, got an empty file"
+            )
 
     def path(self, name: str) -> str:
         return os.path.join(self.name, name)
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case, file=self.first)
-        index = {name: _LineIndex(self.path(name), name, self.encoding) for name in self.has if name != self.first}
+        index = {
+            name: _LineIndex(self.path(name), name, self.encoding)
+            for name in self.has
+            if name != self.first
+        }
         try:
             for line in read_lines(self.path(self.first)):
                 yield self._item(line, maker, index)
@@ -569,18 +654,24 @@ class Kaldi(FolderSource):
         return maker.utterance(id, "", line.number, origin, fields)
 
     def _path(self, entry: str) -> str:
-        """Return the path of an entry, or of a position in an archive, from the data folder or the current one."""
-        archive, colon, offset = entry.rpartition(":") if _ARCHIVE.search(entry) else (entry, "", "")
+        """Return the path of an entry, or of a position in an archive, from the data folder or the
+        current one."""
+        archive, colon, offset = (
+            entry.rpartition(":") if _ARCHIVE.search(entry) else (entry, "", "")
+        )
         return resolved(self.name, archive) + colon + offset
 
     def _left_over(self, index: _LineIndex, maker: ItemMaker) -> Iterator[Item]:
-        """Yield refusals of the lines that no utterance uses: repeated keys, and transcripts without audio."""
+        """Yield refusals of the lines that no utterance uses: repeated keys, and transcripts
+        without audio."""
         is_text = index.name == "text"
         for line in read_lines(index.path):
             id = index.key_of(line.number)
             first = None if id is None else index.number_of(id)
             if first is not None and first != line.number:
-                reason = f"duplicate id {id!r}: {index.name}, line {first} has it already, and is used"
+                reason = (
+                    f"duplicate id {id!r}: {index.name}, line {first} has it already, and is used"
+                )
             elif is_text and (id is None or not maker.ids.has(id)):
                 reason = line.fault or f"no audio: expected a line for it in {self.first}"
             else:
@@ -594,7 +685,8 @@ class _KaldiLine(NamedTuple):
 
 
 class _LineIndex:
-    """The lines of a file by their first word; if several have the same first word, the first counts."""
+    """The lines of a file by their first word; if several have the same first word, the first
+    counts."""
 
     def __init__(self, path: str, name: str, encoding: str | None) -> None:
         self.path = path
@@ -626,14 +718,19 @@ class _LineIndex:
             return None
 
     def get(self, key: str) -> _KaldiLine | None:
-        """Return the first line with this key, None if there is none; raise InputError if it is not UTF-8."""
+        """Return the first line with this key, None if there is none; raise InputError if it is not
+        UTF-8."""
         number = self.number_of(key)
         if number is None:
             return None
         data = self._data(number)
         line = decoded(number, data, self.encoding)
         if len(data) == MAX_LINE_BYTES:
-            line = TextLine(number, "", f"expected a line of text, got one of {MAX_LINE_BYTES >> 20} MiB or more")
+            line = TextLine(
+                number,
+                "",
+                f"expected a line of text, got one of {MAX_LINE_BYTES >> 20} MiB or more",
+            )
         if line.fault:
             raise InputError(f"{self.name}, line {number}: {line.fault}")
         found, rest = _key_and_rest(line)
@@ -662,10 +759,13 @@ def _key_and_rest(line: TextLine) -> tuple[str, str]:
 
 
 def _segment(rest: str, recordings: _LineIndex) -> dict[str, Any]:
-    """Return audio, offset and duration of `recording start end [channel]`; -1 means the end of the recording."""
+    """Return audio, offset and duration of `recording start end [channel]`; -1 means the end of the
+    recording."""
     words = _SPACE.split(rest)
     if len(words) not in (3, 4):
-        raise InputError(f"expected utterance, recording, start and end, got {shown(rest)} after the utterance")
+        raise InputError(
+            f"expected utterance, recording, start and end, got {shown(rest)} after the utterance"
+        )
     start_s = checked_seconds(parsed_number(words[1]), "the start")
     fields: dict[str, Any] = {"offset_s": start_s}
     if parsed_number(words[2]) != -1:
@@ -682,7 +782,8 @@ def _segment(rest: str, recordings: _LineIndex) -> dict[str, Any]:
 
 
 def _checked_entry(entry: str, scp: str) -> str:
-    """Return the path in a line of `scp`; raise InputError for a command, and for sound in an archive."""
+    """Return the path in a line of `scp`; raise InputError for a command, and for sound in an
+    archive."""
     what = f"{scp}: expected the path of {'an audio file' if scp == SCP else 'log-probs'}"
     if not entry:
         raise InputError(f"{what}, got nothing")

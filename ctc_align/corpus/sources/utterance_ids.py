@@ -1,8 +1,10 @@
-"""Ids of utterances: unique, in little memory, and with output paths that stay below the output folder.
+"""Ids of utterances: unique, in little memory, and with output paths that stay below the output
+folder.
 
-An id may be any string. `output_of` turns it into a similar path ("speaker/utterance") that cannot leave, hide in or
-break the output folder: dangerous characters are written as %XX, as in URLs. `UsedIds` stores 64-bit hashes: most of
-them in sorted arrays, 16 bytes per id, and the latest (6 percent) in a dict, so ten million ids take at most 270 MB.
+An id may be any string. `output_of` turns it into a similar path ("speaker/utterance") that cannot
+leave, hide in or break the output folder: dangerous characters are written as %XX, as in URLs.
+`UsedIds` stores 64-bit hashes: most of them in sorted arrays, 16 bytes per id, and the latest (6
+percent) in a dict, so ten million ids take at most 270 MB.
 """
 
 from __future__ import annotations
@@ -21,16 +23,20 @@ from ctc_align.errors import InputError
 from ctc_align.files.formats import EXTENSIONS
 
 MAX_PART_BYTES = 235
-"""File systems allow 255 bytes; extensions such as `.tokens.ctm` and numbers after the name need some of them."""
+"""File systems allow 255 bytes; extensions such as `.tokens.ctm` and numbers after the name need
+some of them."""
 MAX_OUTPUT_BYTES = 1024
 _KEPT_BYTES = 160
 
 # what no file system or shell should get, and a % that would read as an escape
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\\]|%(?=[0-9A-F]{2})")
 _DRIVE = re.compile(r"[A-Za-z]:")
-# on Windows `a:b` is a stream of the file a, dots and blanks at an end are dropped, and `aux.json` is a device
+# on Windows `a:b` is a stream of the file a, dots and blanks at an end are dropped, and `aux.json`
+# is a device
 _UNSAFE_ON_WINDOWS = re.compile(r'[<>:"|?*]|[. ]\Z')
-_DEVICES = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³]|conin\$|conout\$) *(\..*)?", re.DOTALL | re.IGNORECASE)
+_DEVICES = re.compile(
+    r"(con|prn|aux|nul|(com|lpt)[0-9¹²³]|conin\$|conout\$) *(\..*)?", re.DOTALL | re.IGNORECASE
+)
 _OURS = re.compile(r"summary(\..*)?|journal(\..*)?|manifest(\..*)?|alignments(-.*)?", re.DOTALL)
 _OUR_PREFIX = ".ctc-align"
 _WRITTEN = [extension.casefold() for extension in EXTENSIONS]
@@ -49,7 +55,8 @@ _LAST_LINE = 2**32 - 1
 
 
 class TakenError(InputError):
-    """An id that the source has used before, at `line`; `made`: that id was made from a file's name."""
+    """An id that the source has used before, at `line`; `made`: that id was made from a file's
+    name."""
 
     def __init__(self, id: str, line: int, made: bool) -> None:
         super().__init__(f"the id {id!r} is taken")
@@ -59,10 +66,12 @@ class TakenError(InputError):
 def output_of(id: str, windows: bool = os.name == "nt") -> str:
     """Return the path below the output folder, without extension, that mirrors `id`.
 
-    Two ids never share one, unless a name had to be shortened and 128-bit hashes collide. The path is
-    relative, has no empty, "." or ".." part, no control characters, no backslash and no drive letter; no part is longer
-    than MAX_PART_BYTES; and it never names a file of the run, whatever the extension. For `windows` the names that the
-    system reserves, refuses or interprets have escapes, too.
+    Two ids never share one, unless a name had to be shortened and 128-bit hashes collide. The path
+    is
+    relative, has no empty, "." or ".." part, no control characters, no backslash and no drive
+    letter; no part is longer than MAX_PART_BYTES; and it never names a file of the run, whatever
+    the extension. For `windows` the names that the system reserves, refuses or interprets have
+    escapes, too.
 
     >>> output_of("speaker 1/it's.one"), output_of("../../etc/passwd"), output_of("summary")
     ("speaker 1/it's.one", '%2E%2E/%2E%2E/etc/passwd', '%73ummary')
@@ -151,7 +160,8 @@ class HashIndex:
 
 
 def hash64(name: bytes) -> int:
-    """Return 64 bits of BLAKE2: in one of 370,000 corpora of ten million names, two names share a hash."""
+    """Return 64 bits of BLAKE2: in one of 370,000 corpora of ten million names, two names share a
+    hash."""
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "little")
 
 
@@ -163,8 +173,9 @@ def hash31(name: bytes) -> int:
 class UsedIds:
     """The ids of a source so far, and their outputs.
 
-    `fold_case`: the outputs lie where "A" and "a", or two spellings of "é", are one file (macOS, Windows): the output
-    of an id that differs from an earlier one in nothing else gets a hash at its end. The ids themselves do not change.
+    `fold_case`: the outputs lie where "A" and "a", or two spellings of "é", are one file (macOS,
+    Windows): the output of an id that differs from an earlier one in nothing else gets a hash at
+    its end. The ids themselves do not change.
 
     >>> ids = UsedIds()
     >>> ids.claim("a", line=1), ids.make("a", line=2), ids.make("a", line=3)
@@ -173,14 +184,16 @@ class UsedIds:
 
     def __init__(self, *, fold_case: bool = False) -> None:
         self._lines = HashIndex()
-        """By the hash of the id: 31 bits of another hash of it, whether it was made, and 32 bits of its line."""
+        """By the hash of the id: 31 bits of another hash of it, whether it was made, and 32 bits of
+        its line."""
         self._outputs = HashIndex() if fold_case else None
         """The hashes of the outputs; without `fold_case` two ids never share an output."""
         self._numbers: dict[str, int] = {}
         """The number of the last id that was made of each stem, for stems of the last ids."""
 
     def claim(self, id: str, line: int) -> str:
-        """Return the output of `id`, which the source gives at `line` (from 1), and mark the id as used.
+        """Return the output of `id`, which the source gives at `line` (from 1), and mark the id as
+        used.
 
         Raises:
             TakenError: the id has been used.
@@ -188,9 +201,11 @@ class UsedIds:
         return self._claim(id, line, made=False)
 
     def make(self, stem: str, line: int) -> tuple[str, str]:
-        """Return the first of `stem`, `stem-2`, `stem-3` … that is free, and its output, and mark it as used.
+        """Return the first of `stem`, `stem-2`, `stem-3` … that is free, and its output, and mark
+        it as used.
 
-        It depends only on ids that came before; if some of these have the form `stem-N`, numbers may be left out.
+        It depends only on ids that came before; if some of these have the form `stem-N`, numbers
+        may be left out.
         """
         id = stem
         if self._is_used(stem):
@@ -218,12 +233,17 @@ class UsedIds:
         self._lines.put(key, hash31(id.encode()) << 33 | made << 32 | min(line, _LAST_LINE))
         output = output_of(id)
         if self._outputs is not None:
-            output = next(name for name in _outputs(id, output) if self._outputs.get(_output_key(name)) is None)
+            output = next(
+                name
+                for name in _outputs(id, output)
+                if self._outputs.get(_output_key(name)) is None
+            )
             self._outputs.put(_output_key(output), 0)
         return output
 
     def _find(self, id: str) -> tuple[int, int | None]:
-        """Return the key of `id`, and its value if it was used; ids with equal hashes get different keys."""
+        """Return the key of `id`, and its value if it was used; ids with equal hashes get different
+        keys."""
         other = hash31(id.encode())
         for number in itertools.count():
             key = hash64((f"{id}~{number}" if number else id).encode())
@@ -239,7 +259,8 @@ class UsedIds:
 
 
 def _output_key(output: str) -> int:
-    """Return the hash of an output; outputs that are one file when case is folded have the same hash."""
+    """Return the hash of an output; outputs that are one file when case is folded have the same
+    hash."""
     decomposed = unicodedata.normalize("NFD", output)
     return hash64(unicodedata.normalize("NFD", decomposed.casefold()).encode())
 

@@ -1,9 +1,10 @@
 """The journal: one JSON line for each finished utterance, appended when its outputs are complete.
 
-The file is `journal.jsonl`, or `journal.I-of-N.jsonl` for shard I of N. Each line has the number of its run and its
-number in the journal, and ends with a checksum, so readers detect damaged, missing and moved lines. Lines of earlier
-versions have none of these (they belong to run 0). An incomplete last line, left by a kill, is cut off, and its
-utterance is repeated. `resume.py` explains how a run resumes from the journal.
+The file is `journal.jsonl`, or `journal.I-of-N.jsonl` for shard I of N. Each line has the number of
+its run and its number in the journal, and ends with a checksum, so readers detect damaged, missing
+and moved lines. Lines of earlier versions have none of these (they belong to run 0). An incomplete
+last line, left by a kill, is cut off, and its utterance is repeated. `resume.py` explains how a run
+resumes from the journal.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from ctc_align.text.characters import json_escaped
 DONE: Final = "done"
 FAILED: Final = "failed"
 GONE: Final = "gone"
-"""The status of an outcome that no longer counts, because its entry was corrected, moved or refused."""
+"""The status of an outcome that no longer counts, because its entry was corrected, moved or
+refused."""
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 _ALWAYS = (
     "id",
@@ -46,7 +48,8 @@ _ALWAYS = (
     "fingerprint",
     "time",
 )
-"""The fields that each line has, in this order; others follow if they have a value. Other programs read them."""
+"""The fields that each line has, in this order; others follow if they have a value. Other programs
+read them."""
 _CRC = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n\Z')
 _CRC_LENGTH = 21
 _RUN = re.compile(rb'"run": ([0-9]{1,9}),')
@@ -80,7 +83,11 @@ def journal_path(out_dir: Path, shard: Shard) -> Path:
 
 def journal_paths(out_dir: Path) -> list[Path]:
     """Return the journals in a folder, of any number of shards."""
-    return sorted(path for path in out_dir.glob("journal*.jsonl") if _NAME.fullmatch(path.name) and path.is_file())
+    return sorted(
+        path
+        for path in out_dir.glob("journal*.jsonl")
+        if _NAME.fullmatch(path.name) and path.is_file()
+    )
 
 
 def shard_of(path: Path) -> Shard:
@@ -99,8 +106,8 @@ class Line:
         time: when it was finished (Unix time).
         origin: position of a refused entry, which has no unique id.
         run: number of the run, one higher than any in the folder's journals at its start.
-        number: position of the line in its journal, from 1 (`line` in JSON). The `Journal` that appends the line sets
-            `number` and `run`; both are 0 in lines of earlier versions.
+        number: position of the line in its journal, from 1 (`line` in JSON). The `Journal` that
+            appends the line sets `number` and `run`; both are 0 in lines of earlier versions.
     """
 
     id: str
@@ -122,7 +129,9 @@ class Line:
         data = asdict(replace(self, run=run))
         data |= data.pop("result") | {"line": number}
         del data["number"]
-        data = {name: data.pop(name) for name in _ALWAYS} | {n: value for n, value in data.items() if value is not None}
+        data = {name: data.pop(name) for name in _ALWAYS} | {
+            n: value for n, value in data.items() if value is not None
+        }
         body = json_escaped(json.dumps(data, ensure_ascii=False, allow_nan=False)).encode()
         return body[:-1] + b', "crc": "%08x"}\n' % zlib.crc32(body[:-1])
 
@@ -130,14 +139,17 @@ class Line:
 def line_key(id: str, origin: str | None = None) -> int:
     """Return 64 bits that identify an utterance, or a refused entry of a source."""
     text = id if origin is None else f"{id}\0{origin}"
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+    return int.from_bytes(
+        hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little"
+    )
 
 
 class Entry(NamedTuple):
-    """A complete line of a journal: its offset, and the line itself, None if it is damaged or misplaced.
+    """A complete line of a journal: its offset, and the line itself, None if it is damaged or
+    misplaced.
 
-    `is_after_gap`: lines before this one are missing; `number`: the number that the line has or should have; `run`: the
-    run that a damaged line seems to belong to.
+    `is_after_gap`: lines before this one are missing; `number`: the number that the line has or
+    should have; `run`: the run that a damaged line seems to belong to.
     """
 
     offset: int
@@ -158,7 +170,10 @@ def read_entries(path: Path, *, quiet: bool = False) -> Iterator[Entry]:
             expected = last + damaged + 1
             number = line.number or expected if line is not None else expected
             if number != expected:
-                fault = f"expected line {expected} of this journal, got line {number}: lines are missing or moved"
+                fault = (
+                    f"expected line {expected} of this journal, got line {number}: lines are"
+                    " missing or moved"
+                )
             if number <= last:
                 line, number = None, expected
             if fault:
@@ -179,7 +194,8 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def line_at(file: int, offset: int) -> Line | None:
-    """Return the line that begins at `offset` of an open journal, None if there is no line there now."""
+    """Return the line that begins at `offset` of an open journal, None if there is no line there
+    now."""
     raw, size = b"", 1024
     while not raw.endswith(b"\n"):
         os.lseek(file, offset, os.SEEK_SET)
@@ -219,7 +235,8 @@ def _line(data: dict[str, Any]) -> Line | None:
 
 
 def torn_end(path: Path) -> tuple[bytes, str | None]:
-    """Return the bytes after the last line end of a journal, and the id of their utterance if a kill left them.
+    """Return the bytes after the last line end of a journal, and the id of their utterance if a
+    kill left them.
 
     The id is None if there are no such bytes, or if they do not begin a line.
     """
@@ -240,16 +257,21 @@ class Journal:
 
     Args:
         path: the journal, made if it does not exist.
-        lock: the file that keeps other runs out of the folder; watched, like the journal and the folder.
-        run: the number of the run that appends; lines: the number of the journal's last line, None to count.
+        lock: the file that keeps other runs out of the folder; watched, like the journal and the
+            folder.
+        run: the number of the run that appends; lines: the number of the journal's last line, None
+            to count.
 
     Raises:
-        OutputError: the file cannot be written, or is a link, a pipe or a folder; incompletely written lines are
-            removed.
-        LostFolderError: the path no longer leads to the file that was opened; nothing is written then.
+        OutputError: the file cannot be written, or is a link, a pipe or a folder; incompletely
+            written lines are removed.
+        LostFolderError: the path no longer leads to the file that was opened; nothing is written
+            then.
     """
 
-    def __init__(self, path: Path, lock: Path | None = None, run: int = 1, lines: int | None = None) -> None:
+    def __init__(
+        self, path: Path, lock: Path | None = None, run: int = 1, lines: int | None = None
+    ) -> None:
         self.path = path
         self.run = run
         self._file = -1
@@ -259,38 +281,59 @@ class Journal:
             os.ftruncate(self._file, self._end)
             sync_folder(path.parent)  # its name lasts as its lines do
             self.lines = (
-                max((entry.number for entry in read_entries(path, quiet=True)), default=0) if lines is None else lines
+                max((entry.number for entry in read_entries(path, quiet=True)), default=0)
+                if lines is None
+                else lines
             )
-            is_known = _identity(os.fstat(self._file)) == _identity(os.stat(path))  # false where numbers are made up
+            is_known = _identity(os.fstat(self._file)) == _identity(
+                os.stat(path)
+            )  # false where numbers are made up
             watched = [path.parent, path, *([lock] if lock is not None else [])]
-            self._watched = {file: _identity(os.stat(file)) if is_known else None for file in watched}
+            self._watched = {
+                file: _identity(os.stat(file)) if is_known else None for file in watched
+            }
         except OSError as error:
             if self._file >= 0:
                 os.close(self._file)
-            raise OutputError(f"{path}: the journal cannot be written ({error.strerror or error})") from error
+            raise OutputError(
+                f"{path}: the journal cannot be written ({error.strerror or error})"
+            ) from error
 
     def check(self) -> None:
-        """Raise LostFolderError if folder, journal or lock are no longer those that this run opened.
+        """Raise LostFolderError if folder, journal or lock are no longer those that this run
+        opened.
 
-        A journal that was removed from its folder is first restored there, because what it records is done.
+        A journal that was removed from its folder is first restored there, because what it records
+        is done.
         """
         for path, was in self._watched.items():
             try:
                 found = _identity(os.stat(path))
             except OSError:
-                rest = "; its lines were written again" if path == self.path and self._restore() else ""
-                raise LostFolderError(f"{path}: was removed or renamed while this run worked here{rest}") from None
+                rest = (
+                    "; its lines were written again"
+                    if path == self.path and self._restore()
+                    else ""
+                )
+                raise LostFolderError(
+                    f"{path}: was removed or renamed while this run worked here{rest}"
+                ) from None
             if was is not None and found != was:
                 raise LostFolderError(f"{path}: was replaced while this run worked here")
         if os.fstat(self._file).st_size != self._end:
-            raise LostFolderError(f"{self.path}: was changed by another program while this run worked here")
+            raise LostFolderError(
+                f"{self.path}: was changed by another program while this run worked here"
+            )
 
     def _restore(self) -> bool:
-        """Write the lines of a removed journal to its path if the path is free; return whether they are there."""
+        """Write the lines of a removed journal to its path if the path is free; return whether they
+        are there."""
         try:
             if os.fstat(self._file).st_size != self._end:
                 return False
-            file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+            file = os.open(
+                self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
+            )
             try:
                 os.lseek(self._file, 0, os.SEEK_SET)
                 while block := os.read(self._file, 1 << 20):
@@ -304,7 +347,10 @@ class Journal:
         return True
 
     def append(self, lines: Sequence[Line]) -> None:
-        data = b"".join(line.encoded(self.run, number) for number, line in enumerate(lines, start=self.lines + 1))
+        data = b"".join(
+            line.encoded(self.run, number)
+            for number, line in enumerate(lines, start=self.lines + 1)
+        )
         self.check()
         try:
             os.lseek(self._file, self._end, os.SEEK_SET)
@@ -312,7 +358,9 @@ class Journal:
             os.fsync(self._file)
         except OSError as error:
             self._remove_partial()
-            raise OutputError(f"{self.path}: the journal cannot be written ({error.strerror})") from error
+            raise OutputError(
+                f"{self.path}: the journal cannot be written ({error.strerror})"
+            ) from error
         self._end += len(data)
         self.lines += len(lines)
         self.check()
@@ -334,7 +382,8 @@ class Journal:
 
 
 def _opened(path: Path) -> int:
-    """Return a journal, opened to be read and written; no link is followed, and no pipe waited for."""
+    """Return a journal, opened to be read and written; no link is followed, and no pipe waited
+    for."""
     flags = os.O_RDWR | os.O_CREAT
     for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
         flags |= getattr(os, name, 0)

@@ -1,10 +1,12 @@
-"""The output folder: create it, lock it, remove the remains of a killed run, and protect other people's files in it.
+"""The output folder: create it, lock it, remove the remains of a killed run, and protect other
+people's files in it.
 
-One run at a time works in a folder, or one for each shard. The lock belongs to the operating system (`flock` on POSIX,
-through the library `filelock`), which releases it when the process dies in any way. NFS (since Linux 2.6.12), Lustre
-(mounted with `flock`), CephFS and SMB 3 share such locks between machines. On a file system without locks, an existing
-file is the lock. This file outlives a killed run: on the same machine, the next run sees that the process is gone and
-takes the lock over; on another machine, the file has to be removed by hand.
+One run at a time works in a folder, or one for each shard. The lock belongs to the operating system
+(`flock` on POSIX, through the library `filelock`), which releases it when the process dies in any
+way. NFS (since Linux 2.6.12), Lustre (mounted with `flock`), CephFS and SMB 3 share such locks
+between machines. On a file system without locks, an existing file is the lock. This file outlives a
+killed run: on the same machine, the next run sees that the process is gone and takes the lock over;
+on another machine, the file has to be removed by hand.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ _PATIENCE_S = 0.5
 _NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 _PARTS = ".ctc-align-parts"
 _PROBE = ".ctc-align.probe"
-_LEFT = re.compile(r"(\.ctc-align(?:-parts|-spool|\.probe))(\.(\d+)-of-(\d+))?(?:\.sqlite|\.[0-9a-f]{16})?")
+_LEFT = re.compile(
+    r"(\.ctc-align(?:-parts|-spool|\.probe))(\.(\d+)-of-(\d+))?(?:\.sqlite|\.[0-9a-f]{16})?"
+)
 
 
 def make_folder(out_dir: Path) -> None:
@@ -56,7 +60,9 @@ def make_folder(out_dir: Path) -> None:
     except FileExistsError:
         raise UsageError(f"--out-dir {out_dir}: expected a folder, got a file") from None
     except OSError as error:
-        raise UsageError(f"--out-dir {out_dir}: cannot be written ({error.strerror}); choose another folder") from None
+        raise UsageError(
+            f"--out-dir {out_dir}: cannot be written ({error.strerror}); choose another folder"
+        ) from None
 
 
 def remove_folder(out_dir: Path, journal: Path) -> None:
@@ -78,14 +84,18 @@ def folds_case(out_dir: Path, shard: Shard | None = None) -> bool:
         with _probe(out_dir, shard or Shard()) as probe:
             return probe.with_name(probe.name.upper()).exists()
     except OSError as error:
-        raise UsageError(f"--out-dir {out_dir}: cannot be written ({error.strerror}); choose another folder") from None
+        raise UsageError(
+            f"--out-dir {out_dir}: cannot be written ({error.strerror}); choose another folder"
+        ) from None
 
 
 @contextlib.contextmanager
 def _probe(out_dir: Path, shard: Shard) -> Iterator[Path]:
     """Make an empty file with an unguessable lower-case name, for the duration of the block."""
     probe = out_dir / f"{_PROBE}{shard.suffix}.{secrets.token_hex(8)}"
-    os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))  # O_EXCL: never through a link
+    os.close(
+        os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    )  # O_EXCL: never through a link
     try:
         yield probe
     finally:
@@ -93,7 +103,8 @@ def _probe(out_dir: Path, shard: Shard) -> Iterator[Path]:
 
 
 def parts_folder(out_dir: Path, suffix: str) -> Path:
-    """Return the folder in which files are written before they move to their paths; after a kill they remain there."""
+    """Return the folder in which files are written before they move to their paths; after a kill
+    they remain there."""
     return out_dir / f"{_PARTS}{suffix}"
 
 
@@ -105,7 +116,8 @@ def compiling_path(out_dir: Path, suffix: str) -> Path:
 def clear(out_dir: Path, shard: Shard) -> None:
     """Remove unfinished files of runs that have ended, this one included.
 
-    Also remove pending parts of runs with a different number of shards: their shards had other utterances.
+    Also remove pending parts of runs with a different number of shards: their shards had other
+    utterances.
     """
     for path in out_dir.glob(".ctc-align*"):
         match = _LEFT.fullmatch(path.name)
@@ -126,9 +138,12 @@ def clear(out_dir: Path, shard: Shard) -> None:
 
 
 def left_behind(layout: Layout, out_dir: Path) -> list[str]:
-    """Return the shared and cut outputs that earlier runs with other options made, and this run does not make."""
+    """Return the shared and cut outputs that earlier runs with other options made, and this run
+    does not make."""
     others = [name for name in MANIFESTS if name not in layout.manifests]
-    left = [path.name for name in others for path in sorted(out_dir.glob(f"manifest.{name}.jsonl*"))]
+    left = [
+        path.name for name in others for path in sorted(out_dir.glob(f"manifest.{name}.jsonl*"))
+    ]
     if layout.kind != SHARDS:
         left += ["alignments-*"] if any(out_dir.glob("alignments-?????.jsonl.gz")) else []
     if not layout.cut:
@@ -139,14 +154,18 @@ def left_behind(layout: Layout, out_dir: Path) -> list[str]:
 def check_existing(source: Source, layout: Layout, out_dir: Path, *, force: bool) -> None:
     """Refuse a first run into a folder that would replace files that no run made.
 
-    If there is a journal or a summary, the outputs belong to runs: those not yet in the journal are replaced.
+    If there is a journal or a summary, the outputs belong to runs: those not yet in the journal are
+    replaced.
 
     Raises:
-        UsageError: there is such a file and `force` is not given, or it is in the folder of the corpus.
+        UsageError: there is such a file and `force` is not given, or it is in the folder of the
+            corpus.
     """
     if _has_trace(out_dir) or not _holds_files(out_dir):
         return
-    inside = os.path.isdir(source.name) and (Path(source.name).resolve() in out_dir.resolve().parents)
+    inside = os.path.isdir(source.name) and (
+        Path(source.name).resolve() in out_dir.resolve().parents
+    )
     if force and not inside:
         return
     for index, entry in enumerate(source):
@@ -159,13 +178,21 @@ def check_existing(source: Source, layout: Layout, out_dir: Path, *, force: bool
         if existing is not None and not _has_trace(out_dir):
             raise UsageError(
                 f"{existing}: exists already, and no run into this folder made it; "
-                + ("choose another --out-dir" if inside else "give --force to replace it, or another --out-dir")
+                + (
+                    "choose another --out-dir"
+                    if inside
+                    else "give --force to replace it, or another --out-dir"
+                )
             )
 
 
 def _has_trace(out_dir: Path) -> bool:
     pending = any(out_dir.glob(".ctc-align-*"))
-    return bool(journal_paths(out_dir)) or pending or any(is_summary(path) for path in out_dir.glob("summary*.json"))
+    return (
+        bool(journal_paths(out_dir))
+        or pending
+        or any(is_summary(path) for path in out_dir.glob("summary*.json"))
+    )
 
 
 def _holds_files(out_dir: Path) -> bool:
@@ -177,8 +204,8 @@ class FolderLock:
     """Holds an output folder, or one shard of it, for the length of a `with` block.
 
     Raises:
-        UsageError: another run holds it, or a run with a different number of shards is at work in the folder.
-        OutputError: the folder cannot be written.
+        UsageError: another run holds it, or a run with a different number of shards is at work in
+        the folder. OutputError: the folder cannot be written.
     """
 
     def __init__(self, out_dir: Path, shard: Shard) -> None:
@@ -193,9 +220,14 @@ class FolderLock:
             os.stat(self.out_dir)  # a folder that is missing is not made
             self._lock = _acquire(self.path, _PATIENCE_S)
             if self._lock is None:
-                what = f"shard {self.shard.index}/{self.shard.count} of it" if self.shard.count > 1 else "it"
+                what = (
+                    f"shard {self.shard.index}/{self.shard.count} of it"
+                    if self.shard.count > 1
+                    else "it"
+                )
                 raise UsageError(
-                    f"{self.out_dir}: another run works on {what}: {holder_of(self.path)}; wait for it, or stop it"
+                    f"{self.out_dir}: another run works on {what}: {holder_of(self.path)}; wait for"
+                    " it, or stop it"
                 )
             self._identity = _identity(self.path)
             _write_holder(self.path)
@@ -212,7 +244,8 @@ class FolderLock:
         self._release()
 
     def _refuse_other_counts(self) -> None:
-        """Raise UsageError if runs with a different number of shards are at work: they would repeat this run's work."""
+        """Raise UsageError if runs with a different number of shards are at work: they would repeat
+        this run's work."""
         for path in self.out_dir.glob(".ctc-align*.lock"):
             match = _NAME.fullmatch(path.name)
             if match is None or path == self.path or int(match[2] or 1) == self.shard.count:
@@ -220,8 +253,8 @@ class FolderLock:
             if is_held(path):
                 part = f"shard {match[1]}/{match[2]}" if match[1] else "the whole corpus"
                 raise UsageError(
-                    f"{self.out_dir}: another run works on {part} of it: {holder_of(path)}; "
-                    "runs in the same folder at the same time must all use the same N in --shard I/N"
+                    f"{self.out_dir}: another run works on {part} of it: {holder_of(path)}; runs in"
+                    " the same folder at the same time must all use the same N in --shard I/N"
                 )
 
     def _release(self) -> None:
@@ -243,7 +276,9 @@ def is_held(path: Path) -> bool:
     try:
         lock = _acquire(path, 0.0) if path.exists() else None
         if lock is None and _holder_path(path).exists() and not path.exists():
-            lock = _acquire(path, 0.0)  # some versions remove the file of a dead process and do not lock it
+            lock = _acquire(
+                path, 0.0
+            )  # some versions remove the file of a dead process and do not lock it
     except OSError:
         return False
     if lock is None:
@@ -266,7 +301,8 @@ def holder_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Run the block in one process at a time, by a lock on the file at `path`; at once if it cannot be locked."""
+    """Run the block in one process at a time, by a lock on the file at `path`; at once if it cannot
+    be locked."""
     lock = FileLock(path, thread_local=False)
     with contextlib.suppress(OSError):
         refuse_link(path.parent)
@@ -286,11 +322,15 @@ def _acquire(path: Path, timeout_s: float) -> BaseFileLock | None:
     """
     refuse_link(path)  # `filelock` follows none either
     try:
-        return _acquired(FileLock(path, timeout=timeout_s, poll_interval=_PATIENCE_S / 10, thread_local=False))
+        return _acquired(
+            FileLock(path, timeout=timeout_s, poll_interval=_PATIENCE_S / 10, thread_local=False)
+        )
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-    return _acquired(SoftFileLock(path, timeout=timeout_s, poll_interval=_PATIENCE_S / 10, thread_local=False))
+    return _acquired(
+        SoftFileLock(path, timeout=timeout_s, poll_interval=_PATIENCE_S / 10, thread_local=False)
+    )
 
 
 def _acquired(lock: BaseFileLock) -> BaseFileLock | None:
@@ -302,7 +342,8 @@ def _acquired(lock: BaseFileLock) -> BaseFileLock | None:
 
 
 def _release(lock: BaseFileLock, path: Path) -> None:
-    """Release a lock and remove its files; a process that waits for the removed file notices, and creates a new one."""
+    """Release a lock and remove its files; a process that waits for the removed file notices, and
+    creates a new one."""
     for file in (_holder_path(path), *([path] if isinstance(lock, UnixFileLock) else [])):
         with contextlib.suppress(OSError):
             file.unlink()
@@ -310,7 +351,8 @@ def _release(lock: BaseFileLock, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the identity of a file, which changes if the file is replaced; None if there is no file."""
+    """Return the identity of a file, which changes if the file is replaced; None if there is no
+    file."""
     try:
         status = os.stat(path)
     except OSError:
@@ -329,5 +371,7 @@ def _write_holder(path: Path) -> None:
         "since": time.strftime("%Y-%m-%d %H:%M:%S"),
     }
     _holder_path(path).unlink(missing_ok=True)
-    with open(_holder_path(path), "x", encoding="utf-8", newline="\n") as file:  # "x" follows no link
+    with open(
+        _holder_path(path), "x", encoding="utf-8", newline="\n"
+    ) as file:  # "x" follows no link
         file.write(json.dumps(holder) + "\n")

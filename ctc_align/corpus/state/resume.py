@@ -1,17 +1,20 @@
 """How a killed run resumes: which utterances are done and need no repetition.
 
-1. A worker writes the outputs of an utterance, each whole, and the engine stores its part of a shared file on disk
-   (`outputs/assembly.py`). Only then is the line appended to the journal (`Engine._record`), so every line is true.
-2. The next run reads all journals of the folder (`Outcomes`). Within a journal, the last line about an utterance
-   counts; between journals, the line of the higher run. Clocks have no influence. If two journals disagree in runs with
-   the same number (which started at the same time), the utterance is repeated. A line with the status `gone` cancels
-   the outcome.
-3. An utterance is not repeated if its line says `done`, its fingerprint (`Fingerprints`: a hash of everything that the
-   result depends on) is unchanged, and its outputs have their recorded sizes (`Assembly.present`). All others are
-   repeated, except that a failed utterance stays failed without `--retry-failed` (`Planner._with_status`).
-4. A damaged or missing line may concern any utterance. So all lines before it are *unsure*, because a later line about
-   the same utterance may be lost. An unsure line counts only if the outputs have the recorded checksums (`verify`). The
-   summary has the number of lines, so the next run detects that the last lines of a journal are missing.
+1. A worker writes the outputs of an utterance, each whole, and the engine stores its part of a
+   shared file on disk (`outputs/assembly.py`). Only then is the line appended to the journal
+   (`Engine._record`), so every line is true.
+2. The next run reads all journals of the folder (`Outcomes`). Within a journal, the last line about
+   an utterance counts; between journals, the line of the higher run. Clocks have no influence. If
+   two journals disagree in runs with the same number (which started at the same time), the
+   utterance is repeated. A line with the status `gone` cancels the outcome.
+3. An utterance is not repeated if its line says `done`, its fingerprint (`Fingerprints`: a hash of
+   everything that the result depends on) is unchanged, and its outputs have their recorded sizes
+   (`Assembly.present`). All others are repeated, except that a failed utterance stays failed
+   without `--retry-failed` (`Planner._with_status`).
+4. A damaged or missing line may concern any utterance. So all lines before it are *unsure*, because
+   a later line about the same utterance may be lost. An unsure line counts only if the outputs have
+   the recorded checksums (`verify`). The summary has the number of lines, so the next run detects
+   that the last lines of a journal are missing.
 """
 
 from __future__ import annotations
@@ -34,7 +37,17 @@ from ctc_align.config import Settings
 from ctc_align.corpus.engine.batches import Job
 from ctc_align.corpus.outputs.records import file_checksum
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
-from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, line_at, line_key, read_entries, torn_end
+from ctc_align.corpus.state.journal import (
+    DONE,
+    FAILED,
+    GONE,
+    Journal,
+    Line,
+    line_at,
+    line_key,
+    read_entries,
+    torn_end,
+)
 from ctc_align.corpus.utterance import Checksum, Refused, Utterance
 from ctc_align.models import EMBEDDED, FOLDER_FILES, embedded_folder
 from ctc_align.models.acoustic_model import family_of
@@ -57,7 +70,9 @@ class Outcomes:
         quiet: do not warn of damaged lines.
     """
 
-    def __init__(self, paths: Sequence[Path], lines: Mapping[Path, int] | None = None, *, quiet: bool = False) -> None:
+    def __init__(
+        self, paths: Sequence[Path], lines: Mapping[Path, int] | None = None, *, quiet: bool = False
+    ) -> None:
         self._paths = list(paths)
         table = _Table()
         for path in paths:
@@ -75,7 +90,8 @@ class Outcomes:
         self._is_unsure = is_unsure
         self._is_void = is_tied
         self.ties = int(is_tied.sum())
-        """The number of utterances about which two journals disagree in runs with the same number."""
+        """The number of utterances about which two journals disagree in runs with the same
+        number."""
         for key in table.torn:
             self.forget(key)
         self._open: tuple[int, int] | None = None
@@ -97,14 +113,16 @@ class Outcomes:
         return bool(self._is_unsure.any())
 
     def find(self, key: int) -> tuple[str, int] | None:
-        """Return (status, fingerprint) of an utterance from its valid line, None if there is none."""
+        """Return (status, fingerprint) of an utterance from its valid line, None if there is
+        none."""
         index = self._index(key)
         if index is None or self._is_void[index]:
             return None
         return (DONE if self._is_good[index] else FAILED), int(self._prints[index])
 
     def is_unsure(self, key: int) -> bool:
-        """Return whether a damaged or missing line may have been a later one about this utterance."""
+        """Return whether a damaged or missing line may have been a later one about this
+        utterance."""
         index = self._index(key)
         return index is not None and bool(self._is_unsure[index])
 
@@ -115,12 +133,14 @@ class Outcomes:
             self._is_void[index] = True
 
     def line(self, key: int) -> Line | None:
-        """Return the last line of an utterance, even if the utterance is to be repeated; None if there is no line."""
+        """Return the last line of an utterance, even if the utterance is to be repeated; None if
+        there is no line."""
         index = self._index(key)
         return None if index is None else self._read(index)
 
     def lines(self, keys: np.ndarray | None = None) -> Iterator[Line]:
-        """Yield the valid lines, in the journals' order, even of utterances to repeat; `keys` limits them."""
+        """Yield the valid lines, in the journals' order, even of utterances to repeat; `keys`
+        limits them."""
         wanted = np.ones(len(self._keys), bool) if keys is None else np.isin(self._keys, keys)
         for index in np.lexsort((self._offsets, self._journals)):
             if wanted[index] and (line := self._read(index)) is not None:
@@ -128,7 +148,9 @@ class Outcomes:
 
     def refused(self) -> Iterator[Line]:
         """Yield the valid lines of refused entries."""
-        return (line for line in self.lines(self._keys[self._is_good == 0]) if line.origin is not None)
+        return (
+            line for line in self.lines(self._keys[self._is_good == 0]) if line.origin is not None
+        )
 
     def _read(self, index: int) -> Line | None:
         journal = int(self._journals[index])
@@ -173,7 +195,8 @@ class _Table:
     says: array[int] = field(default_factory=lambda: array("q"))
     """Hashes of the lines' contents."""
     breaks: list[tuple[int, int]] = field(default_factory=list)
-    """For each journal: the row before which lines may be lost, and 1 + the last run that may have written them."""
+    """For each journal: the row before which lines may be lost, and 1 + the last run that may have
+    written them."""
     last_lines: list[int] = field(default_factory=list)
     torn: list[int] = field(default_factory=list)
     last_run: int = 0
@@ -216,14 +239,19 @@ class _Table:
         if (end and torn is None) or last < lines:
             last_break = (len(self.keys), run + 1)
             if not quiet:
-                found = "is not the beginning of a line" if end and torn is None else f"is line {last} of {lines}"
+                found = (
+                    "is not the beginning of a line"
+                    if end and torn is None
+                    else f"is line {last} of {lines}"
+                )
                 logger.warning("%s: its end %s: lines are missing", path, found)
         self.breaks.append(last_break)
         self.last_lines.append(last)
         self.last_run = max(self.last_run, run)
 
     def latest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return for each key, ascending: the key, its valid row, whether it is tied, whether it is unsure."""
+        """Return for each key, ascending: the key, its valid row, whether it is tied, whether it is
+        unsure."""
         keys, runs = _numbers(self.keys, np.uint64), _numbers(self.runs, np.int64)
         journals, says = _numbers(self.journals, np.uint32), _numbers(self.says, np.int64)
         order = np.lexsort((np.arange(len(keys)), runs, keys))
@@ -232,7 +260,9 @@ class _Table:
         is_last[:-1] = keys[1:] != keys[:-1]
         last = np.flatnonzero(is_last)
         group = np.cumsum(is_last) - is_last
-        same = (keys[1:] == keys[:-1]) & (runs[1:] == runs[:-1]) & (runs[1:] == runs[last][group[1:]])
+        same = (
+            (keys[1:] == keys[:-1]) & (runs[1:] == runs[:-1]) & (runs[1:] == runs[last][group[1:]])
+        )
         differ = np.flatnonzero(same & (journals[1:] != journals[:-1]) & (says[1:] != says[:-1]))
         is_tied = np.zeros(len(last), bool)
         is_tied[group[differ]] = True
@@ -249,7 +279,8 @@ def _numbers(values: array[int], kind: type) -> np.ndarray:
 
 
 class EarlierRows:
-    """The rows that stay in a folder although the source lacks their utterances: runs over other sources made them.
+    """The rows that stay in a folder although the source lacks their utterances: runs over other
+    sources made them.
 
     The source is read once, on first use, and its utterances take eight bytes each.
     """
@@ -263,9 +294,14 @@ class EarlierRows:
         return np.sort(np.fromiter((line_key(entry.id) for entry in self._source), np.uint64))
 
     def holds(self, id: str, row: Checksum) -> bool:
-        """Return whether `row` belongs to an utterance that the journal calls done and the source lacks."""
+        """Return whether `row` belongs to an utterance that the journal calls done and the source
+        lacks."""
         line = self._outcomes.line(line_key(id))
-        if line is None or line.status != DONE or (line.result.row is not None and tuple(line.result.row) != row):
+        if (
+            line is None
+            or line.status != DONE
+            or (line.result.row is not None and tuple(line.result.row) != row)
+        ):
             return False
         return self._is_foreign(line.key)
 
@@ -292,15 +328,30 @@ class Fingerprints:
         self._audio: tuple[str, str] = ("", "")
 
     def of(self, utterance: Utterance, group: str | None = None) -> int:
-        """Return a hash of the audio's size and modification time, its part, its transcript and the run's fingerprint.
+        """Return a hash of the audio's size and modification time, its part, its transcript and the
+        run's fingerprint.
 
         `group` is the assembled file that the utterance goes into, if there is one.
         """
         if self._audio[0] != utterance.audio:
             self._audio = (utterance.audio, _state(file_of(utterance.audio)))
-        part = (utterance.offset_s, utterance.duration_s, utterance.channel, utterance.text, utterance.texts)
-        names = (os.path.basename(utterance.audio), utterance.output, utterance.speaker, utterance.recording, group)
-        text = repr((self._run, self._audio[1], part, names)) + ("" if utterance.book is None else " a part")
+        part = (
+            utterance.offset_s,
+            utterance.duration_s,
+            utterance.channel,
+            utterance.text,
+            utterance.texts,
+        )
+        names = (
+            os.path.basename(utterance.audio),
+            utterance.output,
+            utterance.speaker,
+            utterance.recording,
+            group,
+        )
+        text = repr((self._run, self._audio[1], part, names)) + (
+            "" if utterance.book is None else " a part"
+        )
         text += f" in {utterance.language}" if utterance.language else ""
         text += f" {utterance.file}" if utterance.file else ""
         digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -322,7 +373,8 @@ def run_fingerprint(
     formats: Sequence[str],
     others: Sequence[str] = (),
 ) -> str:
-    """Return the fingerprint of a run: the contents of model and lexicon, the settings, and the kinds of outputs.
+    """Return the fingerprint of a run: the contents of model and lexicon, the settings, and the
+    kinds of outputs.
 
     `others` are further choices that change outputs (layout, manifests …), as texts.
     """
@@ -359,7 +411,9 @@ def model_identity(model: str) -> str:
             descriptions = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"]
         descriptions += [folder.parent / CALIBRATION, folder.parent / EDGES]
         return " ".join(_content(path) for path in [folder, *filter(Path.is_file, descriptions)])
-    files = [folder / name for name in (*FOLDER_FILES, CALIBRATION, EDGES) if (folder / name).is_file()]
+    files = [
+        folder / name for name in (*FOLDER_FILES, CALIBRATION, EDGES) if (folder / name).is_file()
+    ]
     if not files and folder.is_dir():
         files = sorted(path for path in folder.iterdir() if path.is_file())
     return " ".join(_content(path) for path in files) or model
@@ -371,7 +425,9 @@ def _calibration_content(path: Path) -> str:
     from ctc_align.models.edge_network import FILE as EDGES
 
     edges = path / EDGES
-    return " ".join(_content(file) for file in (file_in(path), *([edges] if edges.is_file() else [])))
+    return " ".join(
+        _content(file) for file in (file_in(path), *([edges] if edges.is_file() else []))
+    )
 
 
 def _content(path: Path) -> str:
@@ -382,7 +438,8 @@ def _content(path: Path) -> str:
 
 
 def _counts(name: str, value: Any) -> bool:
-    """Return whether a setting counts: one that 0.4.0 had, or another value than the default of a later one.
+    """Return whether a setting counts: one that 0.4.0 had, or another value than the default of a
+    later one.
 
     A new setting with its default changes no result, so runs of 0.4.0 resume.
     """
@@ -391,8 +448,27 @@ def _counts(name: str, value: Any) -> bool:
 
 _OF_0_4 = frozenset(
     (
-        *("channel", "times", "labels", "cues", "max_line", "max_cps", "frame_rate", "highlight_words", "tiers"),
-        *("textgrid", "chunk_s", "context_s", "band_s", "shortest_pause_s", "edges", "min_confidence", "max_skipped"),
+        *(
+            "channel",
+            "times",
+            "labels",
+            "cues",
+            "max_line",
+            "max_cps",
+            "frame_rate",
+            "highlight_words",
+            "tiers",
+        ),
+        *(
+            "textgrid",
+            "chunk_s",
+            "context_s",
+            "band_s",
+            "shortest_pause_s",
+            "edges",
+            "min_confidence",
+            "max_skipped",
+        ),
         *("language", "romanize", "words_by", "unknown", "match", "precision", "revision"),
     )
 )
@@ -407,22 +483,27 @@ FaultsOf = Callable[[str | None, Sequence[tuple[GroupedUtterance, Line | None]]]
 def verify(
     jobs: Iterable[Job], faults_of: FaultsOf, outcomes: Outcomes, journal: Journal, everything: bool
 ) -> tuple[int, int, int]:
-    """Read the outputs of utterances, and make `outcomes` forget those that differ from their lines.
+    """Read the outputs of utterances, and make `outcomes` forget those that differ from their
+    lines.
 
-    Without `everything`, read only the unsure ones (a damaged or missing line may have been a later one about them),
-    and those that share a file with them. The line of an utterance whose outputs are complete is appended again, after
-    the damage, so that it is sure from then on. Failed utterances have no outputs to check, and are repeated.
+    Without `everything`, read only the unsure ones (a damaged or missing line may have been a later
+    one about them), and those that share a file with them. The line of an utterance whose outputs
+    are complete is appended again, after the damage, so that it is sure from then on. Failed
+    utterances have no outputs to check, and are repeated.
 
     Returns:
-        The number of utterances that the journal calls done; of those whose outputs differ from the record; and of
-        those from an earlier version, whose lines have no checksums of the outputs or of the recording.
+        The number of utterances that the journal calls done; of those whose outputs differ from the
+        record; and of those from an earlier version, whose lines have no checksums of the outputs
+        or of the recording.
 
     Raises:
         OutputError: the journal cannot be written.
     """
     checked = damaged = unknown = 0
     again: list[Line] = []
-    for (group, _), run in groupby(_utterances(jobs, outcomes), lambda job: (job.group, job.group or job.index)):
+    for (group, _), run in groupby(
+        _utterances(jobs, outcomes), lambda job: (job.group, job.group or job.index)
+    ):
         of_group = list(run)
         members = [GroupedUtterance.of(job.index, job.utterance) for job in of_group]
         audio = {job.utterance.id: file_of(job.utterance.audio) for job in of_group}
@@ -431,7 +512,11 @@ def verify(
         found = [(member, _line_to_check(outcomes, member.id)) for member in members]
         lines = [line for _, line in found if line is not None]
         faults = faults_of(group, found) if lines else {}
-        faults |= {line.id: _OTHER_AUDIO for line in lines if everything and _has_other_audio(line, audio[line.id])}
+        faults |= {
+            line.id: _OTHER_AUDIO
+            for line in lines
+            if everything and _has_other_audio(line, audio[line.id])
+        }
         for line in lines:
             checked += 1
             unknown += line.result.files is None or line.result.audio is None
@@ -456,13 +541,15 @@ _OTHER_AUDIO = "its recording is not the file that was read, although it has the
 
 
 def _has_other_audio(line: Line, path: str) -> bool:
-    """Return whether the file of a recording has other bytes than when it was read; False if it is missing."""
+    """Return whether the file of a recording has other bytes than when it was read; False if it is
+    missing."""
     now = None if line.result.audio is None else file_checksum(path)
     return now is not None and tuple(now) != tuple(line.result.audio or ())
 
 
 def _utterances(jobs: Iterable[Job], outcomes: Outcomes) -> Iterator[Job]:
-    """Yield the jobs of utterances; forget unsure outcomes of refused entries, so that they are recorded again."""
+    """Yield the jobs of utterances; forget unsure outcomes of refused entries, so that they are
+    recorded again."""
     for job in jobs:
         if isinstance(job.entry, Utterance):
             yield job

@@ -1,9 +1,9 @@
 """Texts that several utterances of a corpus share.
 
-If each recording reads a part of one text, this module finds the passages that no recording reads, and those that two
-recordings read. The journal has the part of each recording; the passages between the parts are read from the text file,
-if it still exists. The module also finds transcripts that several utterances have, by design (many speakers read one
-sentence) or by mistake.
+If each recording reads a part of one text, this module finds the passages that no recording reads,
+and those that two recordings read. The journal has the part of each recording; the passages between
+the parts are read from the text file, if it still exists. The module also finds transcripts that
+several utterances have, by design (many speakers read one sentence) or by mistake.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ _FEWEST_WORDS = 8
 
 
 class _Stretch(NamedTuple):
-    """A stretch of a text; `char_end` is None if it extends to the end of a text that can no longer be read.
+    """A stretch of a text; `char_end` is None if it extends to the end of a text that can no longer
+    be read.
 
-    `utterances`: the recordings around a gap (None at the start and at the end of the text), or the two of an overlap.
+    `utterances`: the recordings around a gap (None at the start and at the end of the text), or the
+    two of an overlap.
     """
 
     char_start: int
@@ -50,10 +52,12 @@ class TextCoverage:
 
     def __init__(self) -> None:
         self._read: dict[str, list[tuple[int, int, str]]] = {}
-        """The stretches that recordings read (first character, end, recording) by the path of their text."""
+        """The stretches that recordings read (first character, end, recording) by the path of their
+        text."""
 
     def add(self, line: Line) -> None:
-        """Add the part that a recording reads, if it reads most of its words; otherwise only its text."""
+        """Add the part that a recording reads, if it reads most of its words; otherwise only its
+        text."""
         if line.result.book is None:
             return
         read = self._read.setdefault(line.result.book, [])
@@ -66,25 +70,34 @@ class TextCoverage:
             start = end
 
     def stretches(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return the passages that no recording reads, and those that two read, as in `summary.json`.
+        """Return the passages that no recording reads, and those that two read, as in
+        `summary.json`.
 
-        Texts are read one by one, in order. A gap has words that can be spoken, an overlap several of them.
+        Texts are read one by one, in order. A gap has words that can be spoken, an overlap several
+        of them.
 
-        Gaps: `text` (path), `char_start`, `char_end` (code points, end exclusive; None: to the end of a text that can
-        no longer be read), `after` and `before`: the recordings around it (the same one for a gap within a recording;
-        None at the start and at the end), `words`: the number of words that can be spoken (None without the text),
-        `begins`: its first words, or all; `ends`: its last words, "" if `begins` has all. Instead of the recordings
-        around it, an overlap has `utterances`, the two that read it; a third one makes another overlap.
+        Gaps: `text` (path), `char_start`, `char_end` (code points, end exclusive; None: to the end
+        of a text that can no longer be read), `after` and `before`: the recordings around it (the
+        same one for a gap within a recording; None at the start and at the end), `words`: the
+        number of words that can be spoken (None without the text), `begins`: its first words, or
+        all; `ends`: its last words, "" if `begins` has all. Instead of the recordings around it, an
+        overlap has `utterances`, the two that read it; a third one makes another overlap.
         """
         gaps: list[dict[str, Any]] = []
         overlaps: list[dict[str, Any]] = []
         for path in sorted(self._read):
             text, read = _text_of(path), sorted(self._read[path])
-            for one, named in _named(list(_between(read, None if text is None else len(text))), text, fewest=1):
+            for one, named in _named(
+                list(_between(read, None if text is None else len(text))), text, fewest=1
+            ):
                 after, before = one.utterances
-                gaps.append({"text": path, **_chars(one), "after": after, "before": before, **named})
+                gaps.append(
+                    {"text": path, **_chars(one), "after": after, "before": before, **named}
+                )
             for one, named in _named(list(_twice(read)), text, fewest=_FEWEST_TWICE):
-                overlaps.append({"text": path, **_chars(one), "utterances": list(one.utterances), **named})
+                overlaps.append(
+                    {"text": path, **_chars(one), "utterances": list(one.utterances), **named}
+                )
         return gaps, overlaps
 
 
@@ -102,8 +115,11 @@ def _text_of(path: str) -> str | None:
         return None
 
 
-def _named(stretches: Sequence[_Stretch], text: str | None, fewest: int) -> list[tuple[_Stretch, dict[str, Any]]]:
-    """Return the first MOST_GAPS stretches of at least `fewest` words, with these; without the text, all stretches."""
+def _named(
+    stretches: Sequence[_Stretch], text: str | None, fewest: int
+) -> list[tuple[_Stretch, dict[str, Any]]]:
+    """Return the first MOST_GAPS stretches of at least `fewest` words, with these; without the
+    text, all stretches."""
     if text is None:
         return [(each, {"words": None, "begins": "", "ends": ""}) for each in stretches[:MOST_GAPS]]
     starts = _spoken_in(stretches, text)
@@ -118,7 +134,8 @@ def _named(stretches: Sequence[_Stretch], text: str | None, fewest: int) -> list
 
 
 def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
-    """Return where the words in ascending stretches begin; text that lies in several stretches is split only once."""
+    """Return where the words in ascending stretches begin; text that lies in several stretches is
+    split only once."""
     joined: list[list[int]] = []
     for each in stretches:
         end = len(text) if each.char_end is None else each.char_end
@@ -126,7 +143,12 @@ def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
             joined[-1][1] = max(joined[-1][1], end)
         else:
             joined.append([each.char_start, end])
-    return [start + word.char_start for start, end in joined for word in split(text[start:end]).words if word.spoken]
+    return [
+        start + word.char_start
+        for start, end in joined
+        for word in split(text[start:end]).words
+        if word.spoken
+    ]
 
 
 def _twice(read: Sequence[tuple[int, int, str]]) -> Iterator[_Stretch]:
@@ -145,7 +167,10 @@ def _named_by(stretch: str) -> tuple[str, str]:
     >>> _named_by("a b"), _named_by("first " + "long " * 40 + "last")[1]
     (('a b', ''), 'long long long long long last')
     """
-    head, tail = " ".join(stretch[: 4 * _SHOWN_CHARS].split()), " ".join(stretch[-4 * _SHOWN_CHARS :].split())
+    head, tail = (
+        " ".join(stretch[: 4 * _SHOWN_CHARS].split()),
+        " ".join(stretch[-4 * _SHOWN_CHARS :].split()),
+    )
     if len(stretch) <= 4 * _SHOWN_CHARS and len(head) <= _SHOWN_CHARS:
         return head, ""
     first, last = head[:_SHOWN_CHARS], tail[-_SHOWN_CHARS // 2 :]
@@ -173,7 +198,8 @@ def gap_place(gap: Mapping[str, Any]) -> str:
 
 
 def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterator[_Stretch]:
-    """Yield the passages around the parts `read` (ascending); `length` is the length of the text, if known.
+    """Yield the passages around the parts `read` (ascending); `length` is the length of the text,
+    if known.
 
     A passage that one recording leaves out lies between two that it reads.
     """
@@ -193,14 +219,17 @@ def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterat
 
 
 def text_hash(text: str, words: int | None) -> str | None:
-    """Return 64 bits of a hash of a transcript, in hexadecimal; None if it is too short to be telling.
+    """Return 64 bits of a hash of a transcript, in hexadecimal; None if it is too short to be
+    telling.
 
     >>> text_hash("a b", 8) == text_hash(" a  b ", 8), text_hash("a b", 2)
     (True, None)
     """
     if (words or 0) < _FEWEST_WORDS:
         return None
-    return hashlib.blake2b(" ".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return hashlib.blake2b(
+        " ".join(text.split()).encode("utf-8", "surrogatepass"), digest_size=8
+    ).hexdigest()
 
 
 class SameTexts:
@@ -222,29 +251,39 @@ class SameTexts:
         return {"transcripts": len(counts), "utterances": int(counts.sum())} if len(counts) else {}
 
     def rows(self, lines: Iterable[Line]) -> list[dict[str, Any]]:
-        """Return a row for each such transcript, as in `same_texts` of a summary, after a second pass over all `lines`.
+        """Return a row for each such transcript, as in `same_texts` of a summary, after a second
+        pass over all `lines`.
 
-        Transcripts that fit one of their recordings poorly or not at all come first, then those with the most
-        utterances.
+        Transcripts that fit one of their recordings poorly or not at all come first, then those
+        with the most utterances.
         """
         prints, counts, misfits = self._found()
         first = np.lexsort((-counts, misfits == 0))[:MOST_SAME]
         found: dict[int, dict[str, Any]] = {
-            int(prints[i]): {"utterances": [], "count": int(counts[i])}
-            | {"words": None, "misfits": [], "misfit_count": int(misfits[i])}
+            int(prints[i]): (
+                {"utterances": [], "count": int(counts[i])}
+                | {"words": None, "misfits": [], "misfit_count": int(misfits[i])}
+            )
             for i in first
         }
         for line in lines if found else ():
-            if line.result.text is None or line.status != DONE or (row := found.get(int(line.result.text, 16))) is None:
+            if (
+                line.result.text is None
+                or line.status != DONE
+                or (row := found.get(int(line.result.text, 16))) is None
+            ):
                 continue
             row["words"] = line.result.words
             for name, is_one in (("utterances", True), ("misfits", _is_misfit(line))):
                 if is_one and len(row[name]) < MOST_NAMED:
                     row[name].append(line.id)
-        return sorted(found.values(), key=lambda row: (not row["misfits"], -row["count"], row["utterances"]))
+        return sorted(
+            found.values(), key=lambda row: (not row["misfits"], -row["count"], row["utterances"])
+        )
 
     def _found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return, for each transcript used more than once, its hash, its number of utterances, and of misfits."""
+        """Return, for each transcript used more than once, its hash, its number of utterances, and
+        of misfits."""
         prints, indices, counts = np.unique(
             np.frombuffer(self._prints, np.uint64), return_inverse=True, return_counts=True
         )

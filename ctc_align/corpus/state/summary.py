@@ -1,4 +1,5 @@
-"""The summary of a corpus, counted from the journals, so that it is right after any number of resumed runs."""
+"""The summary of a corpus, counted from the journals, so that it is right after any number of
+resumed runs."""
 
 from __future__ import annotations
 
@@ -48,10 +49,11 @@ class NamedFiles:
 
 @dataclass(frozen=True)
 class RunStats:
-    """The work of one run; `stages` are the busy seconds of all workers together (empty without `--profile`).
+    """The work of one run; `stages` are the busy seconds of all workers together (empty without
+    `--profile`).
 
-    `left` are outputs that others changed and that stay as they are; `kept` are the present names of changed outputs
-    that were moved aside for new ones.
+    `left` are outputs that others changed and that stay as they are; `kept` are the present names
+    of changed outputs that were moved aside for new ones.
     """
 
     wall_s: float = 0.0
@@ -69,28 +71,31 @@ class Summary:
     """Counts, hours, losses and failures of a corpus, or of one shard of it.
 
     Args:
-        done, failed: utterances by the latest line about each; `skipped` of those done were done before this run.
-        complete: whether the source was read to its end.
-        loss_per_token: minimum, maximum, mean and percentiles (`p50`) of nats per token; empty if nothing is done.
-        local_loss: as loss_per_token, of the worst 0.3 s of each utterance; worst_local: those with the greatest.
-        worst: utterances with the greatest loss per token, worst first; slowest: those with the most work per second of
+        done, failed: utterances by the latest line about each; `skipped` of those done were done
+        before this run. complete: whether the source was read to its end.
+        loss_per_token: minimum, maximum, mean and percentiles (`p50`) of nats per token; empty if
+        nothing is done. local_loss: as loss_per_token, of the worst 0.3 s of each utterance;
+        worst_local: those with the greatest. worst: utterances with the greatest loss per token,
+        worst first; slowest: those with the most work per second of
             audio.
-        in_doubt: utterances that miss `min_confidence`, with `doubtful_words` in total and `unexplained` stretches of
-            speech; doubtful: those with the least confidence of a word, the least first.
-        fit: how many utterances fit well, doubtfully, poorly and not at all; misfits: those that fit poorly or not at
-            all, the worst first.
-        skipped_words: words that are not in the recordings, of all `words` that can be spoken; most_skipped: the
-            utterances that lack the greatest share of their words, the greatest first; too_many_skipped: how many lack
-            more than `max_skipped` percent.
-        journal_lines: number of lines of the run's journal at its end; if a later run finds fewer, lines are lost.
-        unexplained_s: seconds of speech that no word explains, of all utterances.
-        looks: how many texts appear to be in each language other than English, if no language was named.
+        in_doubt: utterances that miss `min_confidence`, with `doubtful_words` in total and
+            `unexplained` stretches of speech; doubtful: those with the least confidence of a word,
+            the least first.
+        fit: how many utterances fit well, doubtfully, poorly and not at all; misfits: those that
+            fit poorly or not at all, the worst first.
+        skipped_words: words that are not in the recordings, of all `words` that can be spoken;
+            most_skipped: the utterances that lack the greatest share of their words, the greatest
+            first; too_many_skipped: how many lack more than `max_skipped` percent.
+        journal_lines: number of lines of the run's journal at its end; if a later run finds fewer,
+        lines are lost. unexplained_s: seconds of speech that no word explains, of all utterances.
+        looks: how many texts appear to be in each language other than English, if no language was
+            named.
         text_gaps: stretches of a shared text that no recording reads (`TextCoverage.stretches`).
         text_overlaps: stretches of a shared text that two recordings read.
-        same_texts: transcripts that several utterances share: the first of these utterances, their `count`, the number
-            of `words`, and the first utterances that it fits poorly or not at all (`misfits`, of `misfit_count`);
-            transcripts with misfits first, MOST_SAME at most; same_text_counts: the numbers of all such `transcripts`,
-            and of their `utterances`.
+        same_texts: transcripts that several utterances share: the first of these utterances, their
+            `count`, the number of `words`, and the first utterances that it fits poorly or not at
+            all (`misfits`, of `misfit_count`); transcripts with misfits first, MOST_SAME at most;
+            same_text_counts: the numbers of all such `transcripts`, and of their `utterances`.
         failures: (utterance, reason), at most MOST_FAILURES of them.
         others: sums and counts of fields of `UtteranceResult` that have no field here.
     """
@@ -134,11 +139,18 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of `summary.json`."""
-        data = {"format": FORMAT, "version": __version__, "utterances": self.utterances, **asdict(self)}
+        data = {
+            "format": FORMAT,
+            "version": __version__,
+            "utterances": self.utterances,
+            **asdict(self),
+        }
         data |= data.pop("others")
         data["failures_left_out"] = self.failed - len(self.failures)
         effort = data["run"]
-        effort["times_real_time"] = round(self.run.audio_s / self.run.wall_s, 2) if self.run.wall_s else None
+        effort["times_real_time"] = (
+            round(self.run.audio_s / self.run.wall_s, 2) if self.run.wall_s else None
+        )
         return data
 
     def write(self, path: Path, parts: Path | None = None) -> None:
@@ -147,7 +159,10 @@ class Summary:
         Raises:
             OutputError: it cannot be written.
         """
-        text = json_escaped(json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)) + "\n"
+        text = (
+            json_escaped(json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+            + "\n"
+        )
         write_whole({path: text.encode("utf-8", "backslashreplace")}, parts, sync=True)
 
 
@@ -160,18 +175,25 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
     """Return the summary of journals.
 
     Args:
-        keys: of the utterances that count in this run, which has already warned of damaged lines; None for all.
+        keys: of the utterances that count in this run, which has already warned of damaged lines;
+            None for all.
         about: `source`, `shard`, `complete`, `skipped`, `journal_lines`, `run` of the Summary.
     """
     counter = _Counter()
-    wanted = None if keys is None else np.frombuffer(keys, np.uint64) if keys else np.empty(0, np.uint64)
-    with Outcomes(paths, lines_left(paths) if keys is None else None, quiet=keys is not None) as outcomes:
+    wanted = (
+        None if keys is None else np.frombuffer(keys, np.uint64) if keys else np.empty(0, np.uint64)
+    )
+    with Outcomes(
+        paths, lines_left(paths) if keys is None else None, quiet=keys is not None
+    ) as outcomes:
         for line in outcomes.lines(wanted):
             counter.add(line)
         same_texts = counter.same_texts.rows(outcomes.lines(wanted))
     gaps, overlaps = counter.coverage.stretches()
     totals = counter.totals()
-    distributions: dict[str, Any] = {name: _distribution(values) for name, values in counter.distributed.items()}
+    distributions: dict[str, Any] = {
+        name: _distribution(values) for name, values in counter.distributed.items()
+    }
     others = {name: totals.pop(name) for name in totals.keys() - {f.name for f in fields(Summary)}}
     return Summary(
         done=counter.done,
@@ -200,9 +222,13 @@ class _Counter:
         self.done = self.failed = self.in_doubt = self.doubtful_words = self.unexplained = 0
         self.audio_s = 0.0
         self.sums = {
-            field.metadata["sum"]: field.metadata["zero"] for field in _RESULT_FIELDS if "sum" in field.metadata
+            field.metadata["sum"]: field.metadata["zero"]
+            for field in _RESULT_FIELDS
+            if "sum" in field.metadata
         }
-        self.counts = {f.metadata["count"]: Counter[str]() for f in _RESULT_FIELDS if "count" in f.metadata}
+        self.counts = {
+            f.metadata["count"]: Counter[str]() for f in _RESULT_FIELDS if "count" in f.metadata
+        }
         self.distributed = {name: array("d") for name in ("loss_per_token", "local_loss")}
         self.failures: list[dict[str, Any]] = []
         self.greatest: dict[str, list[tuple[float, str, Line]]] = {name: [] for name in _RANKINGS}
@@ -236,7 +262,9 @@ class _Counter:
         for name, (rank, _) in _RANKINGS.items():
             value = rank(result)
             if value is not None:
-                bisect.insort(self.greatest[name], (-value, line.id, line), key=lambda kept: kept[:2])
+                bisect.insort(
+                    self.greatest[name], (-value, line.id, line), key=lambda kept: kept[:2]
+                )
                 del self.greatest[name][MOST_RANKED:]
 
     def totals(self) -> dict[str, Any]:
@@ -254,7 +282,8 @@ class _Counter:
 
 
 def _skipped_share(result: UtteranceResult) -> float:
-    """Return the share of the words that are not in the recording; 1 if an earlier version counted no words."""
+    """Return the share of the words that are not in the recording; 1 if an earlier version counted
+    no words."""
     return (result.skipped or 0) / (result.words or result.skipped or 1)
 
 
@@ -268,7 +297,10 @@ def _doubt_rank(result: UtteranceResult) -> float | None:
 _Rank = Callable[[UtteranceResult], float | None]
 _Row = Callable[[UtteranceResult], Mapping[str, Any]]
 _RANKINGS: dict[str, tuple[_Rank, _Row]] = {
-    "worst": (lambda r: r.loss_per_token, lambda r: {"loss_per_token": r.loss_per_token, "loss": r.loss}),
+    "worst": (
+        lambda r: r.loss_per_token,
+        lambda r: {"loss_per_token": r.loss_per_token, "loss": r.loss},
+    ),
     "worst_local": (lambda r: r.local_loss, lambda r: {"local_loss": r.local_loss}),
     "slowest": (lambda r: r.seconds, lambda r: {"seconds": r.seconds, "duration_s": r.duration_s}),
     "doubtful": (_doubt_rank, lambda r: r.doubt or {}),
@@ -278,10 +310,15 @@ _RANKINGS: dict[str, tuple[_Rank, _Row]] = {
     ),
     "most_skipped": (
         lambda r: _skipped_share(r) if r.skipped else None,
-        lambda r: {"skipped": r.skipped, "words": r.words, "skipped_percent": round(100 * _skipped_share(r), 3)},
+        lambda r: {
+            "skipped": r.skipped,
+            "words": r.words,
+            "skipped_percent": round(100 * _skipped_share(r), 3),
+        },
     ),
 }
-"""Rankings of a summary: the value to sort by, greatest first (None: not ranked), and the fields of a row."""
+"""Rankings of a summary: the value to sort by, greatest first (None: not ranked), and the fields of
+a row."""
 
 
 def _distribution(losses: array[float]) -> dict[str, float]:
@@ -289,7 +326,9 @@ def _distribution(losses: array[float]) -> dict[str, float]:
         return {}
     values = np.frombuffer(losses, np.float64)
     summary = {"min": values.min(), "mean": math.fsum(values) / len(values), "max": values.max()}
-    summary |= {f"p{p}": value for p, value in zip(_PERCENTILES, np.percentile(values, _PERCENTILES))}
+    summary |= {
+        f"p{p}": value for p, value in zip(_PERCENTILES, np.percentile(values, _PERCENTILES))
+    }
     return {name: round(float(value), 6) for name, value in summary.items()}
 
 
@@ -302,12 +341,20 @@ def joined(out_dir: Path, argument: str = "--summary") -> tuple[Summary, list[st
         UsageError: there is no folder, or no journal in it.
     """
     if not out_dir.is_dir():
-        raise UsageError(f"{argument} {out_dir}: expected the output folder of a corpus run, got no folder")
+        raise UsageError(
+            f"{argument} {out_dir}: expected the output folder of a corpus run, got no folder"
+        )
     paths = journal_paths(out_dir)
     if not paths:
-        raise UsageError(f"{argument} {out_dir}: there is no journal in it; is it the --out-dir of a corpus run?")
+        raise UsageError(
+            f"{argument} {out_dir}: there is no journal in it; is it the --out-dir of a corpus run?"
+        )
     ended = {path: _read(summary_path(out_dir, shard_of(path))) for path in paths}
-    notes = [f"{path.name}: its run has not come to its end" for path, data in ended.items() if not _complete(data)]
+    notes = [
+        f"{path.name}: its run has not come to its end"
+        for path, data in ended.items()
+        if not _complete(data)
+    ]
     notes += _missing(paths)
     sources = sorted({str(data["source"]) for data in ended.values() if data.get("source")})
     return summarize(paths, source=", ".join(sources), complete=_whole(ended)), notes
@@ -315,7 +362,10 @@ def joined(out_dir: Path, argument: str = "--summary") -> tuple[Summary, list[st
 
 def lines_left(paths: Sequence[Path]) -> dict[Path, int]:
     """Return how many lines the last runs left in journals, according to their summaries."""
-    counts = {path: _read(summary_path(path.parent, shard_of(path))).get("journal_lines") for path in paths}
+    counts = {
+        path: _read(summary_path(path.parent, shard_of(path))).get("journal_lines")
+        for path in paths
+    }
     return {path: count for path, count in counts.items() if type(count) is int}
 
 

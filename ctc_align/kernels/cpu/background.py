@@ -1,12 +1,13 @@
-"""Compilation of the kernels in the background, by a process that a command leaves behind, so that none waits for it.
+"""Compilation of the kernels in the background, by a process that a command leaves behind, so that
+none waits for it.
 
-A short recording is aligned by `row_kernels` while nothing is compiled, which takes a second or two more, at every call
-if nothing else compiles. Only the program and its server start this process: a library does not start processes in
-somebody else's program.
+A short recording is aligned by `row_kernels` while nothing is compiled, which takes a second or two
+more, at every call if nothing else compiles. Only the program and its server start this process: a
+library does not start processes in somebody else's program.
 
-At a time there is one for each folder of kernels, by a lock of the system, which ends with its holder. If it is killed,
-what it has compiled is kept, and a later command starts another: at most MOST_STARTS a day, and none for a day after an
-error, which is written down.
+At a time there is one for each folder of kernels, by a lock of the system, which ends with its
+holder. If it is killed, what it has compiled is kept, and a later command starts another: at most
+MOST_STARTS a day, and none for a day after an error, which is written down.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 OFF = "CTC_ALIGN_NO_BACKGROUND"
 """The environment variable that forbids the process."""
 STARTS = "starts.txt"
-"""Has a byte for each start that did not end well, or the last error, which is longer than MOST_STARTS bytes."""
+"""Has a byte for each start that did not end well, or the last error, which is longer than
+MOST_STARTS bytes."""
 MOST_STARTS = 3
 _DAY_S = 86400.0
 _STARTING_S = 10.0
@@ -43,18 +45,20 @@ logger = logging.getLogger(__name__)
 
 
 def compile_in_background() -> bool:
-    """Start the process if this one had to compute without compiled kernels and they are still missing, and say so.
+    """Start the process if this one had to compute without compiled kernels and they are still
+    missing, and say so.
 
     Return whether it was started.
 
-    It is not started where OFF or CI is set, no folder can be written, or the system ends with this process, as a
-    container does.
+    It is not started where OFF or CI is set, no folder can be written, or the system ends with this
+    process, as a container does.
     """
     is_off = os.environ.get(OFF) or os.environ.get("CI") or os.getpid() == 1 or not sys.executable
     if is_off or not cpu_backend.used_rows() or cpu_backend.is_compiled():
         return False
     folder = writable_folder()
-    # No process is no loss: another compiles (TimeoutError), the file system has no locks, the disk is full.
+    # No process is no loss: another compiles (TimeoutError), the file system has no locks, the disk
+    # is full.
     with suppress(OSError, NotImplementedError):
         if folder is None or not _claim(folder):
             return False
@@ -69,11 +73,13 @@ def compile_in_background() -> bool:
             start_new_session=True,
             creationflags=sum(getattr(subprocess, name, 0) for name in _WINDOWS_FLAGS),
         )
-        threading.Thread(target=process.wait, daemon=True).start()  # else the server would keep it as a zombie
+        threading.Thread(
+            target=process.wait, daemon=True
+        ).start()  # else the server would keep it as a zombie
         logger.log(
             NOTE,
-            "compiling kernels in the background, once for this machine (20 s of processor time, at low priority); "
-            "later calls are faster. %s=1 prevents it",
+            "compiling kernels in the background, once for this machine (20 s of processor time, at"
+            " low priority); later calls are faster. %s=1 prevents it",
             OFF,
         )
         return True
@@ -96,14 +102,16 @@ def _claim(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> BaseFileLock:
-    """Return the lock of the process that compiles; entering raises TimeoutError if another holds it."""
+    """Return the lock of the process that compiles; entering raises TimeoutError if another holds
+    it."""
     from filelock import FileLock
 
     return FileLock(folder / "compiling.lock", timeout=0)
 
 
 def yield_to_others() -> None:
-    """Give way to everything else; with less than a tenth, a busy machine would not come to an end."""
+    """Give way to everything else; with less than a tenth, a busy machine would not come to an
+    end."""
     if hasattr(os, "nice"):
         os.nice(10)
         with suppress(OSError):  # Linux shares the processors among sessions first

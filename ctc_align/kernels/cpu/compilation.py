@@ -1,15 +1,18 @@
-"""Compilation of the kernels by Numba, without the interpreter's lock, and the cache of compiled kernels on disk.
+"""Compilation of the kernels by Numba, without the interpreter's lock, and the cache of compiled
+kernels on disk.
 
-There is one file for each function, the state of its source and of all that it imports here, its types of arguments,
-and the processor: a line that names the form, the checksum of the rest, and the rest, which is the key in words and the
-code, pickled by Numba. What is cut, garbled or of another form counts as absent: the kernel is compiled again, and the
-file replaced whole. Files that were not read for a month are removed.
+There is one file for each function, the state of its source and of all that it imports here, its
+types of arguments, and the processor: a line that names the form, the checksum of the rest, and the
+rest, which is the key in words and the code, pickled by Numba. What is cut, garbled or of another
+form counts as absent: the kernel is compiled again, and the file replaced whole. Files that were
+not read for a month are removed.
 
-Folders, the first that can be used: `NUMBA_CACHE_DIR`, `__pycache__` beside the kernels, the user's folder of caches;
-on Windows only the last. All of them are read, so that an installation that was used once may be made read-only. Where
-none can be written kernels are compiled at each start, which is said once; processes that belong together may share a
-folder for their time by `CTC_ALIGN_SHARED_KERNELS`. Like every pickle, a file runs code when it is read: folders and
-files that somebody else can have written are not used (`private_folders`).
+Folders, the first that can be used: `NUMBA_CACHE_DIR`, `__pycache__` beside the kernels, the user's
+folder of caches; on Windows only the last. All of them are read, so that an installation that was
+used once may be made read-only. Where none can be written kernels are compiled at each start, which
+is said once; processes that belong together may share a folder for their time by
+`CTC_ALIGN_SHARED_KERNELS`. Like every pickle, a file runs code when it is read: folders and files
+that somebody else can have written are not used (`private_folders`).
 """
 
 from __future__ import annotations
@@ -61,17 +64,19 @@ _UNUSED_S = 30 * 86400.0
 _DAY_S = 86400.0
 _FOLDER = "ctc-align-kernels"
 _READABLE = 0o755
-"""The mode of the folder beside the kernels: whoever may run the package may read what was compiled for it."""
+"""The mode of the folder beside the kernels: whoever may run the package may read what was compiled
+for it."""
 
 logger = logging.getLogger(__name__)
 
 
 @functools.cache
 def state_of(module: str) -> str:
-    """Return a hash of everything that can be compiled into a kernel of this module, one of this folder: its file, and
-    the files of this folder that it imports, and they.
+    """Return a hash of everything that can be compiled into a kernel of this module, one of this
+    folder: its file, and the files of this folder that it imports, and they.
 
-    An import within a function counts, too, and so does one that only types need: rather once too often than not.
+    An import within a function counts, too, and so does one that only types need: rather once too
+    often than not.
     """
     folder, found, ahead = Path(__file__).parent, set(), [module]
     while ahead:
@@ -79,7 +84,9 @@ def state_of(module: str) -> str:
         if path not in found and path.is_file():
             found.add(path)
             ahead += _imported(path.read_text("utf-8"))
-    return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sorted(found))).hexdigest()
+    return hashlib.sha256(
+        b"".join(path.name.encode() + path.read_bytes() for path in sorted(found))
+    ).hexdigest()
 
 
 def _imported(source: str) -> list[str]:
@@ -91,10 +98,11 @@ def _imported(source: str) -> list[str]:
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes no arrays: at its first call for each combination of types, or from the cache.
+    """Compile a kernel that makes no arrays: at its first call for each combination of types, or
+    from the cache.
 
-    Arrays are not counted, as Numba does unless told otherwise: each of a call's, and each part of a tuple, would cost
-    an atomic operation, and all of them together as much as some frames.
+    Arrays are not counted, as Numba does unless told otherwise: each of a call's, and each part of
+    a tuple, would cost an atomic operation, and all of them together as much as some frames.
     """
     return _cached(njit(nogil=True, error_model="numpy", _nrt=False)(function), makes_arrays=False)
 
@@ -111,7 +119,8 @@ def _cached(dispatcher: Any, *, makes_arrays: bool) -> Any:
 
 
 def in_kernels_too(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let kernels call a function, compiled into each of them; Python still calls it as it is, on numpy's arrays."""
+    """Let kernels call a function, compiled into each of them; Python still calls it as it is, on
+    numpy's arrays."""
     register_jitable(_nrt=False)(function)
     return function
 
@@ -135,9 +144,10 @@ class KernelCache:
         return None if folder is None else str(folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled function for types of arguments, None where no folder has it whole."""
-        # What compiled code that makes arrays calls. All of Numba's types, which `refresh` registers, only a compiler
-        # needs.
+        """Return the compiled function for types of arguments, None where no folder has it
+        whole."""
+        # What compiled code that makes arrays calls. All of Numba's types, which `refresh`
+        # registers, only a compiler needs.
         if self._makes_arrays:
             rtsys.initialize(target_context)
         if not self._is_enabled:
@@ -183,12 +193,16 @@ class KernelCache:
                     path.unlink()
 
     def is_filled(self, forms: int = 1) -> bool:
-        """Return whether there is compiled code of the current files for at least `forms` combinations of types.
+        """Return whether there is compiled code of the current files for at least `forms`
+        combinations of types.
 
         The compiled code may be damaged.
         """
         pattern = f"{self._name}-{self._state[:16]}-*.kernel"
-        return len({path.name for folder in trusted_folders() for path in folder.glob(pattern)}) >= forms
+        return (
+            len({path.name for folder in trusted_folders() for path in folder.glob(pattern)})
+            >= forms
+        )
 
     def _key(self, sig: Any, codegen: Any) -> str:
         return repr((self._state, self._name, sig, codegen.magic_tuple()))
@@ -205,7 +219,8 @@ def _processor() -> str:
 
 
 class _Bitcode:
-    """A compiled function in the form from which LLVM compiles it into its callers; parsed where one of those asks."""
+    """A compiled function in the form from which LLVM compiles it into its callers; parsed where
+    one of those asks."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -220,11 +235,16 @@ class _Bitcode:
 def _rebuilt(target_context: Any, library: Any, description: Any, *rest: Any) -> CompileResult:
     """Return the compiled function from what Numba keeps of it, its machine code alone.
 
-    Numba would also parse the bitcode, in four fifths of the time, to know that the function's symbol is there.
+    Numba would also parse the bitcode, in four fifths of the time, to know that the function's
+    symbol is there.
     """
     name, kind, (code, bitcode) = library
-    symbol = parse_assembly(f'define void @"{description.llvm_cpython_wrapper_name}"() {{ ret void }}').as_bitcode()
-    result = CompileResult._rebuild(target_context, (name, kind, (code, symbol)), description, *rest)
+    symbol = parse_assembly(
+        f'define void @"{description.llvm_cpython_wrapper_name}"() {{ ret void }}'
+    ).as_bitcode()
+    result = CompileResult._rebuild(
+        target_context, (name, kind, (code, symbol)), description, *rest
+    )
     result.library._shared_module = _Bitcode(bitcode)
     return result
 
@@ -247,7 +267,9 @@ def _content(path: Path) -> bytes:
 def _replace(path: Path, content: bytes) -> None:
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        write_private_file(part, _FORM + hashlib.sha256(content).digest() + content, _mode_in(path.parent.parent))
+        write_private_file(
+            part, _FORM + hashlib.sha256(content).digest() + content, _mode_in(path.parent.parent)
+        )
         os.replace(part, path)
     except BaseException:
         with suppress(OSError):
@@ -260,7 +282,12 @@ def cache_places() -> list[Path]:
     home = user_cache_folder("ctc-align")
     if not HAS_OWNERS:
         return [home] if home else []
-    places = [read_folder_variable(CHOSEN), _place_beside_kernels(), home, read_folder_variable(SHARED)]
+    places = [
+        read_folder_variable(CHOSEN),
+        _place_beside_kernels(),
+        home,
+        read_folder_variable(SHARED),
+    ]
     return [place for place in places if place]
 
 
@@ -305,7 +332,8 @@ def _writable_folders() -> Iterator[Path]:
 
 
 def _note_use(path: Path) -> None:
-    """Set the file's time to now, at most once a day; where it may not be written it is not removed either."""
+    """Set the file's time to now, at most once a day; where it may not be written it is not removed
+    either."""
     with suppress(OSError):
         if path.stat().st_mtime < time.time() - _DAY_S:
             os.utime(path)
@@ -322,10 +350,13 @@ def _remove_unused_kernels(folder: Path) -> None:
 
 
 def _remove_former_folders(place: Path) -> None:
-    """Remove the folders of versions that had one each, if nothing was compiled for them in a long time."""
+    """Remove the folders of versions that had one each, if nothing was compiled for them in a long
+    time."""
     with suppress(OSError):
         for folder in place.glob("ctc-align-*"):
-            is_ours = re.fullmatch(r"ctc-align-[0-9a-f]{16}", folder.name) and not folder.is_symlink()
+            is_ours = (
+                re.fullmatch(r"ctc-align-[0-9a-f]{16}", folder.name) and not folder.is_symlink()
+            )
             if is_ours and folder.stat().st_mtime < time.time() - _UNUSED_S:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -346,8 +377,8 @@ def _tell_unused(reason: str) -> None:
 def _tell_uncached() -> None:
     """Say once that compiled kernels are not kept."""
     logger.warning(
-        "cannot write to %s, so kernels are compiled again at each start, which takes up to a minute; set %s to a "
-        "folder to which only you can write",
+        "cannot write to %s, so kernels are compiled again at each start, which takes up to a"
+        " minute; set %s to a folder to which only you can write",
         ", ".join(str(place) for place in cache_places() if str(place) != os.environ.get(SHARED)),
         CHOSEN,
     )

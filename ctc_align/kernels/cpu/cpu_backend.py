@@ -1,4 +1,5 @@
-"""The CPU backend: Numba kernels for whole batches, shared out to threads. Compiled code is cached on disk."""
+"""The CPU backend: Numba kernels for whole batches, shared out to threads. Compiled code is cached
+on disk."""
 
 from __future__ import annotations
 
@@ -34,14 +35,16 @@ from ctc_align.lattice import Topology, ctc
 from ctc_align.threads import thread_count
 
 LONG_CELLS = 2**22
-"""An utterance with more work than this is shared by the threads if it is most of the batch's work."""
+"""An utterance with more work than this is shared by the threads if it is most of the batch's
+work."""
 
 MOST_NARROW_CHOICES, NARROW = 2**24, 8
-"""Such an utterance is done by one thread, before, if no more choices are needed, and one NARROW-th of all."""
+"""Such an utterance is done by one thread, before, if no more choices are needed, and one NARROW-th
+of all."""
 
 FORMS = {viterbi.walk: 1, sums.sums: 2}
-"""The kernels of an alignment, and for how many combinations of types each is compiled: `sums` with and without
-posteriors."""
+"""The kernels of an alignment, and for how many combinations of types each is compiled: `sums` with
+and without posteriors."""
 
 _patience = row_kernels.Patience()
 
@@ -64,7 +67,8 @@ def used_rows() -> bool:
 
 
 def is_compiled() -> bool:
-    """Return whether the kernels are in Numba's cache on disk; if not, their first use takes some seconds."""
+    """Return whether the kernels are in Numba's cache on disk; if not, their first use takes some
+    seconds."""
     return all(kernel._cache.is_filled(forms) for kernel, forms in FORMS.items())
 
 
@@ -86,7 +90,9 @@ def best_path(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run `ctc_align.kernels.best_path`."""
     cells = log_probs.shape[1] * topology.emit.size
-    return interruptibly(lambda: _best_path(log_probs, topology, lengths, wildcard, bands, None), cells)
+    return interruptibly(
+        lambda: _best_path(log_probs, topology, lengths, wildcard, bands, None), cells
+    )
 
 
 def best_labels(
@@ -138,7 +144,9 @@ def _best_path(
         """Read off labels and log-probs, which the fast kernel does by itself."""
         if read is not None and states[b, 0] >= 0:
             emission = viterbi.emission_of(inputs, b)
-            viterbi.read_off(emission, int(frames[b]), inputs.fields[0][b], states[b], b * shape[1], read)
+            viterbi.read_off(
+                emission, int(frames[b]), inputs.fields[0][b], states[b], b * shape[1], read
+            )
 
     def walk_all(these: np.ndarray, most_choices: int) -> None:
         sizes = _sizes(topology.states[these], frames[these])
@@ -171,7 +179,9 @@ def _best_path(
     return states, scores
 
 
-def _long_path(inputs: FlatProblem, b: int, bands: np.ndarray, states: np.ndarray, scores: np.ndarray) -> bool:
+def _long_path(
+    inputs: FlatProblem, b: int, bands: np.ndarray, states: np.ndarray, scores: np.ndarray
+) -> bool:
     """Fill a long utterance's row of `states` and its score; return False if it has NaN or +inf."""
     if not len(bands) and pruned_search.applies(inputs, b, pruned_search.LEAST_CELLS):
         return pruned_search.PrunedPath(inputs, b, states, scores).find()
@@ -195,7 +205,9 @@ def _paths_by_rows(
         row = row_kernels.row_of(given.log_probs, given.topology, given.lengths, given.wildcard, b)
         if row is None:
             return False
-        states[b, :count], scores[b] = row_kernels.best_path(row, None if bands is None else bands[b, :count])
+        states[b, :count], scores[b] = row_kernels.best_path(
+            row, None if bands is None else bands[b, :count]
+        )
         if read is not None and scores[b] > -math.inf:
             labels, values = (each.reshape(states.shape)[b, :count] for each in read)
             labels[:] = given.topology.emit[b][states[b, :count]]
@@ -203,14 +215,21 @@ def _paths_by_rows(
     return True
 
 
-def _sums_by_rows(given: GeneralKernels, scores: np.ndarray, out: np.ndarray, own: np.ndarray) -> bool:
-    """Do as `_paths_by_rows` for scores, posteriors and those of the wildcard; these may be empty."""
+def _sums_by_rows(
+    given: GeneralKernels, scores: np.ndarray, out: np.ndarray, own: np.ndarray
+) -> bool:
+    """Do as `_paths_by_rows` for scores, posteriors and those of the wildcard; these may be
+    empty."""
     for b, count in enumerate(given.lengths.tolist()):
         if given.is_decided(b, scores):
             continue
         row = row_kernels.row_of(given.log_probs, given.topology, given.lengths, given.wildcard, b)
         wild = own[b, :count] if own.ndim == 2 else np.empty(0, out.dtype)
-        score = None if row is None else row_kernels.add_up(row, out[b, :count] if out.ndim == 3 else out, wild)
+        score = (
+            None
+            if row is None
+            else row_kernels.add_up(row, out[b, :count] if out.ndim == 3 else out, wild)
+        )
         if score is None:
             return False
         scores[b] = score
@@ -227,12 +246,27 @@ def _path_scratch(inputs: FlatProblem, sizes: Sizes, most_choices: int = 2**62) 
     choices = (2 if general else 1) * max(frames * vectors_of(states) for states, frames in sizes)
     choices = min(choices, most_choices)
     needed = vectors_of(most), choices, min(most, inputs.source[1] + 1)
-    key = ("path", *needed, longest, inputs.source[1], inputs.dense, inputs.like.dtype.char, general)
-    return Scratch(key, lambda: (tuple(long_viterbi.scratch_arrays(*needed, inputs, longest)), PAIR.itemsize * choices))
+    key = (
+        "path",
+        *needed,
+        longest,
+        inputs.source[1],
+        inputs.dense,
+        inputs.like.dtype.char,
+        general,
+    )
+    return Scratch(
+        key,
+        lambda: (
+            tuple(long_viterbi.scratch_arrays(*needed, inputs, longest)),
+            PAIR.itemsize * choices,
+        ),
+    )
 
 
 def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Return the utterances that all threads work on together, or that are too long to keep all choices."""
+    """Return the utterances that all threads work on together, or that are too long to keep all
+    choices."""
     if max(cells.tolist(), default=0) < LONG_CELLS:
         return np.empty(0, np.int64)
     threads = thread_count()
@@ -243,18 +277,27 @@ def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> np.ndarr
 
 
 def forward(
-    log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None = None
+    log_probs: np.ndarray,
+    topology: Topology,
+    lengths: np.ndarray,
+    wildcard: np.ndarray | None = None,
 ) -> np.ndarray:
     """Run `ctc_align.kernels.forward`."""
     cells = log_probs.shape[1] * topology.emit.size
-    scores, _, _ = interruptibly(lambda: _sum(log_probs, topology, lengths, wildcard, want=False), cells)
+    scores, _, _ = interruptibly(
+        lambda: _sum(log_probs, topology, lengths, wildcard, want=False), cells
+    )
     return scores
 
 
 def occupancy(
-    log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None = None
+    log_probs: np.ndarray,
+    topology: Topology,
+    lengths: np.ndarray,
+    wildcard: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Run `ctc_align.kernels.occupancy`; return posteriors, scores and the wildcard's posteriors or None."""
+    """Run `ctc_align.kernels.occupancy`; return posteriors, scores and the wildcard's posteriors or
+    None."""
     scores, posteriors, own = _sum(log_probs, topology, lengths, wildcard, want=True)
     assert posteriors is not None
     return posteriors, scores, own
@@ -294,7 +337,16 @@ def tangent(
 
             def differentiate_all(todo: np.ndarray) -> None:
                 while len(todo):
-                    done = sums.sums(inputs, todo, scratch.arrays, directions, out_row, steps, out_row[:0], scores)
+                    done = sums.sums(
+                        inputs,
+                        todo,
+                        scratch.arrays,
+                        directions,
+                        out_row,
+                        steps,
+                        out_row[:0],
+                        scores,
+                    )
                     differentiate(todo[done : done + 1])
                     todo = todo[done + 1 :]
 
@@ -311,7 +363,12 @@ def _in_a_row(values: np.ndarray) -> tuple[Any, ...]:
 
 
 def _sum(
-    log_probs: np.ndarray, topology: Topology, frames: np.ndarray, wildcard: np.ndarray | None, *, want: bool
+    log_probs: np.ndarray,
+    topology: Topology,
+    frames: np.ndarray,
+    wildcard: np.ndarray | None,
+    *,
+    want: bool,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     kind = number_type(log_probs)
     shape = tuple(log_probs.shape)
@@ -327,7 +384,11 @@ def _sum(
             slow.add_up(b, scores, out, own)
 
     done = False
-    if kind == np.float32 and topology.detours is None and _is_done_by_rows(sums.sums, topology, frames):
+    if (
+        kind == np.float32
+        and topology.detours is None
+        and _is_done_by_rows(sums.sums, topology, frames)
+    ):
         with _patience.used():
             done = _sums_by_rows(slow, scores, out, own)
         if not done:
@@ -347,7 +408,9 @@ def _sum(
 
             def add_up_all(todo: np.ndarray) -> None:
                 while len(todo):
-                    done = sums.sums(inputs, todo, scratch.arrays, None, out_row, steps, own.reshape(-1), scores)
+                    done = sums.sums(
+                        inputs, todo, scratch.arrays, None, out_row, steps, own.reshape(-1), scores
+                    )
                     add_up(todo[done : done + 1])
                     todo = todo[done + 1 :]
 
@@ -358,12 +421,16 @@ def _sum(
 
 
 def _not_pruned(inputs: FlatProblem, scores: np.ndarray, cells: np.ndarray) -> np.ndarray | None:
-    """Fill the scores of the utterances that are too large for sums over all states; return the others, None: all."""
+    """Fill the scores of the utterances that are too large for sums over all states; return the
+    others, None: all."""
     if max(cells.tolist(), default=0) < pruned_search.LEAST_CELLS:
         return None
     others = np.ones(len(scores), np.bool_)
     for b in np.flatnonzero(cells >= pruned_search.LEAST_CELLS).tolist():
-        if pruned_search.applies(inputs, b, pruned_search.LEAST_CELLS) and inputs.lengths[b] <= sums.MOST_FRAMES:
+        if (
+            pruned_search.applies(inputs, b, pruned_search.LEAST_CELLS)
+            and inputs.lengths[b] <= sums.MOST_FRAMES
+        ):
             score = pruned_search.PrunedSum(inputs, b).search()
             if score is not None:
                 scores[b], others[b] = score, False
@@ -386,13 +453,19 @@ def _sizes(states: np.ndarray, frames: np.ndarray) -> Sizes:
 
 
 def sum_scratch(inputs: FlatProblem, sizes: Sizes, want: bool, dual: bool = False) -> Scratch:
-    """Return the arrays that `sums.sums` needs for utterances of these sizes, if `want` for occupancies too, if `dual`
-    for their tangents."""
-    classes, most, bytes_of_number = inputs.source[1], max(states for states, _ in sizes), 12 if dual else 8
+    """Return the arrays that `sums.sums` needs for utterances of these sizes, if `want` for
+    occupancies too, if `dual` for their tangents."""
+    classes, most, bytes_of_number = (
+        inputs.source[1],
+        max(states for states, _ in sizes),
+        12 if dual else 8,
+    )
     general, block, rows_kept, rows_saved, tiles = any(inputs.general.tolist()), WIDTH, 0, 0, 0
     if want:
         longest = max(frames for _, frames in sizes)
-        block = max(math.isqrt(longest), ROWS_BYTES // (2 * bytes_of_number * vectors_of(most) * WIDTH))
+        block = max(
+            math.isqrt(longest), ROWS_BYTES // (2 * bytes_of_number * vectors_of(most) * WIDTH)
+        )
         block = min(block, longest) // WIDTH * WIDTH + WIDTH
         # By utterance: the longest and the one with most states may be two.
         for states, frames in sizes:
@@ -405,8 +478,8 @@ def sum_scratch(inputs: FlatProblem, sizes: Sizes, want: bool, dual: bool = Fals
 
 
 class _SumPlan(NamedTuple):
-    """The memory of sums: states and classes, of rows kept in a block and saved the numbers, 0 without occupancies, and
-    the tiles of a whole direction."""
+    """The memory of sums: states and classes, of rows kept in a block and saved the numbers, 0
+    without occupancies, and the tiles of a whole direction."""
 
     states: int
     classes: int
@@ -420,12 +493,18 @@ class _SumPlan(NamedTuple):
 
 
 def _new_sum_scratch(plan: _SumPlan) -> tuple[tuple[Any, ...], int]:
-    used, vectors, want = min(plan.states, plan.classes + 1), vectors_of(plan.states), plan.rows_kept > 0
+    used, vectors, want = (
+        min(plan.states, plan.classes + 1),
+        vectors_of(plan.states),
+        plan.rows_kept > 0,
+    )
     width, row = vectors * WIDTH, (vectors + (vectors - 1) // STRIP + 1) * WIDTH
     tile = (plan.classes + 1 if plan.dense else used) * WIDTH
     # Emissions of a block are kept where rows are.
     block_tiles = tile * (plan.block // WIDTH if want else 1)
-    size = (12 if plan.dual else 8) * (plan.rows_kept + plan.rows_saved) + 8 * (block_tiles + plan.tiles * tile)
+    size = (12 if plan.dual else 8) * (plan.rows_kept + plan.rows_saved) + 8 * (
+        block_tiles + plan.tiles * tile
+    )
     memory_limits.require(size, "forward passes with tangents" if plan.dual else "forward passes")
     emitted = WIDTH * max(STRIP * WIDTH, width if want else 0)
     shares = WIDTH * width * want
@@ -436,14 +515,30 @@ def _new_sum_scratch(plan: _SumPlan) -> tuple[tuple[Any, ...], int]:
 
     groups = [
         [
-            *[(plan.classes + 1, whole), (used, np.int64), (used, np.int64), (plan.classes * plan.dense, whole)],
+            *[
+                (plan.classes + 1, whole),
+                (used, np.int64),
+                (used, np.int64),
+                (plan.classes * plan.dense, whole),
+            ],
             *[(2 * width, whole), (4 * (vectors + 1), np.uint16), (6 * vectors * MASK_SIZE, MASK)],
         ],
         *[numbers(row), numbers(row), numbers(width + WIDTH), numbers(width + WIDTH)],
-        [(tile, real), (block_tiles, real), (block_tiles, whole), (WIDTH, real), *[(plan.tiles * tile, real)] * 2],
+        [
+            (tile, real),
+            (block_tiles, real),
+            (block_tiles, whole),
+            (WIDTH, real),
+            *[(plan.tiles * tile, real)] * 2,
+        ],
         *[numbers(emitted), numbers(emitted * plan.general)],
         *[numbers(4 * WIDTH), numbers(plan.rows_kept)],
-        [(shares, real), (shares * plan.general, real), *[(WIDTH * WIDTH, real)] * 2, *[(WIDTH, whole)] * 2],
+        [
+            (shares, real),
+            (shares * plan.general, real),
+            *[(WIDTH * WIDTH, real)] * 2,
+            *[(WIDTH, whole)] * 2,
+        ],
         numbers(plan.rows_saved),
     ]
     parts = iter(aligned(*itertools.chain.from_iterable(groups)))
@@ -453,4 +548,14 @@ def _new_sum_scratch(plan: _SumPlan) -> tuple[tuple[Any, ...], int]:
     lists[0].fill(-1)
     lists[3][:] = np.arange(len(lists[3]))
     rows = odd, even, beta_odd, beta_even
-    return (lists, *rows, tiles, (odd_x, even_x), hands, kept if want else None, share, saved, plan.block), size
+    return (
+        lists,
+        *rows,
+        tiles,
+        (odd_x, even_x),
+        hands,
+        kept if want else None,
+        share,
+        saved,
+        plan.block,
+    ), size

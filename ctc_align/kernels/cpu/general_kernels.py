@@ -1,7 +1,8 @@
-"""Kernels for one utterance at a time, of any topology and any numbers, row by row in float64, and tangents of theirs.
+"""Kernels for one utterance at a time, of any topology and any numbers, row by row in float64, and
+tangents of theirs.
 
-For topologies with detours, and for utterances that the fast kernels refuse: those with NaN or +inf, and those whose
-sums scaled numbers cannot hold.
+For topologies with detours, and for utterances that the fast kernels refuse: those with NaN or
++inf, and those whose sums scaled numbers cannot hold.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from ctc_align.kernels.cpu.problem import as_numbers
 from ctc_align.lattice.topology import Topology
 
 ROWS_BYTES = 2**19
-"""Rows of the forward pass that occupancy keeps: computing rows twice in the cache beats fetching them from memory."""
+"""Rows of the forward pass that occupancy keeps: computing rows twice in the cache beats fetching
+them from memory."""
 NOTHING, _UNMOVED = np.empty(0), np.empty((0, 0))
 
 
@@ -24,11 +26,22 @@ class GeneralKernels:
     """A batch whose utterances are processed one at a time."""
 
     def __init__(
-        self, log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None
+        self,
+        log_probs: np.ndarray,
+        topology: Topology,
+        lengths: np.ndarray,
+        wildcard: np.ndarray | None,
     ) -> None:
-        self.log_probs, self.topology, self.lengths, self.wildcard = log_probs, topology, lengths, wildcard
+        self.log_probs, self.topology, self.lengths, self.wildcard = (
+            log_probs,
+            topology,
+            lengths,
+            wildcard,
+        )
 
-    def best_path(self, b: int, bands: np.ndarray | None, states: np.ndarray, scores: np.ndarray) -> None:
+    def best_path(
+        self, b: int, bands: np.ndarray | None, states: np.ndarray, scores: np.ndarray
+    ) -> None:
         """Fill the utterance's row of `states` (B, T) and its score."""
         if self.is_decided(b, scores):
             return
@@ -44,8 +57,8 @@ class GeneralKernels:
         scores[b] = score
 
     def add_up(self, b: int, scores: np.ndarray, out: np.ndarray, own: np.ndarray) -> None:
-        """Write the total score, and the posteriors to `out` (B, T, C) and those of the wildcard to `own` (B, T) unless
-        these are empty."""
+        """Write the total score, and the posteriors to `out` (B, T, C) and those of the wildcard to
+        `own` (B, T) unless these are empty."""
         if self.is_decided(b, scores):
             return
         length, size = int(self.lengths[b]), int(self.topology.states[b])
@@ -54,11 +67,15 @@ class GeneralKernels:
         posteriors, wild = np.empty((0, 0), x.dtype), np.empty(0, x.dtype)
         if out.ndim == 3:
             rows = block + -(-length // block)
-            memory_limits.require(8 * (size + 2) * rows, f"occupancy of {length} frames x {size} states", b)
+            memory_limits.require(
+                8 * (size + 2) * rows, f"occupancy of {length} frames x {size} states", b
+            )
             # Dense, whatever the order of `out`: each other order would need its own compilation.
             posteriors, wild = np.zeros((length, out.shape[2]), x.dtype), np.zeros(length, x.dtype)
         emissions = x, stride, self._extra(b), _UNMOVED, NOTHING
-        score = log_sums.log_sums(emissions, length, self._transitions(b, size), block, (0.0,), posteriors, wild)
+        score = log_sums.log_sums(
+            emissions, length, self._transitions(b, size), block, (0.0,), posteriors, wild
+        )
         if not score < np.inf:
             score = np.nan
             posteriors[:], wild[:] = np.nan, np.nan
@@ -69,7 +86,8 @@ class GeneralKernels:
             own[b, :length] = wild
 
     def is_decided(self, b: int, scores: np.ndarray) -> bool:
-        """Return whether there are no frames, or fewer than any path needs; then write the score."""
+        """Return whether there are no frames, or fewer than any path needs; then write the
+        score."""
         length, least = self.lengths[b], self.topology.min_frames[b]
         if length == 0 or length < least:
             scores[b] = 0.0 if length == least else -np.inf
@@ -77,7 +95,8 @@ class GeneralKernels:
         return False
 
     def _row(self, b: int) -> tuple[np.ndarray, int]:
-        """Return the utterance's log-probs as a flat array, float32 or float64, and the step from frame to frame."""
+        """Return the utterance's log-probs as a flat array, float32 or float64, and the step from
+        frame to frame."""
         x = as_numbers(self.log_probs[b, : self.lengths[b]])
         return np.ascontiguousarray(x).reshape(-1), x.shape[1]
 
@@ -91,13 +110,24 @@ class GeneralKernels:
         topology = self.topology
         fields = topology.emit[b, :size], topology.skip[b, :size], topology.stay[b, :size]
         if (detours := topology.detours) is not None:
-            return *fields, detours.sources[b, :size], detours.begin[b, :size], detours.end[b, :size]
+            return (
+                *fields,
+                detours.sources[b, :size],
+                detours.begin[b, :size],
+                detours.end[b, :size],
+            )
         state = np.arange(size)
-        return *fields, np.empty((size, 0), np.int32), state < topology.starts[b], state >= size - topology.finals[b]
+        return (
+            *fields,
+            np.empty((size, 0), np.int32),
+            state < topology.starts[b],
+            state >= size - topology.finals[b],
+        )
 
 
 class GeneralTangents(GeneralKernels):
-    """A batch with its posteriors (B, T, C) and a direction (B, T, C), whose utterances are processed one at a time."""
+    """A batch with its posteriors (B, T, C) and a direction (B, T, C), whose utterances are
+    processed one at a time."""
 
     def __init__(
         self,
@@ -124,18 +154,25 @@ class GeneralTangents(GeneralKernels):
         direction, own, scale = moves
         block = min(length, max(math.isqrt(length - 1) + 1, ROWS_BYTES // (16 * (size + 2))))
         memory_limits.require(
-            16 * (size + 2) * (block + -(-length // block)), f"tangents of {length} frames x {size} states", b
+            16 * (size + 2) * (block + -(-length // block)),
+            f"tangents of {length} frames x {size} states",
+            b,
         )
         made, (x, stride) = np.zeros(direction.shape), self._row(b)
         emissions = x, stride, self._extra(b), direction, own
-        log_sums.log_sums(emissions, length, self._transitions(b, size), block, (0.0, 0.0), made, NOTHING)
+        log_sums.log_sums(
+            emissions, length, self._transitions(b, size), block, (0.0, 0.0), made, NOTHING
+        )
         out[b, :length] = made * scale
 
     def _moves(self, b: int) -> tuple[np.ndarray, np.ndarray, float] | None:
-        """Return the direction (T, C), scaled and with a mean of 0 in each frame, the wildcard's, and the scale; None
-        if a class with a posterior has a move that is infinite or NaN."""
+        """Return the direction (T, C), scaled and with a mean of 0 in each frame, the wildcard's,
+        and the scale; None if a class with a posterior has a move that is infinite or NaN."""
         length = int(self.lengths[b])
-        weights, moves = (as_numbers(each[b, :length]).astype(np.float64) for each in (self.posteriors, self.direction))
+        weights, moves = (
+            as_numbers(each[b, :length]).astype(np.float64)
+            for each in (self.posteriors, self.direction)
+        )
         moves = np.where(weights == 0, 0.0, moves)
         if not np.isfinite(moves).all():
             return None

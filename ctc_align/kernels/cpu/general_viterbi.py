@@ -1,9 +1,10 @@
 """Viterbi for one utterance of any topology: states without self-loops, optional tokens, bands.
 
-Row by row in float64, in the order of the reference: the same sums, the same bits, the same ties. A back-pointer is the
-number of the alternative taken: 0 stay, 1 step, 2 skip, 3 + p the p-th detour. They are kept for one block of frames:
-the first pass saves the row at each block's first frame; the trace-back goes through the blocks from the last and
-computes their rows again, only the states from which the path's state can be reached.
+Row by row in float64, in the order of the reference: the same sums, the same bits, the same ties. A
+back-pointer is the number of the alternative taken: 0 stay, 1 step, 2 skip, 3 + p the p-th detour.
+They are kept for one block of frames: the first pass saves the row at each block's first frame; the
+trace-back goes through the blocks from the last and computes their rows again, only the states from
+which the path's state can be reached.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def _begin(x, emit, begin, wildcard, low, high, row):
 
 @compiled_with_arrays
 def _advance(x, place, emit, skip, stay, sources, wildcard, t, low, high, old, new, pointers, base):
-    """Compute states low … high - 1 of frame t, whose class c is x[place + c], from row `old` in `new`; -inf elsewhere.
+    """Compute states low … high - 1 of frame t, whose class c is x[place + c], from row `old` in
+    `new`; -inf elsewhere.
 
     The back-pointer of state s becomes pointers[base + s].
     """
@@ -63,7 +65,8 @@ def _limits(bands, t, size):
 
 @compiled_with_arrays
 def _last_state(row, end):
-    """Return the best state that may be the last, the highest of equal ones; -1 if there is none."""
+    """Return the best state that may be the last, the highest of equal ones; -1 if there is
+    none."""
     state = -1
     for s in range(end.shape[0] - 1, -1, -1):
         if end[s] and (state < 0 or row[s] > row[state] or row[s] != row[s]):
@@ -73,16 +76,47 @@ def _last_state(row, end):
 
 @compiled_with_arrays
 def _trace_block(
-    x, stride, emit, skip, stay, sources, wildcard, bands, reach, first, last, row, spare, pointers, width, states
+    x,
+    stride,
+    emit,
+    skip,
+    stay,
+    sources,
+    wildcard,
+    bands,
+    reach,
+    first,
+    last,
+    row,
+    spare,
+    pointers,
+    width,
+    states,
 ):
-    """Fill `states` from frame `last`, whose state is known, back to frame `first`, whose row is `row`."""
+    """Fill `states` from frame `last`, whose state is known, back to frame `first`, whose row is
+    `row`."""
     size, top = emit.shape[0], np.int64(states[last])
     lowest = max(0, top - reach * (last - first))
     for t in range(first + 1, last + 1):
         low, high = _limits(bands, t, size)
         low, high = max(low, top - reach * (last - t)), min(high, top + 1)
         base = (t - first - 1) * width - lowest
-        _advance(x, t * stride, emit, skip, stay, sources, wildcard, t, low, high, row, spare, pointers, base)
+        _advance(
+            x,
+            t * stride,
+            emit,
+            skip,
+            stay,
+            sources,
+            wildcard,
+            t,
+            low,
+            high,
+            row,
+            spare,
+            pointers,
+            base,
+        )
         row, spare = spare, row
     state = top
     for t in range(last, first, -1):
@@ -93,14 +127,32 @@ def _trace_block(
 
 @compiled_with_arrays
 def utterance(
-    x, stride, emit, skip, stay, sources, begin, end, wildcard, bands, reach, saved, block, pointers, width, states
+    x,
+    stride,
+    emit,
+    skip,
+    stay,
+    sources,
+    begin,
+    end,
+    wildcard,
+    bands,
+    reach,
+    saved,
+    block,
+    pointers,
+    width,
+    states,
 ):
-    """Fill `states` (T,) with the best path of one utterance; return its score, -inf or NaN where there is no path.
+    """Fill `states` (T,) with the best path of one utterance; return its score, -inf or NaN where
+    there is no path.
 
-    `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip`, `stay`, `begin`, `end` (S,); `sources`
-    (S, P); `wildcard` (T,), read where emit is below 0; `bands` (T, 2) or (0, 2): first and last (exclusive) state of
-    each frame; `reach`: how far back a state may be entered from; `block`: frames between the rows kept in `saved`
-    (blocks, S); `pointers`: space for `block` rows of `width` states.
+    `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip`, `stay`, `begin`, `end`
+    (S,); `sources`
+    (S, P); `wildcard` (T,), read where emit is below 0; `bands` (T, 2) or (0, 2): first and last
+    (exclusive) state of each frame; `reach`: how far back a state may be entered from; `block`:
+    frames between the rows kept in `saved` (blocks, S); `pointers`: space for `block` rows of
+    `width` states.
     """
     frames, size = states.shape[0], emit.shape[0]
     old, new = np.empty(size), np.empty(size)
@@ -110,7 +162,22 @@ def utterance(
         if t == 0:
             _begin(x, emit, begin, wildcard, low, high, new)
         else:
-            _advance(x, t * stride, emit, skip, stay, sources, wildcard, t, low, high, old, new, nowhere, 0)
+            _advance(
+                x,
+                t * stride,
+                emit,
+                skip,
+                stay,
+                sources,
+                wildcard,
+                t,
+                low,
+                high,
+                old,
+                new,
+                nowhere,
+                0,
+            )
         if t % block == 0:
             saved[t // block] = new
         old, new = new, old
@@ -126,14 +193,32 @@ def utterance(
         first = k * block
         old[:] = saved[k]
         _trace_block(
-            x, stride, emit, skip, stay, sources, wildcard, bands, reach, first, last, old, new, pointers, width, states
+            x,
+            stride,
+            emit,
+            skip,
+            stay,
+            sources,
+            wildcard,
+            bands,
+            reach,
+            first,
+            last,
+            old,
+            new,
+            pointers,
+            width,
+            states,
         )
         last = first
     return score
 
 
-def plan(b: int, frames: int, size: int, sources: np.ndarray) -> tuple[int, np.ndarray, int, np.ndarray, int]:
-    """Return how far back a state may be entered from, and the memory for utterance b: rows, block, pointers, width.
+def plan(
+    b: int, frames: int, size: int, sources: np.ndarray
+) -> tuple[int, np.ndarray, int, np.ndarray, int]:
+    """Return how far back a state may be entered from, and the memory for utterance b: rows, block,
+    pointers, width.
 
     Raises:
         KernelError: it is more than `MOST_BYTES`.
@@ -148,15 +233,16 @@ def plan(b: int, frames: int, size: int, sources: np.ndarray) -> tuple[int, np.n
     block = _block(frames, needed)
     if needed(block) > MOST_BYTES:
         raise KernelError(
-            f"best path of utterance {b}: {frames} frames x {size} states with detours over {reach} states need "
-            f"{needed(block)} bytes, at most {MOST_BYTES} are taken; cut the utterance"
+            f"best path of utterance {b}: {frames} frames x {size} states with detours over {reach}"
+            f" states need {needed(block)} bytes, at most {MOST_BYTES} are taken; cut the utterance"
         )
     width = min(size, reach * block + 1)
     return reach, np.empty((-(-frames // block), size)), block, np.empty(block * width, kind), width
 
 
 def _block(frames: int, needed: Callable[[int], int]) -> int:
-    """Return the frames of a block, which takes `needed(block)` bytes: all while they fit, else the cheapest number."""
+    """Return the frames of a block, which takes `needed(block)` bytes: all while they fit, else the
+    cheapest number."""
     if needed(frames) <= KEPT_WHOLE_BYTES:
         return frames
     return min((2**k for k in range(1, frames.bit_length() + 1)), key=needed)

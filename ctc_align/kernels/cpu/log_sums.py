@@ -1,18 +1,24 @@
-"""Forward score, occupancy and its tangents in float64 logarithms, for every topology: for float64 log-probs, for
-detours, and where the scaled numbers of `sums` do not hold.
+"""Forward score, occupancy and its tangents in float64 logarithms, for every topology: for float64
+log-probs, for detours, and where the scaled numbers of `sums` do not hold.
 
-    alpha[t, s] = x[t, s] + log(sum of e**alpha[t-1, p] over the states p from which s may be entered)
-    beta[t, p]  = log(sum of e**w[s] over the states s that may be entered from p),  where w = x[t+1] + beta[t+1]
+    alpha[t, s] = x[t, s] + log(sum of e**alpha[t-1, p] over the states p from which s may be
+    entered)
+    beta[t, p]  = log(sum of e**w[s] over the states s that may be entered from p),  where w =
+    x[t+1] + beta[t+1]
     occupancy   = e**(alpha + beta), made to sum to 1 in each frame, added up per class
 
-Rows of alpha are kept for one block of frames; those of earlier blocks are computed again from a saved row.
+Rows of alpha are kept for one block of frames; those of earlier blocks are computed again from a
+saved row.
 
-Tangents of logarithms, along a direction v, are means: the tangent of the log of a sum is the mean of the tangents of
-its terms, weighted by their shares. So alpha's is the expected sum of v up to frame t, beta's that after it, and
+Tangents of logarithms, along a direction v, are means: the tangent of the log of a sum is the mean
+of the tangents of its terms, weighted by their shares. So alpha's is the expected sum of v up to
+frame t, beta's that after it, and
 
-    tangent of occupancy = occupancy * (alpha's + beta's - their mean in the frame, weighted by the occupancies)
+    tangent of occupancy = occupancy * (alpha's + beta's - their mean in the frame, weighted by the
+    occupancies)
 
-A number is a tuple: its logarithm, and its tangent where there is a direction; a row of them is an array (1 or 2, …).
+A number is a tuple: its logarithm, and its tangent where there is a direction; a row of them is an
+array (1 or 2, …).
 """
 
 from __future__ import annotations
@@ -139,7 +145,9 @@ def _begin_block(alpha, saved, k):
 def _next_row(scores, skip, stay, sources, before, row):
     """Fill alpha of a frame from that of the one before; state s at index s + 2."""
     for s in range(skip.shape[0]):
-        total = _add_three(_if(stay[s], _at(before, s + 2)), _at(before, s + 1), _if(skip[s], _at(before, s)))
+        total = _add_three(
+            _if(stay[s], _at(before, s + 2)), _at(before, s + 1), _if(skip[s], _at(before, s))
+        )
         for p in sources[s]:
             if p < 0:
                 break
@@ -149,7 +157,8 @@ def _next_row(scores, skip, stay, sources, before, row):
 
 @compiled_with_arrays
 def _previous_row(scores, skip, stay, sources, beta, w):
-    """Compute beta of one frame from that of the next, in place; `w` (S + 2) is scratch that ends in zero, twice."""
+    """Compute beta of one frame from that of the next, in place; `w` (S + 2) is scratch that ends
+    in zero, twice."""
     size = skip.shape[0]
     for s in range(size):
         w[0][s] = beta[0][s] + scores[0][s]
@@ -202,17 +211,19 @@ def _total(row, end):
 
 @compiled_with_arrays
 def log_sums(emissions, frames, topology, block, number, out, out_wildcard):
-    """Return the log-likelihood of one utterance; add the occupancy or its tangents to `out` (T, C) unless
+    """Return the log-likelihood of one utterance; add the occupancy or its tangents to `out` (T, C)
+    unless
     that is (0, 0).
 
     Args:
-        emissions: x and its stride, class c of frame t is x[t * stride + c]; scores of the wildcard (T,), read where a
-            state emits it; and a direction (T, C) and the wildcard's (T,), both float64 and finite: best with a mean of
-            0, weighted by the posteriors, in each frame, for then all numbers are small.
+        emissions: x and its stride, class c of frame t is x[t * stride + c]; scores of the wildcard
+            (T,), read where a state emits it; and a direction (T, C) and the wildcard's (T,), both
+            float64 and finite: best with a mean of 0, weighted by the posteriors, in each frame,
+            for then all numbers are small.
         topology: emit, skip, stay (S,), sources (S, P), begin and end (S,).
         block: frames whose rows are kept, at least 2 (or all).
-        number: a number as it is to be computed with, of one part, or of two, with tangents; the utterance must then
-            have a path.
+        number: a number as it is to be computed with, of one part, or of two, with tangents; the
+            utterance must then have a path.
         out_wildcard: (T,) for the wildcard's occupancy, or empty.
 
     Returns:

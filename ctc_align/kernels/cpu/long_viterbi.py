@@ -1,9 +1,10 @@
 """The best path of one long utterance: threads side by side, memory bounded.
 
-Each thread computes a group of lanes, some hundred frames at a time, behind the thread of the lanes below, which hands
-it a ring of columns. Choices are kept whole up to a budget. Beyond it rows are saved every `block` frames, and on the
-way back the choices of one block after the other are computed again: about block / lanes of a second pass. Memory for
-rows, 16 bytes * lanes * frames / block, and for choices, block**2 / 2 bytes, is then least near
+Each thread computes a group of lanes, some hundred frames at a time, behind the thread of the lanes
+below, which hands it a ring of columns. Choices are kept whole up to a budget. Beyond it rows are
+saved every `block` frames, and on the way back the choices of one block after the other are
+computed again: about block / lanes of a second pass. Memory for rows, 16 bytes * lanes * frames /
+block, and for choices, block**2 / 2 bytes, is then least near
 block = (16 * lanes * frames) ** (1/3).
 """
 
@@ -40,8 +41,10 @@ def choices_bytes(frames: int, states: int) -> int:
 
 
 class PathPlan(NamedTuple):
-    """The memory of one utterance: frames between saved rows (a multiple of WIDTH; 0: all choices are kept), how many
-    rows are saved, numbers in a row, vectors of a block that a path can be in, and the bytes of all that."""
+    """The memory of one utterance: frames between saved rows (a multiple of WIDTH; 0: all choices
+    are kept), how many rows are saved, numbers in a row, vectors of a block that a path can be in,
+    and the bytes of all that.
+    """
 
     block: int
     blocks: int
@@ -59,11 +62,20 @@ def plan(frames: int, states: int) -> PathPlan:
     best = (16 * vectors * WIDTH * frames) ** (1 / 3)
     block = min(-(-frames // WIDTH), max(1, round(best / WIDTH))) * WIDTH
     blocks, window = -(-frames // block), min(vectors, block // WIDTH + 2)
-    return PathPlan(block, blocks, row, window, 16 * row * (blocks + 1) + 2 * PAIR.itemsize * (block + 1) * window)
+    return PathPlan(
+        block,
+        blocks,
+        row,
+        window,
+        16 * row * (blocks + 1) + 2 * PAIR.itemsize * (block + 1) * window,
+    )
 
 
-def scratch_arrays(vectors: int, choices: int, used: int, inputs: FlatProblem, frames: int = 0) -> list[np.ndarray]:
-    """Return the arrays that `viterbi.walk` needs for these numbers of vectors, choices, used classes and frames."""
+def scratch_arrays(
+    vectors: int, choices: int, used: int, inputs: FlatProblem, frames: int = 0
+) -> list[np.ndarray]:
+    """Return the arrays that `viterbi.walk` needs for these numbers of vectors, choices, used
+    classes and frames."""
     classes, kind = inputs.source[1], inputs.like.dtype
     scores = STRIP * WIDTH * WIDTH
     row_of_class, *rest = aligned(
@@ -90,7 +102,9 @@ def scratch_arrays(vectors: int, choices: int, used: int, inputs: FlatProblem, f
 class LongPath:
     """Forward pass and trace-back of one long utterance."""
 
-    def __init__(self, inputs: FlatProblem, b: int, bands: np.ndarray, states: np.ndarray, scores: np.ndarray) -> None:
+    def __init__(
+        self, inputs: FlatProblem, b: int, bands: np.ndarray, states: np.ndarray, scores: np.ndarray
+    ) -> None:
         self.inputs, self.b, self.bands = inputs, b, bands
         self.states, self.scores = states, scores
         self.frames, self.size = int(inputs.lengths[b]), int(inputs.fields[3][b])
@@ -105,7 +119,9 @@ class LongPath:
     def _lay_out(self) -> None:
         inputs, b, size = self.inputs, self.b, self.size
         used = min(size, inputs.source[1] + 1)
-        memory_limits.require(self.plan.bytes, f"best path of {self.frames} frames x {size} states", b)
+        memory_limits.require(
+            self.plan.bytes, f"best path of {self.frames} frames x {size} states", b
+        )
         choices = self.words * self.vectors * self.frames if self.whole else 0
         key = (
             "long",
@@ -118,16 +134,26 @@ class LongPath:
             self.words,
         )
         self.scratch = Scratch(
-            key, lambda: (scratch_arrays(self.vectors, choices, used, inputs), PAIR.itemsize * choices)
+            key,
+            lambda: (scratch_arrays(self.vectors, choices, used, inputs), PAIR.itemsize * choices),
         )
         self.arrays = self.scratch.arrays
-        self.saved = np.empty((self.plan.blocks, self.plan.row)), np.empty((self.plan.blocks, self.plan.row))
+        self.saved = (
+            np.empty((self.plan.blocks, self.plan.row)),
+            np.empty((self.plan.blocks, self.plan.row)),
+        )
         row_of_class, used_classes, row_of_used, rows, flags, costs, odd, even = self.arrays[:8]
         emit, skip, stay, _, starts = inputs.fields[:5]
         viterbi.lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags)
         viterbi.mask_costs(flags, costs)
         self.used = rows_of_classes(
-            emit[b, :size], inputs.source[1], inputs.dense, row_of_class, used_classes, row_of_used, rows
+            emit[b, :size],
+            inputs.source[1],
+            inputs.dense,
+            row_of_class,
+            used_classes,
+            row_of_used,
+            rows,
         )
         odd.fill(NEVER)
         even.fill(NEVER)
@@ -135,7 +161,8 @@ class LongPath:
             rows_of_one.fill(NEVER)
 
     def find(self) -> bool:
-        """Fill the utterance's row of `states` and its score; return False if it has NaN or +inf."""
+        """Fill the utterance's row of `states` and its score; return False if it has NaN or
+        +inf."""
         self._there()
         if not self.fine:
             return False
@@ -185,15 +212,22 @@ class LongPath:
         run([lambda g=g: group(g) for g in range(groups)], stop)  # type: ignore[misc]
 
     def _own_arrays(self) -> list[np.ndarray]:
-        """Return a thread's arrays: rows, lattice and choices are shared; choices that are not kept are its own."""
+        """Return a thread's arrays: rows, lattice and choices are shared; choices that are not kept
+        are its own."""
         shared = self.arrays
         mine = scratch_arrays(1, 0, len(shared[1]), self.inputs)
         choices = shared[-1] if self.whole else np.empty(self.vectors * 2, PAIR)
         return [*shared[:8], *mine[8:14], choices]
 
-    def _walk(self, arrays: list[np.ndarray], part: tuple[int, ...], columns: Any, saved: Any) -> bool:
+    def _walk(
+        self, arrays: list[np.ndarray], part: tuple[int, ...], columns: Any, saved: Any
+    ) -> bool:
         places = tuple(int(number) for number in part)
-        return bool(viterbi.walk_part(self.inputs, self.b, self.bands, places, tuple(arrays), columns, saved))
+        return bool(
+            viterbi.walk_part(
+                self.inputs, self.b, self.bands, places, tuple(arrays), columns, saved
+            )
+        )
 
     def _restore(self, k: int, begin: int, end: int) -> None:
         """Take back the numbers begin … end - 1 of the rows before block k."""
@@ -202,10 +236,16 @@ class LongPath:
 
     def _back(self, state: int) -> None:
         """Follow the choices from the last frame to the first."""
-        general, flags, states = bool(self.inputs.general[self.b]), self.arrays[4], self.states[self.b]
+        general, flags, states = (
+            bool(self.inputs.general[self.b]),
+            self.arrays[4],
+            self.states[self.b],
+        )
         if self.whole:
             by_frame = self.vectors * self.words
-            viterbi.trace(self.arrays[-1], 0, by_frame, general, flags, 0, self.frames - 1, state, states)
+            viterbi.trace(
+                self.arrays[-1], 0, by_frame, general, flags, 0, self.frames - 1, state, states
+            )
             return
         block = self.plan.block
         choices = np.empty(self.plan.window * 2 * (block + 1), PAIR)

@@ -1,7 +1,7 @@
 """Arguments of compiled kernels as flat arrays, scratch memory, and work shared out to threads.
 
-Log-probs are float32, float64, or, as the door of the kernels gives them, the bits of half precision: those of float16
-as uint16, those of bfloat16 as int16.
+Log-probs are float32, float64, or, as the door of the kernels gives them, the bits of half
+precision: those of float16 as uint16, those of bfloat16 as int16.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from ctc_align.lattice.topology import Topology
 from ctc_align.threads import thread_count
 
 DENSE_CLASSES = 128
-"""Up to this many classes, if they are adjacent in memory, are all loaded; of more only those that are used."""
+"""Up to this many classes, if they are adjacent in memory, are all loaded; of more only those that
+are used."""
 
 KEPT_BYTES = 32 * 2**20
 SMALL_BYTES = 2**20
 MOST_KEPT = 16
-"""Scratch memory that is kept for the next call: bytes of the large blocks, the limit of a small one, and how many."""
+"""Scratch memory that is kept for the next call: bytes of the large blocks, the limit of a small
+one, and how many."""
 
 Result = TypeVar("Result")
 
@@ -46,10 +48,11 @@ LEAST_SHARE = 32
 class FlatProblem(NamedTuple):
     """Arguments of every kernel: log-probs, scores of the wildcard, topology, lengths.
 
-    `source`: x, classes, scores of the wildcard; `strides`: of x by utterance, frame, class, of the scores by
-    utterance, frame; `fields`: emit, skip, stay (B, S), states, starts, finals, min_frames (B,); `general` (B,): False
-    where all even states emit one class and are not skipped into, and every state may be stayed in: half of the work;
-    `dense`: see `emission_tiles`; `like`: an empty array of the type of the numbers (float32, or float64 for float64).
+    `source`: x, classes, scores of the wildcard; `strides`: of x by utterance, frame, class, of the
+    scores by utterance, frame; `fields`: emit, skip, stay (B, S), states, starts, finals,
+    min_frames (B,); `general` (B,): False where all even states emit one class and are not skipped
+    into, and every state may be stayed in: half of the work; `dense`: see `emission_tiles`; `like`:
+    an empty array of the type of the numbers (float32, or float64 for float64).
     """
 
     source: tuple[np.ndarray, int, np.ndarray]
@@ -89,7 +92,8 @@ def number_type(log_probs: np.ndarray) -> type:
 
 
 def flat(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return the memory from the first to the last element as a flat array, and the steps of each axis in it."""
+    """Return the memory from the first to the last element as a flat array, and the steps of each
+    axis in it."""
     if not values.flags.behaved or min(values.strides) < 0:
         values = values.copy()  # kernels are compiled for aligned arrays that can be written to
     size = values.itemsize
@@ -108,14 +112,16 @@ def memory_order(values: np.ndarray) -> list[int]:
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
-    """Return values of any strides as float32 or float64, converted from the bits of half precision."""
+    """Return values of any strides as float32 or float64, converted from the bits of half
+    precision."""
     if values.dtype == np.int16:
         return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     return values.view(np.float16).astype(np.float32) if values.dtype == np.uint16 else values
 
 
 def vectors_of(states: Any) -> Any:
-    """Return the number of vectors that hold the lanes of `states` states (a number or an array)."""
+    """Return the number of vectors that hold the lanes of `states` states (a number or an
+    array)."""
     return ((states + 1) // 2 + WIDTH - 1) // WIDTH
 
 
@@ -127,13 +133,15 @@ class _FreeScratch:
 
 
 class Scratch:
-    """Memory for one thread's work, `arrays`: reused from an earlier call, or new; returned when this is deleted.
+    """Memory for one thread's work, `arrays`: reused from an earlier call, or new; returned when
+    this is deleted.
 
     Fresh memory costs a tenth of a short utterance's time, and a third of a long one's.
     """
 
     def __init__(self, key: Any, build: Callable[[], tuple[Any, int]]) -> None:
-        """Take arrays of an equal `key`, else those of `build`, which returns arrays and their bytes."""
+        """Take arrays of an equal `key`, else those of `build`, which returns arrays and their
+        bytes."""
         self.entry = _take(key) or _FreeScratch(key, *build())
         self.arrays = self.entry.arrays
 
@@ -142,8 +150,9 @@ class Scratch:
             _give(self.entry)
 
 
-# No lock: a process forked while another thread held it would wait for ever, and so would a thread that the garbage
-# collector interrupts while it holds it, to return scratch memory. Each step is one operation of the list.
+# No lock: a process forked while another thread held it would wait for ever, and so would a thread
+# that the garbage collector interrupts while it holds it, to return scratch memory. Each step is
+# one operation of the list.
 _free: list[_FreeScratch] = []
 
 
@@ -181,11 +190,15 @@ def aligned(*parts: tuple[int, Any]) -> list[np.ndarray]:
 
 
 def deal(
-    make: Callable[[], Callable[[np.ndarray], object]], cells: np.ndarray, these: np.ndarray | None = None
+    make: Callable[[], Callable[[np.ndarray], object]],
+    cells: np.ndarray,
+    these: np.ndarray | None = None,
 ) -> None:
-    """Process all utterances, or all of `these`, the largest first, on as many threads as `thread_count`.
+    """Process all utterances, or all of `these`, the largest first, on as many threads as
+    `thread_count`.
 
-    Each thread calls `make()` once, and the function that it returns for one portion of utterances after the other.
+    Each thread calls `make()` once, and the function that it returns for one portion of utterances
+    after the other.
     """
     if these is None:
         these = np.arange(len(cells))
@@ -206,8 +219,10 @@ def deal(
 
 
 def _portions(order: np.ndarray, cells: np.ndarray, threads: int) -> list[np.ndarray]:
-    """Return portions of half of each thread's share of what remains, to the last utterance: a thread that starts late
-    or is held up leaves the rest to the others (guided self-scheduling, Polychronopoulos and Kuck 1987)."""
+    """Return portions of half of each thread's share of what remains, to the last utterance: a
+    thread that starts late or is held up leaves the rest to the others (guided self-scheduling,
+    Polychronopoulos and Kuck 1987).
+    """
     before = np.concatenate(([0], np.cumsum(cells)))
     total, firsts = int(before[-1]), [0]
     # Handing one over takes as long as a few thousand cells.
@@ -223,7 +238,8 @@ def _portions(order: np.ndarray, cells: np.ndarray, threads: int) -> list[np.nda
 def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], None]) -> Any:
     """Start a thread that does the task; return a lock that is free when it has ended.
 
-    Not `threading.Thread`: its start waits until the thread runs, which takes longer than a short utterance.
+    Not `threading.Thread`: its start waits until the thread runs, which takes longer than a short
+    utterance.
     """
     end = _thread.allocate_lock()
     end.acquire()
@@ -239,10 +255,11 @@ def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], Non
 
 
 def interruptibly(work: Callable[[], Result], cells: int) -> Result:
-    """Return what `work` returns; in the main thread Ctrl-C ends long work at once, and not when a kernel has ended.
+    """Return what `work` returns; in the main thread Ctrl-C ends long work at once, and not when a
+    kernel has ended.
 
-    Python hands a signal to the main thread between two of its own steps: that thread only waits, then. What another
-    one computes meanwhile is dropped, with the process or when it is done.
+    Python hands a signal to the main thread between two of its own steps: that thread only waits,
+    then. What another one computes meanwhile is dropped, with the process or when it is done.
     """
     if cells < LONG_CELLS or threading.current_thread() is not threading.main_thread():
         return work()
@@ -267,7 +284,8 @@ def run(tasks: Sequence[Callable[[], None]], stop: Callable[[], None] = lambda: 
     """Run the tasks at once, each on its own thread, and raise the first error of any.
 
     After an error `stop()` is called: tasks that wait for each other must then end.
-    Threads live as long as the call: nothing survives a fork, and callers may use threads of their own.
+    Threads live as long as the call: nothing survives a fork, and callers may use threads of their
+    own.
     """
     errors: list[BaseException] = []
 
@@ -283,7 +301,8 @@ def run(tasks: Sequence[Callable[[], None]], stop: Callable[[], None] = lambda: 
     def lead() -> None:
         for task in tasks[1:]:
             ends.append(_start(guarded, task))
-        # The caller is one of the workers: a pool that it only waits for costs a quarter of a small batch's time.
+        # The caller is one of the workers: a pool that it only waits for costs a quarter of a small
+        # batch's time.
         tasks[0]()
 
     guarded(lead)

@@ -1,12 +1,15 @@
-"""The best path and the sum of CTC where there are too many states for all of them: without those that cannot matter.
+"""The best path and the sum of CTC where there are too many states for all of them: without those
+that cannot matter.
 
-A path is known, found by a beam: its score is a lower bound of the best path's. A state at a frame is left out where
-even the best rest (`rest_bounds`) would leave every path through it below that: no such path is the best. What remains
-are the states around the path, as many as the sound is in doubt about, and the result is that of all states to the bit.
-For the sum the lower bound is the sum over the beam's paths, and what is left out is less than e**-40 of it.
+A path is known, found by a beam: its score is a lower bound of the best path's. A state at a frame
+is left out where even the best rest (`rest_bounds`) would leave every path through it below that:
+no such path is the best. What remains are the states around the path, as many as the sound is in
+doubt about, and the result is that of all states to the bit. For the sum the lower bound is the sum
+over the beam's paths, and what is left out is less than e**-40 of it.
 
-States lie in lanes and vectors as in `viterbi`. After each step of frames the vectors below the first and above the
-last that hold a state which matters are dropped; during a step the range grows by as many lanes as a path can rise.
+States lie in lanes and vectors as in `viterbi`. After each step of frames the vectors below the
+first and above the last that hold a state which matters are dropped; during a step the range grows
+by as many lanes as a path can rise.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ LEAST_CELLS = 2**39
 LEAST_PATH_CELLS = 2**33
 """The same for best paths, which are searched with pruning only if it drops most cells."""
 MOST_KEPT_SHARE = 8
-"""Best paths: if more than 1 / MOST_KEPT_SHARE of the cells is left, all cells are computed, by all threads."""
+"""Best paths: if more than 1 / MOST_KEPT_SHARE of the cells is left, all cells are computed, by all
+threads."""
 MOST_CELLS = 2**41
 """Searches that would visit more cells are refused."""
 MOST_BEAM_CELLS = 2**36
@@ -45,10 +49,12 @@ CELLS_PER_S = 5e9
 STEP_FRAMES = 256
 """Frames after which states are dropped; a multiple of WIDTH."""
 BEAMS = (500.0, 5e3, 5e4)
-"""Nats below the best state up to which the first search looks; a wider one where the path that it finds is poor."""
+"""Nats below the best state up to which the first search looks; a wider one where the path that it
+finds is poor."""
 LOSING, LEAST_LOSS = 3.0, 0.05
-"""(ratio, nats per frame): the best bound falls where the sound is not what the text says. While it falls `ratio` times
-as fast as before, and by at least `nats per frame`, the beam widens by the loss, as the path may continue anywhere."""
+"""(ratio, nats per frame): the best bound falls where the sound is not what the text says. While it
+falls `ratio` times as fast as before, and by at least `nats per frame`, the beam widens by the
+loss, as the path may continue anywhere."""
 TILTS = (0.0, 2.0, -2.0)
 """Nats a token, see `rest_bounds`."""
 MOST_TILTED_CLASSES = 256
@@ -56,9 +62,11 @@ MOST_TILTED_CLASSES = 256
 MOST_PAIRED_CLASSES = 64
 """With more the bounds of sums do not look at pairs of tokens."""
 SAVED_BYTES = 320 * 2**20
-"""Rows that are saved for the trace-back take no more than this, or twice as many frames lie between them."""
+"""Rows that are saved for the trace-back take no more than this, or twice as many frames lie
+between them."""
 SLACK, SUM_SLACK = 1.0, 50.0
-"""Nats below the known score that a bound may be, against rounding; and against what the sum would lose."""
+"""Nats below the known score that a bound may be, against rounding; and against what the sum would
+lose."""
 RELATIVE_SLACK = 1e-6
 
 
@@ -73,7 +81,8 @@ def cells(frames: int, states: int) -> int:
 
 
 def applies(inputs: FlatProblem, b: int, least_cells: int) -> bool:
-    """Return whether an utterance is one for this module: CTC without wildcards, and too large for all states."""
+    """Return whether an utterance is one for this module: CTC without wildcards, and too large for
+    all states."""
     frames, size = int(inputs.lengths[b]), int(inputs.fields[3][b])
     if inputs.general[b] or frames * size < least_cells or frames < int(inputs.fields[6][b]):
         return False
@@ -108,9 +117,10 @@ class _Loss:
     def advance(self, best: float) -> None:
         """Take the best bound after a further step.
 
-        As long as the sound is what the text says, the best bound falls evenly. Where it falls much faster the path
-        being followed may be wrong, and the right one far below: the beam is widened by all that is lost there, and
-        narrows again, by half a step, once the bound falls evenly.
+        As long as the sound is what the text says, the best bound falls evenly. Where it falls much
+        faster the path being followed may be wrong, and the right one far below: the beam is
+        widened by all that is lost there, and narrows again, by half a step, once the bound falls
+        evenly.
         """
         lost, self.best = max(self.best - best, 0.0), best
         if lost > LOSING * self.lost / self.steps + LEAST_LOSS * STEP_FRAMES:
@@ -121,7 +131,8 @@ class _Loss:
 
 
 class _Search:
-    """The common part of the search for a path and for a sum: the lattice, the bounds, the range of vectors."""
+    """The common part of the search for a path and for a sum: the lattice, the bounds, the range of
+    vectors."""
 
     slack: float
 
@@ -137,7 +148,9 @@ class _Search:
         self.refuses = self.frames * self.size >= LEAST_CELLS
         self.most = MOST_CELLS if self.refuses else cells(self.frames, self.size) // MOST_KEPT_SHARE
         self.tilts = np.array(TILTS if inputs.source[1] <= MOST_TILTED_CLASSES else TILTS[:1])
-        memory_limits.require(self._bytes(), f"{what} of {self.frames} frames x {self.size} states", b)
+        memory_limits.require(
+            self._bytes(), f"{what} of {self.frames} frames x {self.size} states", b
+        )
 
     def _bytes(self) -> int:
         return 48 * self.vectors * WIDTH + 2 * SAVED_BYTES
@@ -157,9 +170,10 @@ class _Search:
         if not best_of_any < np.inf:
             return None
         known = gap = -np.inf
-        # A beam finds a path, whose score is a lower bound for the exact pass. The closer it is to the best possible,
-        # the less that pass has to compute: where it is stopped for computing too much, a wider beam is tried. A beam
-        # that finds no path says nothing: the exact pass is tried then only if all states may be computed.
+        # A beam finds a path, whose score is a lower bound for the exact pass. The closer it is to
+        # the best possible, the less that pass has to compute: where it is stopped for computing
+        # too much, a wider beam is tried. A beam that finds no path says nothing: the exact pass is
+        # tried then only if all states may be computed.
         for beam in BEAMS:
             try:
                 score = self._pass(NEVER, beam)
@@ -180,14 +194,16 @@ class _Search:
             raise TooManyError
         every = cells(self.frames, self.size)
         raise KernelError(
-            f"{self.what} of utterance {self.b}: {self.frames} frames x {self.size} states: transcript and audio "
-            f"differ so much that the search would visit most of {every:.1e} pairs of a frame and a state (about "
-            f"{every / CELLS_PER_S / 3600:.1f} hours; the limit is {MOST_CELLS:.1e}); check that the transcript "
-            "belongs to this recording, or split both into parts"
+            f"{self.what} of utterance {self.b}: {self.frames} frames x {self.size} states:"
+            f" transcript and audio differ so much that the search would visit most of {every:.1e}"
+            f" pairs of a frame and a state (about {every / CELLS_PER_S / 3600:.1f} hours; the"
+            f" limit is {MOST_CELLS:.1e}); check that the transcript belongs to this recording, or"
+            " split both into parts"
         )
 
     def _pass(self, least: float, beam: float) -> float | None:
-        """Compute all frames, with the states whose bounds reach `least` and are no more than `beam` below the best."""
+        """Compute all frames, with the states whose bounds reach `least` and are no more than
+        `beam` below the best."""
         exact = beam == np.inf
         self._begin()
         self.saved.clear()
@@ -206,12 +222,14 @@ class _Search:
             self.cells += (f1 - f0) * (high - low) * 2 * WIDTH
             share = f1 / self.frames
             most = self.most if exact else min(self.most, MOST_BEAM_CELLS)
-            # Stop early what will take too long. The range is widest before the middle: on average it may be half as
-            # wide, hence twice its share of the work.
+            # Stop early what will take too long. The range is widest before the middle: on average
+            # it may be half as wide, hence twice its share of the work.
             if self.cells > most or (exact and most / 16 < self.cells > 2 * share * most):
                 raise TooManyError
             if f1 < self.frames:
-                reaching = max(0, self.size - self.finals - 2 * (self.frames - 1 - f1)) // 2 // WIDTH
+                reaching = (
+                    max(0, self.size - self.finals - 2 * (self.frames - 1 - f1)) // 2 // WIDTH
+                )
                 first = min(max(low, reaching), high)
                 rest = self.rest[f1 // STEP_FRAMES]
                 first, last, best = self._kept(first, high, rest, least, beam + loss.extra)
@@ -234,7 +252,9 @@ class _Search:
     def _advance(self, f0: int, f1: int, low: int, high: int) -> bool:
         raise NotImplementedError
 
-    def _kept(self, low: int, high: int, rest: np.ndarray, least: float, beam: float) -> tuple[int, int, float]:
+    def _kept(
+        self, low: int, high: int, rest: np.ndarray, least: float, beam: float
+    ) -> tuple[int, int, float]:
         raise NotImplementedError
 
     def _drop(self, low: int, high: int) -> None:
@@ -267,25 +287,35 @@ class PrunedPath(_Search):
         row_of_class, used_classes, row_of_used, rows, flags = self.arrays[:5]
         viterbi.lay_out(emit[b, : self.size], skip[b], stay[b], starts[b], flags)
         self.used = rows_of_classes(
-            emit[b, : self.size], inputs.source[1], inputs.dense, row_of_class, used_classes, row_of_used, rows
+            emit[b, : self.size],
+            inputs.source[1],
+            inputs.dense,
+            row_of_class,
+            used_classes,
+            row_of_used,
+            rows,
         )
         self.odd, self.even = self.arrays[6:8]
         self.below = np.full(2 * WIDTH, NEVER)
 
     def find(self) -> bool:
-        """Fill the utterance's row of `states` and its score; return False if it has NaN or +inf. Raises as `search`
-        where too many states would have to be looked at."""
+        """Fill the utterance's row of `states` and its score; return False if it has NaN or +inf.
+        Raises as `search` where too many states would have to be looked at."""
         score = self.search()
         if score is None:
             return False
         self.scores[self.b] = score
         if score > NEVER:
-            state, self.scores[self.b] = viterbi.last_state(self.odd, self.even, self.size, self.finals)
+            state, self.scores[self.b] = viterbi.last_state(
+                self.odd, self.even, self.size, self.finals
+            )
             self._back(state)
         return True
 
     def _bound(self, labels: np.ndarray, blank: np.int64) -> None:
-        rest_bounds.of_best_path(self.emitted, self.frames, labels, blank, self.tilts, np.int64(STEP_FRAMES), self.rest)
+        rest_bounds.of_best_path(
+            self.emitted, self.frames, labels, blank, self.tilts, np.int64(STEP_FRAMES), self.rest
+        )
 
     def _begin(self) -> None:
         self.odd.fill(NEVER)
@@ -293,14 +323,22 @@ class PrunedPath(_Search):
 
     def _walk(self, part: tuple[int, ...], choices: np.ndarray) -> bool:
         arrays, places = (*self.arrays[:14], choices), tuple(int(each) for each in part)
-        return bool(viterbi.walk_part(self.inputs, self.b, NO_BANDS, places, arrays, (self.below, NOTHING), UNSAVED))
+        return bool(
+            viterbi.walk_part(
+                self.inputs, self.b, NO_BANDS, places, arrays, (self.below, NOTHING), UNSAVED
+            )
+        )
 
     def _advance(self, f0: int, f1: int, low: int, high: int) -> bool:
         goal = self.frames - 1, self.size - self.finals, self.size - 1
         return self._walk((f0, f1, low, high, *goal, self.used, 0, 0), self.arrays[-1])
 
-    def _kept(self, low: int, high: int, rest: np.ndarray, least: float, beam: float) -> tuple[int, int, float]:
-        return states_kept((self.odd,), (self.even,), 0.0, low, high, self.tokens, rest, self.tilts, least, beam)
+    def _kept(
+        self, low: int, high: int, rest: np.ndarray, least: float, beam: float
+    ) -> tuple[int, int, float]:
+        return states_kept(
+            (self.odd,), (self.even,), 0.0, low, high, self.tokens, rest, self.tilts, least, beam
+        )
 
     def _drop(self, low: int, high: int) -> None:
         self.odd[_ends(low, high)] = NEVER
@@ -313,7 +351,8 @@ class PrunedPath(_Search):
         return float(viterbi.last_state(self.odd, self.even, self.size, self.finals)[1])
 
     def _back(self, state: int) -> None:
-        """Follow the choices from the last frame to the first, which are computed again from row to row."""
+        """Follow the choices from the last frame to the first, which are computed again from row to
+        row."""
         flags, last = self.arrays[4], self.frames - 1
         while self.saved:
             saved = self.saved.pop()
@@ -326,7 +365,9 @@ class PrunedPath(_Search):
             base = -f0 * words - low
             choices = np.empty(words * (last - f0 + 1), PAIR)
             self._walk((f0, last + 1, 0, high, last, state, state, self.used, base, words), choices)
-            state = viterbi.trace(choices, base, words, False, flags, f0, last, state, self.states[self.b])
+            state = viterbi.trace(
+                choices, base, words, False, flags, f0, last, state, self.states[self.b]
+            )
             last = f0
 
 
@@ -339,11 +380,19 @@ class PrunedSum(_Search):
         super().__init__(inputs, b, "sum over all paths")
         emit, skip, stay, _, starts = inputs.fields[:5]
         classes = inputs.source[1]
-        used, row = min(self.size, classes + 1), (self.vectors + (self.vectors - 1) // STRIP + 1) * WIDTH
+        used, row = (
+            min(self.size, classes + 1),
+            (self.vectors + (self.vectors - 1) // STRIP + 1) * WIDTH,
+        )
         tile, emissions = (classes + 1 if inputs.dense else used) * WIDTH, STRIP * WIDTH * WIDTH
         real, whole = np.float32, np.int32
         row_of_class, used_classes, row_of_used, rows, flags, masks, *rest = aligned(
-            *[(classes + 1, whole), (used, np.int64), (used, np.int64), (2 * self.vectors * WIDTH, whole)],
+            *[
+                (classes + 1, whole),
+                (used, np.int64),
+                (used, np.int64),
+                (2 * self.vectors * WIDTH, whole),
+            ],
             *[(4 * (self.vectors + 1), np.uint16), (6 * self.vectors * MASK_SIZE, MASK)],
             *[(row, real), (row, whole)] * 2,
             *[(tile, real), (tile, real), (tile, whole), (WIDTH, real)],
@@ -353,7 +402,13 @@ class PrunedSum(_Search):
         viterbi.lay_out(emit[b, : self.size], skip[b], stay[b], starts[b], flags)
         spread_flags(flags, masks)
         number = rows_of_classes(
-            emit[b, : self.size], classes, inputs.dense, row_of_class, used_classes, row_of_used, rows
+            emit[b, : self.size],
+            classes,
+            inputs.dense,
+            row_of_class,
+            used_classes,
+            row_of_used,
+            rows,
         )
         self.lattice, self.classes = (False, rows, masks), (used_classes, row_of_used, number)
         self.rows = tuple(rest[:2]), tuple(rest[2:4])
@@ -370,7 +425,14 @@ class PrunedSum(_Search):
             follows[tokens[1:], tokens[:-1]] = 1.0
             follows[:, tokens[-1]] = 1.0
         rest_bounds.of_all_paths(
-            self.emitted, self.frames, labels, blank, self.tilts, np.int64(STEP_FRAMES), follows, self.rest
+            self.emitted,
+            self.frames,
+            labels,
+            blank,
+            self.tilts,
+            np.int64(STEP_FRAMES),
+            follows,
+            self.rest,
         )
 
     def _begin(self) -> None:
@@ -382,12 +444,22 @@ class PrunedSum(_Search):
     def _advance(self, f0: int, f1: int, low: int, high: int) -> bool:
         part = f0, f1, low, high, self.frames, self.size, self.finals
         self.offset += walk_sums(
-            self.all_emitted, self.inputs.dense, part, self.lattice, self.classes, self.rows, self.tiles
+            self.all_emitted,
+            self.inputs.dense,
+            part,
+            self.lattice,
+            self.classes,
+            self.rows,
+            self.tiles,
         )
         return self.offset < np.inf
 
-    def _kept(self, low: int, high: int, rest: np.ndarray, least: float, beam: float) -> tuple[int, int, float]:
-        return states_kept(*self.rows, self.offset, low, high, self.tokens, rest, self.tilts, least, beam)
+    def _kept(
+        self, low: int, high: int, rest: np.ndarray, least: float, beam: float
+    ) -> tuple[int, int, float]:
+        return states_kept(
+            *self.rows, self.offset, low, high, self.tokens, rest, self.tilts, least, beam
+        )
 
     def _drop(self, low: int, high: int) -> None:
         for mantissas, exponents in self.rows:
@@ -403,19 +475,22 @@ class PrunedSum(_Search):
 
 @compiled
 def walk_sums(emitted, dense, part, lattice, classes, rows, tiles):
-    """Advance the vectors v0 … v1 - 1, below which no state is left, by the frames f0 … f1 - 1 of a CTC topology.
+    """Advance the vectors v0 … v1 - 1, below which no state is left, by the frames f0 … f1 - 1 of a
+    CTC topology.
 
     Args:
         emitted: see `emission_tiles.fetch`.
         dense: see `problem.FlatProblem`.
-        part: f0, f1, v0, v1, and of the whole: frames, states, and in how many of them a path may end.
+        part: f0, f1, v0, v1, and of the whole: frames, states, and in how many of them a path may
+            end.
         lattice: False, rows, masks, as `sum_recursion` takes it.
         classes: used, row_of_used, and how many classes are used.
         rows: alpha of odd and of even states.
         tiles: tile, mantissas, exponents, centres, two hands, emissions.
 
     Returns:
-        What the scores were relative to: the sum of the best of each frame; +inf where there is NaN or +inf.
+        What the scores were relative to: the sum of the best of each frame; +inf where there is NaN
+            or +inf.
     """
     f0, f1, v0, v1, frames, size, finals = part
     used, row_of_used, number = classes
@@ -431,24 +506,28 @@ def walk_sums(emitted, dense, part, lattice, classes, rows, tiles):
         for k in range(now):
             offset += centres[k]
         span = (t0, now, max(v0, first), min(v1, end), v0, 0, 0)
-        advance_alpha(span, lattice, (tile_m, tile_e), (emissions, emissions), hands, odd, even, None)
+        advance_alpha(
+            span, lattice, (tile_m, tile_e), (emissions, emissions), hands, odd, even, None
+        )
     return offset
 
 
 @compiled
 def states_kept(odd, even, offset, v0, v1, tokens, rest, tilts, least, beam):
-    """Return the first and last (exclusive) of the vectors v0 … v1 - 1 that hold a state which matters, and with a
-    finite beam the best bound.
+    """Return the first and last (exclusive) of the vectors v0 … v1 - 1 that hold a state which
+    matters, and with a finite beam the best bound.
 
-    `odd`, `even`: scores as in `viterbi`, in a tuple, or scaled numbers, whose logarithms are relative to `offset`;
-    `rest`, `tilts`: see `rest_bounds`; a state matters whose bound is not below `least`, and by no more than `beam`
-    below the best one.
+    `odd`, `even`: scores as in `viterbi`, in a tuple, or scaled numbers, whose logarithms are
+    relative to `offset`; `rest`, `tilts`: see `rest_bounds`; a state matters whose bound is not
+    below `least`, and by no more than `beam` below the best one.
     """
     best = -np.inf
     for vector in range(v0, v1 if beam < np.inf else v0):
         for lane in range(vector * WIDTH, min((vector + 1) * WIDTH, tokens + 1)):
             at = place(vector) + lane % WIDTH
-            best = max(best, _bound(_level(odd, at), _level(even, at), tokens - lane, rest, tilts) + offset)
+            best = max(
+                best, _bound(_level(odd, at), _level(even, at), tokens - lane, rest, tilts) + offset
+            )
     least = max(least, best - beam)
     first, last = v1, v0
     for vector in range(v0, v1):
@@ -462,7 +541,8 @@ def states_kept(odd, even, offset, v0, v1, tokens, rest, tilts, least, beam):
 
 @compiled
 def _level(row, at):
-    """Return a path's score; of a scaled number, whose mantissa is below 2, an upper bound of its logarithm."""
+    """Return a path's score; of a scaled number, whose mantissa is below 2, an upper bound of its
+    logarithm."""
     if len(row) == 1:
         return row[0][at]
     return (row[1][at] + 1) * LN_2 if row[1][at] > NEVER_EXPONENT // 2 else -np.inf
@@ -470,7 +550,8 @@ def _level(row, at):
 
 @compiled
 def _bound(odd, even, tokens, rest, tilts):
-    """Return the bound of a lane with these scores that has `tokens` to enter from its even state."""
+    """Return the bound of a lane with these scores that has `tokens` to enter from its even
+    state."""
     bound = -np.inf
     if even > -np.inf:
         bound = even + least_rest(rest, tilts, tokens)

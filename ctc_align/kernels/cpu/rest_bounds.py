@@ -1,17 +1,20 @@
 """Upper bounds of what the frames that are left can add to a path of CTC, whatever the text is.
 
-A path has to enter n more tokens in the frames from t on. Over all texts, of any number of tokens, let R(t, tilt) be
-the most that the frames can add where each token that is entered adds `tilt`. Then, for every tilt,
+A path has to enter n more tokens in the frames from t on. Over all texts, of any number of tokens,
+let R(t, tilt) be the most that the frames can add where each token that is entered adds `tilt`.
+Then, for every tilt,
 
     the rest of the path <= R(t, tilt) - tilt * n
 
-The tilt 0 says what any text could get; positive ones say what it costs to catch up on tokens, negative ones to lose
-them. R is a recursion over the classes alone, of the last token's class a (its blanks have no class of their own):
+The tilt 0 says what any text could get; positive ones say what it costs to catch up on tokens,
+negative ones to lose them. R is a recursion over the classes alone, of the last token's class a
+(its blanks have no class of their own):
 
     label[a] = x[a] + label[a] (+) x[blank] + blanks (+) max over b != a of tilt + x[b] + label[b]
     blanks   =                     x[blank] + blanks (+) max over b      of tilt + x[b] + label[b]
 
-where (+) is the maximum for the best path, and the logarithm of the sum for all paths: the best text, all its paths.
+where (+) is the maximum for the best path, and the logarithm of the sum for all paths: the best
+text, all its paths.
 """
 
 from __future__ import annotations
@@ -39,13 +42,19 @@ def _best_two(values):
 
 @compiled_with_arrays
 def of_best_path(emitted, frames, labels, blank, tilts, block, rest):
-    """Fill `rest` (frames / block + 2, tilts): R of the best path, from each block's first frame on; 0 after the last.
+    """Fill `rest` (frames / block + 2, tilts): R of the best path, from each block's first frame
+    on; 0 after the last.
 
-    `emitted`: x, the place of its first frame, its steps by frame and by class; `labels`: the classes of the tokens.
+    `emitted`: x, the place of its first frame, its steps by frame and by class; `labels`: the
+    classes of the tokens.
     """
     x, base, by_frame, by_class = emitted
     count = labels.shape[0]
-    label, blanks, entered = np.zeros((tilts.shape[0], count)), np.zeros(tilts.shape[0]), np.empty(count)
+    label, blanks, entered = (
+        np.zeros((tilts.shape[0], count)),
+        np.zeros(tilts.shape[0]),
+        np.empty(count),
+    )
     scores = np.empty(count)
     rest[:] = 0.0
     for t in range(frames - 1, -1, -1):
@@ -69,9 +78,11 @@ def of_best_path(emitted, frames, labels, blank, tilts, block, rest):
 def of_all_paths(emitted, frames, labels, blank, tilts, block, follows, rest):
     """Do as `of_best_path` for the sum over all paths of the best text.
 
-    The paths of one text all go on to the same token: `label` and `blanks` have that one, too. `follows` (classes of
-    `labels` twice): 1 where the second may come after the first, else 0; of no use, and not looked at, where it is
-    (0, 0): the next token may then be another one at each frame, which bounds less tightly and is faster.
+    The paths of one text all go on to the same token: `label` and `blanks` have that one, too.
+    `follows` (classes of `labels` twice): 1 where the second may come after the first, else 0; of
+    no use, and not looked at, where it is
+    (0, 0): the next token may then be another one at each frame, which bounds less tightly and is
+    faster.
     """
     x, base, by_frame, by_class = emitted
     count, steps = labels.shape[0], max(1, follows.shape[0])
@@ -117,7 +128,9 @@ def _advance_next(label, blanks, best, scores, silence, entered, follows):
         still = silence * blanks[0]
         blanks[0] = still + first
         for a in range(count):
-            label[0, a] = scores[a] * label[0, a] + still + (max(second, 0.0) if a == place else first)
+            label[0, a] = (
+                scores[a] * label[0, a] + still + (max(second, 0.0) if a == place else first)
+            )
             best[a] = label[0, a]
         return max(blanks[0], best.max())
     best[:] = 0.0
@@ -139,7 +152,8 @@ def _advance_next(label, blanks, best, scores, silence, entered, follows):
 
 @compiled
 def least_rest(rest, tilts, tokens):
-    """Return the bound of a path that has `tokens` more tokens to enter: the least of those of all tilts."""
+    """Return the bound of a path that has `tokens` more tokens to enter: the least of those of all
+    tilts."""
     least = np.inf
     for j in range(tilts.shape[0]):
         least = min(least, rest[j] - tilts[j] * tokens)

@@ -1,10 +1,11 @@
-"""Best paths and sums without compilation: row by row in numpy, the very bits of `viterbi` and `sums`.
+"""Best paths and sums without compilation: row by row in numpy, the very bits of `viterbi` and
+`sums`.
 
-Compiling those takes a new machine ten seconds and more; ten seconds of speech take a third of a second here. So the
-first utterances of a process are done by these functions, unless compiled code is at hand, until they have taken
-`PATIENCE_S` or would: then compiling pays. The numbers and the terms of the recursion are the compiled kernels' own
-functions (`scaled_numbers`), called on whole rows; the order of all additions is theirs, and what these refuse is
-refused here, too.
+Compiling those takes a new machine ten seconds and more; ten seconds of speech take a third of a
+second here. So the first utterances of a process are done by these functions, unless compiled code
+is at hand, until they have taken `PATIENCE_S` or would: then compiling pays. The numbers and the
+terms of the recursion are the compiled kernels' own functions (`scaled_numbers`), called on whole
+rows; the order of all additions is theirs, and what these refuse is refused here, too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ctc_align.kernels.cpu.problem import as_numbers
-from ctc_align.kernels.cpu.scaled_numbers import LN_2, NEVER, added, entered, exp, posterior, times, token_entered
+from ctc_align.kernels.cpu.scaled_numbers import (
+    LN_2,
+    NEVER,
+    added,
+    entered,
+    exp,
+    posterior,
+    times,
+    token_entered,
+)
 from ctc_align.kernels.cpu.simd import WIDTH, moved_down, moved_up
 from ctc_align.kernels.cpu.sums import FAR, MOST_FRAMES, SLACK
 from ctc_align.lattice.topology import Topology
@@ -59,9 +69,9 @@ class Patience:
 
 
 class Row(NamedTuple):
-    """One utterance: scores of its classes (T, C + 1), the wildcard's last; the column that each state emits (S,), skip
-    and stay (S,), in how many of the first states a path may begin, in how many of the last it may end, and whether it
-    is not interleaved (see `problem.FlatProblem`)."""
+    """One utterance: scores of its classes (T, C + 1), the wildcard's last; the column that each
+    state emits (S,), skip and stay (S,), in how many of the first states a path may begin, in how
+    many of the last it may end, and whether it is not interleaved (see `problem.FlatProblem`)."""
 
     x: np.ndarray
     column: np.ndarray
@@ -73,9 +83,14 @@ class Row(NamedTuple):
 
 
 def row_of(
-    log_probs: np.ndarray, topology: Topology, frames: np.ndarray, wildcard: np.ndarray | None, b: int
+    log_probs: np.ndarray,
+    topology: Topology,
+    frames: np.ndarray,
+    wildcard: np.ndarray | None,
+    b: int,
 ) -> Row | None:
-    """Return utterance b of a batch, float32 or float64; None where a class that it uses has NaN or +inf."""
+    """Return utterance b of a batch, float32 or float64; None where a class that it uses has NaN or
+    +inf."""
     size, count = int(topology.states[b]), int(frames[b])
     x = as_numbers(log_probs[b, :count])
     own = np.zeros(count) if wildcard is None else as_numbers(wildcard[b, :count])
@@ -91,7 +106,8 @@ def row_of(
 
 
 def best_path(row: Row, band: np.ndarray | None = None) -> tuple[np.ndarray, float]:
-    """Return the states (T,) int32 of the best path, all -1 without one, and its score; as `viterbi.walk`.
+    """Return the states (T,) int32 of the best path, all -1 without one, and its score; as
+    `viterbi.walk`.
 
     `band` (T, 2): first and last (exclusive) state that the path may be in at each frame.
     """
@@ -139,7 +155,8 @@ BEGINNING = np.ones(1, np.float32), np.zeros(1, np.int32)
 
 
 class _Lanes:
-    """One utterance in lanes: lane i has state 2i (even) and 2i + 1 (odd); a last odd one may be none."""
+    """One utterance in lanes: lane i has state 2i (even) and 2i + 1 (odd); a last odd one may be
+    none."""
 
     def __init__(self, row: Row) -> None:
         self.row, size = row, len(row.column)
@@ -199,8 +216,11 @@ class _Lanes:
         top = max(e for _, e in numbers)
         return sum(m * math.exp((e - top) * LN_2) for m, e in numbers), top
 
-    def backwards(self, alphas: list[tuple[Number, Number]], total_e: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the posteriors of even and odd states (T, lanes), not yet divided by their sums."""
+    def backwards(
+        self, alphas: list[tuple[Number, Number]], total_e: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the posteriors of even and odd states (T, lanes), not yet divided by their
+        sums."""
         frames, size, exponent = len(alphas), len(self.row.column), np.int32(total_e)
         even, odd = self.zeros(), self.zeros()
         for s in range(size - self.row.finals, size):
@@ -219,14 +239,16 @@ class _Lanes:
                     from_even = entered(even, odd, above, self.stay[0], even_skip)
                     from_odd = entered(odd, above, moved_down(odd, ZERO), self.stay[1], odd_skip)
             (evens[t],), (odds[t],) = (
-                posterior(alpha, beta, exponent) for alpha, beta in zip(alphas[t], (from_even, from_odd))
+                posterior(alpha, beta, exponent)
+                for alpha, beta in zip(alphas[t], (from_even, from_odd))
             )
             even_x, odd_x = self.emissions(t)
             even, odd = times(from_even, even_x), times(from_odd, odd_x)
         return evens, odds
 
     def added_up(self, evens: np.ndarray, odds: np.ndarray) -> np.ndarray:
-        """Return the posteriors of the used classes (used, T), added in the order of the compiled kernels."""
+        """Return the posteriors of the used classes (used, T), added in the order of the compiled
+        kernels."""
         sums = np.zeros((len(self.used), len(evens)), np.float32)
         vectors = -(-self.count // WIDTH)
         if not self.row.general:
@@ -247,7 +269,8 @@ class _Lanes:
 
 
 def add_up(row: Row, posteriors: np.ndarray, wild: np.ndarray) -> float | None:
-    """Return the score of an utterance over all its paths, float32, as `sums.sums`; None where that refuses.
+    """Return the score of an utterance over all its paths, float32, as `sums.sums`; None where that
+    refuses.
 
     Fill `posteriors` (T, C) and those of the wildcard (T,) unless these are empty.
     """

@@ -1,16 +1,17 @@
 """Scaled numbers for the sums on the CPU, m * 2**e, and dual ones, (m + d * epsilon) * 2**e.
 
-A number is a tuple of vectors: mantissas m, float32 in [1, 2), and exponents e, int32; of a dual number the tangents d
-of the mantissas, float32, come before them. Zero has the exponent NEVER. The functions here take both kinds, compiled
-and on numpy's arrays (`row_kernels`).
+A number is a tuple of vectors: mantissas m, float32 in [1, 2), and exponents e, int32; of a dual
+number the tangents d of the mantissas, float32, come before them. Zero has the exponent NEVER. The
+functions here take both kinds, compiled and on numpy's arrays (`row_kernels`).
 
-Sums need no logarithm: the smaller term is shifted by building 2**-k from its bits, and vanishes below 2**-126. Powers
-of e are a polynomial after the whole powers of 2 are taken out. The tangent of a sum is the sum of the tangents, by the
-same powers of 2. A factor e**v has the tangent v of its logarithm: the product's is d times the factor, and v times the
-product. The ratio d / m is the tangent of the logarithm. No division is needed, and no other exponent.
+Sums need no logarithm: the smaller term is shifted by building 2**-k from its bits, and vanishes
+below 2**-126. Powers of e are a polynomial after the whole powers of 2 are taken out. The tangent
+of a sum is the sum of the tangents, by the same powers of 2. A factor e**v has the tangent v of its
+logarithm: the product's is d times the factor, and v times the product. The ratio d / m is the
+tangent of the logarithm. No division is needed, and no other exponent.
 
-(With the tangent last a dual number would begin as a scaled one does, and Numba would call with it what it has compiled
-for the shorter tuple.)
+(With the tangent last a dual number would begin as a scaled one does, and Numba would call with it
+what it has compiled for the shorter tuple.)
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ from ctc_align.kernels.cpu.simd import (
 )
 
 NEVER = -(2**28)
-"""Far below every exponent that is met, and twice as far from the least int32: two of them may be added."""
+"""Far below every exponent that is met, and twice as far from the least int32: two of them may be
+added."""
 LEAST = -(2**27)
-"""Exponent of an impossible emission: a path through it stays below -FAR however many paths there are."""
+"""Exponent of an impossible emission: a path through it stays below -FAR however many paths there
+are."""
 LN_2 = 0.6931471805599453
 LN_2_HIGH, LN_2_LOW = 0.693359375, -2.12194440e-4
-"""The first has 9 bits: its product with a whole number below 2**15 is exact (Cody and Waite 1980)."""
+"""The first has 9 bits: its product with a whole number below 2**15 is exact (Cody and Waite
+1980)."""
 
 
 @in_kernels_too
@@ -65,7 +69,8 @@ def exp(x):
 
 @compiled
 def powers(tile, count, row_of_used, mantissas, exponents, centres):
-    """Compute e**(scores - the best of their frame) of a tile; the best go to `centres` (WIDTH,)."""
+    """Compute e**(scores - the best of their frame) of a tile; the best go to `centres`
+    (WIDTH,)."""
     best = splat(np.float32(-np.inf))
     for u in range(count):
         x = load(tile, row_of_used[u] * WIDTH)
@@ -88,7 +93,8 @@ def zero(rows):
 
 @in_kernels_too
 def where(mask, a):
-    """Return the numbers where the mask is true, zero elsewhere: of zero only the exponent matters."""
+    """Return the numbers where the mask is true, zero elsewhere: of zero only the exponent
+    matters."""
     exponent = choose(mask, a[-1], splat(np.int32(NEVER)))
     if len(a) == 2:
         return a[0], exponent
@@ -97,7 +103,8 @@ def where(mask, a):
 
 @in_kernels_too
 def power_of_2(exponent):
-    """Return 2**(exponent - 127), 0 below 2**-126, from the bits of float32: the exponent begins at bit 23."""
+    """Return 2**(exponent - 127), 0 below 2**-126, from the bits of float32: the exponent begins at
+    bit 23."""
     least = splat(np.int32(0))
     return from_bits(shifted_left(choose(greater(exponent, least), exponent, least), 23))
 
@@ -122,7 +129,8 @@ def times(a, x):
     m = a[-2] * x[-2]
     bits, never = raw_bits(m), splat(np.int32(NEVER))
     e = a[-1] + x[-1] + shifted_right(bits, 23) - splat(np.int32(127))
-    # Without the next line zeros would sink, frame by frame, until int32 overflows and they are large.
+    # Without the next line zeros would sink, frame by frame, until int32 overflows and they are
+    # large.
     e = choose(greater(e, never), e, never)
     normal = from_bits((bits & splat(np.int32(0x7FFFFF))) | splat(np.int32(0x3F800000)))
     if len(a) == 2:
@@ -158,7 +166,8 @@ def entered(own, step, skip, may_stay, may_skip):
 
 @in_kernels_too
 def token_entered(own, blank, both, may_skip):
-    """Return the same for a token of CTC, where `both` is the sum of the blank beside it and the token beyond:
+    """Return the same for a token of CTC, where `both` is the sum of the blank beside it and the
+    token beyond:
 
     own + (both if the token beyond differs else blank)
     """

@@ -1,14 +1,19 @@
-"""Sixteen numbers at once, or eight: a vector type for Numba's compiled functions, and what kernels do with it.
+"""Sixteen numbers at once, or eight: a vector type for Numba's compiled functions, and what kernels
+do with it.
 
-Loops over these compile ten times faster than loops that the compiler must first turn into such, and never fall back
-to one number at a time. A `Vec` is an LLVM vector: it becomes one, two or four registers, whatever the processor has.
+Loops over these compile ten times faster than loops that the compiler must first turn into such,
+and never fall back
+to one number at a time. A `Vec` is an LLVM vector: it becomes one, two or four registers, whatever
+the processor has.
 
-Each operation is written twice, side by side: as LLVM's instructions, and in numpy, which defines what it does. Python
-runs the latter, on arrays of any length (`row_kernels`): a single number is a vector of equal ones. There `load`,
-`store`, `get` and `put` check bounds, for tests that run kernels uncompiled; compiled they check none.
+Each operation is written twice, side by side: as LLVM's instructions, and in numpy, which defines
+what it does. Python runs the latter, on arrays of any length (`row_kernels`): a single number is a
+vector of equal ones. There `load`, `store`, `get` and `put` check bounds, for tests that run
+kernels uncompiled; compiled they check none.
 
-Operations marked `by_parts` take numbers that have several parts, such as mantissa and exponent, as tuples of vectors
-(or of arrays to load them from), and do the same with each part. So a recursion is written once for all such numbers.
+Operations marked `by_parts` take numbers that have several parts, such as mantissa and exponent, as
+tuples of vectors (or of arrays to load them from), and do the same with each part. So a recursion
+is written once for all such numbers.
 """
 
 from __future__ import annotations
@@ -36,8 +41,10 @@ from ctc_align.kernels.cpu.compilation import in_kernels_too
 
 
 def width_for(features: str) -> int:
-    """Return the numbers of a vector for a processor, by LLVM's list of its features: as many as its registers take
-    without moving them to the stack and back all the time, which with 16 only AVX-512's do (`docs/processors.md`)."""
+    """Return the numbers of a vector for a processor, by LLVM's list of its features: as many as
+    its registers take without moving them to the stack and back all the time, which with 16 only
+    AVX-512's do (`docs/processors.md`).
+    """
     return 16 if "+avx512f" in features.split(",") else 8
 
 
@@ -48,8 +55,8 @@ WIDTH = width_for(get_host_cpu_features() if _CHOSEN is None else _CHOSEN)
 PAIR = np.dtype(f"uint{2 * WIDTH}")
 """The type of two masks' bits."""
 _LANE_OF_BIT = list(range(16)) if WIDTH == 16 else [0, 1, 4, 5, 2, 3, 6, 7]
-"""The lanes in the order of their bits in a PAIR. Of eight, that in which AVX finds the signs of two registers' halves:
-to put them in order takes twice as many instructions."""
+"""The lanes in the order of their bits in a PAIR. Of eight, that in which AVX finds the signs of
+two registers' halves: to put them in order takes twice as many instructions."""
 _I16, _I32, _I64, _BITS = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.IntType(WIDTH)
 
 
@@ -75,10 +82,14 @@ F32, F64, I32, MASK = Vec(types.float32), Vec(types.float64), Vec(types.int32), 
 def _operator(function: Any, instructions: dict[Vec, str]) -> None:
     """Define `a function b` on vectors: the LLVM instruction for each type."""
     cases = [signature(vec, vec, vec) for vec in instructions]
-    infer_global(function)(type(f"Vec_{function.__name__}", (ConcreteTemplate,), {"key": function, "cases": cases}))
+    infer_global(function)(
+        type(f"Vec_{function.__name__}", (ConcreteTemplate,), {"key": function, "cases": cases})
+    )
     for vec, instruction in instructions.items():
 
-        def lower(context: Any, builder: Any, sig: Any, args: Any, instruction: str = instruction) -> Any:
+        def lower(
+            context: Any, builder: Any, sig: Any, args: Any, instruction: str = instruction
+        ) -> Any:
             return getattr(builder, instruction)(*args)
 
         lower_builtin(function, vec, vec)(lower)
@@ -92,9 +103,11 @@ _operator(operator.or_, {I32: "or_", MASK: "or_"})
 
 
 def _operation(typed: Callable[..., Any], by_parts: bool = False) -> Callable[[Any], Any]:
-    """Return a decorator of a function in numpy; `typed` gives the types and the code of its compiled calls.
+    """Return a decorator of a function in numpy; `typed` gives the types and the code of its
+    compiled calls.
 
-    With `by_parts` tuples are taken apart: all arguments that are tuples have the same number of parts.
+    With `by_parts` tuples are taken apart: all arguments that are tuples have the same number of
+    parts.
     """
 
     def decorate(function: Any) -> Any:
@@ -115,7 +128,10 @@ def _each_part(function: Callable[..., Any]) -> Callable[..., Any]:
         parts = next((len(arg) for arg in args if isinstance(arg, tuple)), 0)
         if not parts:
             return function(*args)
-        return tuple(function(*(arg[part] if isinstance(arg, tuple) else arg for arg in args)) for part in range(parts))
+        return tuple(
+            function(*(arg[part] if isinstance(arg, tuple) else arg for arg in args))
+            for part in range(parts)
+        )
 
     return operation
 
@@ -145,11 +161,18 @@ def _each_part_typed(typed: Callable[..., Any]) -> Callable[..., Any]:
                     context,
                     builder,
                     single,
-                    [builder.extract_value(value, k) if apart else value for value, apart in zip(values, is_tuple)],
+                    [
+                        builder.extract_value(value, k) if apart else value
+                        for value, apart in zip(values, is_tuple)
+                    ],
                 )
                 for k, (single, generate) in enumerate(made)
             ]
-            return context.get_dummy_value() if returns_nothing else context.make_tuple(builder, sig.return_type, done)
+            return (
+                context.get_dummy_value()
+                if returns_nothing
+                else context.make_tuple(builder, sig.return_type, done)
+            )
 
         return (types.void if returns_nothing else types.Tuple(results))(*taken), codegen
 
@@ -180,7 +203,9 @@ Array = np.ndarray
 
 def _inside(array: Array, index: int, size: int = 1) -> slice:
     assert array.ndim == 1, "a flat array was expected"
-    assert 0 <= index <= len(array) - size, f"{index} … {index + size - 1} of an array of {len(array)}"
+    assert 0 <= index <= len(array) - size, (
+        f"{index} … {index + size - 1} of an array of {len(array)}"
+    )
     return slice(index, index + size)
 
 
@@ -220,7 +245,10 @@ def put(array: Array, index: int, value: Any) -> None:
 def _load(typingctx, array, index):
     def codegen(context, builder, sig, args):
         place = _place(
-            builder, _data(context, builder, array, args[0]), args[1], context.get_value_type(sig.return_type)
+            builder,
+            _data(context, builder, array, args[0]),
+            args[1],
+            context.get_value_type(sig.return_type),
         )
         return builder.load(place, align=array.dtype.bitwidth // 8)
 
@@ -275,7 +303,9 @@ def count(first: int) -> Array:
 
 def _moved_up(typingctx, a, below):
     def codegen(context, builder, sig, args):
-        return builder.shuffle_vector(args[1], args[0], _lanes([WIDTH - 1 + k for k in range(WIDTH)]))
+        return builder.shuffle_vector(
+            args[1], args[0], _lanes([WIDTH - 1 + k for k in range(WIDTH)])
+        )
 
     return a(a, below), codegen
 
@@ -345,16 +375,22 @@ def _put_bits(typingctx, array, index, low, high):
     halves = ir.Constant(ir.VectorType(_I32, WIDTH), [2 * lane for lane in _LANE_OF_BIT])
 
     def codegen(context, builder, sig, args):
-        place = builder.bitcast(builder.gep(_data(context, builder, array, args[0]), [args[1]]), _BITS.as_pointer())
+        place = builder.bitcast(
+            builder.gep(_data(context, builder, array, args[0]), [args[1]]), _BITS.as_pointer()
+        )
         for part, mask in enumerate(args[2:]):
             if WIDTH == 16:
                 mask = builder.shuffle_vector(mask, mask, lanes)
             else:
                 # Compared float64 are masks of 64 bits: half of each, then all signs at once.
-                wide = builder.bitcast(builder.sext(mask, ir.VectorType(_I64, WIDTH)), ir.VectorType(_I32, 2 * WIDTH))
+                wide = builder.bitcast(
+                    builder.sext(mask, ir.VectorType(_I64, WIDTH)), ir.VectorType(_I32, 2 * WIDTH)
+                )
                 half = builder.shuffle_vector(wide, wide, halves)
                 mask = builder.icmp_signed("<", half, ir.Constant(half.type, None))
-            builder.store(builder.bitcast(mask, _BITS), builder.gep(place, [ir.Constant(_I32, part)]))
+            builder.store(
+                builder.bitcast(mask, _BITS), builder.gep(place, [ir.Constant(_I32, part)])
+            )
         return context.get_dummy_value()
 
     return types.void(array, types.int64, low, high), codegen
@@ -362,7 +398,8 @@ def _put_bits(typingctx, array, index, low, high):
 
 @_operation(_put_bits)
 def put_bits(array: Array, index: int, low: Array, high: Array) -> None:
-    """Set array[index], of type PAIR, to two masks: bit `bit_of(lane)` for each lane of `low`, then those of `high`."""
+    """Set array[index], of type PAIR, to two masks: bit `bit_of(lane)` for each lane of `low`, then
+    those of `high`."""
     put(array, index, _packed(np.concatenate((low[_LANE_OF_BIT], high[_LANE_OF_BIT])), PAIR.type))
 
 
@@ -384,7 +421,9 @@ def _mask_of(typingctx, bits):
 @_operation(_mask_of)
 def mask_of(bits: np.uint16) -> Array:
     """Return the mask of the lowest WIDTH of 16 bits."""
-    return np.unpackbits(np.array([bits], np.uint16).view(np.uint8), bitorder="little")[:WIDTH].astype(np.bool_)
+    return np.unpackbits(np.array([bits], np.uint16).view(np.uint8), bitorder="little")[
+        :WIDTH
+    ].astype(np.bool_)
 
 
 def _widened(typingctx, a):
@@ -447,7 +486,9 @@ def from_bits(a: Array) -> Array:
 def _shifted(instruction: str) -> Callable[..., Any]:
     def typed(typingctx, a, by):
         def codegen(context, builder, sig, args):
-            return getattr(builder, instruction)(args[0], _broadcast(builder, builder.trunc(args[1], _I32)))
+            return getattr(builder, instruction)(
+                args[0], _broadcast(builder, builder.trunc(args[1], _I32))
+            )
 
         return I32(I32, types.int64), codegen
 
@@ -475,7 +516,10 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
         for i in range(WIDTH):
             if not i & step:
                 a, b = rows[i], rows[i + step]
-                rows[i], rows[i + step] = builder.shuffle_vector(a, b, low), builder.shuffle_vector(a, b, high)
+                rows[i], rows[i + step] = (
+                    builder.shuffle_vector(a, b, low),
+                    builder.shuffle_vector(a, b, high),
+                )
         step *= 2
     return rows
 
@@ -501,7 +545,9 @@ def _gather_transposed(typingctx, tile, rows, first, out, at, stride):
 
 
 @_operation(_gather_transposed, by_parts=True)
-def gather_transposed(tile: Array, rows: Array, first: int, out: Array, at: int, stride: int) -> None:
+def gather_transposed(
+    tile: Array, rows: Array, first: int, out: Array, at: int, stride: int
+) -> None:
     """Set out[k * stride + at + i] = tile[rows[first + i] * WIDTH + k] for i, k below WIDTH."""
     for i, row in enumerate(load(rows, first)):
         for k, value in enumerate(load(tile, row * WIDTH)):
@@ -547,7 +593,12 @@ def _add_transposed(typingctx, values, first, stride, rows, at, tile):
             lanes.append(builder.load(_place(builder, source, place, vector), align=align))
         for i, value in enumerate(_transposed(builder, lanes)):
             row = builder.load(builder.gep(index, [builder.add(args[4], ir.Constant(_I64, i))]))
-            place = _place(builder, target, builder.mul(builder.sext(row, _I64), ir.Constant(_I64, WIDTH)), vector)
+            place = _place(
+                builder,
+                target,
+                builder.mul(builder.sext(row, _I64), ir.Constant(_I64, WIDTH)),
+                vector,
+            )
             builder.store(builder.fadd(builder.load(place, align=align), value), place, align=align)
         return context.get_dummy_value()
 
@@ -555,8 +606,11 @@ def _add_transposed(typingctx, values, first, stride, rows, at, tile):
 
 
 @_operation(_add_transposed)
-def add_transposed(values: Array, first: int, stride: int, rows: Array, at: int, tile: Array) -> None:
-    """Add: tile[rows[at + i] * WIDTH + k] += values[first + k * stride + i], lane after lane, for i, k below WIDTH."""
+def add_transposed(
+    values: Array, first: int, stride: int, rows: Array, at: int, tile: Array
+) -> None:
+    """Add: tile[rows[at + i] * WIDTH + k] += values[first + k * stride + i], lane after lane, for
+    i, k below WIDTH."""
     columns = np.stack([load(values, first + k * stride) for k in range(WIDTH)])
     for i, row in enumerate(load(rows, at)):
         store(tile, row * WIDTH, load(tile, row * WIDTH) + columns[:, i])
@@ -568,13 +622,17 @@ def _number(typingctx, value):
     real = ir.FloatType()
 
     def brain(context, builder, sig, args):
-        return builder.bitcast(builder.shl(builder.zext(args[0], _I32), ir.Constant(_I32, 16)), real)
+        return builder.bitcast(
+            builder.shl(builder.zext(args[0], _I32), ir.Constant(_I32, 16)), real
+        )
 
     def half(context, builder, sig, args):
         bits = builder.zext(args[0], _I32)
         size = builder.shl(builder.and_(bits, ir.Constant(_I32, 0x7FFF)), ir.Constant(_I32, 13))
         # Exponents differ by 112; as a product it is right for subnormal numbers too.
-        usual = builder.bitcast(builder.fmul(builder.bitcast(size, real), ir.Constant(real, 2.0**112)), _I32)
+        usual = builder.bitcast(
+            builder.fmul(builder.bitcast(size, real), ir.Constant(real, 2.0**112)), _I32
+        )
         endless = builder.or_(size, ir.Constant(_I32, 0x7F800000))
         full = builder.icmp_unsigned(">=", size, ir.Constant(_I32, 0x7C00 << 13))
         sign = builder.shl(builder.and_(bits, ir.Constant(_I32, 0x8000)), ir.Constant(_I32, 16))
@@ -589,6 +647,8 @@ def number(value: Any) -> Any:
     if isinstance(value, np.floating):
         return value
     if isinstance(value, np.int16):
-        return (np.array([value]).view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)[0]
+        return (np.array([value]).view(np.uint16).astype(np.uint32) << np.uint32(16)).view(
+            np.float32
+        )[0]
     assert isinstance(value, np.uint16)
     return np.array([value]).view(np.float16)[0].astype(np.float32)

@@ -1,13 +1,16 @@
-"""The forward and the backward recursion of sums over paths, over one tile of frames, for any numbers.
+"""The forward and the backward recursion of sums over paths, over one tile of frames, for any
+numbers.
 
-`scaled_numbers` say what the numbers are; rows of them are tuples of arrays, one for each part. With x the emissions,
+`scaled_numbers` say what the numbers are; rows of them are tuples of arrays, one for each part.
+With x the emissions,
 a frame later on the way back, and "skip" where the state may be skipped into:
 
     alpha[t, s] = x[t, s] * (alpha[t-1, s] + alpha[t-1, s-1] + alpha[t-1, s-2] if skip)
     beta[t, s]  = w[s] + w[s+1] + w[s+2] if skip,    where w[s] = x[t+1, s] * beta[t+1, s]
 
-Lane i has state 2i, even, and 2i + 1, odd (see `viterbi`). In CTC, whose even states are the blank, into which nothing
-skips, the sum that enters an even state is also what enters the odd one beside it by a step and a skip:
+Lane i has state 2i, even, and 2i + 1, odd (see `viterbi`). In CTC, whose even states are the blank,
+into which nothing skips, the sum that enters an even state is also what enters the odd one beside
+it by a step and a skip:
 
     alpha:  even[i] = x * a,  a = even[i] + odd[i-1]    odd[i] = x * (odd[i] + (a if skip else even[i]))
     beta:   even[i] = b = we[i] + wo[i]                 odd[i] = wo[i] + (b[i+1] if skip else we[i+1])
@@ -20,7 +23,14 @@ from __future__ import annotations
 import numpy as np
 
 from ctc_align.kernels.cpu.compilation import compiled
-from ctc_align.kernels.cpu.scaled_numbers import added, entered, posterior, times, token_entered, zero
+from ctc_align.kernels.cpu.scaled_numbers import (
+    added,
+    entered,
+    posterior,
+    times,
+    token_entered,
+    zero,
+)
 from ctc_align.kernels.cpu.simd import (
     WIDTH,
     add_transposed,
@@ -40,7 +50,8 @@ from ctc_align.kernels.cpu.viterbi import STRIP, lanes_below, place
 
 @compiled
 def gather(lattice, tile, emitted, first, end, at, stride):
-    """Gather the emissions of the states of the vectors first … end - 1, from `at` on, `stride` from frame to frame."""
+    """Gather the emissions of the states of the vectors first … end - 1, from `at` on, `stride`
+    from frame to frame."""
     general, rows, _ = lattice
     odd_x, even_x = emitted
     odd_rows = rows.shape[0] // 2
@@ -52,23 +63,30 @@ def gather(lattice, tile, emitted, first, end, at, stride):
 
 MASK = np.dtype(np.uint16 if WIDTH == 16 else np.int32)
 MASK_SIZE = 1 if WIDTH == 16 else WIDTH
-"""How a mask is kept: AVX-512 takes its bits as they are, on others numbers of -1 or 0 need fewer instructions."""
+"""How a mask is kept: AVX-512 takes its bits as they are, on others numbers of -1 or 0 need fewer
+instructions."""
 
 
 @compiled
 def spread_flags(flags, masks):
-    """Fill `masks` (6 * MASK_SIZE a vector): four with the words of `flags`, and whether the state two above the even,
-    and the odd one, of each lane may be skipped into."""
+    """Fill `masks` (6 * MASK_SIZE a vector): four with the words of `flags`, and whether the state
+    two above the even, and the odd one, of each lane may be skipped into."""
     for v in range(flags.shape[0] // 4 - 1):
         for kind in range(6):
             word = flags[4 * v + kind % 4]
             if kind >= 4:
-                word = flags[4 * v + 2 * (kind - 4)] >> 1 | flags[4 * v + 4 + 2 * (kind - 4)] << (WIDTH - 1)
+                word = flags[4 * v + 2 * (kind - 4)] >> 1 | flags[4 * v + 4 + 2 * (kind - 4)] << (
+                    WIDTH - 1
+                )
             at = (6 * v + kind) * MASK_SIZE
             if MASK_SIZE == 1:
                 put(masks, at, np.uint16(word))
             else:
-                store(masks, at, choose(mask_of(np.uint16(word)), splat(np.int32(-1)), splat(np.int32(0))))
+                store(
+                    masks,
+                    at,
+                    choose(mask_of(np.uint16(word)), splat(np.int32(-1)), splat(np.int32(0))),
+                )
 
 
 @compiled
@@ -81,11 +99,12 @@ def mask_at(masks, number):
 
 @compiled
 def receive(hands, odd, even, first, lowest, t0):
-    """Fill the first of two hands with the lane below the vector `first` before the tile's first frame; see
-    `advance_alpha`.
+    """Fill the first of two hands with the lane below the vector `first` before the tile's first
+    frame; see `advance_alpha`.
 
-    That lane is no longer updated, as no path from it reaches the end in time. Below the lowest state lies the virtual
-    start, whose value is 1 before the first frame; the first state is entered from it.
+    That lane is no longer updated, as no path from it reaches the end in time. Below the lowest
+    state lies the virtual start, whose value is 1 before the first frame; the first state is
+    entered from it.
     """
     nothing = zero(odd)
     for k in range(0, 4 * WIDTH, WIDTH):
@@ -100,7 +119,8 @@ def receive(hands, odd, even, first, lowest, t0):
 
 @compiled
 def hand_over(hands, hand, next_hand, k, general, odd, even, below, top):
-    """Take the lane below a strip from one hand, and put its last lane, both before frame k, into the other."""
+    """Take the lane below a strip from one hand, and put its last lane, both before frame k, into
+    the other."""
     put(hands, next_hand + k, get(odd, top))
     store(odd, below, splat(get(hands, hand + k)))
     if general:
@@ -112,14 +132,18 @@ def hand_over(hands, hand, next_hand, k, general, odd, even, below, top):
 def advance_alpha(span, lattice, tile, emitted, hands, odd, even, kept):
     """Advance alpha over one tile's frames, in place, and copy it to `kept` unless that is None.
 
-    A strip of vectors goes through all frames while it is in the nearest cache; the next one needs its last lane,
-    frame by frame: it hands that on in `hands` (4 * WIDTH: odd and even lanes of WIDTH frames, taken and given). Within
-    a frame vectors are computed downwards: each needs the one below as it was a frame before.
+    A strip of vectors goes through all frames while it is in the nearest cache; the next one needs
+    its last lane,
+    frame by frame: it hands that on in `hands` (4 * WIDTH: odd and even lanes of WIDTH frames,
+    taken and given). Within a frame vectors are computed downwards: each needs the one below as it
+    was a frame before.
 
     Args:
-        span: first frame, frames, first and last (exclusive) vector, the lowest vector of all, how many lanes a row of
-            `kept` has, and the frame of its first row: frames before that are not kept.
-        lattice: whether it is general, the rows of the tile that states emit, and the masks of `spread_flags`.
+        span: first frame, frames, first and last (exclusive) vector, the lowest vector of all, how
+            many lanes a row of `kept` has, and the frame of its first row: frames before that are
+            not kept.
+        lattice: whether it is general, the rows of the tile that states emit, and the masks of
+            `spread_flags`.
         tile: emissions by class, see `emission_tiles`.
         emitted: odd and even states' emissions, scratch for a strip.
         odd, even: alpha, rows in vectors as in `viterbi`.
@@ -167,20 +191,24 @@ def advance_alpha(span, lattice, tile, emitted, hands, odd, even, kept):
 
 
 @compiled
-def advance_beta(span, lattice, tile, emitted, kept, beta, shares, total_e, classes, cleared, sums, mass):
-    """Advance beta * x over one tile's frames, backwards, and add up the states' posteriors by class.
+def advance_beta(
+    span, lattice, tile, emitted, kept, beta, shares, total_e, classes, cleared, sums, mass
+):
+    """Advance beta * x over one tile's frames, backwards, and add up the states' posteriors by
+    class.
 
     Args:
-        span: first frame, frames, the last of all frames, first and last (exclusive) vector, the lanes of a row, and
-            the frame of the first row of `kept`.
+        span: first frame, frames, the last of all frames, first and last (exclusive) vector, the
+            lanes of a row, and the frame of the first row of `kept`.
         lattice, tile, emitted, kept: as for `advance_alpha`; scratch is for all vectors.
         beta: beta * x of the frame after, of odd and of even states, rows of vectors without gaps.
-        shares: scratch: posteriors of odd and of even states, of blanks and of all by frame; rows for the latter two.
-        total_e: exponent of the sum over all paths.
+        shares: scratch: posteriors of odd and of even states, of blanks and of all by frame; rows
+        for the latter two. total_e: exponent of the sum over all paths.
         classes: how many are used, which, their rows, and whether they are dense.
-        cleared: this many of the first rows of `sums` are zero afterwards unless a state emits them.
-        sums: a tile of posteriors by class, not yet divided by their frame's sum; of dual numbers their tangents,
-            without the total's.
+        cleared: this many of the first rows of `sums` are zero afterwards unless a state emits
+            them.
+        sums: a tile of posteriors by class, not yet divided by their frame's sum; of dual numbers
+            their tangents, without the total's.
         mass: of dual numbers, the sums of the frames' posteriors (WIDTH,).
     """
     t0, now, last_frame, first, end, width, kept_from = span
@@ -207,13 +235,17 @@ def advance_beta(span, lattice, tile, emitted, kept, beta, shares, total_e, clas
                 from_silence, from_token = silence, token
             elif not general:
                 from_silence = added(silence, token)
-                from_token = token_entered(token, next_silence, moved_down(from_silence, both_above), skip)
+                from_token = token_entered(
+                    token, next_silence, moved_down(from_silence, both_above), skip
+                )
                 both_above = from_silence
             else:
                 over, stay = mask_at(masks, w * 6 + 4), mask_at(masks, w * 6 + 1)
                 from_silence = entered(silence, token, next_silence, stay, over)
                 next_token = moved_down(token, token_above)
-                from_token = entered(token, next_silence, next_token, mask_at(masks, w * 6 + 3), skip)
+                from_token = entered(
+                    token, next_silence, next_token, mask_at(masks, w * 6 + 3), skip
+                )
                 token_above = token
             silence_above = silence
             p = 2 * ((t0 + k - kept_from) * width + i)
@@ -240,7 +272,8 @@ def advance_beta(span, lattice, tile, emitted, kept, beta, shares, total_e, clas
     if len(kept) == 3:
         store(mass, 0, nothing)
         add_transposed(masses, 0, WIDTH, zero_rows, 0, mass)
-    # States that emit one class are added in order, so that a sum rounds in one way only, whatever is beside it.
+    # States that emit one class are added in order, so that a sum rounds in one way only, whatever
+    # is beside it.
     if not general:
         add_transposed(blanks, 0, WIDTH, blank_rows, 0, sums)
     for w in range(first, end):

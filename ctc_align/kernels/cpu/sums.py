@@ -1,20 +1,24 @@
-"""Forward score, occupancy and its tangents on the CPU (forward-backward, Rabiner 1989; for CTC Graves et al. 2006), in
-float32, on the numbers of `scaled_numbers`, by the recursions of `sum_recursion`.
+"""Forward score, occupancy and its tangents on the CPU (forward-backward, Rabiner 1989; for CTC
+Graves et al. 2006), in float32, on the numbers of `scaled_numbers`, by the recursions of
+`sum_recursion`.
 
-Nothing underflows: each number has its exponent, that of a state which cannot be reached is NEVER. Emissions are
-relative to the best of their frame, whose sum is kept in float64: no number grows, and where one path is nearly certain
-its factors are exactly 1. Lanes, strips and the range of vectors are as in `viterbi`.
+Nothing underflows: each number has its exponent, that of a state which cannot be reached is NEVER.
+Emissions are relative to the best of their frame, whose sum is kept in float64: no number grows,
+and where one path is nearly certain its factors are exactly 1. Lanes, strips and the range of
+vectors are as in `viterbi`.
 
     occupancy = alpha * beta, made to sum to 1 in each frame, added up per class
     tangent of occupancy = tangent of (alpha * beta) - occupancy * its sum over the frame
 
-Rows of alpha are saved every `block` frames in a first pass; on the way back those of one block after the other are
-computed again. Where a frame's occupancies do not add up to the total, or it is too small, the result is refused.
+Rows of alpha are saved every `block` frames in a first pass; on the way back those of one block
+after the other are computed again. Where a frame's occupancies do not add up to the total, or it is
+too small, the result is refused.
 
-Tangents, along a direction, run the same recursions on dual numbers. What moves all classes of a frame alike moves no
-posterior. So each frame's mean, weighted by the known posteriors, is subtracted from the direction first, and all moves
-are divided by the scale of the largest: then no tangent grows with the frames, and float32 has digits for the rest.
-Directions are prepared as emissions are, in tiles; those of the whole utterance are kept, for they are needed twice.
+Tangents, along a direction, run the same recursions on dual numbers. What moves all classes of a
+frame alike moves no posterior. So each frame's mean, weighted by the known posteriors, is
+subtracted from the direction first, and all moves are divided by the scale of the largest: then no
+tangent grows with the frames, and float32 has digits for the rest. Directions are prepared as
+emissions are, in tiles; those of the whole utterance are kept, for they are needed twice.
 """
 
 from __future__ import annotations
@@ -40,7 +44,8 @@ from ctc_align.kernels.cpu.sum_recursion import advance_alpha, advance_beta, spr
 from ctc_align.kernels.cpu.viterbi import emission_of, lay_out, place
 
 FAR = 2**26
-"""Sums below 2**-FAR are refused: exponents would come near LEAST, where zero is no longer told from small."""
+"""Sums below 2**-FAR are refused: exponents would come near LEAST, where zero is no longer told
+from small."""
 MOST_FRAMES = 2**24
 """In more frames the exponents of possible paths could come near LEAST."""
 SLACK = 1e-3
@@ -58,7 +63,11 @@ def total(odd, even, size, finals):
         top = max(top, get(odd[-1], at) if s % 2 else get(even[-1], at))
     for s in range(size - finals, size):
         at = place(s // 2 // WIDTH) + s // 2 % WIDTH
-        m, e = (get(odd[-2], at), get(odd[-1], at)) if s % 2 else (get(even[-2], at), get(even[-1], at))
+        m, e = (
+            (get(odd[-2], at), get(odd[-1], at))
+            if s % 2
+            else (get(even[-2], at), get(even[-1], at))
+        )
         value += m * np.exp((e - top) * LN_2)
     return value, top
 
@@ -88,8 +97,8 @@ def restore(row, odd, even, saved, number):
 
 @compiled
 def range_of_vectors(t0, now, frames, size, finals):
-    """Return the first and last (exclusive) vector of a tile: before them nothing can still reach the end, beyond them
-    nothing can be reached from the start."""
+    """Return the first and last (exclusive) vector of a tile: before them nothing can still reach
+    the end, beyond them nothing can be reached from the start."""
     vectors = ((size + 1) // 2 + WIDTH - 1) // WIDTH
     first = max(0, size - finals - 2 * (frames - 1 - t0)) // 2 // WIDTH
     return first, min(vectors, (t0 + now + WIDTH - 1) // WIDTH)
@@ -97,7 +106,8 @@ def range_of_vectors(t0, now, frames, size, finals):
 
 @compiled
 def block_of_stage(stage, blocks, block, frames):
-    """Return first and last (exclusive) frame of a stage: -1 is the first pass over all, then blocks from the last."""
+    """Return first and last (exclusive) frame of a stage: -1 is the first pass over all, then
+    blocks from the last."""
     if stage < 0:
         return 0, frames
     first = (blocks - 1 - stage) * block
@@ -106,7 +116,8 @@ def block_of_stage(stage, blocks, block, frames):
 
 @compiled
 def shares_add_up(mass, now, total_m):
-    """Return whether the posteriors of each frame add up to the total, but for rounding; False for NaN."""
+    """Return whether the posteriors of each frame add up to the total, but for rounding; False for
+    NaN."""
     for k in range(now):  # noqa: SIM110
         if not abs(mass[k] - total_m) <= SLACK * total_m:
             return False
@@ -115,10 +126,12 @@ def shares_add_up(mass, now, total_m):
 
 @compiled
 def write_posteriors(tile, classes, now, total_m, mass, outs, of_wildcard, together, everyone):
-    """Write a tile's occupancies, divided by their frame's sum, to `out`; return False if it is far from the total.
+    """Write a tile's occupancies, divided by their frame's sum, to `out`; return False if it is far
+    from the total.
 
-    `outs`: where to, its first index, its steps; `of_wildcard`: the same for the wildcard, whose frames are in a row;
-    `together`: how many of the first classes, whose rows are 0, 1 …, are written side by side; `everyone`: those rows.
+    `outs`: where to, its first index, its steps; `of_wildcard`: the same for the wildcard, whose
+    frames are in a row; `together`: how many of the first classes, whose rows are 0, 1 …, are
+    written side by side; `everyone`: those rows.
     """
     number, used, row_of_used, _ = classes
     out, first_out, steps = outs
@@ -150,8 +163,8 @@ def write_posteriors(tile, classes, now, total_m, mass, outs, of_wildcard, toget
 
 @compiled
 def write_tangents(tile, weights, classes, now, total_m, mass, scale, first_out, steps, out):
-    """Write a tile's tangents, times `scale`, less their frame's sum times the `weights`; return False if a frame's
-    `mass` is far from the total."""
+    """Write a tile's tangents, times `scale`, less their frame's sum times the `weights`; return
+    False if a frame's `mass` is far from the total."""
     number, used, row_of_used, _ = classes
     if not shares_add_up(mass, now, total_m):
         return False
@@ -173,17 +186,20 @@ def write_tangents(tile, weights, classes, now, total_m, mass, scale, first_out,
 
 @compiled
 def fetch_moves(values, b, t0, frames, classes, still, tile):
-    """Fill one tile of utterance b; `values` and `classes` as in `sums`. The wildcard gets `still` (1,), zero: its
-    scores do not move."""
+    """Fill one tile of utterance b; `values` and `classes` as in `sums`. The wildcard gets `still`
+    (1,), zero: its scores do not move."""
     row, by_utterance, by_frame, by_class, aside, count = values
     number, used, row_of_used, dense = classes
     source = (row, b * by_utterance, by_frame, by_class, count, still, 0, 0)
-    return fetch(source, t0, min(WIDTH, frames - t0), number, used, row_of_used, dense and aside, tile)
+    return fetch(
+        source, t0, min(WIDTH, frames - t0), number, used, row_of_used, dense and aside, tile
+    )
 
 
 @compiled
 def without_mean(moves, weights, classes, most):
-    """Subtract from a tile's moves, in place, their mean weighted by the posteriors, which moves no posterior.
+    """Subtract from a tile's moves, in place, their mean weighted by the posteriors, which moves no
+    posterior.
 
     Return the largest of each lane, or of `most`, and whether all are finite.
     """
@@ -207,11 +223,11 @@ def without_mean(moves, weights, classes, most):
 
 @compiled
 def moves_and_weights(direction, known, b, frames, classes, size, moves, weights, largest):
-    """Fill the tiles of `moves` and `weights`, one after the other, each of `size`; `classes` as in `sums`; `largest`
-    (WIDTH,) is scratch.
+    """Fill the tiles of `moves` and `weights`, one after the other, each of `size`; `classes` as in
+    `sums`; `largest` (WIDTH,) is scratch.
 
-    Return the scale by which moves were divided, a power of 2; 0 if none moves; -1 if one is infinite or NaN, or all
-    are so small or large that float32 cannot hold their sums.
+    Return the scale by which moves were divided, a power of 2; 0 if none moves; -1 if one is
+    infinite or NaN, or all are so small or large that float32 cannot hold their sums.
     """
     number, _, row_of_used, _ = classes
     still = largest[:1]  # the wildcard's move
@@ -243,7 +259,8 @@ def moves_and_weights(direction, known, b, frames, classes, size, moves, weights
 
 @compiled
 def with_moves(rows, mantissas, exponents, moves, at):
-    """Return a tile of emissions as numbers with the parts of these rows; its moves begin at `at`."""
+    """Return a tile of emissions as numbers with the parts of these rows; its moves begin at
+    `at`."""
     if len(rows) == 2:
         return mantissas, exponents
     return moves[at : at + mantissas.shape[0]], mantissas, exponents
@@ -251,7 +268,8 @@ def with_moves(rows, mantissas, exponents, moves, at):
 
 @compiled
 def begin_back(odd, even, width, size, finals, blank_row, blank_rows, zero_rows):
-    """Set beta of the last frame: 1 in the states in which a path may end; and rows for `advance_beta`."""
+    """Set beta of the last frame: 1 in the states in which a path may end; and rows for
+    `advance_beta`."""
     for i in range(WIDTH):
         blank_rows[i], zero_rows[i] = blank_row, 0
     fill(odd, 0, width + WIDTH, zero(odd))
@@ -265,26 +283,29 @@ def begin_back(odd, even, width, size, finals, blank_row, blank_rows, zero_rows)
 
 @compiled
 def sums(inputs, todo, scratch, directions, out, steps, own, scores):
-    """Compute log-likelihoods of the utterances `todo`; their occupancies if there is an array for them, or, along a
-    direction, the tangents of these. Each of the three is compiled separately.
+    """Compute log-likelihoods of the utterances `todo`; their occupancies if there is an array for
+    them, or, along a direction, the tangents of these. Each of the three is compiled separately.
 
     Args:
         inputs: see `problem.FlatProblem`.
         scratch: see `cpu_backend.sum_scratch`.
-        directions: None, or the direction and the known posteriors: float32 in one row, its strides by utterance,
-            frame, class, whether classes lie side by side, and how many there are.
-        out: (B, T, C) flat, zeros before, to be filled with the posteriors of classes, or the tangents; None for the
-            scores alone.
+        directions: None, or the direction and the known posteriors: float32 in one row, its strides
+            by utterance, frame, class, whether classes lie side by side, and how many there are.
+        out: (B, T, C) flat, zeros before, to be filled with the posteriors of classes, or the
+            tangents; None for the scores alone.
         steps: of `out` by utterance, frame, class.
         own: (B, T) flat, to be filled with the posteriors of the wildcard; or empty.
         scores: (B,) float64.
 
     Returns:
-        The number of utterances done; fewer than all if the next has NaN or +inf, or its result is refused.
+        The number of utterances done; fewer than all if the next has NaN or +inf, or its result is
+        refused.
     """
     class_count, wild_by_utterance = inputs.source[1], inputs.strides[3]
     emit, skip, stay, sizes, starts, finals, min_frames = inputs.fields
-    lists, odd, even, beta_odd, beta_even, tiles, emitted, hands, kept, shares, saved, block = scratch
+    lists, odd, even, beta_odd, beta_even, tiles, emitted, hands, kept, shares, saved, block = (
+        scratch
+    )
     row_of_class, used, row_of_used, everyone, rows, flags, masks = lists
     tile, kept_m, kept_e, centres, moves, weights = tiles
     area = tile.shape[0]
@@ -298,12 +319,16 @@ def sums(inputs, todo, scratch, directions, out, steps, own, scores):
         width, row = vectors * WIDTH, place(vectors - 1) + WIDTH
         emission = emission_of(inputs, b)
         lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * (vectors + 1)])
-        number = rows_of_classes(emit[b, :size], class_count, inputs.dense, row_of_class, used, row_of_used, rows)
+        number = rows_of_classes(
+            emit[b, :size], class_count, inputs.dense, row_of_class, used, row_of_used, rows
+        )
         spread_flags(flags[: 4 * (vectors + 1)], masks)
         lattice, classes = (general, rows, masks), (number, used, row_of_used, inputs.dense)
         scale = np.float32(1.0)
         if directions is not None:
-            scale = moves_and_weights(directions[0], directions[1], b, frames, classes, area, moves, weights, centres)
+            scale = moves_and_weights(
+                directions[0], directions[1], b, frames, classes, area, moves, weights, centres
+            )
             if scale < 0.0:
                 return done
         fill(odd, 0, row, zero(odd))
@@ -312,7 +337,8 @@ def sums(inputs, todo, scratch, directions, out, steps, own, scores):
         if out is not None:
             blocks = (frames + block - 1) // block
         offset, total_m, total_e = 0.0, 1.0, 0
-        # Forwards over all frames, keeping the last block; then backwards, block by block, each computed again first.
+        # Forwards over all frames, keeping the last block; then backwards, block by block, each
+        # computed again first.
         for stage in range(-1, blocks):
             f0, f1 = block_of_stage(stage, blocks, block, frames)
             kept_from = (blocks - 1) * block if stage < 0 else f0
@@ -347,7 +373,9 @@ def sums(inputs, todo, scratch, directions, out, steps, own, scores):
                 if scale == 0.0:
                     break
                 if out is not None:
-                    begin_back(beta_odd, beta_even, width, size, finals[b], rows[0], shares[4], shares[5])
+                    begin_back(
+                        beta_odd, beta_even, width, size, finals[b], rows[0], shares[4], shares[5]
+                    )
                 continue
             if out is not None:
                 for t0 in range(f0 + (f1 - 1 - f0) // WIDTH * WIDTH, f0 - 1, -WIDTH):
@@ -357,13 +385,25 @@ def sums(inputs, todo, scratch, directions, out, steps, own, scores):
                     tile_m, tile_e = kept_m[at : at + area], kept_e[at : at + area]
                     numbers = with_moves(odd, tile_m, tile_e, moves, t0 // WIDTH * area)
                     span = (t0, now, frames - 1, first, end, width, f0)
-                    # Frames that fill the tile: all classes are written at once, the unused ones too.
+                    # Frames that fill the tile: all classes are written at once, the unused ones
+                    # too.
                     together = 0
                     if directions is None and inputs.dense and now == WIDTH and steps[2] == 1:
                         together = class_count - class_count % WIDTH
                     beta = (beta_odd, beta_even)
                     advance_beta(
-                        span, lattice, numbers, emitted, kept, beta, shares, total_e, classes, together, tile, centres
+                        span,
+                        lattice,
+                        numbers,
+                        emitted,
+                        kept,
+                        beta,
+                        shares,
+                        total_e,
+                        classes,
+                        together,
+                        tile,
+                        centres,
                     )
                     at, first_out = t0 // WIDTH * area, b * steps[0] + t0 * steps[1]
                     if directions is not None:
@@ -372,9 +412,20 @@ def sums(inputs, todo, scratch, directions, out, steps, own, scores):
                             tile, here, classes, now, total_m, centres, scale, first_out, steps, out
                         )
                     else:
-                        outs, of_wildcard = (out, first_out, steps), (own, b * wild_by_utterance + t0)
+                        outs, of_wildcard = (
+                            (out, first_out, steps),
+                            (own, b * wild_by_utterance + t0),
+                        )
                         is_fine = write_posteriors(
-                            tile, classes, now, total_m, centres, outs, of_wildcard, together, everyone
+                            tile,
+                            classes,
+                            now,
+                            total_m,
+                            centres,
+                            outs,
+                            of_wildcard,
+                            together,
+                            everyone,
                         )
                     if not is_fine:
                         return done

@@ -1,24 +1,28 @@
-"""Viterbi on the CPU. Layout: lane i holds state 2i (even) and 2i + 1 (odd); WIDTH lanes make a vector, STRIP vectors a
-strip, before which one vector is kept free. One row of float64 for the even and one for the odd states, in place.
+"""Viterbi on the CPU. Layout: lane i holds state 2i (even) and 2i + 1 (odd); WIDTH lanes make a
+vector, STRIP vectors a strip, before which one vector is kept free. One row of float64 for the even
+and one for the odd states, in place.
 
     even[i] = x + max(even[i], odd[i-1], even[i-1] if skip)
     odd[i]  = x + max(odd[i], even[i], odd[i-1] if skip)                 ties: stay, step, skip
 
-WIDTH frames of a strip are computed while it is in the nearest cache; the values of its last lane, frame by frame, are
-handed to the next strip, in the free vector. Vectors are computed downwards, since a lane reads the values of the frame
-before. Only vectors that can be reached from the start and can still reach the goal are computed: a path through others
-does not exist. Choices are words of 2 * WIDTH bits for each vector and frame: even step and skip, odd step and skip;
-of CTC one word: even step, odd entered (by a skip if the even state is stepped into and it may be). Where these would
-be too many, rows are saved every `block` frames; the trace-back computes the choices of a block again from its row, in
-the lanes from which its goal can be reached. In float64: the sums of the definition.
+WIDTH frames of a strip are computed while it is in the nearest cache; the values of its last lane,
+frame by frame, are handed to the next strip, in the free vector. Vectors are computed downwards,
+since a lane reads the values of the frame before. Only vectors that can be reached from the start
+and can still reach the goal are computed: a path through others does not exist. Choices are words
+of 2 * WIDTH bits for each vector and frame: even step and skip, odd step and skip;
+of CTC one word: even step, odd entered (by a skip if the even state is stepped into and it may be).
+Where these would be too many, rows are saved every `block` frames; the trace-back computes the
+choices of a block again from its row, in the lanes from which its goal can be reached. In float64:
+the sums of the definition.
 
-Where sound and text agree most states cannot matter. A path has *lost*, up to a frame, what the best classes of the
-frames add up to beyond its score; from there on it loses 0 at least. So whatever path has lost more, at any frame, than
-the path that is found has lost at its end is not the best, and is not as good. While a whole utterance is computed, the
-vectors at both ends of the range in which no state has lost less than a *budget* are dropped after each WIDTH frames.
-The budget follows what the best state has lost so far. At the end it is proved: nothing that was dropped had lost less
-than the path, but for rounding. Else all is computed again with the budget that is needed, which is then known; or
-without any, where that would leave out too little.
+Where sound and text agree most states cannot matter. A path has *lost*, up to a frame, what the
+best classes of the frames add up to beyond its score; from there on it loses 0 at least. So
+whatever path has lost more, at any frame, than the path that is found has lost at its end is not
+the best, and is not as good. While a whole utterance is computed, the vectors at both ends of the
+range in which no state has lost less than a *budget* are dropped after each WIDTH frames. The
+budget follows what the best state has lost so far. At the end it is proved: nothing that was
+dropped had lost less than the path, but for rounding. Else all is computed again with the budget
+that is needed, which is then known; or without any, where that would leave out too little.
 """
 
 from __future__ import annotations
@@ -49,11 +53,13 @@ from ctc_align.kernels.cpu.simd import (
 
 STRIP = 16
 MANY = 7
-"""A stored number has left the processor's store queue by the time this many more vectors are stored."""
+"""A stored number has left the processor's store queue by the time this many more vectors are
+stored."""
 NEVER = -np.inf
 PRUNING = 6, 2.0, 20.0, 200.0
-"""(least vectors, factor, nats, frames): utterances of at least this many vectors drop states. Their first budget is
-`factor` times the loss expected at a rate of `nats` per `frames`, the rate assumed before the first frame."""
+"""(least vectors, factor, nats, frames): utterances of at least this many vectors drop states.
+Their first budget is `factor` times the loss expected at a rate of `nats` per `frames`, the rate
+assumed before the first frame."""
 
 
 @compiled
@@ -64,10 +70,11 @@ def place(v):
 
 @compiled
 def lay_out(emit, skip, stay, starts, flags):
-    """Fill `flags` (4 * vectors,): for each vector, bits of the lanes that may be skipped into and stayed in.
+    """Fill `flags` (4 * vectors,): for each vector, bits of the lanes that may be skipped into and
+    stayed in.
 
-    Four words a vector: even skip, even stay, odd skip, odd stay. Lane -1 holds the beginning: from it the first even
-    state is stepped into, the first odd one skipped into.
+    Four words a vector: even skip, even stay, odd skip, odd stay. Lane -1 holds the beginning: from
+    it the first even state is stepped into, the first odd one skipped into.
     """
     size = emit.shape[0]
     for v in range(flags.shape[0] // 4):
@@ -80,7 +87,12 @@ def lay_out(emit, skip, stay, starts, flags):
         if v == 0:
             # The first two are entered from the beginning.
             even_skip, odd_skip = even_skip & -2, (odd_skip & -2) | (size > 1 and starts > 1)
-        flags[4 * v], flags[4 * v + 1], flags[4 * v + 2], flags[4 * v + 3] = even_skip, even_stay, odd_skip, odd_stay
+        flags[4 * v], flags[4 * v + 1], flags[4 * v + 2], flags[4 * v + 3] = (
+            even_skip,
+            even_stay,
+            odd_skip,
+            odd_stay,
+        )
 
 
 @compiled
@@ -92,7 +104,8 @@ def mask_costs(flags, costs):
 
 @compiled
 def trace(choices, base, by_frame, general, flags, first, last, state, states):
-    """Follow the choices from `state` at frame `last` down to frame `first`, and return the state there."""
+    """Follow the choices from `state` at frame `last` down to frame `first`, and return the state
+    there."""
     words = 2 if general else 1
     states[last] = state
     for t in range(last, first, -1):
@@ -134,12 +147,21 @@ def limited(vector, lane, low, high):
 
 @compiled
 def trace_tiles(choices, places, general, flags, last, state, states):
-    """Do as `trace`, down to frame 0, where the choices of each tile have a base and a size by frame of their own."""
+    """Do as `trace`, down to frame 0, where the choices of each tile have a base and a size by
+    frame of their own."""
     for tile in range(last // WIDTH, -1, -1):
         here = get(places, 2 * tile), get(places, 2 * tile + 1)
         first = max(tile * WIDTH - 1, 0)
         state = trace(
-            choices, here[0], here[1], general, flags, first, min(tile * WIDTH + WIDTH - 1, last), state, states
+            choices,
+            here[0],
+            here[1],
+            general,
+            flags,
+            first,
+            min(tile * WIDTH + WIDTH - 1, last),
+            state,
+            states,
         )
 
 
@@ -166,7 +188,8 @@ def _best_score(odd, even, first, end, room):
 
 @compiled
 def _best_classes(tile, count_used, row_of_used, now, best):
-    """Return the sum of the best scores of a tile's frames, and of their absolute values; `best` is scratch."""
+    """Return the sum of the best scores of a tile's frames, and of their absolute values; `best` is
+    scratch."""
     most = load(tile, get(row_of_used, 0) * WIDTH)
     for u in range(1, count_used):
         numbers = load(tile, get(row_of_used, u) * WIDTH)
@@ -181,9 +204,11 @@ def _best_classes(tile, count_used, row_of_used, now, best):
 
 @compiled
 def drop(odd, even, first, end, least, room):
-    """Set the vectors at both ends of first … end - 1 to -inf in which no state has a score of at least `least`.
+    """Set the vectors at both ends of first … end - 1 to -inf in which no state has a score of at
+    least `least`.
 
-    Return the first and last (exclusive) that are left, and the best score among those that are not.
+    Return the first and last (exclusive) that are left, and the best score among those that are
+    not.
     """
     bound, gone = splat(least), splat(NEVER)
     low, high = first, end
@@ -218,7 +243,8 @@ def read_off(emitted, frames, emit, states, first, read):
 
 @compiled
 def best_of_three(stay, step, skip):
-    """Return the best of three scores, and where it is the step, and the skip: stay wins ties, then the step."""
+    """Return the best of three scores, and where it is the step, and the skip: stay wins ties, then
+    the step."""
     stepped = greater(step, stay)
     best = choose(stepped, step, stay)
     skipped = greater(skip, best)
@@ -227,9 +253,11 @@ def best_of_three(stay, step, skip):
 
 @compiled
 def best_of_ctc(silence, token, token_below, word):
-    """Return the best scores that enter a blank and the token beside it, and where they are not those that stay.
+    """Return the best scores that enter a blank and the token beside it, and where they are not
+    those that stay.
 
-    What enters the blank enters the token too, where it may be skipped into (a `word` of flags): else the blank does.
+    What enters the blank enters the token too, where it may be skipped into (a `word` of flags):
+    else the blank does.
     """
     stepped = greater(token_below, silence)
     best = choose(stepped, token_below, silence)
@@ -242,9 +270,11 @@ def best_of_ctc(silence, token, token_below, word):
 
 @compiled
 def tile_range(t0, now, goal, bands, b, low, high, top):
-    """Return the first and last (exclusive) vector of a tile's frames, within low … high - 1 and not beyond `top`.
+    """Return the first and last (exclusive) vector of a tile's frames, within low … high - 1 and
+    not beyond `top`.
 
-    Before them no state still reaches the goal in time, beyond them none can be reached from the start.
+    Before them no state still reaches the goal in time, beyond them none can be reached from the
+    start.
 
     `goal`: its frame and state, and the last state that matters.
     """
@@ -259,11 +289,14 @@ def tile_range(t0, now, goal, bands, b, low, high, top):
 
 @compiled
 def receive(hands, odd, even, first, t0, bands, b):
-    """Fill the first of two hands with the lane below the vector `first` before the tile's first frame."""
+    """Fill the first of two hands with the lane below the vector `first` before the tile's first
+    frame."""
     store(hands, 0, splat(NEVER))
     store(hands, WIDTH, splat(NEVER))
     # Of vectors that bands left behind earlier the values are those of another frame.
-    if first > 0 and (bands.shape[0] == 0 or t0 == 0 or bands[b, t0 - WIDTH, 0] // 2 // WIDTH < first):
+    if first > 0 and (
+        bands.shape[0] == 0 or t0 == 0 or bands[b, t0 - WIDTH, 0] // 2 // WIDTH < first
+    ):
         at = place(first - 1) + WIDTH - 1
         put(hands, 0, get(odd, at))
         put(hands, WIDTH, get(even, at))
@@ -273,7 +306,8 @@ def receive(hands, odd, even, first, t0, bands, b):
 
 @compiled
 def receive_column(hands, column, t0):
-    """Fill the first hand with the tile of the ring in which the group of lanes below left its top lane."""
+    """Fill the first hand with the tile of the ring in which the group of lanes below left its top
+    lane."""
     at = 2 * (t0 % (column.shape[0] // 2))
     store(hands, 0, load(column, at))
     store(hands, WIDTH, load(column, at + WIDTH))
@@ -283,7 +317,8 @@ def receive_column(hands, column, t0):
 def give_column(hands, hand, column, t0, odd, even, top, is_computed):
     """Leave the top lane of a group for the next one."""
     if not is_computed:
-        # The top of this group is not computed: only its values before the tile may still be of use.
+        # The top of this group is not computed: only its values before the tile may still be of
+        # use.
         at = place(top) + WIDTH - 1
         store(hands, hand, splat(NEVER))
         store(hands, hand + WIDTH, splat(NEVER))
@@ -296,7 +331,8 @@ def give_column(hands, hand, column, t0, odd, even, top, is_computed):
 
 @compiled
 def hand_over(hands, hand, next_hand, k, is_handed, hands_on, odd, even, below, top):
-    """Take the lane below a strip from one hand, and put its last lane, both before frame k, into the other."""
+    """Take the lane below a strip from one hand, and put its last lane, both before frame k, into
+    the other."""
     if hands_on:
         put(hands, next_hand + k, get(odd, top))
         put(hands, next_hand + WIDTH + k, get(even, top))
@@ -307,23 +343,26 @@ def hand_over(hands, hand, next_hand, k, is_handed, hands_on, odd, even, below, 
 
 @compiled
 def lanes_below(row, at, vector, vectors):
-    """Return the lanes one below the `vector` at `at`, in a row of which this many vectors are computed.
+    """Return the lanes one below the `vector` at `at`, in a row of which this many vectors are
+    computed.
 
-    They lie in two vectors. To load them at once is the least work, but while either is still in the queue of stores
-    the processor waits for it.
+    They lie in two vectors. To load them at once is the least work, but while either is still in
+    the queue of stores the processor waits for it.
     """
     return load(row, at - 1) if vectors >= MANY else moved_up(vector, load(row, at - WIDTH))
 
 
 @compiled
 def advance_tile(span, lattice, tile, emitted, hands, odd, even, bands, b, choices):
-    """Advance the best scores over one tile's frames, in place, and write their choices; return where the last hand is.
+    """Advance the best scores over one tile's frames, in place, and write their choices; return
+    where the last hand is.
 
     Args:
-        span: first frame, frames, first and last (exclusive) vector, states, `base` and `by_frame`, which place the
-            choices, whether the lowest vector's lane below changes from frame to frame, and whether the last strip's
-            top lane is wanted.
-        lattice: whether it is general, the rows of the tile that states emit, flags, and their costs.
+        span: first frame, frames, first and last (exclusive) vector, states, `base` and `by_frame`,
+            which place the choices, whether the lowest vector's lane below changes from frame to
+            frame, and whether the last strip's top lane is wanted.
+        lattice: whether it is general, the rows of the tile that states emit, flags, and their
+            costs.
         tile: emissions by class, see `emission_tiles`.
         emitted: odd and even states' emissions, scratch for a strip.
         hands: (4 * WIDTH): the first filled by `receive`.
@@ -331,15 +370,24 @@ def advance_tile(span, lattice, tile, emitted, hands, odd, even, bands, b, choic
     t0, now, first, end, size, base, by_frame, is_handed, hands_on = span
     general, rows, flags, costs = lattice
     odd_scores, even_scores = emitted
-    words, odd_rows, blank_row, banded = 2 if general else 1, rows.shape[0] // 2, rows[0] * WIDTH, bands.shape[0] > 0
+    words, odd_rows, blank_row, banded = (
+        2 if general else 1,
+        rows.shape[0] // 2,
+        rows[0] * WIDTH,
+        bands.shape[0] > 0,
+    )
     hand, next_hand = 0, 2 * WIDTH
     v = first
     while v < end:
         stop = min((v // STRIP + 1) * STRIP, end)
         for w in range(v, stop):
-            gather_transposed(tile, rows, odd_rows + w * WIDTH, odd_scores, (w - v) * WIDTH, STRIP * WIDTH)
+            gather_transposed(
+                tile, rows, odd_rows + w * WIDTH, odd_scores, (w - v) * WIDTH, STRIP * WIDTH
+            )
             if general:
-                gather_transposed(tile, rows, w * WIDTH, even_scores, (w - v) * WIDTH, STRIP * WIDTH)
+                gather_transposed(
+                    tile, rows, w * WIDTH, even_scores, (w - v) * WIDTH, STRIP * WIDTH
+                )
         below, top = place(v) - WIDTH, place(stop - 1) + WIDTH - 1
         takes, gives = v > first or is_handed, stop < end or hands_on
         for k in range(now):
@@ -362,7 +410,9 @@ def advance_tile(span, lattice, tile, emitted, hands, odd, even, bands, b, choic
                     )
                     put_bits(choices, q, step, skip)
                     other, step, skip = best_of_three(
-                        token + load(costs, cost + 3 * WIDTH), silence, token_below + load(costs, cost + 2 * WIDTH)
+                        token + load(costs, cost + 3 * WIDTH),
+                        silence,
+                        token_below + load(costs, cost + 2 * WIDTH),
                     )
                     put_bits(choices, q + 1, step, skip)
                     best = best + widened(load(even_scores, at + n))
@@ -392,24 +442,29 @@ def save_row(odd, even, saved, number, first, last):
 
 @compiled
 def walk_part(inputs, b, bands, part, scratch, columns, saved):
-    """Compute one part of a long utterance, some frames of some vectors; the scratch is laid out, and rows continue.
+    """Compute one part of a long utterance, some frames of some vectors; the scratch is laid out,
+    and rows continue.
 
     Args:
         inputs: see `problem.FlatProblem`.
         b: the utterance.
         bands: as for `walk`.
-        part: first and last (exclusive) frame and vector, the goal's frame and state, the last state that matters, the
-            number of classes used, and two numbers that place the choices of frame t and vector v: base + t * by frame
-            + 2 * v (v unless general).
+        part: first and last (exclusive) frame and vector, the goal's frame and state, the last
+            state that matters, the number of classes used, and two numbers that place the choices
+            of frame t and vector v: base + t * by frame + 2 * v (v unless general).
         scratch: as for `walk`.
-        columns: the values of the vector below at each frame, and those of its top vector; or empty.
-        saved: (blocks, row size) odd and even rows to be saved every `block` frames, and that number.
+        columns: the values of the vector below at each frame, and those of its top vector; or
+            empty.
+        saved: (blocks, row size) odd and even rows to be saved every `block` frames, and that
+            number.
 
     Returns:
         False if there is NaN or +inf.
     """
     f0, f1, v0, v1, goal_frame, goal_state, last_of_all, count_used, base, by_frame = part
-    _, used, row_of_used, rows, flags, costs, odd, even, tile, odd_scores, even_scores, hands = scratch[:12]
+    _, used, row_of_used, rows, flags, costs, odd, even, tile, odd_scores, even_scores, hands = (
+        scratch[:12]
+    )
     choices = scratch[14]
     column_in, column_out = columns
     saved_odd, _, block = saved
@@ -420,7 +475,9 @@ def walk_part(inputs, b, bands, part, scratch, columns, saved):
         if saved_odd.shape[0] and t0 % block == 0:
             save_row(odd, even, saved, t0 // block, place(v0) - WIDTH, place(v1 - 1) + WIDTH)
         first, end = tile_range(t0, now, goal, bands, b, v0, v1, v1)
-        if first < end and not fetch(emission, t0, now, count_used, used, row_of_used, inputs.dense, tile):
+        if first < end and not fetch(
+            emission, t0, now, count_used, used, row_of_used, inputs.dense, tile
+        ):
             return False
         is_handed = v0 > 0 and first == v0
         if is_handed:
@@ -428,7 +485,9 @@ def walk_part(inputs, b, bands, part, scratch, columns, saved):
         else:
             receive(hands, odd, even, first, t0, bands, b)
         span = (t0, now, first, end, size, base, by_frame, is_handed, column_out.shape[0] > 0)
-        hand = advance_tile(span, lattice, tile, (odd_scores, even_scores), hands, odd, even, bands, b, choices)
+        hand = advance_tile(
+            span, lattice, tile, (odd_scores, even_scores), hands, odd, even, bands, b, choices
+        )
         if column_out.shape[0]:
             give_column(hands, hand, column_out, t0, odd, even, v1 - 1, first < end and end == v1)
     return True
@@ -439,12 +498,22 @@ def emission_of(inputs, b):
     """Return utterance b as `emission_tiles.fetch` takes it."""
     x, classes, wild = inputs.source
     by_utterance, by_frame, by_class, wild_by_utterance, wild_by_frame = inputs.strides
-    return x, b * by_utterance, by_frame, by_class, classes, wild, b * wild_by_utterance, wild_by_frame
+    return (
+        x,
+        b * by_utterance,
+        by_frame,
+        by_class,
+        classes,
+        wild,
+        b * wild_by_utterance,
+        wild_by_frame,
+    )
 
 
 @compiled
 def walk_once(inputs, b, bands, lattice, count_used, scratch, pruning, effort):
-    """Compute all frames of an utterance, dropping vectors in which all states have lost more than a budget.
+    """Compute all frames of an utterance, dropping vectors in which all states have lost more than
+    a budget.
 
     Args:
         inputs, b, bands, scratch, pruning: as for `walk`; `scratch` is laid out.
@@ -453,9 +522,9 @@ def walk_once(inputs, b, bands, lattice, count_used, scratch, pruning, effort):
         effort: the budget, whether it follows what is lost so far, and whether anything is dropped.
 
     Returns:
-        False if there is NaN or +inf; whether dropping was given up, since it pays too little or all is dropped; how
-        many choices there are; the sums of the frames' best scores, and of their absolute values; and what was dropped:
-        the best score relative to the former sum.
+        False if there is NaN or +inf; whether dropping was given up, since it pays too little or
+        all is dropped; how many choices there are; the sums of the frames' best scores, and of
+        their absolute values; and what was dropped: the best score relative to the former sum.
     """
     _, used, row_of_used, _, _, _, odd, even, tile, odd_scores, even_scores, hands = scratch[:12]
     best_of_frames, places, choices = scratch[12:]
@@ -479,11 +548,15 @@ def walk_once(inputs, b, bands, lattice, count_used, scratch, pruning, effort):
         put(places, t0 // WIDTH * 2 + 1, by_frame)
         if room > choices.shape[0] or (first >= end and dropped > NEVER):
             return True, True, room, best_of_all, size_of_all, dropped
-        if first < end and not fetch(emission, t0, now, count_used, used, row_of_used, inputs.dense, tile):
+        if first < end and not fetch(
+            emission, t0, now, count_used, used, row_of_used, inputs.dense, tile
+        ):
             return False, False, room, best_of_all, size_of_all, dropped
         receive(hands, odd, even, first, t0, bands, b)
         span = (t0, now, first, end, size, base, by_frame, False, False)
-        advance_tile(span, lattice, tile, (odd_scores, even_scores), hands, odd, even, bands, b, choices)
+        advance_tile(
+            span, lattice, tile, (odd_scores, even_scores), hands, odd, even, bands, b, choices
+        )
         if not prunes or first >= end:
             continue
         best, best_size = _best_classes(tile, count_used, row_of_used, now, best_of_frames)
@@ -492,7 +565,8 @@ def walk_once(inputs, b, bands, lattice, count_used, scratch, pruning, effort):
         if t0 + now >= frames:
             continue
         if adapts:
-            # As much again as the best state has lost so far, in the frames to come; and more while that says little.
+            # As much again as the best state has lost so far, in the frames to come; and more while
+            # that says little.
             lost = best_of_all - _best_score(odd, even, first, end, hands)
             budget = growth * (lost + known_loss) * frames / (t0 + now + known_frames)
             if dropped == NEVER:
@@ -517,13 +591,15 @@ def walk(inputs, bands, todo, scratch, states, scores, read, pruning):
 
     Args:
         inputs: see `problem.FlatProblem`.
-        bands: (B, T, 2) int64: first and last (exclusive) state of each frame; or without any: (0, 0, 2).
-        todo: the utterances; all get their `scores`, those with a path their rows of `states` (B, T), -1 before. The
-            score is +inf of one that needs more choices than there is room for.
-        scratch: row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd scores, even scores, hands,
-            the best of a tile's frames, places of the tiles' choices, and choices: see `long_viterbi.scratch_arrays`.
-        read: two arrays (B * T,) for the classes of the states and their log-probs, of utterances with a path; or
-            empty.
+        bands: (B, T, 2) int64: first and last (exclusive) state of each frame; or without any: (0,
+            0, 2).
+        todo: the utterances; all get their `scores`, those with a path their rows of `states` (B,
+            T), -1 before. The score is +inf of one that needs more choices than there is room for.
+        scratch: row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd scores,
+            even scores, hands, the best of a tile's frames, places of the tiles' choices, and
+            choices: see `long_viterbi.scratch_arrays`.
+        read: two arrays (B * T,) for the classes of the states and their log-probs, of utterances
+            with a path; or empty.
         pruning: see `PRUNING`.
 
     Returns:
@@ -543,7 +619,9 @@ def walk(inputs, bands, todo, scratch, states, scores, read, pruning):
         if general:
             mask_costs(flags[: 4 * vectors], costs)
         classes, dense = inputs.source[1], inputs.dense
-        count_used = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
+        count_used = rows_of_classes(
+            emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows
+        )
         lattice = (general, rows, flags, costs)
         adapts = prunes = vectors >= pruning[0]
         budget = np.inf
@@ -568,9 +646,17 @@ def walk(inputs, bands, todo, scratch, states, scores, read, pruning):
                 if score > NEVER:
                     trace_tiles(choices, places, general, flags, frames - 1, state, states[b])
                     if read[0].shape[0]:
-                        read_off(emission_of(inputs, b), frames, emit[b], states[b], b * states.shape[1], read)
+                        read_off(
+                            emission_of(inputs, b),
+                            frames,
+                            emit[b],
+                            states[b],
+                            b * states.shape[1],
+                            read,
+                        )
                 break
-            # Again with the budget that this path needs, or, if even that was too little, without any.
+            # Again with the budget that this path needs, or, if even that was too little, without
+            # any.
             prunes = adapts and score > NEVER
             adapts = False
             budget = best_of_all - score + 2 * slack
@@ -579,5 +665,6 @@ def walk(inputs, bands, todo, scratch, states, scores, read, pruning):
 
 @compiled
 def is_proved(dropped, score):
-    """Return whether nothing was dropped, or nothing as good as the path that was found, of this score."""
+    """Return whether nothing was dropped, or nothing as good as the path that was found, of this
+    score."""
     return dropped == NEVER or dropped < score

@@ -7,9 +7,10 @@
     sum_kernels        sums: the forward and the backward pass, in the numbers of sum_numbers
     posterior_kernels  before and after these passes: centres, totals, posteriors
 
-The host never waits for the device, so that callers go on while it works. Results are on the device of `log_probs`;
-log-probs that are not on a GPU are copied to the current one, and their results back. With TRITON_INTERPRET=1 the same
-kernels run as Python on the CPU, slowly: so they are tested where there is no GPU.
+The host never waits for the device, so that callers go on while it works. Results are on the device
+of `log_probs`; log-probs that are not on a GPU are copied to the current one, and their results
+back. With TRITON_INTERPRET=1 the same kernels run as Python on the CPU, slowly: so they are tested
+where there is no GPU.
 """
 
 from __future__ import annotations
@@ -35,16 +36,21 @@ def best_path(
     """Run `ctc_align.kernels.best_path`."""
     x, wild = _on_device(log_probs, wildcard)
     if not x.shape[0] or not x.shape[1]:
-        return torch.full(x.shape[:2], -1, dtype=torch.int32, device=log_probs.device), _no_frames(log_probs, topology)
+        return torch.full(x.shape[:2], -1, dtype=torch.int32, device=log_probs.device), _no_frames(
+            log_probs, topology
+        )
     with triton_import.on(x.device):
-        states, scores = PathLaunches(launch_plan.device_problem(x, topology, lengths, wild, bands)).run()
+        states, scores = PathLaunches(
+            launch_plan.device_problem(x, topology, lengths, wild, bands)
+        ).run()
     return states.to(log_probs.device), scores.to(log_probs.device)
 
 
 def best_labels(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, blank: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run `ctc_align.kernels.best_labels`; the path and its classes share one transfer of the topology."""
+    """Run `ctc_align.kernels.best_labels`; the path and its classes share one transfer of the
+    topology."""
     x, _ = _on_device(log_probs, None)
     if not x.shape[0] or not x.shape[1]:
         labels = torch.full(x.shape[:2], blank, dtype=torch.int64, device=log_probs.device)
@@ -61,19 +67,27 @@ def best_labels(
 
 
 def forward(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Run `ctc_align.kernels.forward`."""
     x, wild = _on_device(log_probs, wildcard)
     if not x.shape[0] or not x.shape[1]:
         return _no_frames(log_probs, topology)
     with triton_import.on(x.device):
-        scores = SumLaunches(launch_plan.device_problem(x, topology, lengths, wild), both=False).totals()
+        scores = SumLaunches(
+            launch_plan.device_problem(x, topology, lengths, wild), both=False
+        ).totals()
     return scores.to(log_probs.device)
 
 
 def occupancy(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
+    log_probs: torch.Tensor,
+    topology: Topology,
+    lengths: torch.Tensor,
+    wildcard: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
     """Run `ctc_align.kernels.occupancy`."""
     x, wild = _on_device(log_probs, wildcard)
@@ -82,7 +96,9 @@ def occupancy(
         zeros = torch.zeros(x.shape, dtype=dtype, device=log_probs.device)
         return zeros, _no_frames(log_probs, topology), None if wild is None else zeros[..., 0]
     with triton_import.on(x.device):
-        sums = SumLaunches(launch_plan.device_problem(x, topology, lengths, wild, mirrored=True), both=True)
+        sums = SumLaunches(
+            launch_plan.device_problem(x, topology, lengths, wild, mirrored=True), both=True
+        )
         scores = sums.totals()
         posteriors, wildcard_posteriors = sums.posteriors()
     device = log_probs.device
@@ -93,7 +109,9 @@ def occupancy(
     )
 
 
-def _on_device(log_probs: torch.Tensor, wildcard: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
+def _on_device(
+    log_probs: torch.Tensor, wildcard: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return log-probs and wildcard on the device that runs the kernels."""
     if log_probs.is_cuda or triton_import.INTERPRETED:
         return log_probs, wildcard

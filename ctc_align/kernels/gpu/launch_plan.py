@@ -1,4 +1,5 @@
-"""Preparation of a call: the topology as tensors on the device, in one transfer, and how its states are laid out."""
+"""Preparation of a call: the topology as tensors on the device, in one transfer, and how its states
+are laid out."""
 
 from __future__ import annotations
 
@@ -16,20 +17,24 @@ LANES = 32
 """Units of a strip: the threads of a warp."""
 
 MAX_STRIPS = 16
-"""Strips of a tile. A tile holds MAX_STRIPS * (LANES - halo) units, about 900 states; more take several tiles."""
+"""Strips of a tile. A tile holds MAX_STRIPS * (LANES - halo) units, about 900 states; more take
+several tiles."""
 
 MIN_HALO, TILED_HALO, MAX_HALO = 8, 8, 16
-"""Units of a halo, hence frames between two exchanges: multiples of four, since frames are computed by fours."""
+"""Units of a halo, hence frames between two exchanges: multiples of four, since frames are computed
+by fours."""
 
 INTERPRETED_LANES = 16384
-"""Interpreted, a program takes as long for few lanes as for many, so it gets as many utterances as fit these lanes."""
+"""Interpreted, a program takes as long for few lanes as for many, so it gets as many utterances as
+fit these lanes."""
 
 SKIP, STAY, BEGIN, END = 1, 2, 4, 8
 
 
 @dataclass(frozen=True)
 class RowShape:
-    """How states are assigned to threads; `row_layout` defines lanes, strips, rows, halo and tiles."""
+    """How states are assigned to threads; `row_layout` defines lanes, strips, rows, halo and
+    tiles."""
 
     lanes: int
     strips: int
@@ -59,12 +64,14 @@ class RowShape:
         return -(-batch // self.rows)
 
     def arguments(self) -> dict[str, int]:
-        """Return the arguments of every pass. The halo is no constexpr, so that there are few variants to compile."""
+        """Return the arguments of every pass. The halo is no constexpr, so that there are few
+        variants to compile."""
         return {"LANES": self.lanes, "STRIPS": self.strips, "ROWS": self.rows, "halo": self.halo}
 
 
 def shape(states: int, batch: int) -> RowShape:
-    """Return the layout with the fewest strips that hold all states and a halo, or else tiles of MAX_STRIPS strips."""
+    """Return the layout with the fewest strips that hold all states and a halo, or else tiles of
+    MAX_STRIPS strips."""
     units = (states + 1) // 2
     strips, halo, tiles = 1, 0, 1
     if units > LANES:
@@ -75,7 +82,11 @@ def shape(states: int, batch: int) -> RowShape:
             strips, halo = MAX_STRIPS, min(TILED_HALO, LANES // 2)
             tiles = -(-units // (strips * (LANES - halo)))
     rows = 1
-    while triton_import.INTERPRETED and 2 * rows * strips * LANES <= INTERPRETED_LANES and rows < batch:
+    while (
+        triton_import.INTERPRETED
+        and 2 * rows * strips * LANES <= INTERPRETED_LANES
+        and rows < batch
+    ):
         rows *= 2
     return RowShape(LANES, strips, rows, halo, tiles)
 
@@ -88,12 +99,14 @@ class DeviceProblem:
     wild: the wildcard's log-probs (B, T); `x` if there is no wildcard.
     emit: the class of each state (B, S) int32.
     flags: SKIP, STAY, BEGIN and END of each state (B, S) uint8.
-    numbers: (4, B) int32: frames to compute (0 if no path is possible), states, 1 if no frames at all are a path, and
-        the class that all even states emit (less than WILDCARD if they emit several).
+    numbers: (4, B) int32: frames to compute (0 if no path is possible), states, 1 if no frames at
+        all are a path, and the class that all even states emit (less than WILDCARD if they emit
+        several).
     detours: sources (2, B, S, P) int32, forward and mirrored.
     bands: first and last (exclusive) state of each frame (B, T, 2) int32, or empty.
     longest: the most frames of an utterance.
-    plain: even states emit one class, are never skipped into and have no detours, and every number of states is odd.
+    plain: even states emit one class, are never skipped into and have no detours, and every number
+    of states is odd.
     """
 
     x: torch.Tensor
@@ -160,16 +173,21 @@ def device_problem(
     *,
     mirrored: bool = False,
 ) -> DeviceProblem:
-    """Copy a call's arguments to the device of `log_probs`; with `mirrored` also the mirrored topology's detours."""
+    """Copy a call's arguments to the device of `log_probs`; with `mirrored` also the mirrored
+    topology's detours."""
     width = topology.emit.shape[1]
     frames = lengths.numpy()
     computed_frames = np.where(frames < topology.min_frames, 0, frames)
     even = np.where(_even_alike(topology), topology.emit[:, 0], WILDCARD - 1)
-    numbers = np.stack((computed_frames, topology.states, (frames == 0) & (topology.min_frames == 0), even))
+    numbers = np.stack(
+        (computed_frames, topology.states, (frames == 0) & (topology.min_frames == 0), even)
+    )
     sources = np.zeros((1, 1, 1, 0), np.int32)
     if topology.detours is not None:
         sources = (
-            _with_mirrored(topology.detours.sources, topology.states) if mirrored else topology.detours.sources[None]
+            _with_mirrored(topology.detours.sources, topology.states)
+            if mirrored
+            else topology.detours.sources[None]
         )
     tables = [
         np.ascontiguousarray(topology.emit, np.int32),
@@ -200,7 +218,11 @@ def _flags(topology: Topology) -> np.ndarray:
     """Return (B, S) uint8: SKIP, STAY, BEGIN and END of each state."""
     flags = topology.skip.view(np.uint8) | topology.stay.view(np.uint8) << 1
     if topology.detours is not None:
-        return flags | topology.detours.begin.view(np.uint8) << 2 | topology.detours.end.view(np.uint8) << 3
+        return (
+            flags
+            | topology.detours.begin.view(np.uint8) << 2
+            | topology.detours.end.view(np.uint8) << 3
+        )
     rows, last = np.arange(topology.batch), topology.states - 1
     flags[:, 0] |= BEGIN
     flags[topology.starts == 2, 1:2] |= BEGIN
@@ -211,20 +233,26 @@ def _flags(topology: Topology) -> np.ndarray:
 
 
 def _even_alike(topology: Topology) -> np.ndarray:
-    """Return (B,) bool: whether all even states emit one class, and the first and the last state are even."""
+    """Return (B,) bool: whether all even states emit one class, and the first and the last state
+    are even."""
     even = topology.emit[:, ::2]
     beyond = np.arange(0, topology.emit.shape[1], 2) >= topology.states[:, None]
     return ((even == even[:, :1]) | beyond).all(1) & (topology.states & 1 == 1)
 
 
 def _is_plain(topology: Topology, even: np.ndarray) -> bool:
-    return topology.detours is None and bool((even >= WILDCARD).all()) and not topology.skip[:, ::2].any()
+    return (
+        topology.detours is None
+        and bool((even >= WILDCARD).all())
+        and not topology.skip[:, ::2].any()
+    )
 
 
 def _with_mirrored(sources: np.ndarray, states: np.ndarray) -> np.ndarray:
     """Return (2, B, S, P): the detours, and the same reversed, for the mirrored topology.
 
-    A detour from s to d becomes one from S-1-d to S-1-s; those into one state are sorted, the highest source first.
+    A detour from s to d becomes one from S-1-d to S-1-s; those into one state are sorted, the
+    highest source first.
     """
     b, s, p = np.nonzero(sources >= 0)
     entered, left = states[b] - 1 - sources[b, s, p], states[b] - 1 - s
@@ -250,12 +278,16 @@ def _transfer(tables: list[np.ndarray], device: torch.device) -> list[torch.Tens
         host[start : start + table.nbytes] = table.reshape(-1).view(np.uint8)
     on_device = packed.to(device, non_blocking=True)
     return [
-        on_device[start : start + table.nbytes].view(torch.from_numpy(table[:0].reshape(-1)).dtype).view(table.shape)
+        on_device[start : start + table.nbytes]
+        .view(torch.from_numpy(table[:0].reshape(-1)).dtype)
+        .view(table.shape)
         for start, table in zip(starts, tables)
     ]
 
 
-def allocate(size: tuple[int, ...], dtype: torch.dtype, device: torch.device, what: str) -> torch.Tensor:
+def allocate(
+    size: tuple[int, ...], dtype: torch.dtype, device: torch.device, what: str
+) -> torch.Tensor:
     """Return uninitialised memory of the device.
 
     Raises:
@@ -266,6 +298,6 @@ def allocate(size: tuple[int, ...], dtype: torch.dtype, device: torch.device, wh
     except torch.cuda.OutOfMemoryError as error:
         needed = int(np.prod(size, dtype=np.float64)) * dtype.itemsize
         raise KernelError(
-            f"{what} {size}: {needed} bytes ({needed / 2**30:.1f} GiB) are not available on {device}; take fewer "
-            f"utterances at a time, or cut long ones"
+            f"{what} {size}: {needed} bytes ({needed / 2**30:.1f} GiB) are not available on"
+            f" {device}; take fewer utterances at a time, or cut long ones"
         ) from error

@@ -1,7 +1,8 @@
 """Launches of the GPU's kernels, in their order: best paths, and sums over paths.
 
-A call takes a handful of launches, however long its utterances; their number grows with the blocks of frames only for
-more states than a tile holds, or more rows than memory holds. The host never waits for the device in between.
+A call takes a handful of launches, however long its utterances; their number grows with the blocks
+of frames only for more states than a tile holds, or more rows than memory holds. The host never
+waits for the device in between.
 
 Arguments that both `sweep` kernels share (`path_kernels`, `sum_kernels`):
 
@@ -10,8 +11,10 @@ Arguments that both `sweep` kernels share (`path_kernels`, `sum_kernels`):
     block_frames             frames between checkpoints, and between origins of the trace-back
     slots                    blocks whose rows or back-pointers are in memory at once
 
-With RECOMPUTE blocks are computed again from their checkpoints: those from `first` on, `slots` of them. For sums,
-tiles start at `diagonal`, and the backward pass computes the blocks that have the forward blocks' frames.
+With RECOMPUTE blocks are computed again from their checkpoints: those from `first` on, `slots` of
+them. For sums,
+tiles start at `diagonal`, and the backward pass computes the blocks that have the forward blocks'
+frames.
 """
 
 from __future__ import annotations
@@ -27,7 +30,8 @@ from ctc_align.kernels.gpu.launch_plan import DeviceProblem, RowShape, allocate,
 from ctc_align.kernels.gpu.triton_import import INTERPRETED
 
 ROWS_BYTES = 4 * 2**30
-"""Bytes of the rows of both passes that occupancy holds at once; beyond them blocks are recomputed."""
+"""Bytes of the rows of both passes that occupancy holds at once; beyond them blocks are
+recomputed."""
 
 POINTERS_BYTES = 2 * 2**30
 """Bytes of the back-pointers that a call holds at once; beyond them blocks are recomputed."""
@@ -39,7 +43,8 @@ PATH_FRAMES = 64
 """Frames of a block of the trace-back, which traces all blocks at once; a multiple of four."""
 
 MIN_BLOCK = 48
-"""Without tiles, frames between checkpoints are a multiple of this, which is itself a multiple of every halo."""
+"""Without tiles, frames between checkpoints are a multiple of this, which is itself a multiple of
+every halo."""
 
 LINES, STATES, CLASSES, CLASS_THREADS, STEP, PAIRS = (
     1024 if INTERPRETED else 4, 128, 16, 8, 128, 1024 if INTERPRETED else 32,
@@ -50,12 +55,14 @@ PROGRAM_STATES, COMPARED_STATES = (16, 16) if INTERPRETED else (64, 64)
 """States that a program of `sort_by_class` sorts, and how many it compares them with at a time."""
 
 POSTERIOR_LINES = 1024 if INTERPRETED else 1
-"""Lines of a program of `posterior`: one, so that the program is one warp, which sums without a barrier."""
+"""Lines of a program of `posterior`: one, so that the program is one warp, which sums without a
+barrier."""
 
 
 def launch(kernel: Any, grid: tuple[int, ...], warps: int, **arguments: Any) -> None:
     """Launch a kernel on the current stream."""
-    # One stage: kernels load ahead themselves. Fused products round once instead of twice, which loses nothing.
+    # One stage: kernels load ahead themselves. Fused products round once instead of twice, which
+    # loses nothing.
     kernel[grid](**arguments, num_warps=warps, num_stages=1, enable_fp_fusion=True)
 
 
@@ -65,14 +72,14 @@ def block_count(frames: int, block: int) -> int:
 
 
 def checkpoint_interval(frames: int) -> int:
-    """Return the frames between checkpoints, about the square root: as many checkpoints as rows in a block, which takes
-    the least memory."""
+    """Return the frames between checkpoints, about the square root: as many checkpoints as rows in
+    a block, which takes the least memory."""
     return -(-int(frames**0.5) // MIN_BLOCK) * MIN_BLOCK
 
 
 def diagonals(tiles: int, blocks: int) -> list[tuple[int, int, int]]:
-    """Return (diagonal, first tile, number of tiles) of each launch: tile p of block n needs tile p - 1 of n and tile p
-    of n - 1."""
+    """Return (diagonal, first tile, number of tiles) of each launch: tile p of block n needs tile p
+    - 1 of n and tile p of n - 1."""
     steps = []
     for diagonal in range(tiles + blocks - 1):
         low, high = max(0, diagonal - blocks + 1), min(tiles - 1, diagonal)
@@ -83,8 +90,10 @@ def diagonals(tiles: int, blocks: int) -> list[tuple[int, int, int]]:
 def ring_frames(layout: RowShape, span_frames: int, longest: int) -> int:
     """Return how many rows a ring holds.
 
-    Two for one tile. With several, the first tile is ahead of the last by a block per tile between them, and detours
-    of the last read rows of its own block: so a block of `span_frames` per tile, and the row before.
+    Two for one tile. With several, the first tile is ahead of the last by a block per tile between
+    them, and detours
+    of the last read rows of its own block: so a block of `span_frames` per tile, and the row
+    before.
     """
     return min(longest, layout.tiles * span_frames + 1) if layout.tiled else 2
 
@@ -117,14 +126,22 @@ class SumLaunches:
         checkpoints = layout.tiled or self.recompute
         edge_blocks = self.blocks if self.recompute else 2
         edges = (
-            passes * layout.tiles * edge_blocks * (self.span_frames // layout.halo) * 2 * layout.halo
+            passes
+            * layout.tiles
+            * edge_blocks
+            * (self.span_frames // layout.halo)
+            * 2
+            * layout.halo
             if layout.tiled
             else 1
         )
-        # Detours read the saved rows if all are saved; a pass that saves only checkpoints has a ring instead.
+        # Detours read the saved rows if all are saved; a pass that saves only checkpoints has a
+        # ring instead.
         self.ring_frames = ring_frames(layout, self.span_frames, longest)
         ring_size = (
-            passes * self.ring_frames * row_size if problem.max_detours and (self.recompute or not self.both) else 1
+            passes * self.ring_frames * row_size
+            if problem.max_detours and (self.recompute or not self.both)
+            else 1
         )
         self.buffers = {
             "centres": self._allocate(
@@ -134,11 +151,15 @@ class SumLaunches:
             "checkpoints": self._allocate(
                 (passes, checkpoint_blocks, row_size) if checkpoints else (1,), what="checkpoints"
             ),
-            "rows": self._allocate((passes, self.row_frames, row_size) if self.both else (1,), what="rows"),
+            "rows": self._allocate(
+                (passes, self.row_frames, row_size) if self.both else (1,), what="rows"
+            ),
             "ring": self._allocate((ring_size,), what="rows that detours read"),
             "last_rows": self._allocate((problem.batch, row_size)),
             "end_exponents": self._allocate((problem.batch, layout.tiles), torch.int32),
-            "halo_buffer": self._allocate((self._program_count() * 4 * layout.rows * layout.strips * layout.halo,)),
+            "halo_buffer": self._allocate(
+                (self._program_count() * 4 * layout.rows * layout.strips * layout.halo,)
+            ),
         }
         self.arguments = {
             **problem.arguments(),
@@ -155,14 +176,22 @@ class SumLaunches:
         }
         self.constants = {**layout.arguments(), **problem.switches(), "TILED": layout.tiled}
 
-    def _allocate(self, size: tuple[int, ...], dtype: torch.dtype = torch.int64, what: str = "rows") -> torch.Tensor:
+    def _allocate(
+        self, size: tuple[int, ...], dtype: torch.dtype = torch.int64, what: str = "rows"
+    ) -> torch.Tensor:
         return allocate(size, dtype, self.device, what)
 
     def _program_count(self) -> int:
-        return self.layout.groups(self.problem.batch) * self.layout.tiles * self.directions * self.slots
+        return (
+            self.layout.groups(self.problem.batch)
+            * self.layout.tiles
+            * self.directions
+            * self.slots
+        )
 
     def _number_kinds(self) -> list[tuple[bool, bool]]:
-        """Return LOG and FALLBACK of the passes: scaled numbers, then logarithms where needed; or only logarithms."""
+        """Return LOG and FALLBACK of the passes: scaled numbers, then logarithms where needed; or
+        only logarithms."""
         return [(True, False)] if self.is_float64 else [(False, False), (True, True)]
 
     def totals(self) -> torch.Tensor:
@@ -176,7 +205,9 @@ class SumLaunches:
             BANDED=not problem.max_detours,
         )  # fmt: skip
         for in_logs, fallback in self._number_kinds():
-            for diagonal, first, tiles in diagonals(layout.tiles, self.blocks if layout.tiled else 1):
+            for diagonal, first, tiles in diagonals(
+                layout.tiles, self.blocks if layout.tiled else 1
+            ):
                 self._sweep(tiles, first, diagonal, in_logs, fallback, recompute=False)
         self.scores = self._allocate((problem.batch,), torch.float64)
         self.statuses = self._allocate((problem.batch,), torch.int32)
@@ -191,7 +222,15 @@ class SumLaunches:
         )  # fmt: skip
         return self.scores
 
-    def _sweep(self, programs: int, first: int, diagonal: int, in_logs: bool, fallback: bool, recompute: bool) -> None:
+    def _sweep(
+        self,
+        programs: int,
+        first: int,
+        diagonal: int,
+        in_logs: bool,
+        fallback: bool,
+        recompute: bool,
+    ) -> None:
         layout = self.layout
         saves_rows = self.both and (recompute or not self.recompute)
         launch(
@@ -203,11 +242,14 @@ class SumLaunches:
         )  # fmt: skip
 
     def posteriors(self) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return posteriors (B, T, C), strided like the log-probs, and the wildcard's (B, T); run `totals` first."""
+        """Return posteriors (B, T, C), strided like the log-probs, and the wildcard's (B, T); run
+        `totals` first."""
         problem = self.problem
         dtype = torch.float64 if self.is_float64 else torch.float32
         out = torch.empty_like(problem.x, dtype=dtype)
-        wild = self._allocate((problem.batch, problem.frames) if problem.has_wildcard else (0,), dtype)
+        wild = self._allocate(
+            (problem.batch, problem.frames) if problem.has_wildcard else (0,), dtype
+        )
         order, bounds = self._sort_by_class()
         if not self.recompute:
             self._posteriors(out, wild, order, bounds, 0)
@@ -215,7 +257,9 @@ class SumLaunches:
             for first in range(0, self.padded_block_count(), self.slots - 1):
                 for in_logs, fallback in self._number_kinds():
                     for tile, tiles in self._recomputed_tiles():
-                        self._sweep(tiles * self.slots, first, tile, in_logs, fallback, recompute=True)
+                        self._sweep(
+                            tiles * self.slots, first, tile, in_logs, fallback, recompute=True
+                        )
                 self._posteriors(out, wild, order, bounds, first)
         return out, wild if problem.has_wildcard else None
 
@@ -236,8 +280,8 @@ class SumLaunches:
     def _recomputed_tiles(self) -> list[tuple[int, int]]:
         """Return the first tile and the number of tiles of each launch that recomputes blocks.
 
-        Edges of tiles are known by then, so that all tiles share a launch. With detours they cannot: detours read rows
-        of lower tiles, which earlier launches must have computed.
+        Edges of tiles are known by then, so that all tiles share a launch. With detours they
+        cannot: detours read rows of lower tiles, which earlier launches must have computed.
         """
         tiles = self.layout.tiles
         return [(tile, 1) for tile in range(tiles)] if self.problem.max_detours else [(0, tiles)]
@@ -247,13 +291,30 @@ class SumLaunches:
         return -(-self.problem.frames // self.block_frames)
 
     def _posteriors(
-        self, out: torch.Tensor, wild: torch.Tensor, order: torch.Tensor, bounds: torch.Tensor, first: int
+        self,
+        out: torch.Tensor,
+        wild: torch.Tensor,
+        order: torch.Tensor,
+        bounds: torch.Tensor,
+        first: int,
     ) -> None:
         problem = self.problem
         frames = problem.frames
         if self.recompute:
             frames = min((self.slots - 1) * self.block_frames, frames - first * self.block_frames)
-        names = ("x", "wild", "numbers", "centres", "rows", "x_b", "x_t", "x_c", "wild_b", "wild_t", "width")
+        names = (
+            "x",
+            "wild",
+            "numbers",
+            "centres",
+            "rows",
+            "x_b",
+            "x_t",
+            "x_c",
+            "wild_b",
+            "wild_t",
+            "width",
+        )
         shared = {
             **{name: self.arguments[name] for name in names},
             "statuses": self.statuses,
@@ -283,7 +344,9 @@ def pointer_bits(max_detours: int) -> tuple[int, torch.dtype]:
     for bits, dtype in ((2, torch.int8), (8, torch.int32), (16, torch.int64)):
         if max_detours + 3 <= 1 << bits and (max_detours == 0 or bits > 2):
             return bits, dtype
-    raise KernelError(f"topology: a state has {max_detours} detours, at most {(1 << 16) - 3} are taken")
+    raise KernelError(
+        f"topology: a state has {max_detours} detours, at most {(1 << 16) - 3} are taken"
+    )
 
 
 @dataclass
@@ -300,14 +363,17 @@ class PathLaunches:
         self.bits, self.word_dtype = pointer_bits(problem.max_detours)
         word_rows = -(-max(longest - 1, 1) // 4)
         self.recompute = batch * word_rows * row_size * self.word_dtype.itemsize > POINTERS_BYTES
-        # With several tiles, detours may come from any tile, whose rows are not in the window: no recomputing then.
+        # With several tiles, detours may come from any tile, whose rows are not in the window: no
+        # recomputing then.
         self.recompute &= not (layout.tiled and problem.max_detours)
         self.block_frames = PATH_FRAMES
         if self.recompute:
-            # A window is one tile wide, and must hold all states from which the block's end state can be reached: a
-            # path rises by at most a unit per frame.
+            # A window is one tile wide, and must hold all states from which the block's end state
+            # can be reached: a path rises by at most a unit per frame.
             self.block_frames = (
-                (layout.tile_units - 1) // layout.halo * layout.halo if layout.tiled else checkpoint_interval(longest)
+                (layout.tile_units - 1) // layout.halo * layout.halo
+                if layout.tiled
+                else checkpoint_interval(longest)
             )
         elif layout.tiled:
             self.block_frames = TILE_FRAMES
@@ -317,15 +383,30 @@ class PathLaunches:
         if self.recompute:
             self.word_rows = self.block_frames // 4
             word_total = batch * self.word_rows * 2 * layout.tile_units
-            self.slots = min(max(POINTERS_BYTES // (word_total * self.word_dtype.itemsize), 1), self.blocks)
+            self.slots = min(
+                max(POINTERS_BYTES // (word_total * self.word_dtype.itemsize), 1), self.blocks
+            )
             word_total *= self.slots
-        edges = batch * layout.tiles * 2 * (self.span_frames // layout.halo) * 2 * layout.halo if layout.tiled else 1
+        edges = (
+            batch * layout.tiles * 2 * (self.span_frames // layout.halo) * 2 * layout.halo
+            if layout.tiled
+            else 1
+        )
         ring_rows = ring_frames(layout, self.span_frames, longest)
         ring_size = batch * self.slots * ring_rows * row_size if problem.max_detours else 1
-        halo_size = layout.groups(batch) * max(layout.tiles, self.slots) * 4 * layout.rows * layout.strips * layout.halo
+        halo_size = (
+            layout.groups(batch)
+            * max(layout.tiles, self.slots)
+            * 4
+            * layout.rows
+            * layout.strips
+            * layout.halo
+        )
         checkpoints = (batch, self.blocks, row_size) if layout.tiled or self.recompute else (1,)
         self.end_states = self._allocate((batch, self.blocks), torch.int32)
-        self.origins = self._allocate((batch, self.blocks, row_size), torch.int32, "origins of best paths")
+        self.origins = self._allocate(
+            (batch, self.blocks, row_size), torch.int32, "origins of best paths"
+        )
         self.pointers = self._allocate((word_total,), self.word_dtype, "back-pointers")
         self.last_rows = self._allocate((batch, row_size))
         self.arguments = {
@@ -357,7 +438,9 @@ class PathLaunches:
             "BANDED": problem.banded,
         }
 
-    def _allocate(self, size: tuple[int, ...], dtype: torch.dtype = torch.float64, what: str = "rows") -> torch.Tensor:
+    def _allocate(
+        self, size: tuple[int, ...], dtype: torch.dtype = torch.float64, what: str = "rows"
+    ) -> torch.Tensor:
         return allocate(size, dtype, self.problem.x.device, what)
 
     def run(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -373,7 +456,9 @@ class PathLaunches:
             width=problem.width, row_units=layout.units, block_frames=self.block_frames, blocks=self.blocks,
             ROWS=layout.rows, STEP=STEP,
         )  # fmt: skip
-        states = torch.full((problem.batch, problem.frames), -1, dtype=torch.int32, device=problem.x.device)
+        states = torch.full(
+            (problem.batch, problem.frames), -1, dtype=torch.int32, device=problem.x.device
+        )
         if not self.recompute:
             self._trace_blocks(states, 0, self.blocks)
         else:

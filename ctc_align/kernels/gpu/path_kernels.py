@@ -1,31 +1,41 @@
 """Viterbi on the GPU: the forward pass with back-pointers, and the trace-back.
 
     row[0, s] = x[0, s] where a path may begin, else -inf
-    row[t, s] = x[t, s] + max(row[t-1, s] if stay[s], row[t-1, s-1], row[t-1, s-2] if skip[s], detours)
+    row[t, s] = x[t, s] + max(row[t-1, s] if stay[s], row[t-1, s-1], row[t-1, s-2] if skip[s],
+    detours)
 
 The first of equal alternatives wins: stay, step, skip, then the detours in their order.
 
-Rows are float64. Nothing has to be re-centred, ties and near ties are decided as in the reference, and the score is the
-sum along the path. In float32, rounding would decide near ties.
+Rows are float64. Nothing has to be re-centred, ties and near ties are decided as in the reference,
+and the score is the sum along the path. In float32, rounding would decide near ties.
 
-Origins. Besides its score a state carries its origin: the state in which its best path was at the start of the current
-block of frames. Without origins the trace-back would be one chain of dependent loads over all frames. With them it goes
-from block to block by one load each (`block_ends`), and then through all blocks at once (`trace_blocks`).
+Origins. Besides its score a state carries its origin: the state in which its best path was at the
+start of the current block of frames. Without origins the trace-back would be one chain of dependent
+loads over all frames. With them it goes from block to block by one load each (`block_ends`), and
+then through all blocks at once (`trace_blocks`).
 
-Back-pointers. The winning alternative of a state takes BITS bits (0 stay, 1 step, 2 skip, 3 + k detour k). Four frames
-share a word, so that a thread stores one word per state every four frames.
+Back-pointers. The winning alternative of a state takes BITS bits (0 stay, 1 step, 2 skip, 3 + k
+detour k). Four frames share a word, so that a thread stores one word per state every four frames.
 
-Recomputing. Back-pointers that do not fit in memory are not saved. The first pass then saves the first row of each
-block, its checkpoint. Once the end states of blocks are known, a program computes each block again from its checkpoint
-and saves only that block's back-pointers, in the window of states from which the block's end state can be reached: a
-path rises by at most one unit per frame.
+Recomputing. Back-pointers that do not fit in memory are not saved. The first pass then saves the
+first row of each block, its checkpoint. Once the end states of blocks are known, a program computes
+each block again from its checkpoint and saves only that block's back-pointers, in the window of
+states from which the block's end state can be reached: a path rises by at most one unit per frame.
 
 `row_layout` says how threads share a row, and why there is no race.
 """
 
 from __future__ import annotations
 
-from ctc_align.kernels.gpu.row_layout import BEGIN, END, SKIP, STAY, load_units, shift_up, store_units
+from ctc_align.kernels.gpu.row_layout import (
+    BEGIN,
+    END,
+    SKIP,
+    STAY,
+    load_units,
+    shift_up,
+    store_units,
+)
 from ctc_align.kernels.gpu.triton_import import constant, jit, tl
 
 NEVER = constant(float("-inf"))
@@ -35,7 +45,8 @@ NEVER = constant(float("-inf"))
 def load_emissions(source, t, WILD: tl.constexpr, BANDED: tl.constexpr):
     """Load the emissions of both states of a unit at frame t, and the frame's band (end exclusive).
 
-    Nothing is loaded beyond the block's last frame: emissions are requested ahead, and padding may be NaN.
+    Nothing is loaded beyond the block's last frame: emissions are requested ahead, and padding may
+    be NaN.
     """
     bases, classes, exists, strides, last_frame = source
     even_mask, odd_mask = exists[0] & (t <= last_frame), exists[1] & (t <= last_frame)
@@ -46,9 +57,15 @@ def load_emissions(source, t, WILD: tl.constexpr, BANDED: tl.constexpr):
         offset = t.to(tl.int64) * strides[1]
         even_wild, odd_wild = classes[0] < 0, classes[1] < 0
         even = tl.where(
-            even_wild, tl.load(bases[2] + offset, mask=even_mask & even_wild, other=0.0).to(tl.float64), even
+            even_wild,
+            tl.load(bases[2] + offset, mask=even_mask & even_wild, other=0.0).to(tl.float64),
+            even,
         )
-        odd = tl.where(odd_wild, tl.load(bases[2] + offset, mask=odd_mask & odd_wild, other=0.0).to(tl.float64), odd)
+        odd = tl.where(
+            odd_wild,
+            tl.load(bases[2] + offset, mask=odd_mask & odd_wild, other=0.0).to(tl.float64),
+            odd,
+        )
     low, high = classes[0], classes[0]
     if BANDED:
         low = tl.load(bases[3] + 2 * t.to(tl.int64), mask=even_mask | odd_mask, other=0)
@@ -58,18 +75,26 @@ def load_emissions(source, t, WILD: tl.constexpr, BANDED: tl.constexpr):
 
 @jit
 def best_of_two(best, origin, choice, value, value_origin, value_choice):
-    """Return the better of two alternatives with its origin and its choice; the second wins only if greater, or NaN.
+    """Return the better of two alternatives with its origin and its choice; the second wins only if
+    greater, or NaN.
 
-    "Greater", not "greater or equal": of ties the first alternative wins, by contract. NaN always wins, so that an
-    invalid emission on any path reaches the score.
+    "Greater", not "greater or equal": of ties the first alternative wins, by contract. NaN always
+    wins, so that an invalid emission on any path reaches the score.
     """
     wins = (value > best) | (value != value)
-    return tl.where(wins, value, best), tl.where(wins, value_origin, origin), tl.where(wins, value_choice, choice)
+    return (
+        tl.where(wins, value, best),
+        tl.where(wins, value_origin, origin),
+        tl.where(wins, value_choice, choice),
+    )
 
 
 @jit
-def best_of_detours(best, origin, choice, table, exists, max_detours, previous_row, previous_origins, row_units):
-    """Return the best of `best` and the scores that enter one state per lane by its detours: row[t-1, source]."""
+def best_of_detours(
+    best, origin, choice, table, exists, max_detours, previous_row, previous_origins, row_units
+):
+    """Return the best of `best` and the scores that enter one state per lane by its detours:
+    row[t-1, source]."""
     for rank in range(max_detours):
         source_state = tl.load(table + rank, mask=exists, other=-1)
         offset = (source_state & 1) * row_units + (source_state >> 1)
@@ -83,7 +108,8 @@ def best_of_detours(best, origin, choice, table, exists, max_detours, previous_r
 def compute_row(even, odd, even_origin, odd_origin, emissions, transitions, in_block, previous_row, previous_origins,
                 LANES: tl.constexpr, PLAIN: tl.constexpr, ALL_STAY: tl.constexpr, DETOURS: tl.constexpr,
                 BANDED: tl.constexpr):  # fmt: skip
-    """Return a frame's row from the previous row, its origins, and the winning alternative of each state.
+    """Return a frame's row from the previous row, its origins, and the winning alternative of each
+    state.
 
         even[u] = x + max(even[u] if stay, odd[u-1], even[u-1] if skip, detours)
         odd[u]  = x + max(odd[u] if stay, even[u], odd[u-1] if skip, detours)
@@ -91,7 +117,8 @@ def compute_row(even, odd, even_origin, odd_origin, emissions, transitions, in_b
     `previous_row` and `previous_origins` are read by detours only; all else is in registers.
     """
     lane, unit, may_stay, may_skip, detour_tables, exists, max_detours, row_units = transitions
-    # The first lane has no lane below: it is the lowest unit, or a halo unit that is refreshed before it matters.
+    # The first lane has no lane below: it is the lowest unit, or a halo unit that is refreshed
+    # before it matters.
     is_first_lane = lane == 0
     odd_below = tl.where(is_first_lane, NEVER, shift_up(odd, lane, LANES))
     odd_below_origin = shift_up(odd_origin, lane, LANES)
@@ -103,9 +130,13 @@ def compute_row(even, odd, even_origin, odd_origin, emissions, transitions, in_b
     new_even, new_even_origin, even_choice = best_of_two(
         new_even, even_origin, even_choice, odd_below, odd_below_origin, 1
     )
-    new_odd, new_odd_origin, odd_choice = best_of_two(new_odd, odd_origin, odd_choice, even, even_origin, 1)
+    new_odd, new_odd_origin, odd_choice = best_of_two(
+        new_odd, odd_origin, odd_choice, even, even_origin, 1
+    )
     skip = tl.where(may_skip[1], odd_below, NEVER)
-    new_odd, new_odd_origin, odd_choice = best_of_two(new_odd, new_odd_origin, odd_choice, skip, odd_below_origin, 2)
+    new_odd, new_odd_origin, odd_choice = best_of_two(
+        new_odd, new_odd_origin, odd_choice, skip, odd_below_origin, 2
+    )
     # PLAIN: no even state is skipped into, as in CTC, whose even states are blanks.
     if not PLAIN:
         skip = tl.where(is_first_lane | ~may_skip[0], NEVER, shift_up(even, lane, LANES))
@@ -127,7 +158,9 @@ def compute_row(even, odd, even_origin, odd_origin, emissions, transitions, in_b
     new_odd = tl.where(new_odd == NEVER, NEVER, new_odd + emissions[1])
     if BANDED:
         new_even = tl.where((emissions[2] <= 2 * unit) & (2 * unit < emissions[3]), new_even, NEVER)
-        new_odd = tl.where((emissions[2] <= 2 * unit + 1) & (2 * unit + 1 < emissions[3]), new_odd, NEVER)
+        new_odd = tl.where(
+            (emissions[2] <= 2 * unit + 1) & (2 * unit + 1 < emissions[3]), new_odd, NEVER
+        )
     return new_even, new_odd, new_even_origin, new_odd_origin, even_choice, odd_choice
 
 
@@ -137,8 +170,8 @@ def advance_row(row, words, emissions, t, word_slot, transitions, buffers,
                 BANDED: tl.constexpr, BITS: tl.constexpr):  # fmt: skip
     """Advance the row from frame t - 1 to t, and put its back-pointers into the words.
 
-    `word_slot` (0 to 3) is the frame's position among the four of a word. Beyond the block's last frame the row keeps
-    its values, while other utterances of the program go on.
+    `word_slot` (0 to 3) is the frame's position among the four of a word. Beyond the block's last
+    frame the row keeps its values, while other utterances of the program go on.
     """
     even, odd, even_origin, odd_origin = row
     interior, last_frame, ring, ring_origins, ring_frames = buffers
@@ -158,7 +191,9 @@ def advance_row(row, words, emissions, t, word_slot, transitions, buffers,
     if DETOURS:
         offset = (t % ring_frames).to(tl.int64) * row_size + transitions[1]
         store_units(ring + offset, even, odd, transitions[7], interior & in_block)
-        store_units(ring_origins + offset, even_origin, odd_origin, transitions[7], interior & in_block)
+        store_units(
+            ring_origins + offset, even_origin, odd_origin, transitions[7], interior & in_block
+        )
         # Threads of other strips read this row at the next frame, by detours.
         tl.debug_barrier()
     return (even, odd, even_origin, odd_origin), (even_word, odd_word)
@@ -169,14 +204,20 @@ def exchange_halo(row, halo_buffer, halo_origins, half, program_strip, strip, la
                   LANES: tl.constexpr, PROGRAM_STRIPS: tl.constexpr):  # fmt: skip
     """Replace the first `halo` units of every strip by the last `halo` units of the strip below.
 
-    `half` alternates between 0 and 1 from one exchange to the next, so that one barrier per exchange is enough: see
-    `row_layout`.
+    `half` alternates between 0 and 1 from one exchange to the next, so that one barrier per
+    exchange is enough: see `row_layout`.
     """
     even, odd, even_origin, odd_origin = row
     offset = (half * 2 * PROGRAM_STRIPS + program_strip) * halo + lane
     sends, receives = active & (lane >= LANES - halo), active & (lane < halo) & (strip > 0)
     store_units(halo_buffer + offset - (LANES - halo), even, odd, PROGRAM_STRIPS * halo, sends)
-    store_units(halo_origins + offset - (LANES - halo), even_origin, odd_origin, PROGRAM_STRIPS * halo, sends)
+    store_units(
+        halo_origins + offset - (LANES - halo),
+        even_origin,
+        odd_origin,
+        PROGRAM_STRIPS * halo,
+        sends,
+    )
     tl.debug_barrier()
     even, odd = load_units(halo_buffer + offset - halo, even, odd, PROGRAM_STRIPS * halo, receives)
     even_origin, odd_origin = load_units(
@@ -190,7 +231,8 @@ def exchange_tile_halo(row, edges, edge_origins, edge_stride, tile, strip, lane,
                        LANES: tl.constexpr, STRIPS: tl.constexpr):  # fmt: skip
     """Exchange the halo between this tile and the one below, which an earlier launch computed.
 
-    No barrier is needed: this tile only stores into its part of `edges`, and only loads what that launch stored.
+    No barrier is needed: this tile only stores into its part of `edges`, and only loads what that
+    launch stored.
     """
     even, odd, even_origin, odd_origin = row
     sends = active & (strip == STRIPS - 1) & (lane >= LANES - halo)
@@ -198,7 +240,9 @@ def exchange_tile_halo(row, edges, edge_origins, edge_stride, tile, strip, lane,
     store_units(edges + lane - (LANES - halo), even, odd, halo, sends)
     store_units(edge_origins + lane - (LANES - halo), even_origin, odd_origin, halo, sends)
     even, odd = load_units(edges + lane - edge_stride, even, odd, halo, receives)
-    even_origin, odd_origin = load_units(edge_origins + lane - edge_stride, even_origin, odd_origin, halo, receives)
+    even_origin, odd_origin = load_units(
+        edge_origins + lane - edge_stride, even_origin, odd_origin, halo, receives
+    )
     return even, odd, even_origin, odd_origin
 
 
@@ -212,9 +256,11 @@ def sweep(
     PLAIN: tl.constexpr, ALL_STAY: tl.constexpr, WILD: tl.constexpr, DETOURS: tl.constexpr, BANDED: tl.constexpr,
     TILED: tl.constexpr, SAVE_CHECKPOINTS: tl.constexpr, SAVE_POINTERS: tl.constexpr, RECOMPUTE: tl.constexpr,
 ):  # fmt: skip
-    """Compute the best scores of one span of frames in one tile of states; `launches` explains the arguments."""
+    """Compute the best scores of one span of frames in one tile of states; `launches` explains the
+    arguments."""
     PROGRAM_STRIPS: tl.constexpr = ROWS * STRIPS
-    # Frames between two exchanges of halos. One strip has no halo; it only keeps the unrolling by four.
+    # Frames between two exchanges of halos. One strip has no halo; it only keeps the unrolling by
+    # four.
     exchange_frames = tl.maximum(halo, 4)
     thread = tl.arange(0, PROGRAM_STRIPS * LANES)
     lane, program_strip = thread % LANES, thread // LANES
@@ -224,8 +270,8 @@ def sweep(
     length = tl.load(numbers + b, mask=b < batch, other=0)
     size = tl.load(numbers + batch + b, mask=b < batch, other=1)
 
-    # Which tile and which block. The frames computed are start_frame + 1 … last_frame, from the row at start_frame.
-    # `row_units` counts the units of a whole row.
+    # Which tile and which block. The frames computed are start_frame + 1 … last_frame, from the row
+    # at start_frame. `row_units` counts the units of a whole row.
     first_unit = lane * 0
     slot = 0
     if RECOMPUTE:
@@ -238,7 +284,8 @@ def sweep(
         )
         length = tl.where(end_state >= 0, length, 0)
         tile = 0
-        # A row longer than a tile: only a window below the end state, as wide as a path can rise within the block.
+        # A row longer than a tile: only a window below the end state, as wide as a path can rise
+        # within the block.
         if row_units > STRIPS * (LANES - halo):
             first_unit = tl.maximum(end_state // 2 - block_frames, 0)
     else:
@@ -264,7 +311,16 @@ def sweep(
     may_stay = (even_flags & STAY) != 0, (odd_flags & STAY) != 0
     may_skip = (unit > 0) & ((even_flags & SKIP) != 0), (unit > 0) & ((odd_flags & SKIP) != 0)
     detours += state_offset * max_detours
-    transitions = lane, unit, may_stay, may_skip, (detours, detours + max_detours), exists, max_detours, row_units
+    transitions = (
+        lane,
+        unit,
+        may_stay,
+        may_skip,
+        (detours, detours + max_detours),
+        exists,
+        max_detours,
+        row_units,
+    )
 
     # Addresses.
     x += utterance * x_b
@@ -283,10 +339,13 @@ def sweep(
     program = tl.program_id(1).to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
     halo_buffer += program * 4 * PROGRAM_STRIPS * halo
     halo_origins += program * 4 * PROGRAM_STRIPS * halo
-    # Edges of two blocks alternate: in one launch a tile stores those of block n, and the tile above loads n - 1.
+    # Edges of two blocks alternate: in one launch a tile stores those of block n, and the tile
+    # above loads n - 1.
     if TILED:
         edge_stride = 2 * (span_frames // halo) * 2 * halo
-        edge = (utterance * tiles + tile) * edge_stride + (block % 2) * (span_frames // halo) * 2 * halo
+        edge = (utterance * tiles + tile) * edge_stride + (block % 2) * (
+            span_frames // halo
+        ) * 2 * halo
         edges += edge
         edge_origins += edge
     if RECOMPUTE:
@@ -296,7 +355,8 @@ def sweep(
         word_units = row_units
         pointers += utterance * word_rows * 2 * word_units + tile_unit
 
-    # The row at start_frame: where a path may begin, or the checkpoint. Origins start as the states themselves.
+    # The row at start_frame: where a path may begin, or the checkpoint. Origins start as the states
+    # themselves.
     emissions = load_emissions(source, start_frame, WILD, BANDED)
     even = tl.where((even_flags & BEGIN) != 0, emissions[0], NEVER)
     odd = tl.where((odd_flags & BEGIN) != 0, emissions[1], NEVER)
@@ -307,7 +367,9 @@ def sweep(
         resumes = active & (block > 0) & (unit >= 0) & (unit < row_units)
         checkpoint_row = checkpoint + block.to(tl.int64) * 2 * row_units
         even = tl.where(block > 0, tl.load(checkpoint_row, mask=resumes, other=NEVER), even)
-        odd = tl.where(block > 0, tl.load(checkpoint_row + row_units, mask=resumes, other=NEVER), odd)
+        odd = tl.where(
+            block > 0, tl.load(checkpoint_row + row_units, mask=resumes, other=NEVER), odd
+        )
     row = even, odd, 2 * unit, 2 * unit + 1
     if DETOURS:
         ring_offset = (start_frame % ring_frames).to(tl.int64) * 2 * row_units + unit
@@ -315,8 +377,8 @@ def sweep(
         store_units(ring_origins + ring_offset, 2 * unit, 2 * unit + 1, row_units, interior)
         tl.debug_barrier()
 
-    # Emissions are loaded four frames ahead, one variable per frame of a word: loaded when needed, they would cost
-    # their whole latency at every frame, since a row depends on the one before.
+    # Emissions are loaded four frames ahead, one variable per frame of a word: loaded when needed,
+    # they would cost their whole latency at every frame, since a row depends on the one before.
     emissions_1, emissions_2 = (
         load_emissions(source, start_frame + 1, WILD, BANDED),
         load_emissions(source, start_frame + 2, WILD, BANDED),
@@ -328,7 +390,17 @@ def sweep(
     for m in range(tl.cdiv(frame_count, exchange_frames)):
         if STRIPS > 1:
             row = exchange_halo(
-                row, halo_buffer, halo_origins, m % 2, program_strip, strip, lane, active, halo, LANES, PROGRAM_STRIPS
+                row,
+                halo_buffer,
+                halo_origins,
+                m % 2,
+                program_strip,
+                strip,
+                lane,
+                active,
+                halo,
+                LANES,
+                PROGRAM_STRIPS,
             )
         if TILED:
             edge_offset = m * 2 * halo
@@ -338,21 +410,72 @@ def sweep(
             )  # fmt: skip
         for j in range(0, exchange_frames, 4):
             t = start_frame + m * exchange_frames + j + 1
-            words = (lane * 0).to(pointers.dtype.element_ty), (lane * 0).to(pointers.dtype.element_ty)
+            words = (
+                (lane * 0).to(pointers.dtype.element_ty),
+                (lane * 0).to(pointers.dtype.element_ty),
+            )
             row, words = advance_row(
-                row, words, emissions_1, t, 0, transitions, buffers, LANES, PLAIN, ALL_STAY, DETOURS, BANDED, BITS
+                row,
+                words,
+                emissions_1,
+                t,
+                0,
+                transitions,
+                buffers,
+                LANES,
+                PLAIN,
+                ALL_STAY,
+                DETOURS,
+                BANDED,
+                BITS,
             )
             emissions_1 = load_emissions(source, t + 4, WILD, BANDED)
             row, words = advance_row(
-                row, words, emissions_2, t + 1, 1, transitions, buffers, LANES, PLAIN, ALL_STAY, DETOURS, BANDED, BITS
+                row,
+                words,
+                emissions_2,
+                t + 1,
+                1,
+                transitions,
+                buffers,
+                LANES,
+                PLAIN,
+                ALL_STAY,
+                DETOURS,
+                BANDED,
+                BITS,
             )
             emissions_2 = load_emissions(source, t + 5, WILD, BANDED)
             row, words = advance_row(
-                row, words, emissions_3, t + 2, 2, transitions, buffers, LANES, PLAIN, ALL_STAY, DETOURS, BANDED, BITS
+                row,
+                words,
+                emissions_3,
+                t + 2,
+                2,
+                transitions,
+                buffers,
+                LANES,
+                PLAIN,
+                ALL_STAY,
+                DETOURS,
+                BANDED,
+                BITS,
             )
             emissions_3 = load_emissions(source, t + 6, WILD, BANDED)
             row, words = advance_row(
-                row, words, emissions_4, t + 3, 3, transitions, buffers, LANES, PLAIN, ALL_STAY, DETOURS, BANDED, BITS
+                row,
+                words,
+                emissions_4,
+                t + 3,
+                3,
+                transitions,
+                buffers,
+                LANES,
+                PLAIN,
+                ALL_STAY,
+                DETOURS,
+                BANDED,
+                BITS,
             )
             emissions_4 = load_emissions(source, t + 7, WILD, BANDED)
             if SAVE_POINTERS:
@@ -362,30 +485,48 @@ def sweep(
                     interior & (t <= last_frame),
                 )  # fmt: skip
             if not RECOMPUTE:
-                # Where a block of the trace-back ends (always at a multiple of four frames), store the origins, then
-                # start again with each state as its origin.
+                # Where a block of the trace-back ends (always at a multiple of four frames), store
+                # the origins, then start again with each state as its origin.
                 ends_block = (t + 3 <= last_frame) & ((t + 3) % block_frames == 0)
                 stores = interior & ends_block
                 next_block = (t + 3) // block_frames
-                store_units(origins + (next_block - 1).to(tl.int64) * 2 * row_units, row[2], row[3], row_units, stores)
+                store_units(
+                    origins + (next_block - 1).to(tl.int64) * 2 * row_units,
+                    row[2],
+                    row[3],
+                    row_units,
+                    stores,
+                )
                 if SAVE_CHECKPOINTS:
                     store_units(
                         checkpoint + next_block.to(tl.int64) * 2 * row_units, row[0], row[1], row_units,
                         stores & (t + 3 < length - 1),
                     )  # fmt: skip
-                row = row[0], row[1], tl.where(ends_block, 2 * unit, row[2]), tl.where(ends_block, 2 * unit + 1, row[3])
+                row = (
+                    row[0],
+                    row[1],
+                    tl.where(ends_block, 2 * unit, row[2]),
+                    tl.where(ends_block, 2 * unit + 1, row[3]),
+                )
                 if DETOURS:
                     ring_offset = ((t + 3) % ring_frames).to(tl.int64) * 2 * row_units + unit
-                    # The ring holds the row's former origins: detours of the next frame must read the new ones.
+                    # The ring holds the row's former origins: detours of the next frame must read
+                    # the new ones.
                     store_units(ring_origins + ring_offset, row[2], row[3], row_units, stores)
                     tl.debug_barrier()
     if not RECOMPUTE:
         stores_last = interior & (last_frame == length - 1)
-        store_units(last_rows + utterance * 2 * row_units + unit, row[0], row[1], row_units, stores_last)
+        store_units(
+            last_rows + utterance * 2 * row_units + unit, row[0], row[1], row_units, stores_last
+        )
         # The last block ends with the utterance, unless it ended above.
         partial = stores_last & (last_frame > 0) & (last_frame % block_frames != 0)
         store_units(
-            origins + (last_frame // block_frames).to(tl.int64) * 2 * row_units, row[2], row[3], row_units, partial
+            origins + (last_frame // block_frames).to(tl.int64) * 2 * row_units,
+            row[2],
+            row[3],
+            row_units,
+            partial,
         )
 
 
@@ -394,9 +535,11 @@ def block_ends(
     flags, numbers, last_rows, origins, end_states, scores, batch, width, row_units, block_frames, blocks,
     ROWS: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """Write the scores (B,), and to `end_states` (B, blocks) the best path's state at the end of each block.
+    """Write the scores (B,), and to `end_states` (B, blocks) the best path's state at the end of
+    each block.
 
-    The last state is the highest of the best final states; then origins lead from block to block. -1 where no path is.
+    The last state is the highest of the best final states; then origins lead from block to block.
+    -1 where no path is.
     """
     b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     length = tl.load(numbers + b, mask=b < batch, other=0)
@@ -404,7 +547,8 @@ def block_ends(
     empty = tl.load(numbers + 2 * batch + b, mask=b < batch, other=0)
     last_rows += b.to(tl.int64) * 2 * row_units
 
-    # In each lane the last of the best states, then the last over the lanes. NaN makes the score NaN: a comparison
+    # In each lane the last of the best states, then the last over the lanes. NaN makes the score
+    # NaN: a comparison
     # with NaN is false, so it is remembered apart.
     best = tl.full((ROWS, STEP), float("-inf"), tl.float64)
     best_state = tl.full((ROWS, STEP), -1, tl.int32)
@@ -412,9 +556,15 @@ def block_ends(
     for first_state in range(0, tl.max(size), STEP):
         state = first_state + tl.zeros((ROWS, 1), tl.int32) + tl.arange(0, STEP)[None, :]
         exists = (state < size[:, None]) & (length[:, None] > 0)
-        flag = tl.load(flags + b.to(tl.int64)[:, None] * width + state, mask=exists, other=0).to(tl.int32)
+        flag = tl.load(flags + b.to(tl.int64)[:, None] * width + state, mask=exists, other=0).to(
+            tl.int32
+        )
         final = exists & ((flag & END) != 0)
-        value = tl.load(last_rows[:, None] + (state & 1) * row_units + (state >> 1), mask=final, other=float("-inf"))
+        value = tl.load(
+            last_rows[:, None] + (state & 1) * row_units + (state >> 1),
+            mask=final,
+            other=float("-inf"),
+        )
         wins = final & (value >= best)
         best, best_state = tl.where(wins, value, best), tl.where(wins, state, best_state)
         has_nan = tl.where(value != value, 1, has_nan)
@@ -435,7 +585,11 @@ def block_ends(
         exists = (length > 0) & (block >= 0)
         tl.store(end_states + block, state, mask=exists)
         offset = block.to(tl.int64) * 2 * row_units + (state & 1) * row_units + (state >> 1)
-        state = tl.where(state >= 0, tl.load(origins + offset, mask=exists & (block > 0) & (state >= 0), other=-1), -1)
+        state = tl.where(
+            state >= 0,
+            tl.load(origins + offset, mask=exists & (block > 0) & (state >= 0), other=-1),
+            -1,
+        )
 
 
 @jit
@@ -446,7 +600,8 @@ def trace_blocks(
 ):  # fmt: skip
     """Write the best path's states (B, T) in the blocks first_block … first_block + slots - 1.
 
-    A thread traces one block of one utterance back from its end state: s[t-1] = s[t] - choice, or the detour's source.
+    A thread traces one block of one utterance back from its end state: s[t-1] = s[t] - choice, or
+    the detour's source.
     """
     pair = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
     b, block = pair // slots, first_block + pair % slots
@@ -473,12 +628,22 @@ def trace_blocks(
         t = last_frame - k
         in_block = active & (t > start_frame)
         tl.store(states + t, state, mask=in_block)
-        word = ((t - 1 - first_saved) // 4).to(tl.int64) * 2 * units + (state & 1) * units + (state >> 1) - first_unit
+        word = (
+            ((t - 1 - first_saved) // 4).to(tl.int64) * 2 * units
+            + (state & 1) * units
+            + (state >> 1)
+            - first_unit
+        )
         choice = tl.load(pointers + word, mask=in_block, other=0)
-        # The choice of frame t is number (t - 1) % 4 of its word: a block's first computed frame begins a word.
-        choice = ((choice >> (((t - 1) % 4) * BITS).to(choice.dtype)) & ((1 << BITS) - 1)).to(tl.int32)
+        # The choice of frame t is number (t - 1) % 4 of its word: a block's first computed frame
+        # begins a word.
+        choice = ((choice >> (((t - 1) % 4) * BITS).to(choice.dtype)) & ((1 << BITS) - 1)).to(
+            tl.int32
+        )
         lower_state = state - choice
         by_detour = in_block & (choice > 2)
-        detour_source = tl.load(detours + state.to(tl.int64) * max_detours + choice - 3, mask=by_detour, other=0)
+        detour_source = tl.load(
+            detours + state.to(tl.int64) * max_detours + choice - 3, mask=by_detour, other=0
+        )
         state = tl.where(in_block, tl.where(by_detour, detour_source, lower_state), state)
     tl.store(states + start_frame, state, mask=active & (block == 0))

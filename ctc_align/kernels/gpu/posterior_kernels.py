@@ -1,15 +1,18 @@
-"""Kernels before and after the passes of `sum_kernels`: centres of frames, totals of utterances, posteriors of classes.
+"""Kernels before and after the passes of `sum_kernels`: centres of frames, totals of utterances,
+posteriors of classes.
 
     centre[t]       = max of x[t, emit[s]] over the states s that paths may be in at frame t
     total           = sum of forward[T-1, s] over the final states s
-    posterior[t, c] = sum over the states s that emit c of forward[t, s] * backward[t, s] / (e**x[t, c] * total)
+    posterior[t, c] = sum over the states s that emit c of forward[t, s] * backward[t, s] / (e**x[t,
+    c] * total)
 
-backward[t, s] is stored at frame T-1-t and state S-1-s of the mirrored pass. Both rows include the frame's emission,
-hence the division by it; it cannot underflow or overflow, since it subtracts exponents.
+backward[t, s] is stored at frame T-1-t and state S-1-s of the mirrored pass. Both rows include the
+frame's emission, hence the division by it; it cannot underflow or overflow, since it subtracts
+exponents.
 
-A line is a (utterance, frame) pair, or an utterance. A program computes some lines and shares nothing with others.
-Nothing is added atomically: one program sums a class's posterior at a frame, over the class's states in a fixed order,
-so that results are the same bits on every run.
+A line is a (utterance, frame) pair, or an utterance. A program computes some lines and shares
+nothing with others. Nothing is added atomically: one program sums a class's posterior at a frame,
+over the class's states in a fixed order, so that results are the same bits on every run.
 """
 
 from __future__ import annotations
@@ -43,10 +46,11 @@ def centre(
     x, wild, emit, numbers, centres, x_b, x_t, x_c, wild_b, wild_t, batch, frames, width,
     LINES: tl.constexpr, STATES: tl.constexpr, FLOAT64: tl.constexpr, WILD: tl.constexpr, BANDED: tl.constexpr,
 ):  # fmt: skip
-    """Write the centre of each frame: its best emission, NaN and +inf left out; 0 if nothing is possible.
+    """Write the centre of each frame: its best emission, NaN and +inf left out; 0 if nothing is
+    possible.
 
-    Without detours (BANDED) only states count that can be reached from the start and can still reach the end: a better
-    emission elsewhere would only make all paths look unlikely.
+    Without detours (BANDED) only states count that can be reached from the start and can still
+    reach the end: a better emission elsewhere would only make all paths look unlikely.
     """
     thread = tl.arange(0, LINES * STATES)
     line = tl.program_id(0).to(tl.int64) * LINES + thread // STATES
@@ -64,10 +68,14 @@ def centre(
         in_reach = (t < length) & (low <= state) & (state < high)
         state_class = tl.load(emit + b.to(tl.int64) * width + state, mask=in_reach, other=0)
         is_class = in_reach & (state_class >= 0)
-        score = tl.load(x + state_class.to(tl.int64) * x_c, mask=is_class, other=float("-inf")).to(best.dtype)
+        score = tl.load(x + state_class.to(tl.int64) * x_c, mask=is_class, other=float("-inf")).to(
+            best.dtype
+        )
         if WILD:
             score = tl.where(
-                is_class, score, tl.load(wild + state * 0, mask=in_reach & (state_class < 0), other=float("-inf"))
+                is_class,
+                score,
+                tl.load(wild + state * 0, mask=in_reach & (state_class < 0), other=float("-inf")),
             )
         best = tl.maximum(best, tl.where(score < float("inf"), score, float("-inf")))
     best = tl.max(tl.reshape(best, (LINES, STATES)), 1)
@@ -94,15 +102,18 @@ def total(
     if not LOG:
         in_logs = needs_logarithms(end_exponents, b, length, tiles)
 
-    # The sum over the final states, in each lane and then over the lanes, in both kinds of numbers. Each sum is kept
-    # relative to its largest term so far, and re-centred when a larger one comes: else it would overflow.
+    # The sum over the final states, in each lane and then over the lanes, in both kinds of numbers.
+    # Each sum is kept relative to its largest term so far, and re-centred when a larger one comes:
+    # else it would overflow.
     top = tl.full((ROWS, STEP), NEVER_EXPONENT, tl.int32)
     value = tl.zeros((ROWS, STEP), tl.float32)
     log_top = tl.full((ROWS, STEP), float("-inf"), tl.float64)
     log_value = tl.zeros((ROWS, STEP), tl.float64)
     for first_index in range(0, tl.max(size), STEP):
         state = first_index + lane
-        flag = tl.load(flags + b.to(tl.int64) * width + state, mask=state < size, other=0).to(tl.int32)
+        flag = tl.load(flags + b.to(tl.int64) * width + state, mask=state < size, other=0).to(
+            tl.int32
+        )
         final = (length > 0) & ((flag & END) != 0)
         offset = b.to(tl.int64) * 2 * row_units + (state & 1) * row_units + (state >> 1)
         number = tl.load(last_rows + offset, mask=final & (state < size), other=0)
@@ -127,7 +138,9 @@ def total(
     centre_parts = tl.zeros((ROWS, STEP), tl.float64)
     for first_index in range(0, tl.max(length), STEP):
         t = first_index + lane
-        centre_parts += tl.load(centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0).to(tl.float64)
+        centre_parts += tl.load(
+            centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0
+        ).to(tl.float64)
     centre_sum = tl.sum(centre_parts, 1)[:, None]
     scaled = LN_2 * (highest.to(tl.float64) + tl.log2(tl.maximum(mantissa, 1.0e-30).to(tl.float64)))
     score = centre_sum + tl.where(in_logs, logarithm, scaled)
@@ -144,9 +157,11 @@ def total(
 
 @jit
 def load_line(line, lattice, memory, sizes, RECOMPUTE: tl.constexpr):
-    """Load what a line needs: utterance, frame, status, total, centre, number of states, and pointers to both rows.
+    """Load what a line needs: utterance, frame, status, total, centre, number of states, and
+    pointers to both rows.
 
-    Where blocks are recomputed, only the rows of blocks first_block … first_block + slots - 2 are in memory.
+    Where blocks are recomputed, only the rows of blocks first_block … first_block + slots - 2 are
+    in memory.
     """
     numbers, centres, statuses, totals, rows = lattice
     first_block, slots, span_frames, row_frames, row_units = memory
@@ -161,10 +176,15 @@ def load_line(line, lattice, memory, sizes, RECOMPUTE: tl.constexpr):
     status = tl.load(statuses + b, mask=t < length, other=NO_PATH)
     line_total = tl.load(totals + b, mask=t < length, other=ONE_SCALED)
     line_centre = tl.load(centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0)
-    # Frame t is frame length - 1 - t of the backward pass, whose rows in memory begin with its first recomputed block.
+    # Frame t is frame length - 1 - t of the backward pass, whose rows in memory begin with its
+    # first recomputed block.
     mirrored = length - 1 - t
     if RECOMPUTE:
-        mirrored -= tl.maximum(length - (first_block + slots - 1) * span_frames, 0) // span_frames * span_frames
+        mirrored -= (
+            tl.maximum(length - (first_block + slots - 1) * span_frames, 0)
+            // span_frames
+            * span_frames
+        )
     forward = rows + (2 * b.to(tl.int64) * row_frames + (t - first_frame)) * 2 * row_units
     backward = rows + ((2 * b.to(tl.int64) + 1) * row_frames + mirrored) * 2 * row_units
     return b, t, status, line_total, line_centre, size, forward, backward
@@ -175,11 +195,13 @@ def sort_by_class(
     emit, numbers, order, bounds, batch, width, classes,
     ROWS: tl.constexpr, PROGRAM_STATES: tl.constexpr, COMPARED_STATES: tl.constexpr,
 ):  # fmt: skip
-    """Write `order` (B, S), the states sorted stably by the class that they emit, and `bounds` (B, C + 2), the rank at
-    which each class begins, the wildcard first. Even states are left out where all of them emit one class.
+    """Write `order` (B, S), the states sorted stably by the class that they emit, and `bounds` (B,
+    C + 2), the rank at which each class begins, the wildcard first. Even states are left out where
+    all of them emit one class.
 
-    Counting sort: a state's rank is the number of states that precede it, a class's bound the number of states of lower
-    classes. Each program counts for PROGRAM_STATES states and bounds, and so needs nothing from other programs.
+    Counting sort: a state's rank is the number of states that precede it, a class's bound the
+    number of states of lower classes. Each program counts for PROGRAM_STATES states and bounds, and
+    so needs nothing from other programs.
     """
     b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
     state = tl.program_id(1) * PROGRAM_STATES + tl.arange(0, PROGRAM_STATES)[None, :]
@@ -200,7 +222,11 @@ def sort_by_class(
         rank += tl.sum((counted & precedes).to(tl.int32), 2)
         bound += tl.sum((counted & (other_class < (state - 1)[:, :, None])).to(tl.int32), 2)
     tl.store(order + b.to(tl.int64) * width + rank, state + b * 0, mask=is_sorted)
-    tl.store(bounds + b.to(tl.int64) * (classes + 2) + state, bound, mask=(b < batch) & (state < classes + 2))
+    tl.store(
+        bounds + b.to(tl.int64) * (classes + 2) + state,
+        bound,
+        mask=(b < batch) & (state < classes + 2),
+    )
 
 
 @jit
@@ -214,7 +240,11 @@ def load_emission(x, wild, class_index, b, t, strides, exists, WILD: tl.constexp
     )
     if WILD:
         offset = b.to(tl.int64) * wild_b + t.to(tl.int64) * wild_t
-        score = tl.where(class_index < 0, tl.load(wild + offset, mask=exists & (class_index < 0), other=0.0), score)
+        score = tl.where(
+            class_index < 0,
+            tl.load(wild + offset, mask=exists & (class_index < 0), other=0.0),
+            score,
+        )
     return score
 
 
@@ -223,9 +253,14 @@ def scaled_term(state, size, rows, exponent, in_range):
     """Return forward * backward / 2**exponent of a state, as float32."""
     forward, backward, row_units = rows
     mirrored = size - 1 - state
-    alpha = tl.load(forward + (state & 1) * row_units + (state >> 1), mask=in_range, other=NEVER_SCALED)
-    beta = tl.load(backward + (mirrored & 1) * row_units + (mirrored >> 1), mask=in_range, other=NEVER_SCALED)
-    # At most 2**126, the range of power_of_2: only rounding can exceed it, and then no digit is right anyway.
+    alpha = tl.load(
+        forward + (state & 1) * row_units + (state >> 1), mask=in_range, other=NEVER_SCALED
+    )
+    beta = tl.load(
+        backward + (mirrored & 1) * row_units + (mirrored >> 1), mask=in_range, other=NEVER_SCALED
+    )
+    # At most 2**126, the range of power_of_2: only rounding can exceed it, and then no digit is
+    # right anyway.
     term_exponent = tl.minimum(exponent_of(alpha) + exponent_of(beta) - exponent, 126)
     return mantissa_of(alpha) * mantissa_of(beta) * power_of_2(term_exponent)
 
@@ -235,8 +270,12 @@ def log_term(state, size, rows, level, in_range):
     """Return log(forward * backward) - level of a state; -inf where either is zero."""
     forward, backward, row_units = rows
     mirrored = size - 1 - state
-    alpha = tl.load(forward + (state & 1) * row_units + (state >> 1), mask=in_range, other=NEVER_LOG)
-    beta = tl.load(backward + (mirrored & 1) * row_units + (mirrored >> 1), mask=in_range, other=NEVER_LOG)
+    alpha = tl.load(
+        forward + (state & 1) * row_units + (state >> 1), mask=in_range, other=NEVER_LOG
+    )
+    beta = tl.load(
+        backward + (mirrored & 1) * row_units + (mirrored >> 1), mask=in_range, other=NEVER_LOG
+    )
     log_alpha, log_beta = alpha.to(tl.float64, bitcast=True), beta.to(tl.float64, bitcast=True)
     possible = (log_alpha > float("-inf")) & (log_beta > float("-inf"))
     return tl.where(possible, log_alpha + log_beta - level, float("-inf"))
@@ -245,7 +284,9 @@ def log_term(state, size, rows, level, in_range):
 @jit
 def broadcast_lines(values, LINES: tl.constexpr, LINE_THREADS: tl.constexpr):
     """Return the value of each line for each of its threads."""
-    return tl.reshape(tl.broadcast_to(values[:, None], (LINES, LINE_THREADS)), (LINES * LINE_THREADS,))
+    return tl.reshape(
+        tl.broadcast_to(values[:, None], (LINES, LINE_THREADS)), (LINES * LINE_THREADS,)
+    )
 
 
 @jit
@@ -253,9 +294,9 @@ def log_norm(emit, x, wild, b, t, strides, size, rows, line_centre, lane,
              LINES: tl.constexpr, LINE_THREADS: tl.constexpr, WILD: tl.constexpr):  # fmt: skip
     """Return the sum over all states of forward * backward / emission, for lines in logarithms.
 
-    In two parts: the logarithm of the largest term, and the sum in units of that term. It equals the total, and
-    posteriors are divided by it instead of by the total: where emissions are as large as 1e20, the rounding of float64
-    makes the two differ by more than any posterior.
+    In two parts: the logarithm of the largest term, and the sum in units of that term. It equals
+    the total, and posteriors are divided by it instead of by the total: where emissions are as
+    large as 1e20, the rounding of float64 makes the two differ by more than any posterior.
     """
     top = tl.full((LINES * LINE_THREADS,), float("-inf"), tl.float64)
     value = tl.zeros((LINES * LINE_THREADS,), tl.float64)
@@ -263,14 +304,19 @@ def log_norm(emit, x, wild, b, t, strides, size, rows, line_centre, lane,
         state = first_state + lane
         exists = state < size
         state_class = tl.load(emit + state, mask=exists, other=0)
-        level = load_emission(x, wild, state_class, b, t, strides, exists, WILD).to(tl.float64) - line_centre
+        level = (
+            load_emission(x, wild, state_class, b, t, strides, exists, WILD).to(tl.float64)
+            - line_centre
+        )
         term = log_term(state, size, rows, level, exists)
         higher = tl.maximum(top, term)
         finite_top = tl.where(higher == float("-inf"), 0.0, higher)
         value = value * tl.exp(top - finite_top) + tl.exp(term - finite_top)
         top = higher
     highest = tl.max(tl.reshape(top, (LINES, LINE_THREADS)), 1)
-    finite_top = broadcast_lines(tl.where(highest == float("-inf"), 0.0, highest), LINES, LINE_THREADS)
+    finite_top = broadcast_lines(
+        tl.where(highest == float("-inf"), 0.0, highest), LINES, LINE_THREADS
+    )
     value = tl.sum(tl.reshape(value * tl.exp(top - finite_top), (LINES, LINE_THREADS)), 1)
     return finite_top, broadcast_lines(tl.where(value > 0.0, value, 1.0), LINES, LINE_THREADS)
 
@@ -280,8 +326,8 @@ def state_sum(index, count, stop, score, size, rows, line_total, line_centre, no
               STRIDE: tl.constexpr, ORDERED: tl.constexpr, LOG: tl.constexpr):  # fmt: skip
     """Return each thread's sum of posteriors over states that emit `score`.
 
-    The thread's indices are `index`, `index` + STRIDE, … below `stop`: ranks in `order` if ORDERED, else even states
-    divided by two. `count` is the largest distance to `stop` in the program.
+    The thread's indices are `index`, `index` + STRIDE, … below `stop`: ranks in `order` if ORDERED,
+    else even states divided by two. `count` is the largest distance to `stop` in the program.
     """
     top, norm_sum = norms
     result = tl.zeros(index.shape, tl.float64 if LOG else tl.float32)
@@ -289,14 +335,22 @@ def state_sum(index, count, stop, score, size, rows, line_total, line_centre, no
         level = score.to(tl.float64) - line_centre
         for offset in range(0, count, STRIDE):
             in_range = index + offset < stop
-            state = tl.load(order + index + offset, mask=in_range, other=0) if ORDERED else 2 * (index + offset)
+            state = (
+                tl.load(order + index + offset, mask=in_range, other=0)
+                if ORDERED
+                else 2 * (index + offset)
+            )
             result += tl.exp(log_term(state, size, rows, level, in_range) - top) / norm_sum
     else:
         mantissa, exponent = scaled_emission(score.to(tl.float32), line_centre)
         exponent += exponent_of(line_total)
         for offset in range(0, count, STRIDE):
             in_range = index + offset < stop
-            state = tl.load(order + index + offset, mask=in_range, other=0) if ORDERED else 2 * (index + offset)
+            state = (
+                tl.load(order + index + offset, mask=in_range, other=0)
+                if ORDERED
+                else 2 * (index + offset)
+            )
             result += scaled_term(state, size, rows, exponent, in_range)
         result = result / (mantissa * mantissa_of(line_total))
     return result
@@ -309,13 +363,17 @@ def posterior(
     LINES: tl.constexpr, CLASSES: tl.constexpr, CLASS_THREADS: tl.constexpr, LOG: tl.constexpr, FALLBACK: tl.constexpr,
     WILD: tl.constexpr, RECOMPUTE: tl.constexpr,
 ):  # fmt: skip
-    """Write the posteriors of all lines, or of those in the blocks first_block … first_block + slots - 2.
+    """Write the posteriors of all lines, or of those in the blocks first_block … first_block +
+    slots - 2.
 
-    With FALLBACK only lines of utterances in logarithms, for which the launch without LOG has written zeros.
+    With FALLBACK only lines of utterances in logarithms, for which the launch without LOG has
+    written zeros.
 
-    Where all even states emit one class, mostly the blank, all threads of a line sum over them, in their order in
-    memory: one class would else have half of all states, and CLASS_THREADS threads would sum them while others wait.
-    Of every other class CLASS_THREADS threads sum over every CLASS_THREADS-th state, and then their sums are added.
+    Where all even states emit one class, mostly the blank, all threads of a line sum over them, in
+    their order in memory: one class would else have half of all states, and CLASS_THREADS threads
+    would sum them while others wait.
+    Of every other class CLASS_THREADS threads sum over every CLASS_THREADS-th state, and then their
+    sums are added.
     """
     LINE_THREADS: tl.constexpr = CLASSES * CLASS_THREADS
     lattice, memory = (
@@ -326,7 +384,9 @@ def posterior(
     first_line = tl.program_id(0).to(tl.int64) * LINES
     thread = tl.arange(0, LINES * LINE_THREADS)
     line, lane = first_line + thread // LINE_THREADS, thread % LINE_THREADS
-    b, t, status, line_total, line_centre, size, forward, backward = load_line(line, lattice, memory, sizes, RECOMPUTE)
+    b, t, status, line_total, line_centre, size, forward, backward = load_line(
+        line, lattice, memory, sizes, RECOMPUTE
+    )
     active = (b < batch) & (status == (LOGARITHMIC if LOG else SCALED))
     if not FALLBACK or tl.max(active.to(tl.int32)) > 0:
         row_pointers = forward, backward, row_units
@@ -352,7 +412,9 @@ def posterior(
             lane, tl.max(even_count), even_count, score, size, row_pointers, line_total, line_centre, norms, line_order,
             LINE_THREADS, False, LOG,
         )  # fmt: skip
-        even_sums = broadcast_lines(tl.sum(tl.reshape(result, (LINES, LINE_THREADS)), 1), LINES, CLASSES)
+        even_sums = broadcast_lines(
+            tl.sum(tl.reshape(result, (LINES, LINE_THREADS)), 1), LINES, CLASSES
+        )
         for first_class in range(-CLASSES if WILD else 0, classes, CLASSES):
             class_index = first_class + thread // CLASS_THREADS % CLASSES
             exists = active & (class_index >= (-1 if WILD else 0)) & (class_index < classes)
@@ -373,7 +435,16 @@ def posterior(
             stores = (cell_b < batch) & (cell_class < classes)
             if FALLBACK:
                 stores &= cell_status == LOGARITHMIC
-            pointer = out + cell_b.to(tl.int64) * out_b + cell_t.to(tl.int64) * out_t + cell_class.to(tl.int64) * out_c
+            pointer = (
+                out
+                + cell_b.to(tl.int64) * out_b
+                + cell_t.to(tl.int64) * out_t
+                + cell_class.to(tl.int64) * out_c
+            )
             tl.store(pointer, sums, mask=stores & (cell_class >= 0))
             if WILD:
-                tl.store(out_wild + cell_b.to(tl.int64) * frames + cell_t, sums, mask=stores & (cell_class == -1))
+                tl.store(
+                    out_wild + cell_b.to(tl.int64) * frames + cell_t,
+                    sums,
+                    mask=stores & (cell_class == -1),
+                )

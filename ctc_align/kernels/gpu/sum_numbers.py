@@ -1,22 +1,26 @@
-"""Two kinds of numbers for sums over paths, both 64 bits wide, so that rows of states have one layout in memory.
+"""Two kinds of numbers for sums over paths, both 64 bits wide, so that rows of states have one
+layout in memory.
 
-Scaled: mantissa * 2**exponent; the float32 mantissa in [1, 2) is the lower half, the int32 exponent the upper. A sum
-needs no logarithm, nothing underflows, and errors are relative to the number itself, however far it is below others of
-its row. Zero has the exponent NEVER_EXPONENT, an impossible emission MIN_EXPONENT. A total at or below 2**FAR_EXPONENT
-may be an impossible path or an extremely unlikely one: such an utterance is computed again in logarithms (as in the
-CPU's `sums`).
+Scaled: mantissa * 2**exponent; the float32 mantissa in [1, 2) is the lower half, the int32 exponent
+the upper. A sum needs no logarithm, nothing underflows, and errors are relative to the number
+itself, however far it is below others of its row. Zero has the exponent NEVER_EXPONENT, an
+impossible emission MIN_EXPONENT. A total at or below 2**FAR_EXPONENT may be an impossible path or
+an extremely unlikely one: such an utterance is computed again in logarithms (as in the CPU's
+`sums`).
 
-Logarithmic: a float64, for float64 log-probs, and for what scaled numbers cannot hold, including NaN and +inf.
+Logarithmic: a float64, for float64 log-probs, and for what scaled numbers cannot hold, including
+NaN and +inf.
 
-Emissions are divided by e**centre, the best emission of their frame, so that they are at most 1 and no number grows.
+Emissions are divided by e**centre, the best emission of their frame, so that they are at most 1 and
+no number grows.
 """
 
 from __future__ import annotations
 
 from ctc_align.kernels.gpu.triton_import import constant, jit, tl
 
-# NEVER_EXPONENT is far below all other exponents, and the sum of two of them still fits in int32. A path through an
-# emission of MIN_EXPONENT stays below FAR_EXPONENT, however many paths there are.
+# NEVER_EXPONENT is far below all other exponents, and the sum of two of them still fits in int32. A
+# path through an emission of MIN_EXPONENT stays below FAR_EXPONENT, however many paths there are.
 NEVER_EXPONENT = constant(-(2**28))
 MIN_EXPONENT = constant(-(2**27))
 FAR_EXPONENT = constant(-(2**26))
@@ -29,7 +33,8 @@ LOG2_E = constant(1.4426950408889634)
 LN_2 = constant(0.6931471805599453)
 LN_2_HIGH = constant(0.693359375)
 LN_2_LOW = constant(-2.12194440e-4)
-"""LN_2_HIGH has 9 bits: its product with a whole number below 2**15 is exact (Cody and Waite 1980)."""
+"""LN_2_HIGH has 9 bits: its product with a whole number below 2**15 is exact (Cody and Waite
+1980)."""
 
 
 @jit
@@ -52,7 +57,8 @@ def exponent_of(number):
 
 @jit
 def power_of_2(exponent):
-    """Return 2**exponent in float32, built from its bits, for exponents up to 127; zero below -126."""
+    """Return 2**exponent in float32, built from its bits, for exponents up to 127; zero below
+    -126."""
     return ((tl.maximum(exponent, -127) + 127) << 23).to(tl.float32, bitcast=True)
 
 
@@ -60,20 +66,26 @@ def power_of_2(exponent):
 def normalise(value, exponent):
     """Return value * 2**exponent as a scaled number, for a positive value that is not subnormal.
 
-    Moves the float's exponent into the number's. Without the lower limit it would wrap around after enough frames.
+    Moves the float's exponent into the number's. Without the lower limit it would wrap around after
+    enough frames.
     """
     bits = value.to(tl.int32, bitcast=True)
     exponent += (bits >> 23) - 127
-    return pack(((bits & 0x7FFFFF) | 0x3F800000).to(tl.float32, bitcast=True), tl.maximum(exponent, NEVER_EXPONENT))
+    return pack(
+        ((bits & 0x7FFFFF) | 0x3F800000).to(tl.float32, bitcast=True),
+        tl.maximum(exponent, NEVER_EXPONENT),
+    )
 
 
 @jit
 def scaled_emission(score, centre):
-    """Return e**(score - centre) as mantissa about 1 and exponent; scores above the centre count as the centre.
+    """Return e**(score - centre) as mantissa about 1 and exponent; scores above the centre count as
+    the centre.
 
     e**v = e**(v - n * ln 2) * 2**n,  n = v / ln 2 rounded
     """
-    # Clamped before rounding: -inf cannot be rounded to an integer. MIN_EXPONENT takes its place below.
+    # Clamped before rounding: -inf cannot be rounded to an integer. MIN_EXPONENT takes its place
+    # below.
     log_ratio = tl.minimum(tl.maximum(score - centre, -9.0e7), 0.0)
     whole_power = tl.floor(log_ratio * LOG2_E + 0.5)
     # In two steps: n * ln 2 rounded once would leave the remainder without its last digits.
@@ -102,21 +114,25 @@ def log_sum(a, b, c):
 
 @jit
 def log_product(total, score, centre):
-    """Return total + score - centre as a number; -inf where no path arrives, even if the score is NaN or +inf."""
+    """Return total + score - centre as a number; -inf where no path arrives, even if the score is
+    NaN or +inf."""
     product = total + (score.to(tl.float64) - centre)
     return tl.where(total == float("-inf"), total, product).to(tl.int64, bitcast=True)
 
 
 @jit
 def add(a, b, LOG: tl.constexpr):
-    """Return a + b: the smaller term is shifted to the exponent of the larger, and vanishes below 2**-126 of it."""
+    """Return a + b: the smaller term is shifted to the exponent of the larger, and vanishes below
+    2**-126 of it."""
     if LOG:
         x, y = a.to(tl.float64, bitcast=True), b.to(tl.float64, bitcast=True)
         return log_sum(x, y, tl.full(x.shape, float("-inf"), tl.float64)).to(tl.int64, bitcast=True)
     else:
         e, f = exponent_of(a), exponent_of(b)
         top = tl.maximum(e, f)
-        return normalise(mantissa_of(a) * power_of_2(e - top) + mantissa_of(b) * power_of_2(f - top), top)
+        return normalise(
+            mantissa_of(a) * power_of_2(e - top) + mantissa_of(b) * power_of_2(f - top), top
+        )
 
 
 @jit
@@ -138,7 +154,11 @@ def weighted_pair(a, b, score, centre, LOG: tl.constexpr):
 def weighted_sum(a, b, c, score, centre, LOG: tl.constexpr):
     """Return (a + b + c) * e**(score - centre)."""
     if LOG:
-        total = log_sum(a.to(tl.float64, bitcast=True), b.to(tl.float64, bitcast=True), c.to(tl.float64, bitcast=True))
+        total = log_sum(
+            a.to(tl.float64, bitcast=True),
+            b.to(tl.float64, bitcast=True),
+            c.to(tl.float64, bitcast=True),
+        )
         return log_product(total, score, centre)
     else:
         e, f, g = exponent_of(a), exponent_of(b), exponent_of(c)

@@ -18,7 +18,8 @@ except ImportError:  # the tests and the documentation import every file
     triton = tl = None
 
 OLDEST = (3, 4)
-"""The first Triton with all that the kernels use; its interpreter works on today's numpy from 3.9 on."""
+"""The first Triton with all that the kernels use; its interpreter works on today's numpy from 3.9
+on."""
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
 """Whether kernels run as Python on the CPU; Triton decides it when a kernel is defined."""
@@ -32,7 +33,9 @@ def jit(kernel: Callable[..., Any]) -> Any:
     if triton is None:
         return kernel
     parameters = inspect.signature(kernel).parameters.values()
-    values = [parameter.name for parameter in parameters if "constexpr" not in str(parameter.annotation)]
+    values = [
+        parameter.name for parameter in parameters if "constexpr" not in str(parameter.annotation)
+    ]
     return triton.jit(do_not_specialize=values)(kernel)
 
 
@@ -47,7 +50,9 @@ def unavailable() -> str | None:
         return "Triton is not installed (it comes with PyTorch for CUDA)"
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
     if version < OLDEST:
-        return f"Triton {OLDEST[0]}.{OLDEST[1]} or newer is needed, {triton.__version__} is installed"
+        return (
+            f"Triton {OLDEST[0]}.{OLDEST[1]} or newer is needed, {triton.__version__} is installed"
+        )
     if not INTERPRETED and not torch.cuda.is_available():
         return "PyTorch sees no CUDA device"
     return None

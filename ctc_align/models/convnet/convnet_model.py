@@ -1,9 +1,10 @@
-"""The project's own models: a folder with `model.toml` (the description) and `model.safetensors` (the weights).
+"""The project's own models: a folder with `model.toml` (the description) and `model.safetensors`
+(the weights).
 
-The folder may also hold what was learnt with the model: `calibration.toml`, `confidence.safetensors`,
-`edges.safetensors`.
-The embedded models are such folders. A recording of any length goes through in chunks with the network's whole context
-on both sides, so the result is that of one pass, in bounded memory.
+The folder may also hold what was learnt with the model: `calibration.toml`,
+`confidence.safetensors`, `edges.safetensors`.
+The embedded models are such folders. A recording of any length goes through in chunks with the
+network's whole context on both sides, so the result is that of one pass, in bounded memory.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ from ctc_align.models.acoustic_model import AcousticModel, Device
 from ctc_align.models.calibration import calibration_in
 from ctc_align.models.confidence_network import load_confidence_network
 from ctc_align.models.convnet import features
-from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, Mixtures, StateScoring, from_weights, share_of_weight
+from ctc_align.models.convnet.gaussian_mixtures import (
+    MIXTURES,
+    Mixtures,
+    StateScoring,
+    from_weights,
+    share_of_weight,
+)
 from ctc_align.models.convnet.inference import STRIDE, InferenceNetwork, NetworkShape, folded_layers
 from ctc_align.models.edge_network import load_edge_network
 from ctc_align.models.network_files import check_weights
@@ -43,13 +50,16 @@ if TYPE_CHECKING:
 PIECE_FRAMES = 1024
 """Frames of a piece that goes through the network, a multiple of its stride."""
 STEP_FRAMES = 32
-"""A recording shorter than a piece is rounded up to these steps, so that a device can batch similar lengths."""
+"""A recording shorter than a piece is rounded up to these steps, so that a device can batch similar
+lengths."""
 LAST_PIECES = 4
 """The last piece of several is rounded up to quarters of a piece."""
 CACHED_FRAMES = 12_000
-"""Features of at most two minutes (3 MB) are cached; those of longer audio are computed three times."""
+"""Features of at most two minutes (3 MB) are cached; those of longer audio are computed three
+times."""
 STATES_BYTES = 2**28
-"""Segmentation states that would take more memory (an hour and a half) lie on disk, if the device is the CPU."""
+"""Segmentation states that would take more memory (an hour and a half) lie on disk, if the device
+is the CPU."""
 PIECES_ON_DEVICE = 128
 """Pieces that a device other than the CPU computes at once: about 2 GB."""
 
@@ -58,14 +68,16 @@ PIECES_ON_DEVICE = 128
 class ModelDescription:
     """The contents of `model.toml`.
 
-    `vocab` has the blank first. `parts` is the number of segmentation states of each token; the states of token k
-    (counted without the blank) are k * parts …, the last state is silence. `prior_scale` weighs the log-priors that are
-    subtracted from the state posteriors; `silence_bonus` (nats) is then added to silence, whose share of the training
-    data says little about the recording at hand. `language` is that of the training transcripts, "" if unknown.
-    Noise looks like silence where sounds are weak, so up to `noise_malus` nats are subtracted from silence again, all
-    of them if the mixtures have no weight (`ctc_align.models.convnet.gaussian_mixtures.share_of_weight`).
-    `mixture_weight` is that of the mixtures' log-posteriors among the states' scores, 0 for a model without mixtures
-    (see `ctc_align.models.convnet.gaussian_mixtures`).
+    `vocab` has the blank first. `parts` is the number of segmentation states of each token; the
+    states of token k (counted without the blank) are k * parts …, the last state is silence.
+    `prior_scale` weighs the log-priors that are subtracted from the state posteriors;
+    `silence_bonus` (nats) is then added to silence, whose share of the training data says little
+    about the recording at hand. `language` is that of the training transcripts, "" if unknown.
+    Noise looks like silence where sounds are weak, so up to `noise_malus` nats are subtracted from
+    silence again, all of them if the mixtures have no weight
+    (`ctc_align.models.convnet.gaussian_mixtures.share_of_weight`). `mixture_weight` is that of the
+    mixtures' log-posteriors among the states' scores, 0 for a model without mixtures (see
+    `ctc_align.models.convnet.gaussian_mixtures`).
     """
 
     name: str
@@ -104,7 +116,8 @@ class ConvNet(AcousticModel):
         layers = folded_layers(description.shape, weights)
         self.network = InferenceNetwork(description.shape, layers)
         self.device_network: DeviceNetwork | None = None
-        """Computes the emissions with torch: on another device than the CPU, or in another precision than float32."""
+        """Computes the emissions with torch: on another device than the CPU, or in another
+        precision than float32."""
         precision = "float32" if settings.precision == "auto" else settings.precision
         if str(device) != "cpu" or precision != "float32":
             require_torch(f"precision {precision}" if str(device) == "cpu" else f"device {device}")
@@ -116,12 +129,15 @@ class ConvNet(AcousticModel):
             self.device_network = made.to(str(device))
         # a window around each of the frames that an output frame sees
         context_s = description.shape.context_frames * self.frame_shift_s
-        self.receptive_field_s = 2 * context_s + samples_to_seconds(features.WINDOW_SAMPLES, self.sample_rate)
+        self.receptive_field_s = 2 * context_s + samples_to_seconds(
+            features.WINDOW_SAMPLES, self.sample_rate
+        )
         mixtures = self.scoring.mixtures
         self.gaussians_per_state = 0 if mixtures is None else mixtures.weights.shape[1]
 
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
-        """Return log-probs (T, C) float32, one frame for every begun 10 ms, and the segmentation states (T, K).
+        """Return log-probs (T, C) float32, one frame for every begun 10 ms, and the segmentation
+        states (T, K).
 
         Both lie on the model's device. May be called by several threads at once.
 
@@ -137,11 +153,12 @@ class ConvNet(AcousticModel):
         return self._on_processor([audio], progress)[0]
 
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio; on the CPU, in float32, with the same bits as `emissions`.
+        """Return the emissions of each audio; on the CPU, in float32, with the same bits as
+        `emissions`.
 
-        On the CPU, each piece of an audio is computed alone, and several at once: a piece is large enough to keep a
-        core busy, and products of a different shape would round differently. On other devices, pieces of all audios are
-        batched together, the longest first.
+        On the CPU, each piece of an audio is computed alone, and several at once: a piece is large
+        enough to keep a core busy, and products of a different shape would round differently. On
+        other devices, pieces of all audios are batched together, the longest first.
 
         Raises:
             AudioError: an audio has no samples, or the wrong rate.
@@ -174,8 +191,11 @@ class ConvNet(AcousticModel):
             found.append(self._emissions_of(recording, log_probs, rows))
         return found
 
-    def _computed(self, recording: _Recording, piece: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-        """Return log-probs (t, C) and the states' scores (t, K) of a piece, up to the recording's end."""
+    def _computed(
+        self, recording: _Recording, piece: tuple[int, int]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return log-probs (t, C) and the states' scores (t, K) of a piece, up to the recording's
+        end."""
         first, length = piece
         inputs = recording.inputs(first, length, self.description.shape.context_frames)
         tokens, segments = self.network(inputs)
@@ -187,7 +207,9 @@ class ConvNet(AcousticModel):
     def _empty_states(self, recording: _Recording) -> np.ndarray | RowsOnDisk | None:
         count = self.description.shape.states
         if 4 * recording.frames * count > STATES_BYTES:
-            return RowsOnDisk((count,), f"{recording.audio.name or 'audio'}: its segmentation states")
+            return RowsOnDisk(
+                (count,), f"{recording.audio.name or 'audio'}: its segmentation states"
+            )
         return np.empty((recording.frames, count), np.float32) if count else None
 
     def _on_device(
@@ -208,7 +230,11 @@ class ConvNet(AcousticModel):
         tensors = [
             (
                 torch.empty(recording.frames, shape.classes, device=network.device),
-                torch.empty(recording.frames, shape.states, device=network.device) if shape.states else None,
+                (
+                    torch.empty(recording.frames, shape.states, device=network.device)
+                    if shape.states
+                    else None
+                ),
             )
             for recording in recordings
         ]
@@ -217,7 +243,10 @@ class ConvNet(AcousticModel):
         for begin in range(0, len(jobs), at_once):
             batch = jobs[begin : begin + at_once]
             length = batch[0][1][1]
-            inputs = [recording.inputs(first, length, shape.context_frames) for (recording, _), (first, _) in batch]
+            inputs = [
+                recording.inputs(first, length, shape.context_frames)
+                for (recording, _), (first, _) in batch
+            ]
             with torch.no_grad():
                 results = network(inputs, [recording.mixture_share for (recording, _), _ in batch])
             for row, ((recording, outputs), (first, own)) in enumerate(batch):
@@ -227,7 +256,10 @@ class ConvNet(AcousticModel):
                         output[first:last] = result[row, : last - first]
             if progress:
                 progress(min(1.0, sum(batch[-1][1]) / batch[-1][0][0].frames))
-        return [self._emissions_of(recording, *outputs) for recording, outputs in zip(recordings, tensors)]
+        return [
+            self._emissions_of(recording, *outputs)
+            for recording, outputs in zip(recordings, tensors)
+        ]
 
     def _emissions_of(self, recording: _Recording, log_probs: Any, states: Any) -> Emissions:
         audio = recording.audio
@@ -273,7 +305,8 @@ class _Recording:
             yield self._log_mel(first, min(self.frames, first + PIECE_FRAMES))
 
     def pieces(self) -> list[tuple[int, int]]:
-        """Return first frame and length (a multiple of the stride) of each piece; they depend on the audio alone."""
+        """Return first frame and length (a multiple of the stride) of each piece; they depend on
+        the audio alone."""
         if self.frames <= PIECE_FRAMES:
             return [(0, min(PIECE_FRAMES, -(-self.frames // STEP_FRAMES) * STEP_FRAMES))]
         whole, rest = divmod(self.frames, PIECE_FRAMES)
@@ -284,7 +317,8 @@ class _Recording:
         return pieces
 
     def inputs(self, first: int, length: int, context: int) -> np.ndarray:
-        """Return features (t, MELS) of `length` frames from `first` on with their context, silence outside."""
+        """Return features (t, MELS) of `length` frames from `first` on with their context, silence
+        outside."""
         inside = max(0, first - context), min(self.frames, first + length + context)
         middle = features.normalise(self._log_mel(*inside), self._statistics)
         before, after = inside[0] - (first - context), first + length + context - inside[1]
@@ -292,13 +326,16 @@ class _Recording:
         return np.concatenate((silence.repeat(before, 0), middle, silence.repeat(after, 0)))
 
 
-def mixtures_of(description: ModelDescription, weights: Mapping[str, np.ndarray]) -> Mixtures | None:
+def mixtures_of(
+    description: ModelDescription, weights: Mapping[str, np.ndarray]
+) -> Mixtures | None:
     """Return the mixtures among a model's weights, None if it has none."""
     return from_weights(weights, description.shape.states) if description.mixture_weight else None
 
 
 def state_offset(log_priors: np.ndarray, prior_scale: float, silence_bonus: float) -> np.ndarray:
-    """Return what is added to the states' log-posteriors (K,): minus the scaled log-priors, plus silence's bonus."""
+    """Return what is added to the states' log-posteriors (K,): minus the scaled log-priors, plus
+    silence's bonus."""
     offset = -log_priors.astype(np.float32) * np.float32(prior_scale)
     offset[-1:] += silence_bonus
     return offset
@@ -332,7 +369,9 @@ WIDEST, DEEPEST = 2**20, 1000
 """Limits of a network's sizes, and of the number of its layers."""
 
 
-def load_folder(folder: Path, device: str | Device | torch.device, settings: Settings | None = None) -> ConvNet:
+def load_folder(
+    folder: Path, device: str | Device | torch.device, settings: Settings | None = None
+) -> ConvNet:
     """Load a model from its folder.
 
     Raises:
@@ -345,16 +384,27 @@ def load_folder(folder: Path, device: str | Device | torch.device, settings: Set
     confidence_network, edge_network = load_confidence_network(folder), load_edge_network(folder)
     try:
         weights = load_file(str(folder / "model.safetensors"))
-        own = {name: w for name, w in weights.items() if name != "log_priors" and not name.startswith(MIXTURES)}
+        own = {
+            name: w
+            for name, w in weights.items()
+            if name != "log_priors" and not name.startswith(MIXTURES)
+        }
         check_weights(own, description.shape.weight_shapes)
         model = ConvNet(description, weights, device, settings)
     except MissingExtraError:
         raise
-    except Exception as error:  # safetensors and numpy raise various kinds, and all mean the same here
+    except (
+        Exception
+    ) as error:  # safetensors and numpy raise various kinds, and all mean the same here
         raise UsageError(
-            f"model {folder}: the weights cannot be loaded as model.toml describes them: {one_line(error, 300)}"
+            f"model {folder}: the weights cannot be loaded as model.toml describes them:"
+            f" {one_line(error, 300)}"
         ) from error
-    model.calibration, model.confidence_network, model.edge_network = calibration, confidence_network, edge_network
+    model.calibration, model.confidence_network, model.edge_network = (
+        calibration,
+        confidence_network,
+        edge_network,
+    )
     return model
 
 
@@ -372,22 +422,32 @@ def _read_description(path: Path) -> ModelDescription:
         _check(description)
         return description
     except KeyError as error:
-        raise UsageError(f"{path}: expected the description of a {FORMAT} model, it lacks {one_line(error)}") from error
+        raise UsageError(
+            f"{path}: expected the description of a {FORMAT} model, it lacks {one_line(error)}"
+        ) from error
     except ConfigError as error:
         raise UsageError(str(error)) from error
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{path}: expected the description of a {FORMAT} model, got: {one_line(error)}") from error
+        raise UsageError(
+            f"{path}: expected the description of a {FORMAT} model, got: {one_line(error)}"
+        ) from error
 
 
 def _check(description: ModelDescription) -> None:
     """Raise ValueError if the parts of a description do not fit together."""
     shape, vocab, parts = description.shape, description.vocab, description.parts
-    if not all(isinstance(token, str) and token for token in vocab) or len(set(vocab)) != len(vocab) or len(vocab) < 2:
+    if (
+        not all(isinstance(token, str) and token for token in vocab)
+        or len(set(vocab)) != len(vocab)
+        or len(vocab) < 2
+    ):
         raise ValueError("vocab is not a list of two or more strings, or has one of them twice")
     for name, value in asdict(shape).items():
         for size in value if isinstance(value, (list, tuple)) else (value,):
             if type(size) is not int or not (0 if name == "states" else 1) <= size <= WIDEST:
-                raise ValueError(f"network.{name} is not a whole number from 1 to {WIDEST}: {shown(value)}")
+                raise ValueError(
+                    f"network.{name} is not a whole number from 1 to {WIDEST}: {shown(value)}"
+                )
     for name, least in (
         ("prior_scale", -LARGEST),
         ("silence_bonus", -LARGEST),
@@ -396,22 +456,28 @@ def _check(description: ModelDescription) -> None:
     ):
         value = getattr(description, name)
         if type(value) not in (int, float) or not least <= value <= LARGEST:
-            raise ValueError(f"{name} is not a number from {least:g} to {LARGEST:g}: {shown(value)}")
+            raise ValueError(
+                f"{name} is not a number from {least:g} to {LARGEST:g}: {shown(value)}"
+            )
     for name in ("name", "token_kind", "language"):
         if not isinstance(getattr(description, name), str):
             raise ValueError(f"{name} is not a text: {shown(getattr(description, name))}")
     if type(parts) is not int or len(shape.dilations) > DEEPEST:
-        raise ValueError(f"parts is not a whole number, or the network has more than {DEEPEST} layers")
+        raise ValueError(
+            f"parts is not a whole number, or the network has more than {DEEPEST} layers"
+        )
     if shape.inputs != features.MELS:
         raise ValueError(
-            f"the network has {shape.inputs} inputs; expected {features.MELS} inputs, one for each mel channel"
+            f"the network has {shape.inputs} inputs; expected {features.MELS} inputs, one for each"
+            " mel channel"
         )
     if shape.classes != len(vocab):
         raise ValueError(f"the network has {shape.classes} classes, vocab {len(vocab)} tokens")
     each, odd = divmod(shape.states - 1, len(vocab) - 1)
     if shape.states and (odd or each < 1 or parts not in (0, each)):
         raise ValueError(
-            f"the network has {shape.states} states; expected {parts or 'the same number'} for each token, and silence"
+            f"the network has {shape.states} states; expected {parts or 'the same number'} for each"
+            " token, and silence"
         )
 
 
@@ -423,7 +489,8 @@ def save_folder(
     dtype: torch.dtype,
     mixtures: Mixtures | None = None,
 ) -> None:
-    """Write a model's folder: matrices of weights as `dtype`, vectors (biases, statistics of norms) as float32."""
+    """Write a model's folder: matrices of weights as `dtype`, vectors (biases, statistics of norms)
+    as float32."""
     import torch
     from safetensors.torch import save
 
@@ -437,7 +504,9 @@ def save_folder(
         weights["log_priors"] = log_priors.float()
     if mixtures is not None:
         for name in ("weights", "means", "variances"):
-            weights[MIXTURES + name] = torch.from_numpy(getattr(mixtures, name)).float().contiguous()
+            weights[MIXTURES + name] = (
+                torch.from_numpy(getattr(mixtures, name)).float().contiguous()
+            )
     # safetensors' own `save_file` makes files that only their owner can read
     (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": FORMAT}))
     shape = asdict(description.shape)
@@ -455,11 +524,15 @@ def save_folder(
         "vocab = [" + ", ".join(_quoted(token) for token in description.vocab) + "]",
         "",
         "[network]",
-        *(f"{key} = {list(value) if isinstance(value, tuple) else value}" for key, value in shape.items()),
+        *(
+            f"{key} = {list(value) if isinstance(value, tuple) else value}"
+            for key, value in shape.items()
+        ),
     ]
     (folder / "model.toml").write_text("\n".join(lines) + "\n", encoding="utf-8", newline="\n")
 
 
 def _quoted(text: str) -> str:
-    """Return a TOML string: JSON's escapes are valid TOML, except for DEL and halves of surrogate pairs."""
+    """Return a TOML string: JSON's escapes are valid TOML, except for DEL and halves of surrogate
+    pairs."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,8 +1,9 @@
 """Log-mel features, normalised by the recording's own level and spectrum: gain does not matter.
 
-Frame t covers the samples [t * 160, (t + 1) * 160) at 16 kHz and is computed only from the 20 ms around its centre, so
-a recording cut anywhere gives the same frames. The recording's statistics (its level and the mean of each mel channel
-over its louder frames) come from a first pass over all frames. `mel_filters` serves other networks, too.
+Frame t covers the samples [t * 160, (t + 1) * 160) at 16 kHz and is computed only from the 20 ms
+around its centre, so a recording cut anywhere gives the same frames. The recording's statistics
+(its level and the mean of each mel channel over its louder frames) come from a first pass over all
+frames. `mel_filters` serves other networks, too.
 """
 
 from __future__ import annotations
@@ -25,33 +26,36 @@ FRAME_SHIFT_S = HOP_SAMPLES / SAMPLE_RATE
 LOW_HZ, HIGH_HZ = 50.0, 7800.0
 
 ROWS_OF_A_PRODUCT = 48
-"""Products begin and end at frames whose number is a multiple of this: BLAS sums the rows of its kernels (12 on AVX2)
-in different orders, and a frame must not depend on which others are computed with it."""
+"""Products begin and end at frames whose number is a multiple of this: BLAS sums the rows of its
+kernels (12 on AVX2) in different orders, and a frame must not depend on which others are computed
+with it."""
 
 # All levels are in nats of power: 1 nat = 4.34 dB.
 SMALLEST_POWER = 1e-20
 LOUD_QUANTILE = 0.95
 QUIET_QUANTILE = 0.05
-# In read speech, even 40 minutes of it, the 100th loudest frame is at most 1.6 nats above the quantile.
+# In read speech, even 40 minutes of it, the 100th loudest frame is at most 1.6 nats above the
+# quantile.
 LOUDEST_FRAMES = 100
 LOUDEST_ABOVE_LOUD = 2.0
-# For recordings with less than a second of speech: a level held for this many frames, unlike clicks; in the same read
-# speech at most 1.3 nats above the quantile.
+# For recordings with less than a second of speech: a level held for this many frames, unlike
+# clicks; in the same read speech at most 1.3 nats above the quantile.
 LOUDEST_HELD_FRAMES = 40
 LOUDEST_HELD_ABOVE_LOUD = 2.4
 CLICK_FILTER_FRAMES = 5
 FLOOR_BELOW_LOUD = 16.0
 SPEECH_BELOW_LOUD = 6.0
 SPEECH_SOFTNESS = 1.0
-# (nats below the loud frames; largest and usual ratio of the weight of the frames below that level to the weight of the
-# loud frames). In speech, with or without hiss, the ratios are at most 1.54, 0.90 and 0.35.
+# (nats below the loud frames; largest and usual ratio of the weight of the frames below that level
+# to the weight of the loud frames). In speech, with or without hiss, the ratios are at most 1.54,
+# 0.90 and 0.35.
 QUIET_TIERS = ((3.0, 2.0, 0.5), (5.0, 1.1, 0.15), (7.0, 0.45, 0.03))
 SCALE = 0.4
 LOWEST_BAND, HIGHEST_BAND = 40, 58
 BAND_EDGE_NATS, BELOW_EDGE = 2.8, 5
-"""A recording has no sound above the first channel, of these, where the spectrum of its speech falls so far at once,
-from each of that many channels: it does by telephone, and in hardly one recording of a hundred with all frequencies. A
-steady tone fills up to three."""
+"""A recording has no sound above the first channel, of these, where the spectrum of its speech
+falls so far at once, from each of that many channels: it does by telephone, and in hardly one
+recording of a hundred with all frequencies. A steady tone fills up to three."""
 
 
 def frame_count(samples: int) -> int:
@@ -71,7 +75,8 @@ def _filters() -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_mel(samples: np.ndarray, first: int, last: int) -> np.ndarray:
-    """Return frames [first, last) of a recording's samples (N,): (last - first, MELS) float32, natural log of power."""
+    """Return frames [first, last) of a recording's samples (N,): (last - first, MELS) float32,
+    natural log of power."""
     reach = (WINDOW_SAMPLES - HOP_SAMPLES) // 2
     begin, end = first * HOP_SAMPLES - reach, last * HOP_SAMPLES + reach
     piece = np.asarray(samples[max(0, begin) : max(0, end)], np.float32)
@@ -80,12 +85,18 @@ def log_mel(samples: np.ndarray, first: int, last: int) -> np.ndarray:
 
 
 def log_channels(
-    samples: np.ndarray, window: np.ndarray, filters: np.ndarray, shift: int, first: int, smallest: float
+    samples: np.ndarray,
+    window: np.ndarray,
+    filters: np.ndarray,
+    shift: int,
+    first: int,
+    smallest: float,
 ) -> np.ndarray:
     """Return the log of the power (T, bins) float32 in each channel of each window of samples.
 
     Args:
-        samples: (N,) float32; the windows begin `shift` samples apart, and none goes beyond the end.
+        samples: (N,) float32; the windows begin `shift` samples apart, and none goes beyond the
+            end.
         window: its weights (W,).
         filters: (fft // 2 + 1, bins) of the frequencies in each channel.
         shift: in samples.
@@ -93,7 +104,9 @@ def log_channels(
         smallest: the least power.
     """
     windows = np.lib.stride_tricks.sliding_window_view(samples, len(window))[::shift] * window
-    spectrum = np.fft.rfft(windows, 2 * (len(filters) - 1))  # numpy 1 computes it in double precision
+    spectrum = np.fft.rfft(
+        windows, 2 * (len(filters) - 1)
+    )  # numpy 1 computes it in double precision
     power = np.square(spectrum.real, dtype=np.float32, casting="same_kind")
     power += np.square(spectrum.imag, dtype=np.float32, casting="same_kind")
     begin = first % ROWS_OF_A_PRODUCT
@@ -109,9 +122,10 @@ def level(frames: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of a recording: `loud`, the level of the louder frames; `mean` (MELS,) float32 over speech; `quiet`,
-    the 5 % quantile of the levels of all frames that are not digital silence; `band`, the number of channels that the
-    recording's band has: what is above it is noise of its coding, or nothing."""
+    """Statistics of a recording: `loud`, the level of the louder frames; `mean` (MELS,) float32
+    over speech; `quiet`, the 5 % quantile of the levels of all frames that are not digital silence;
+    `band`, the number of channels that the recording's band has: what is above it is noise of its
+    coding, or nothing."""
 
     loud: float
     mean: np.ndarray
@@ -120,17 +134,22 @@ class Statistics:
 
 
 def speech_weight(levels: np.ndarray, loud: float) -> np.ndarray:
-    """Return each frame's weight (T,) float64: near 1 within about 25 dB of the loud frames, near 0 below."""
-    return 1.0 / (1.0 + np.exp((loud - SPEECH_BELOW_LOUD - levels.astype(np.float64)) / SPEECH_SOFTNESS))
+    """Return each frame's weight (T,) float64: near 1 within about 25 dB of the loud frames, near 0
+    below."""
+    return 1.0 / (
+        1.0 + np.exp((loud - SPEECH_BELOW_LOUD - levels.astype(np.float64)) / SPEECH_SOFTNESS)
+    )
 
 
 def floor_of(loud: float) -> np.float32:
-    """Return the lower limit of all channels; it hides digital silence and the quantisation noise of quiet files."""
+    """Return the lower limit of all channels; it hides digital silence and the quantisation noise
+    of quiet files."""
     return np.float32(loud - math.log(MELS) - FLOOR_BELOW_LOUD)
 
 
 def normalise(frames: np.ndarray, statistics: Statistics) -> np.ndarray:
-    """Return the network's inputs (T, MELS): (max(x, floor) − mean) · SCALE, so that gain and a fixed filter cancel.
+    """Return the network's inputs (T, MELS): (max(x, floor) − mean) · SCALE, so that gain and a
+    fixed filter cancel.
 
     Above the recording's band they are 0.
     """
@@ -158,9 +177,11 @@ def _smallest(levels: np.ndarray, rank: int) -> float:
 
 
 def _loud(levels: np.ndarray) -> float:
-    """Return the level of the louder frames: a quantile of all, but not far below the loudest second.
+    """Return the level of the louder frames: a quantile of all, but not far below the loudest
+    second.
 
-    The quantile alone would be the level of a pause if speech fills less than 1 − LOUD_QUANTILE of the recording.
+    The quantile alone would be the level of a pause if speech fills less than 1 − LOUD_QUANTILE of
+    the recording.
     """
     loud = _smallest(levels, max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1))
     if len(levels) > LOUDEST_FRAMES:
@@ -171,7 +192,8 @@ def _loud(levels: np.ndarray) -> float:
 
 
 def _without_clicks(levels: np.ndarray) -> np.ndarray:
-    """Return the running median (T - 4,) of levels (T,): a click affects only two frames of five."""
+    """Return the running median (T - 4,) of levels (T,): a click affects only two frames of
+    five."""
     near = np.lib.stride_tricks.sliding_window_view(levels, CLICK_FILTER_FRAMES)
     return np.asarray(np.sort(near, axis=1)[:, CLICK_FILTER_FRAMES // 2])
 
@@ -179,8 +201,8 @@ def _without_clicks(levels: np.ndarray) -> np.ndarray:
 def _mean_weight(levels: np.ndarray, loud: float) -> np.ndarray:
     """Return each frame's weight (T,) float64 in the mean of the recording.
 
-    The weights of each tier's frames have a factor: 1, or less if there are too many of them to be speech. Otherwise
-    long pauses with a hum or a hiss would outweigh rare speech.
+    The weights of each tier's frames have a factor: 1, or less if there are too many of them to be
+    speech. Otherwise long pauses with a hum or a hiss would outweigh rare speech.
     """
     weight = speech_weight(levels, loud)
     speech = weight[levels >= loud - QUIET_TIERS[0][0]].sum()
@@ -193,7 +215,8 @@ def _mean_weight(levels: np.ndarray, loud: float) -> np.ndarray:
 
 
 def gather_statistics(pieces: Callable[[], Iterator[np.ndarray]]) -> Statistics:
-    """Return the statistics of a recording in pieces (t, MELS); `pieces()` is called twice, sums are float64."""
+    """Return the statistics of a recording in pieces (t, MELS); `pieces()` is called twice, sums
+    are float64."""
     levels = np.concatenate([level(piece) for piece in pieces()])
     loud = _loud(levels)
     floor, weights = floor_of(loud), _mean_weight(levels, loud)
@@ -209,9 +232,17 @@ def gather_statistics(pieces: Callable[[], Iterator[np.ndarray]]) -> Statistics:
 
 
 def _band(mean: np.ndarray) -> int:
-    """Return the number of channels below the first edge of a band in the means (MELS,) of speech; MELS without one."""
+    """Return the number of channels below the first edge of a band in the means (MELS,) of speech;
+    MELS without one."""
     edges = range(LOWEST_BAND, HIGHEST_BAND)
-    return next((k for k in edges if mean[k - BELOW_EDGE : k].min() - mean[k + 1 :].max() >= BAND_EDGE_NATS), MELS)
+    return next(
+        (
+            k
+            for k in edges
+            if mean[k - BELOW_EDGE : k].min() - mean[k + 1 :].max() >= BAND_EDGE_NATS
+        ),
+        MELS,
+    )
 
 
 _SLANEY_STEP_HZ, _SLANEY_BREAK_HZ, _SLANEY_LOG_STEP = 200.0 / 3.0, 1000.0, math.log(6.4) / 27.0
@@ -222,14 +253,16 @@ def mel_filters(
 ) -> np.ndarray:
     """Return the weights (fft // 2 + 1, bins) float32 of each frequency of an FFT in each channel.
 
-    Triangles are linear in hertz, as in librosa and torchaudio; neighbours cross at half their height.
+    Triangles are linear in hertz, as in librosa and torchaudio; neighbours cross at half their
+    height.
 
     Args:
         bins: number of channels.
         fft: length of the FFT in samples.
         low_hz, high_hz: where the first triangle begins and the last one ends.
-        scale: "htk" is 2595 log10(1 + f / 700) with triangles of height 1 (O'Shaughnessy; Young et al., The HTK Book);
-            "slaney" is linear below 1 kHz, logarithmic above, with triangles of equal area (Slaney, Auditory Toolbox).
+        scale: "htk" is 2595 log10(1 + f / 700) with triangles of height 1 (O'Shaughnessy; Young et
+            al., The HTK Book); "slaney" is linear below 1 kHz, logarithmic above, with triangles of
+            equal area (Slaney, Auditory Toolbox).
     """
     to_mel, to_hz = _SCALES[scale]
     edges = to_hz(np.linspace(to_mel(low_hz), to_mel(high_hz), bins + 2))
@@ -253,12 +286,16 @@ def _htk_to_hz(mel: np.ndarray) -> np.ndarray:
 def _hz_to_slaney(hertz: float) -> float:
     if hertz < _SLANEY_BREAK_HZ:
         return hertz / _SLANEY_STEP_HZ
-    return _SLANEY_BREAK_HZ / _SLANEY_STEP_HZ + math.log(hertz / _SLANEY_BREAK_HZ) / _SLANEY_LOG_STEP
+    return (
+        _SLANEY_BREAK_HZ / _SLANEY_STEP_HZ + math.log(hertz / _SLANEY_BREAK_HZ) / _SLANEY_LOG_STEP
+    )
 
 
 def _slaney_to_hz(mel: np.ndarray) -> np.ndarray:
     above = mel - _SLANEY_BREAK_HZ / _SLANEY_STEP_HZ
-    return np.where(above < 0, mel * _SLANEY_STEP_HZ, _SLANEY_BREAK_HZ * np.exp(_SLANEY_LOG_STEP * above))
+    return np.where(
+        above < 0, mel * _SLANEY_STEP_HZ, _SLANEY_BREAK_HZ * np.exp(_SLANEY_LOG_STEP * above)
+    )
 
 
 _SCALES: dict[str, tuple[Callable[[float], float], Callable[[np.ndarray], np.ndarray]]] = {

@@ -1,7 +1,8 @@
 """Mixtures of diagonal Gaussians over cepstra, one for each segmentation state.
 
-A network trained on the labels of a generative model blurs them, while the generative model still shows where the sound
-changes. The two make different errors, and the sum of their scores has smaller errors than either.
+A network trained on the labels of a generative model blurs them, while the generative model still
+shows where the sound changes. The two make different errors, and the sum of their scores has
+smaller errors than either.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ REACH = 4
 ROWS_IN_CACHE = 64
 """Rows of values whose products with all Gaussians are computed and summed at once."""
 NOISY_NATS, QUIET_NATS = 4.5, 7.0
-"""Levels of the loud frames above the quiet ones between which the mixtures' weight grows from 0 to all of it: the
-mixtures were trained on clean speech, and noise 10 dB below it leaves 4 nats."""
+"""Levels of the loud frames above the quiet ones between which the mixtures' weight grows from 0 to
+all of it: the mixtures were trained on clean speech, and noise 10 dB below it leaves 4 nats."""
 
 
 def with_differences(static: np.ndarray) -> np.ndarray:
-    """Return cepstra (T, 13) with their first and second differences (T, 39); the ends are repeated."""
+    """Return cepstra (T, 13) with their first and second differences (T, 39); the ends are
+    repeated."""
     first = _slope(static)
     return np.concatenate((static, first, _slope(first)), 1)
 
@@ -43,13 +45,15 @@ def cepstra_of(channels: np.ndarray) -> np.ndarray:
 
 
 def values_of(inputs: np.ndarray) -> np.ndarray:
-    """Return the values (T, 39) that mixtures score, from the network's inputs (T + 2 * REACH, MELS)."""
+    """Return the values (T, 39) that mixtures score, from the network's inputs (T + 2 * REACH,
+    MELS)."""
     return with_differences(cepstra_of(inputs))[REACH:-REACH]
 
 
 @lru_cache(maxsize=1)
 def _cosines() -> np.ndarray:
-    """Return the cosine transform (MELS, 13): type II, orthonormal, without the constant's own scale."""
+    """Return the cosine transform (MELS, 13): type II, orthonormal, without the constant's own
+    scale."""
     k = np.arange(CEPSTRA)[None]
     n = np.arange(features.MELS)[:, None]
     cosines = np.cos(math.pi / features.MELS * (n + 0.5) * k) * math.sqrt(2.0 / features.MELS)
@@ -59,14 +63,17 @@ def _cosines() -> np.ndarray:
 def _slope(values: np.ndarray) -> np.ndarray:
     """Return the regression over five frames (Young et al., The HTK Book, eq. 5.16)."""
     padded = np.pad(values, ((2, 2), (0, 0)), "edge")
-    return np.asarray((padded[3:-1] - padded[1:-3]) * np.float32(0.1) + (padded[4:] - padded[:-4]) * np.float32(0.2))
+    return np.asarray(
+        (padded[3:-1] - padded[1:-3]) * np.float32(0.1)
+        + (padded[4:] - padded[:-4]) * np.float32(0.2)
+    )
 
 
 def share_of_weight(statistics: features.Statistics) -> float:
     """Return the share of the mixtures' weight in a recording, in [0, 1].
 
-    It is 0 if noise covers the quiet sounds, or if the recording has no high frequencies: cepstra are of the whole
-    spectrum.
+    It is 0 if noise covers the quiet sounds, or if the recording has no high frequencies: cepstra
+    are of the whole spectrum.
     """
     above = statistics.loud - statistics.quiet if statistics.band == features.MELS else 0.0
     return min(1.0, max(0.0, (above - NOISY_NATS) / (QUIET_NATS - NOISY_NATS)))
@@ -74,14 +81,16 @@ def share_of_weight(statistics: features.Statistics) -> float:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Mixtures of K states, M Gaussians each, over D values: log `weights` (K, M), `means`, `variances` (K, M, D)."""
+    """Mixtures of K states, M Gaussians each, over D values: log `weights` (K, M), `means`,
+    `variances` (K, M, D)."""
 
     weights: np.ndarray
     means: np.ndarray
     variances: np.ndarray
 
     def scores(self, x: np.ndarray) -> np.ndarray:
-        """Return log p(x | state) = log Σ_m w_m N(x; μ_m, σ²_m) (T, K) float32 of values `x` (T, D)."""
+        """Return log p(x | state) = log Σ_m w_m N(x; μ_m, σ²_m) (T, K) float32 of values `x` (T,
+        D)."""
         states, gaussians, _ = self.means.shape
         result = np.empty((len(x), states), np.float32)
         weight, bias = self.product
@@ -98,20 +107,25 @@ class Mixtures:
         return result
 
     def log_posteriors(self, values: np.ndarray) -> np.ndarray:
-        """Return log p(state | frame) (T, K) of values (T, D), with all states equally likely a priori."""
+        """Return log p(state | frame) (T, K) of values (T, D), with all states equally likely a
+        priori."""
         return log_softmax(self.scores(values))
 
     @cached_property
     def product(self) -> tuple[np.ndarray, np.ndarray]:
-        """The log-likelihoods of all Gaussians as a product of matrices: (2 * D, M * K), and what is added (M * K,).
+        """The log-likelihoods of all Gaussians as a product of matrices: (2 * D, M * K), and what
+        is added (M * K,).
 
-        log w N(x; μ, σ²) = log w − ½ Σ_d (log 2πσ_d² + μ_d² / σ_d²) + Σ_d (μ_d / σ_d² · x_d − ½ x_d² / σ_d²): the rows
-        are for x * x, then for x; the Gaussians of a state are K columns apart.
+        log w N(x; μ, σ²) = log w − ½ Σ_d (log 2πσ_d² + μ_d² / σ_d²) + Σ_d (μ_d / σ_d² · x_d − ½
+        x_d² / σ_d²): the rows are for x * x, then for x; the Gaussians of a state are K columns
+        apart.
         """
         means, precision = self.means.astype(np.float64), 1.0 / self.variances.astype(np.float64)
         size = means.shape[2]
         constant = self.weights - 0.5 * (
-            size * math.log(2 * math.pi) - np.log(precision).sum(-1) + (means**2 * precision).sum(-1)
+            size * math.log(2 * math.pi)
+            - np.log(precision).sum(-1)
+            + (means**2 * precision).sum(-1)
         )
         factors = np.concatenate((-0.5 * precision, means * precision), 2).transpose(2, 1, 0)
         return (
@@ -120,7 +134,8 @@ class Mixtures:
         )
 
     def doubled(self) -> Mixtures:
-        """Return twice as many Gaussians: each is split, a fifth of its deviation to either side."""
+        """Return twice as many Gaussians: each is split, a fifth of its deviation to either
+        side."""
         apart = np.float32(0.2) * np.sqrt(self.variances)
         return Mixtures(
             np.concatenate((self.weights, self.weights), 1) - np.float32(math.log(2)),
@@ -145,7 +160,11 @@ def from_weights(weights: Mapping[str, np.ndarray], states: int) -> Mixtures:
         if MIXTURES + name not in weights:
             raise ValueError(f"mixture_weight is set, and there is no {MIXTURES}{name}")
         part = np.asarray(weights[MIXTURES + name], np.float32)
-        shape = (*parts[0].shape, VALUES) if parts else (states, max(1, part.shape[-1] if part.ndim else 1))
+        shape = (
+            (*parts[0].shape, VALUES)
+            if parts
+            else (states, max(1, part.shape[-1] if part.ndim else 1))
+        )
         if part.shape != shape:
             raise ValueError(f"{MIXTURES}{name} has shape {part.shape}, expected {shape}")
         if not np.isfinite(part).all():
@@ -162,7 +181,8 @@ class StateScoring:
 
     The score of state k at frame t, for a recording whose share of the mixtures' weight is s, is
 
-        log p(k | t) − prior_scale · log p(k) + bonus(k) + s · mixture_weight · log p_mixtures(k | t)
+        log p(k | t) − prior_scale · log p(k) + bonus(k) + s · mixture_weight · log p_mixtures(k |
+        t)
 
     where the bonus is silence_bonus − (1 − s) · noise_malus for silence and 0 for all other states.
 
@@ -180,7 +200,8 @@ class StateScoring:
     context_frames: int
 
     def offset_for(self, share: float) -> np.ndarray:
-        """Return what is added to the log-posteriors (K,) float32, for a share of the mixtures' weight."""
+        """Return what is added to the log-posteriors (K,) float32, for a share of the mixtures'
+        weight."""
         offset = self.offset.copy()
         offset[-1:] -= self.noise_malus * (1.0 - share)
         return offset
@@ -190,8 +211,11 @@ class StateScoring:
         return 0.0 if self.mixtures is None else self.mixture_weight * share
 
     def values_of(self, inputs: np.ndarray) -> np.ndarray:
-        """Return what mixtures score (T, 39), from the network's inputs (T + 2 * context_frames, MELS)."""
-        return values_of(inputs[self.context_frames - REACH : len(inputs) - self.context_frames + REACH])
+        """Return what mixtures score (T, 39), from the network's inputs (T + 2 * context_frames,
+        MELS)."""
+        return values_of(
+            inputs[self.context_frames - REACH : len(inputs) - self.context_frames + REACH]
+        )
 
     def scores(self, segments: np.ndarray, inputs: np.ndarray, share: float) -> np.ndarray:
         """Return the scores (T, K) of the states.

@@ -1,9 +1,10 @@
-"""The trained network of the project's own models in NumPy: the numbers of torch's `AcousticNetwork`, up to rounding.
+"""The trained network of the project's own models in NumPy: the numbers of torch's
+`AcousticNetwork`, up to rounding.
 
-The normalisations, which are constant after training, are folded into the convolutions before them. The channels of a
-frame are neighbours in memory: a convolution is a product of matrices for each of its taps, and the two phases of a
-pair are rows of two frames without a copy. `ctc_align.models.convnet.network` has the same in torch, for training and
-for other devices.
+The normalisations, which are constant after training, are folded into the convolutions before them.
+The channels of a frame are neighbours in memory: a convolution is a product of matrices for each of
+its taps, and the two phases of a pair are rows of two frames without a copy.
+`ctc_align.models.convnet.network` has the same in torch, for training and for other devices.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ class NetworkShape:
     def context_frames(self) -> int:
         """Frames of 10 ms that an output frame sees on either side (a multiple of the stride)."""
         body = STRIDE * sum(self.dilations)
-        # Stem (2) and the strided convolution (2) below the body, two taps of the head (1) above it.
+        # Stem (2) and the strided convolution (2) below the body, two taps of the head (1) above
+        # it.
         reach = 2 + 2 + body + 1
         return reach + reach % STRIDE
 
@@ -52,8 +54,14 @@ class NetworkShape:
         norms |= {f"body.{i}.norm": body for i in range(len(self.dilations))}
         convolutions = {"stem.0": (self.stem, self.inputs, 5), "down.0": (body, self.stem, 6)}
         convolutions |= {f"body.{i}.conv": (body, body, 3) for i in range(len(self.dilations))}
-        biased = {"up": (STRIDE * head, body, 1), "local": (head, self.stem, 5), "mix.2": (head, head, 3)}
-        biased |= {"tokens": (self.classes, head, 1)} | ({"states": (self.states, head, 1)} if self.states else {})
+        biased = {
+            "up": (STRIDE * head, body, 1),
+            "local": (head, self.stem, 5),
+            "mix.2": (head, head, 3),
+        }
+        biased |= {"tokens": (self.classes, head, 1)} | (
+            {"states": (self.states, head, 1)} if self.states else {}
+        )
         return {
             **{f"{name}.weight": shape for name, shape in (convolutions | biased).items()},
             **{f"{name}.bias": shape[:1] for name, shape in biased.items()},
@@ -67,7 +75,8 @@ class NetworkShape:
 
 @np.errstate(over="ignore", invalid="ignore")  # a damaged file may hold any numbers
 def folded_layers(shape: NetworkShape, weights: Mapping[str, np.ndarray]) -> dict[str, Layer]:
-    """Return the convolutions of a trained network by name, normalisations included; `body0`, `body1` … are the body.
+    """Return the convolutions of a trained network by name, normalisations included; `body0`,
+    `body1` … are the body.
 
     Args:
         shape: the network's sizes.
@@ -75,7 +84,8 @@ def folded_layers(shape: NetworkShape, weights: Mapping[str, np.ndarray]) -> dic
     """
 
     def norm(name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the factors (C,) and constants (C,) to which a normalisation reduces after training."""
+        """Return the factors (C,) and constants (C,) to which a normalisation reduces after
+        training."""
         scale, bias, mean, variance = (
             np.asarray(weights[f"{name}.{part}"], np.float64)
             for part in ("weight", "bias", "running_mean", "running_var")
@@ -83,7 +93,9 @@ def folded_layers(shape: NetworkShape, weights: Mapping[str, np.ndarray]) -> dic
         factor = scale / np.sqrt(variance + NORM_EPSILON)
         return factor, bias - mean * factor
 
-    def layer(name: str, factor: np.ndarray | float = 1.0, constant: np.ndarray | float = 0.0) -> Layer:
+    def layer(
+        name: str, factor: np.ndarray | float = 1.0, constant: np.ndarray | float = 0.0
+    ) -> Layer:
         """Return the convolution whose output is conv(x) * factor + constant."""
         weight = weights[f"{name}.weight"].transpose(2, 1, 0) * factor
         bias = weights.get(f"{name}.bias", np.zeros(weight.shape[2])) * factor + constant
@@ -98,7 +110,10 @@ def folded_layers(shape: NetworkShape, weights: Mapping[str, np.ndarray]) -> dic
     layers["local"] = layer("local", factor, constant)
     layers["mix"] = layer("mix.2")
     outputs = [layer(name) for name in ("tokens", *(["states"] if shape.states else []))]
-    layers["out"] = np.concatenate([w for w, _ in outputs], 2), np.concatenate([b for _, b in outputs])
+    layers["out"] = (
+        np.concatenate([w for w, _ in outputs], 2),
+        np.concatenate([b for _, b in outputs]),
+    )
     return layers
 
 
@@ -119,10 +134,14 @@ class InferenceNetwork:
         for i in range(len(shape.dilations)):
             (first, middle, last), bias = layers[f"body{i}"]
             outer = first + last
-            self._layers[f"body{i}"] = np.stack((first, (outer + middle) / 2, (outer - middle) / 2, last)), bias
+            self._layers[f"body{i}"] = (
+                np.stack((first, (outer + middle) / 2, (outer - middle) / 2, last)),
+                bias,
+            )
 
     def __call__(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return logits (T, C) and (T, K) of features (T + 2 * context_frames, inputs) float32; T is even."""
+        """Return logits (T, C) and (T, K) of features (T + 2 * context_frames, inputs) float32; T
+        is even."""
         shape = self.shape
         stem = _rectified(self._convolved("stem", features))
         pairs = len(stem) // STRIDE
@@ -152,9 +171,11 @@ class InferenceNetwork:
         return np.asarray(y)
 
     def _convolved_in_pairs(self, name: str, x: np.ndarray, dilation: int) -> np.ndarray:
-        """Return a convolution of three taps, Σ_k x[t + k * dilation] @ g[k] + bias, by four products for two outputs.
+        """Return a convolution of three taps, Σ_k x[t + k * dilation] @ g[k] + bias, by four
+        products for two outputs.
 
-        F(2, 3) of Winograd (Lavin and Gray 2016): of inputs x0 … x3, `dilation` rows apart, the outputs are
+        F(2, 3) of Winograd (Lavin and Gray 2016): of inputs x0 … x3, `dilation` rows apart, the
+        outputs are
         m0 + m1 + m2 and m1 - m2 - m3, where m0 = (x0 - x2) g0, m1 = (x1 + x2) (g0 + g1 + g2) / 2,
         m2 = (x2 - x1) (g0 - g1 + g2) / 2, m3 = (x1 - x3) g2.
         """
@@ -166,7 +187,8 @@ class InferenceNetwork:
         rows = rows.reshape(blocks + 1, 2, dilation, size)
         x0, x1, x2, x3 = rows[:-1, 0], rows[:-1, 1], rows[1:, 0], rows[1:, 1]
         m0, m1, m2, m3 = (
-            inputs.reshape(-1, size) @ factors for inputs, factors in zip((x0 - x2, x1 + x2, x2 - x1, x1 - x3), weight)
+            inputs.reshape(-1, size) @ factors
+            for inputs, factors in zip((x0 - x2, x1 + x2, x2 - x1, x1 - x3), weight)
         )
         m1 += bias
         y = np.empty((blocks, 2, dilation, weight.shape[2]), x.dtype)

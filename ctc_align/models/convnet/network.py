@@ -1,12 +1,14 @@
 """The network of the project's own models: convolutions over log-mel features with two outputs.
 
-    features (T, 64) at 10 ms ─ stem ─┬─ stride 2 ─ body: dilated residual convolutions at 20 ms ─ two phases ─┐
-                                      └────────────── local branch at 10 ms ──────────────────────────────────┴─ head
+    features (T, 64) at 10 ms ─ stem ─┬─ stride 2 ─ body: dilated residual convolutions at 20 ms ─
+                                      two phases ─┐ └────────────── local branch at 10 ms
+                                      ──────────────────────────────────┴─ head
     head ─► CTC log-probs (T, C): what was said, and roughly when
          └► segmentation states (T, K): which part of which sound each frame is
 
-No convolution pads: an output frame sees `context_frames` on either side and nothing else. So chunks of a recording
-give the same as one pass, and a padded batch the same as its utterances alone. Outside the recording is silence.
+No convolution pads: an output frame sees `context_frames` on either side and nothing else. So
+chunks of a recording give the same as one pass, and a padded batch the same as its utterances
+alone. Outside the recording is silence.
 """
 
 from __future__ import annotations
@@ -44,26 +46,39 @@ class AcousticNetwork(nn.Module):
         super().__init__()
         self.shape = shape
         self.stem = nn.Sequential(
-            nn.Conv1d(shape.inputs, shape.stem, 5, bias=False), nn.BatchNorm1d(shape.stem), nn.ReLU()
+            nn.Conv1d(shape.inputs, shape.stem, 5, bias=False),
+            nn.BatchNorm1d(shape.stem),
+            nn.ReLU(),
         )
         # Six taps around each pair of frames.
         self.down = nn.Sequential(
-            nn.Conv1d(shape.stem, shape.body, 6, stride=STRIDE, bias=False), nn.BatchNorm1d(shape.body), nn.ReLU()
+            nn.Conv1d(shape.stem, shape.body, 6, stride=STRIDE, bias=False),
+            nn.BatchNorm1d(shape.body),
+            nn.ReLU(),
         )
-        self.body = nn.Sequential(*(_ResidualBlock(shape.body, dilation, dropout) for dilation in shape.dilations))
+        self.body = nn.Sequential(
+            *(_ResidualBlock(shape.body, dilation, dropout) for dilation in shape.dilations)
+        )
         self.up = nn.Conv1d(shape.body, STRIDE * shape.head, 1)
         self.local = nn.Conv1d(shape.stem, shape.head, 5)
-        self.mix = nn.Sequential(nn.BatchNorm1d(shape.head), nn.ReLU(), nn.Conv1d(shape.head, shape.head, 3), nn.ReLU())
+        self.mix = nn.Sequential(
+            nn.BatchNorm1d(shape.head), nn.ReLU(), nn.Conv1d(shape.head, shape.head, 3), nn.ReLU()
+        )
         self.tokens = nn.Conv1d(shape.head, shape.classes, 1)
         self.states = nn.Conv1d(shape.head, shape.states, 1) if shape.states else None
 
     def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return logits (B, T, C) and (B, T, K) of features (B, T + 2 * context_frames, inputs); T is even."""
+        """Return logits (B, T, C) and (B, T, K) of features (B, T + 2 * context_frames, inputs); T
+        is even."""
         stem = self.stem(features.transpose(1, 2))
         body = self.body(self.down(stem))
         phases = self.up(body)
         batch, _, pairs = phases.shape
-        fine = phases.view(batch, STRIDE, -1, pairs).permute(0, 2, 3, 1).reshape(batch, -1, STRIDE * pairs)
+        fine = (
+            phases.view(batch, STRIDE, -1, pairs)
+            .permute(0, 2, 3, 1)
+            .reshape(batch, -1, STRIDE * pairs)
+        )
         local = self.local(stem)
         excess = (local.shape[2] - fine.shape[2]) // 2
         head = self.mix(fine + local[:, :, excess : excess + fine.shape[2]])
@@ -76,10 +91,11 @@ class AcousticNetwork(nn.Module):
 
 
 class DeviceNetwork(nn.Module):
-    """A trained network and the scores of its states on a device: the numbers of `InferenceNetwork`, up to rounding.
+    """A trained network and the scores of its states on a device: the numbers of
+    `InferenceNetwork`, up to rounding.
 
-    It computes a batch of pieces in half the time of `AcousticNetwork`: convolutions have their normalisations folded
-    in, channels are last, one of a single tap is a linear map.
+    It computes a batch of pieces in half the time of `AcousticNetwork`: convolutions have their
+    normalisations folded in, channels are last, one of a single tap is a linear map.
 
     Args:
         shape: its sizes.
@@ -89,7 +105,11 @@ class DeviceNetwork(nn.Module):
     """
 
     def __init__(
-        self, shape: NetworkShape, layers: Mapping[str, Layer], scoring: StateScoring, precision: torch.dtype
+        self,
+        shape: NetworkShape,
+        layers: Mapping[str, Layer],
+        scoring: StateScoring,
+        precision: torch.dtype,
     ) -> None:
         super().__init__()
         self.shape, self.scoring, self.precision = shape, scoring, precision
@@ -122,12 +142,17 @@ class DeviceNetwork(nn.Module):
             row += torch.from_numpy(self.scoring.offset_for(share)).to(device)
             if weight := self.scoring.weight_for(share):
                 x = torch.from_numpy(self.scoring.values_of(frames)).to(device)
-                joint = torch.addmm(self._of("mixtures")[1], torch.cat((x * x, x), 1), self._of("mixtures")[0])
-                row += weight * joint.view(*x.shape[:1], -1, self.shape.states).logsumexp(1).log_softmax(-1)
+                joint = torch.addmm(
+                    self._of("mixtures")[1], torch.cat((x * x, x), 1), self._of("mixtures")[0]
+                )
+                row += weight * joint.view(*x.shape[:1], -1, self.shape.states).logsumexp(
+                    1
+                ).log_softmax(-1)
         return log_probs, scores
 
     def logits(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return logits (B, T, C) and (B, T, K) of features (B, T + 2 * context_frames, inputs); T is even."""
+        """Return logits (B, T, C) and (B, T, K) of features (B, T + 2 * context_frames, inputs); T
+        is even."""
         batch, width, _ = features.shape
         stem = F.conv2d(_as_image(features.to(self.precision)), *self._of("stem")).relu_()
         x = F.conv2d(stem, *self._of("down"), stride=(1, STRIDE)).relu_()

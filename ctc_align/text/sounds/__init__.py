@@ -11,7 +11,11 @@ from itertools import groupby
 from ctc_align.text.characters import divided, runs
 from ctc_align.text.languages import base_code
 from ctc_align.text.sounds.pieces import LATIN, Piece, pieces, stretches
-from ctc_align.text.sounds.spelling_rules import initials_spelled_out, is_read_as_english, prepare_english
+from ctc_align.text.sounds.spelling_rules import (
+    initials_spelled_out,
+    is_read_as_english,
+    prepare_english,
+)
 from ctc_align.types import Word, Words
 
 _MOST_CACHED = 2**16
@@ -30,7 +34,8 @@ _CANTONESE = re.compile(r"(?:zh|zho|chi)[-_](?:.+[-_])?(?:HK|MO|yue)\b", re.IGNO
 def pronounced(words: Words, language: str) -> Words:
     """Return `words` from `split`, each with the phones of its spoken form as `phones`.
 
-    A character without a pronunciation (a digit that is not spelled out) is its own phone, which no vocabulary has.
+    A character without a pronunciation (a digit that is not spelled out) is its own phone, which no
+    vocabulary has.
 
     Args:
         words: numbers are spelled out already.
@@ -51,16 +56,22 @@ def pronounced(words: Words, language: str) -> Words:
         if capitals_mark_initials and len(run) == 1 and _HAS_INITIALS.search(run[0].text):
             forms = [_with_initials(run[0], code)]
         for word, form in zip(run, forms):
-            said.append(replace(word, phones=form if word.reading is None else _without_repeats(form)))
+            said.append(
+                replace(word, phones=form if word.reading is None else _without_repeats(form))
+            )
     return replace(words, words=tuple(said))
 
 
 def _with_initials(word: Word, code: str) -> str:
-    """Return the pronunciations of a word whose parts in capitals are spelled out, or said as words."""
+    """Return the pronunciations of a word whose parts in capitals are spelled out, or said as
+    words."""
     parts = word.sounding.split()
     variants: list[Sequence[tuple[str, ...]]] = []
     for part, spelled in zip(parts, initials_spelled_out(word.text, parts, code)):
-        as_word = [tuple(variant.split()) for variant in _pronounced_run((part,), code)[0].split(ALTERNATIVE)]
+        as_word = [
+            tuple(variant.split())
+            for variant in _pronounced_run((part,), code)[0].split(ALTERNATIVE)
+        ]
         variants.append(as_word if spelled is None else [spelled, *as_word])
     return _joined_variants(variants)
 
@@ -68,7 +79,9 @@ def _with_initials(word: Word, code: str) -> str:
 def _latin_words(words: Words, code: str) -> list[str]:
     parts = dict.fromkeys(part for word in words.words for part in word.spoken.split())
     cut = [(part, stretch) for part in parts for stretch in stretches(part, code)]
-    return list(dict.fromkeys(part[start:end] for part, (start, end, script) in cut if script == LATIN))
+    return list(
+        dict.fromkeys(part[start:end] for part, (start, end, script) in cut if script == LATIN)
+    )
 
 
 @lru_cache(maxsize=_MOST_CACHED)
@@ -76,7 +89,9 @@ def _pronounced_run(spokens: tuple[str, ...], code: str) -> tuple[str, ...]:
     """Return the phones of the words of a run."""
     if len(spokens) == 1:
         return (_written([piece for _, piece in _parts(spokens[0], code)]),)
-    word_of = [word for word, spoken in enumerate(spokens) for _ in spoken]  # by character of the run
+    word_of = [
+        word for word, spoken in enumerate(spokens) for _ in spoken
+    ]  # by character of the run
     pieces_of: list[list[Piece]] = [[] for _ in spokens]
     for offset, piece in _parts("".join(spokens), code):
         words = word_of[offset + piece.start : offset + piece.end]
@@ -92,12 +107,18 @@ def _pronounced_run(spokens: tuple[str, ...], code: str) -> tuple[str, ...]:
 def _without_repeats(form: str) -> str:
     """Return pronunciations without repeated phones: length is not distinguished."""
     variants = (variant.split() for variant in form.split(ALTERNATIVE))
-    return _joined_variants([[tuple(phone for phone, _ in groupby(variant)) for variant in variants]])
+    return _joined_variants(
+        [[tuple(phone for phone, _ in groupby(variant)) for variant in variants]]
+    )
 
 
 def _parts(text: str, code: str) -> list[tuple[int, Piece]]:
     """Return (start of its part in the text, piece) for all parts, which spaces separate."""
-    return [(part.start(), piece) for part in re.finditer(r"\S+", text) for piece in pieces(part[0], code)]
+    return [
+        (part.start(), piece)
+        for part in re.finditer(r"\S+", text)
+        for piece in pieces(part[0], code)
+    ]
 
 
 def _written(word: Sequence[Piece]) -> str:
@@ -114,16 +135,21 @@ def phones_together(words: Iterable[str | None]) -> str | None:
     known = [phones for phones in words if phones is not None]
     if not known:
         return None
-    return _joined_variants([tuple(variant.split()) for variant in phones.split(ALTERNATIVE)] for phones in known)
+    return _joined_variants(
+        [tuple(variant.split()) for variant in phones.split(ALTERNATIVE)] for phones in known
+    )
 
 
 def _joined_variants(parts: Iterable[Sequence[tuple[str, ...]]]) -> str:
-    """Return the best pronunciations of a word in the notation of `Word.phones`, from those of its parts."""
+    """Return the best pronunciations of a word in the notation of `Word.phones`, from those of its
+    parts."""
     variants: list[list[str]] = [[]]
     for part in parts:
         first, *others = dict.fromkeys(part)
         if others and len(variants) < MOST_PRONUNCIATIONS:
-            joined = dict.fromkeys((*variant, *more) for more in (first, *others) for variant in variants)
+            joined = dict.fromkeys(
+                (*variant, *more) for more in (first, *others) for variant in variants
+            )
             variants = list(map(list, joined))[:MOST_PRONUNCIATIONS]
             continue
         for variant in variants:  # in place, or a word of n pieces would take n² steps

@@ -1,9 +1,9 @@
 """Phones of words in Arabic and Hebrew letters, which usually omit the short vowels.
 
-The positions of the omitted vowels can be found, but not their quality: `_SHORT` means any of them. Consonants without
-a vowel between them are divided into syllables. A syllable begins with one consonant and ends with at most one; at the
-end of a word it may end with two, if the second is less sonorous (dost, qalb). Uyghur, Kurdish and Yiddish write all
-vowels.
+The positions of the omitted vowels can be found, but not their quality: `_SHORT` means any of them.
+Consonants without a vowel between them are divided into syllables. A syllable begins with one
+consonant and ends with at most one; at the end of a word it may end with two, if the second is less
+sonorous (dost, qalb). Uyghur, Kurdish and Yiddish write all vowels.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Letter:
     Attributes:
         start, end: its characters, `end` exclusive.
         onset: phones of its consonant; () for a vowel letter.
-        vowel: phones of its vowel; () if a vowel letter or a sukun follows, None if no vowel is written.
+        vowel: phones of its vowel; () if a vowel letter or a sukun follows, None if no vowel is
+            written.
         is_long: whether a letter writes the vowel, not a mark.
     """
 
@@ -48,7 +49,8 @@ def _with_short_vowels(letters: Sequence[Letter], *, final_clusters: str) -> lis
 
     Args:
         letters: of the whole word.
-        final_clusters: which words may end in two consonants: "all", "short" (of three consonants) or "none".
+        final_clusters: which words may end in two consonants: "all", "short" (of three consonants)
+            or "none".
 
     >>> word = [Letter(index, index + 1, (phone,)) for index, phone in enumerate("mktb")]
     >>> [" ".join(piece.phones) for piece in _with_short_vowels(word, final_clusters="short")]
@@ -68,34 +70,43 @@ def _with_short_vowels(letters: Sequence[Letter], *, final_clusters: str) -> lis
     for index, letter in enumerate(letters):
         phones = (*letter.onset, *(letter.vowel or ()))
         other = letter.onset if letter.vowel else (*letter.onset, _SHORT)
-        pieces.append(Piece(letter.start, letter.end, phones, (other,) if index == doubtful else ()))
+        pieces.append(
+            Piece(letter.start, letter.end, phones, (other,) if index == doubtful else ())
+        )
     return without_repeats(pieces)
 
 
 def _fill(letters: Sequence[Letter], start: int, end: int) -> None:
-    """Insert short vowels into letters[start:end], which are followed by a consonant with its vowel."""
+    """Insert short vowels into letters[start:end], which are followed by a consonant with its
+    vowel."""
     last = letters[start - 1] if start else None
-    # after a short vowel the first consonant closes that syllable: mak-tab; after a long one it begins the next
+    # after a short vowel the first consonant closes that syllable: mak-tab; after a long one it
+    # begins the next
     is_coda = last is not None and bool(last.vowel) and not last.is_long
     for index in range(start + is_coda, end, 2):
         letters[index].vowel = (_SHORT,)
 
 
 def _fill_last(letters: Sequence[Letter], start: int, final_clusters: str) -> int:
-    """Insert short vowels into letters[start:], the end of the word; return the index of a doubtful one, or -1."""
+    """Insert short vowels into letters[start:], the end of the word; return the index of a doubtful
+    one, or -1."""
     end = len(letters)
     last = letters[start - 1] if start else None
     after_vowel = last is not None and bool(last.vowel)
     sonority = [_SONORITY.get(letter.onset[-1], 0) for letter in letters[-2:] if letter.onset]
     may_end_in_two = final_clusters == "all" and end - start + after_vowel >= 3
-    may_end_in_two = may_end_in_two or (final_clusters == "short" and end - start == 3 and not after_vowel)
+    may_end_in_two = may_end_in_two or (
+        final_clusters == "short" and end - start == 3 and not after_vowel
+    )
     coda = end - 1
     if may_end_in_two and sonority[0] > sonority[1]:
         coda = end - 2
     # every second consonant back from the coda begins a syllable
     for index in range(coda - 1, start - 1, -2):
         letters[index].vowel = (_SHORT,)
-    is_open = letters[start].vowel is None and (not after_vowel or (last is not None and last.is_long and coda > start))
+    is_open = letters[start].vowel is None and (
+        not after_vowel or (last is not None and last.is_long and coda > start)
+    )
     if is_open:
         letters[start].vowel = (_SHORT,)
     return end - 2 if may_end_in_two else -1
@@ -114,7 +125,8 @@ _KURDISH = word_set("ckb ku")
 
 
 def arabic_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each letter with its marks: Arabic, Persian, Urdu, Pashto, Sindhi, Kurdish, Uyghur and others.
+    """Return a piece for each letter with its marks: Arabic, Persian, Urdu, Pashto, Sindhi,
+    Kurdish, Uyghur and others.
 
     >>> [" ".join(piece.phones) for piece in arabic_pieces("كتاب", "ar")]
     ['k ə', 't', 'a', 'b']
@@ -123,8 +135,12 @@ def arabic_pieces(text: str, language: str) -> list[Piece]:
     if "full" in options_of("abjads", code):
         return _with_short_vowels(_full_letters(text, code), final_clusters="none")
     if phones := phone_table("abjads", f"{code}:words").get(text):
-        return [Piece(index, index + 1, part) for index, part in enumerate(divided(phones, len(text)))]
-    return _with_short_vowels(_arabic_letters(text, code), final_clusters="short" if code == "ar" else "all")
+        return [
+            Piece(index, index + 1, part) for index, part in enumerate(divided(phones, len(text)))
+        ]
+    return _with_short_vowels(
+        _arabic_letters(text, code), final_clusters="short" if code == "ar" else "all"
+    )
 
 
 def _arabic_table(code: str) -> dict[str, tuple[str, ...]]:
@@ -132,7 +148,8 @@ def _arabic_table(code: str) -> dict[str, tuple[str, ...]]:
 
 
 def _full_letters(text: str, language: str) -> list[Letter]:
-    """Return the letters of a script that writes its vowels; Kurdish و and ی are vowels beside consonants."""
+    """Return the letters of a script that writes its vowels; Kurdish و and ی are vowels beside
+    consonants."""
     known = _arabic_table(language)
     letters: list[Letter] = []
     for index, character in enumerate(text):
@@ -140,11 +157,13 @@ def _full_letters(text: str, language: str) -> list[Letter]:
         if language in _KURDISH and character in "ویي":
             before, after = text[index - 1 : index], text[index + 1 : index + 2]
             is_doubled = character == before == "و"
-            is_glide = not before or before in "اەێۆ" or (after != "" and after in "اەێۆ") or before == "ئ"
-            is_glide = is_glide and not (before == "ئ" and not (after and after in "اەێۆ"))
-            phones = (("w" if is_glide else "u",) if character == "و" else ("j" if is_glide else "i",)) * (
-                not is_doubled
+            is_glide = (
+                not before or before in "اەێۆ" or (after != "" and after in "اەێۆ") or before == "ئ"
             )
+            is_glide = is_glide and not (before == "ئ" and not (after and after in "اەێۆ"))
+            phones = (
+                ("w" if is_glide else "u",) if character == "و" else ("j" if is_glide else "i",)
+            ) * (not is_doubled)
         letters.append(Letter(index, index + 1, phones, ()))
     return letters
 
@@ -159,14 +178,20 @@ def _arabic_letters(text: str, language: str) -> list[Letter]:
             last.end = index + 1
             if not last.vowel or last.onset or len(_ARABIC_MARKS[character]) > 1:
                 last.vowel = _ARABIC_MARKS[character]
-        elif last is not None and character in _SHADDA + _HAMZA_ABOVE + options.get("silent-inside", ""):
+        elif last is not None and character in _SHADDA + _HAMZA_ABOVE + options.get(
+            "silent-inside", ""
+        ):
             last.end = index + 1
         elif character == "و" and last is not None and _is_silent_waw(text, index, language):
             last.end, last.vowel = index + 1, ()
         elif character == "ں" and last is not None and language != "ar":
             last.end = index + 1
             last.vowel = tuple(_NASAL_VOWELS.get(phone, phone) for phone in last.vowel or (_SHORT,))
-        elif character not in phones and character not in _VOWEL_LETTERS and character not in _ARABIC_VOWELS:
+        elif (
+            character not in phones
+            and character not in _VOWEL_LETTERS
+            and character not in _ARABIC_VOWELS
+        ):
             letters.append(Letter(index, index + 1, unknown(character), ()))
         else:
             letters.append(_arabic_letter(text, index, last, language))
@@ -181,14 +206,19 @@ def _is_silent_waw(text: str, index: int, language: str) -> bool:
 
 
 def _article(match: re.Match[str], text: str) -> list[Letter]:
-    """Return the letters of the article, whose l becomes the next consonant if that is a coronal."""
+    """Return the letters of the article, whose l becomes the next consonant if that is a
+    coronal."""
     start = match.end("prefix") if match["prefix"] else 0
     letters = [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",))] if start else []
     follows = text[match.end()] if match.end() < len(text) else ""
     sound = () if follows in _SUN else ("l",)
     if match["for"]:
         return [Letter(0, 1, ("l",), ("i",)), Letter(1, 2, sound, ())]
-    return [*letters, Letter(start, start + 1, (), () if start else ("a",)), Letter(start + 1, start + 2, sound, ())]
+    return [
+        *letters,
+        Letter(start, start + 1, (), () if start else ("a",)),
+        Letter(start + 1, start + 2, sound, ()),
+    ]
 
 
 def _arabic_letter(text: str, index: int, last: Letter | None, language: str) -> Letter:
@@ -207,13 +237,24 @@ def _arabic_letter(text: str, index: int, last: Letter | None, language: str) ->
         return Letter(*span, (), ("a",) if not (last and last.vowel) else (), is_long=True)
     if character == "ى" and not rest and last is not None:
         return Letter(*span, (), ("a",), is_long=True)
-    if character in "هہەۀ" and not rest and after_consonant and "final-he" in options and len(text) > 1:
+    if (
+        character in "هہەۀ"
+        and not rest
+        and after_consonant
+        and "final-he" in options
+        and len(text) > 1
+    ):
         return Letter(*span, (), (options["final-he"],), is_long=True)
     if (character in _WAWS and character not in "ۇۆ") or character in "يیى":
         glide = ("v" if language in ("fa", "ur") else "w") if character in _WAWS else "j"
         before_vowel = (rest[:1] != "" and rest[0] in "اآےېێ") or rest in ("ة", "ى")
         before_vowel = before_vowel or (rest in ("ه", "ہ") and "final-he" in options)
-        if last is None or before_vowel or is_marked or (last.vowel and not _lengthens(last, character)):
+        if (
+            last is None
+            or before_vowel
+            or is_marked
+            or (last.vowel and not _lengthens(last, character))
+        ):
             is_alone = not rest and last is not None and bool(last.vowel)
             return Letter(*span, (glide,), () if is_alone else None)
         vowel = options.get("waw", "u") if character in _WAWS else "i"
@@ -238,7 +279,12 @@ def _alef(text: str, index: int, last: Letter | None, language: str) -> Letter:
         return Letter(index, index + 1, hamza if last else (), long_a, is_long=True)
     if character == "إ":
         return Letter(index, index + 1, hamza if last else (), ("i",))
-    if last is None and (follows in "ويی" and follows) and len(text) > 2 and text[index + 2] not in "اآ":
+    if (
+        last is None
+        and (follows in "ويی" and follows)
+        and len(text) > 2
+        and text[index + 2] not in "اآ"
+    ):
         return Letter(index, index + 1, (), ())
     if last is None:
         return Letter(index, index + 1, (), ("a",) if character == "أ" else (_SHORT,))
@@ -262,7 +308,8 @@ _HEBREW_MARKS = "".join(_POINTS) + _DAGESH + _SIN_DOT + "\u05bd\u05c1\u05bf"
 
 
 def hebrew_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each letter with its points: Modern Hebrew, with or without points, and Yiddish.
+    """Return a piece for each letter with its points: Modern Hebrew, with or without points, and
+    Yiddish.
 
     >>> [" ".join(piece.phones) for piece in hebrew_pieces("שלום", "he")]
     ['ʃ ə', 'l', 'o', 'm']
@@ -306,7 +353,10 @@ def _hebrew_letter(text: str, index: int, last: Letter | None) -> Letter:
     if character in _HEBREW_SILENT:
         is_carried = bool(rest) and rest[0] in "וי" and not is_pointed
         return Letter(
-            *span, (), () if is_carried or is_pointed or (last is not None and last.vowel) else ("a",), is_long=True
+            *span,
+            (),
+            () if is_carried or is_pointed or (last is not None and last.vowel) else ("a",),
+            is_long=True,
         )
     if character not in _CONSONANTS:
         return Letter(*span, unknown(character), ())

@@ -1,9 +1,10 @@
 """Phones of scripts whose letters carry a vowel: those of India and Sinhala, Thaana, and Ethiopic.
 
-Unicode has the scripts of India in blocks of 128 with the same letter at the same offset, so one table of Devanagari
-letters serves them all; Sinhala letters, which have a different order, are mapped to Devanagari. The rules for schwa
-deletion are Ohala's (1983) in the form of Narasimhan, Sproat and Kiraz (2004); aspiration, length and breathy voice are
-not distinguished. Thaana writes a vowel sign after each consonant; a letter of Ethiopic is a consonant and a vowel.
+Unicode has the scripts of India in blocks of 128 with the same letter at the same offset, so one
+table of Devanagari letters serves them all; Sinhala letters, which have a different order, are
+mapped to Devanagari. The rules for schwa deletion are Ohala's (1983) in the form of Narasimhan,
+Sproat and Kiraz (2004); aspiration, length and breathy voice are not distinguished. Thaana writes a
+vowel sign after each consonant; a letter of Ethiopic is a consonant and a vowel.
 """
 
 from __future__ import annotations
@@ -21,24 +22,38 @@ _BLOCK = 0x80
 
 
 def _by_offset(*names: str) -> dict[int, tuple[str, ...]]:
-    """Return the phones of sections that are keyed by letters of Devanagari, by their offsets in a block."""
-    return {ord(letter) % _BLOCK: phones for letter, phones in phone_table("abugidas", *names).items()}
+    """Return the phones of sections that are keyed by letters of Devanagari, by their offsets in a
+    block."""
+    return {
+        ord(letter) % _BLOCK: phones for letter, phones in phone_table("abugidas", *names).items()
+    }
 
 
 def _offsets(letters: str) -> tuple[int, ...]:
     return tuple(ord(letter) % _BLOCK for letter in letters)
 
 
-_CONSONANTS, _VOWELS, _NUKTA_OF = _by_offset("Consonants"), _by_offset("Vowels"), _by_offset("With-nukta")
+_CONSONANTS, _VOWELS, _NUKTA_OF = (
+    _by_offset("Consonants"),
+    _by_offset("Vowels"),
+    _by_offset("With-nukta"),
+)
 _SIGN_OFFSET = 0x38
 """The distance of a vowel sign from the letter of its vowel."""
 _SIGNS = {
-    **{sign: _VOWELS[sign - _SIGN_OFFSET] for sign in range(0x3E, 0x4D) if sign - _SIGN_OFFSET in _VOWELS},
+    **{
+        sign: _VOWELS[sign - _SIGN_OFFSET]
+        for sign in range(0x3E, 0x4D)
+        if sign - _SIGN_OFFSET in _VOWELS
+    },
     **_by_offset("Signs"),
 }
 _INDEPENDENT_A, _NUKTA, _VIRAMA, _BIRGA = 0x05, 0x3C, 0x4D, 0x03
 _NASALS = (0x00, 0x01, 0x02)
-_MORE_CONSONANTS, _MUTE = phone_table("abugidas", "More-consonants"), phone_table("abugidas", "Mute")
+_MORE_CONSONANTS, _MUTE = (
+    phone_table("abugidas", "More-consonants"),
+    phone_table("abugidas", "Mute"),
+)
 """Letters that one script has where others have none, with and without a vowel."""
 _TIPPI = 0x70
 """Nasal in Gurmukhi, as the anusvara."""
@@ -76,7 +91,8 @@ _VELAR_ANUSVARA = ("bn", "as", "or", "si")
 
 @dataclass(slots=True)
 class _Letter:
-    """A consonant or vowel with its marks; `vowel` is () if a virama removed it, None if no sign is written."""
+    """A consonant or vowel with its marks; `vowel` is () if a virama removed it, None if no sign is
+    written."""
 
     start: int
     end: int
@@ -102,20 +118,31 @@ def brahmic_pieces(text: str, language: str) -> list[Piece]:
     if of_script == "pa" and letters[0].offset in _BREATHY:
         letters[0].onset = _BREATHY[letters[0].offset]
     last = letters[-1]
-    if of_script == "ml" and last.vowel == () and last.offset in _CONSONANTS and last.onset[-1] not in _NASAL_PHONES:
+    if (
+        of_script == "ml"
+        and last.vowel == ()
+        and last.offset in _CONSONANTS
+        and last.onset[-1] not in _NASAL_PHONES
+    ):
         last.vowel = ("ə",)
     if of_script in ("ta", "ml"):
         _voice_stops(letters, of_script)
     _colour_vowels(letters, of_script)
     _place_nasals(letters, of_script)
     return without_repeats(
-        Piece(letter.start, letter.end, (*letter.onset, *(letter.vowel or ()), *letter.nasal), tuple(letter.others))
+        Piece(
+            letter.start,
+            letter.end,
+            (*letter.onset, *(letter.vowel or ()), *letter.nasal),
+            tuple(letter.others),
+        )
         for letter in letters
     )
 
 
 def _language(text: str, language: str) -> str:
-    """Return the language whose rules are used: the text's, or if it has none, the main language of the script."""
+    """Return the language whose rules are used: the text's, or if it has none, the main language of
+    the script."""
     if "\u0d80" <= text[0] <= "\u0dff":
         return "si"
     default = _LANGUAGE_OF_BLOCK.get(ord(text[0]) // _BLOCK * _BLOCK, "hi")
@@ -152,7 +179,8 @@ def _letters(text: str, language: str) -> list[_Letter]:
 
 @lru_cache(maxsize=4096)
 def _read(character: str, language: str) -> tuple[str, tuple[str, ...]]:
-    """Return (kind, phones) of a character; the phone of a nasal is N for an anusvara, ~ for a candrabindu."""
+    """Return (kind, phones) of a character; the phone of a nasal is N for an anusvara, ~ for a
+    candrabindu."""
     offset = ord(character) % _BLOCK
     block = ord(character) - offset
     if block not in _LANGUAGE_OF_BLOCK or offset in _SILENT.get(block, ()):
@@ -172,8 +200,15 @@ def _read(character: str, language: str) -> tuple[str, tuple[str, ...]]:
         return "sign", otherwise.get(offset - _SIGN_OFFSET, _SIGNS[offset])
     if offset in _NASALS or (block == _GURMUKHI and offset == _TIPPI):
         return "nasal", ("~" if offset < 0x02 else "N",)
-    kinds = {_VIRAMA: ("virama", ()), _NUKTA: ("nukta", ()), _BIRGA: ("visarga", ("h",)), 0x50: ("vowel", ("o", "m"))}
-    return kinds.get(offset, ("vowel", unknown(character)) if unknown(character) else ("silent", ()))
+    kinds = {
+        _VIRAMA: ("virama", ()),
+        _NUKTA: ("nukta", ()),
+        _BIRGA: ("visarga", ("h",)),
+        0x50: ("vowel", ("o", "m")),
+    }
+    return kinds.get(
+        offset, ("vowel", unknown(character)) if unknown(character) else ("silent", ())
+    )
 
 
 def _inherent(language: str) -> tuple[str, ...]:
@@ -182,7 +217,8 @@ def _inherent(language: str) -> tuple[str, ...]:
 
 
 def _read_clusters(letters: list[_Letter], language: str) -> None:
-    """Read the clusters that sound differently, and give letters without a sign the vowel that they carry."""
+    """Read the clusters that sound differently, and give letters without a sign the vowel that they
+    carry."""
     for index, letter in enumerate(letters):
         last = letters[index - 1] if index else None
         if last is not None and last.vowel == () and last.onset and letter.onset:
@@ -221,7 +257,8 @@ def _read_cluster(last: _Letter, letter: _Letter, language: str, *, is_first: bo
 def _lose_vowels(letters: list[_Letter], language: str) -> None:
     """Remove inherent vowels that are not pronounced: at the end, and between others."""
     options = options_of("abugidas", language)
-    # at the end: कमल kamal, not kamala; a cluster keeps it before y and v (सत्य satya), in some languages always
+    # at the end: कमल kamal, not kamala; a cluster keeps it before y and v (सत्य satya), in some
+    # languages always
     if "lose-final" in options and len(letters) > 1:
         last, before = letters[-1], letters[-2]
         is_cluster = before.vowel == ()
@@ -232,7 +269,8 @@ def _lose_vowels(letters: list[_Letter], language: str) -> None:
                 last.vowel, last.is_inherent = (), False
     if "lose-medial" not in options and language not in ("bn", "as"):
         return
-    # from the end, between two syllables with vowels (VC_CV): समझना samajhna; a loss makes the next one impossible
+    # from the end, between two syllables with vowels (VC_CV): समझना samajhna; a loss makes the next
+    # one impossible
     for index in range(len(letters) - 2, 0, -1):
         letter, before, after = letters[index], letters[index - 1], letters[index + 1]
         is_open = letter.is_inherent and not letter.nasal and before.vowel and not before.nasal
@@ -251,9 +289,18 @@ def _voice_stops(letters: list[_Letter], language: str) -> None:
             continue
         last = letters[index - 1] if index else None
         after_vowel = last is not None and bool(last.vowel)
-        after_nasal = last is not None and not last.vowel and last.onset[-1:] != () and last.onset[-1] in _NASAL_PHONES
+        after_nasal = (
+            last is not None
+            and not last.vowel
+            and last.onset[-1:] != ()
+            and last.onset[-1] in _NASAL_PHONES
+        )
         after_nasal = after_nasal or (last is not None and bool(last.nasal))
-        after_liquid = last is not None and last.vowel == () and last.onset[-1:] in (("r",), ("l",), ("j",), ("ɹ",))
+        after_liquid = (
+            last is not None
+            and last.vowel == ()
+            and last.onset[-1:] in (("r",), ("l",), ("j",), ("ɹ",))
+        )
         is_released = letter.vowel != ()
         sound = letter.onset[0]
         if sound == "tʃ" and language == "ta" and is_released:
@@ -273,13 +320,23 @@ def _colour_vowels(letters: list[_Letter], language: str) -> None:
         if not letter.is_inherent:
             continue
         after = letters[index + 1] if index + 1 < len(letters) else None
-        if "lose-medial" in options_of("abugidas", language) and after is not None and after.offset == _HA:
+        if (
+            "lose-medial" in options_of("abugidas", language)
+            and after is not None
+            and after.offset == _HA
+        ):
             if after.vowel == () or after.is_inherent:
                 letter.vowel = ("ɛ",)
         elif language in ("bn", "as"):
-            is_raised = after is not None and after.vowel is not None and after.vowel[-1:] in (("i",), ("u",))
+            is_raised = (
+                after is not None
+                and after.vowel is not None
+                and after.vowel[-1:] in (("i",), ("u",))
+            )
             is_later = language == "bn" and index > 0
-            letter.vowel = ("o",) if is_raised or is_later or (language == "as" and after is None) else ("ɔ",)
+            letter.vowel = (
+                ("o",) if is_raised or is_later or (language == "as" and after is None) else ("ɔ",)
+            )
         elif language == "si" and index:
             letter.vowel = ("ə",)
         if letter.is_doubtful:
@@ -287,7 +344,8 @@ def _colour_vowels(letters: list[_Letter], language: str) -> None:
 
 
 def _place_nasals(letters: list[_Letter], language: str) -> None:
-    """Read anusvara and candrabindu: a nasal at the index of the next consonant, or a nasal vowel."""
+    """Read anusvara and candrabindu: a nasal at the index of the next consonant, or a nasal
+    vowel."""
     for index, letter in enumerate(letters):
         if letter.nasal not in (("~",), ("N",)):
             continue
@@ -329,15 +387,20 @@ def thaana_pieces(text: str, language: str) -> list[Piece]:
             found.append(Piece(index, index + 1, phones))
     for at, piece in enumerate(found):
         if text[piece.start : piece.end].endswith(_SUKUN):
-            phones = final.get(text[piece.start], piece.phones) if at + 1 == len(found) else piece.phones
+            phones = (
+                final.get(text[piece.start], piece.phones) if at + 1 == len(found) else piece.phones
+            )
             found[at] = Piece(
-                piece.start, piece.end, () if phones == piece.phones and text[piece.start] == "ށ" else phones
+                piece.start,
+                piece.end,
+                () if phones == piece.phones and text[piece.start] == "ށ" else phones,
             )
     return without_repeats(found)
 
 
 def ethiopic_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each letter; the vowel of the sixth order is pronounced only where consonants would meet.
+    """Return a piece for each letter; the vowel of the sixth order is pronounced only where
+    consonants would meet.
 
     >>> [" ".join(piece.phones) for piece in ethiopic_pieces("ሰላም", "am")]
     ['s ə', 'l a', 'm']
@@ -349,7 +412,11 @@ def ethiopic_pieces(text: str, language: str) -> list[Piece]:
         is_last = index + 1 == len(sounds)
         before, after = found[-1].phones[-1:] if found else (), () if is_last else sounds[index + 1]
         meets_another = len(after) > 1 and after[-1] == _SIXTH and index + 2 < len(sounds)
-        if is_sixth and index and (is_last or (before != () and before[0] in IPA_VOWELS and not meets_another)):
+        if (
+            is_sixth
+            and index
+            and (is_last or (before != () and before[0] in IPA_VOWELS and not meets_another))
+        ):
             phones = phones[:-1]
         found.append(Piece(index, index + 1, phones))
     return without_repeats(found)
@@ -365,6 +432,9 @@ def _ethiopic(character: str) -> tuple[str, ...]:
     onset = onset[:-1] if has_glide else onset
     if vowel == "A" and onset in _A_IN_FIRST_ORDER:
         vowel = "AA"
-    consonants, orders = phone_table("abugidas", "Ethiopic-consonants"), phone_table("abugidas", "Ethiopic-orders")
+    consonants, orders = (
+        phone_table("abugidas", "Ethiopic-consonants"),
+        phone_table("abugidas", "Ethiopic-orders"),
+    )
     phones = (*consonants.get(onset, ()), *orders.get(vowel, ("a",)))
     return (*phones[:-1], "w", phones[-1]) if has_glide else phones

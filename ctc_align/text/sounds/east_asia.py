@@ -1,13 +1,15 @@
 """Phones of Chinese characters, Hangul, kana and kanji.
 
-If a Chinese character has several readings (in Mandarin, Cantonese ("yue") or Korean), it gets the reading of its word,
-if that is a frequent word, otherwise the most frequent reading; the others are alternatives. Tones are left out; b, d
-and g of pinyin and Jyutping are voiced here, to distinguish them from the aspirated p, t and k. `tools/han_table.py`
-makes the table of readings from Unihan: one line with all characters, and for each language one line of their readings.
+If a Chinese character has several readings (in Mandarin, Cantonese ("yue") or Korean), it gets the
+reading of its word, if that is a frequent word, otherwise the most frequent reading; the others are
+alternatives. Tones are left out; b, d and g of pinyin and Jyutping are voiced here, to distinguish
+them from the aspirated p, t and k. `tools/han_table.py` makes the table of readings from Unihan:
+one line with all characters, and for each language one line of their readings.
 
-Syllables of Hangul are computed from their jamo, with the sound changes between syllables. Kana are read in morae, with
-doubled consonants as one. Adjacent kanji have their Chinese readings (on); a single one has a Japanese reading (kun),
-whose end the following kana may write. A table has frequent words with other readings.
+Syllables of Hangul are computed from their jamo, with the sound changes between syllables. Kana are
+read in morae, with doubled consonants as one. Adjacent kanji have their Chinese readings (on); a
+single one has a Japanese reading (kun), whose end the following kana may write. A table has
+frequent words with other readings.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ def readings(column: str) -> dict[str, tuple[str, ...]]:
     """
     characters, *columns = _lines()
     written = columns[COLUMNS.index(column)].split(PARTED)[1:]
-    return {character: tuple(each.split(",")) for character, each in zip(characters, written) if each}
+    return {
+        character: tuple(each.split(",")) for character, each in zip(characters, written) if each
+    }
 
 
 @lru_cache(maxsize=1)
@@ -88,7 +92,9 @@ def korean_pieces(text: str, language: str) -> list[Piece]:
         after = cut[index + 1] if index + 1 < len(cut) else None
         onset = _onset(carried or initial, vowel, before, bool(carried))
         coda, carried = _coda(final, after)
-        found.append(Piece(index, index + 1, (*onset, *_vowel(initial, vowel, before is not None), *coda)))
+        found.append(
+            Piece(index, index + 1, (*onset, *_vowel(initial, vowel, before is not None), *coda))
+        )
     return without_repeats(found)
 
 
@@ -108,23 +114,34 @@ def _vowel(initial: str, vowel: tuple[str, ...], is_later: bool) -> tuple[str, .
     return vowel[1:] if vowel[0] == "j" and initial in "ㅈㅉㅊ" else vowel
 
 
-def _onset(initial: str, vowel: tuple[str, ...], before: _Syllable | None, is_carried: bool) -> tuple[str, ...]:
+def _onset(
+    initial: str, vowel: tuple[str, ...], before: _Syllable | None, is_carried: bool
+) -> tuple[str, ...]:
     """Return the phones of an initial after the syllable before it."""
     final = before[2] if before else ""
     closed = _CLOSED[final]
     if is_carried and vowel == _I and initial in "ㄷㅌ":
         return ("dʒ",) if initial == "ㄷ" else ("tʃ",)  # 같이 kachi
     if initial == "ㄹ" and before and not is_carried:
-        return ("l",) if closed in ("l", "n") else ("n",) if closed else ("r",)  # 신라 silla, 독립 tongnip
+        return (
+            ("l",) if closed in ("l", "n") else ("n",) if closed else ("r",)
+        )  # 신라 silla, 독립 tongnip
     if initial == "ㄴ" and closed == "l" and not is_carried:
         return ("l",)  # 칼날 kallal
     if initial == "ㅎ" and closed in ("k", "t", "p") and not is_carried:
-        return ("tʃ",) if final in ("ㅈ", "ㄴㅈ") else (closed,)  # ㅎ aspirates the stop before it: 축하 chuka
+        return (
+            ("tʃ",) if final in ("ㅈ", "ㄴㅈ") else (closed,)
+        )  # ㅎ aspirates the stop before it: 축하 chuka
     if initial in "ㅅㅆ" and vowel[0] in ("i", "j"):
         return ("ʃ",)
     is_aspirated = not is_carried and final.endswith("ㅎ")
     # plain stops are voiced between voiced sounds: 한국어 hangugeo
-    if initial in _VOICED and before and (is_carried or closed in ("", "n", "m", "ŋ", "l")) and not is_aspirated:
+    if (
+        initial in _VOICED
+        and before
+        and (is_carried or closed in ("", "n", "m", "ŋ", "l"))
+        and not is_aspirated
+    ):
         return (_VOICED[initial],)
     sound = _SOUNDS[initial]
     return (sound,) if sound else ()
@@ -139,13 +156,16 @@ def _coda(final: str, after: _Syllable | None) -> tuple[tuple[str, ...], str]:
         return (closed,), ""
     initial = after[0]
     if initial == "ㅇ" and final != "ㅇ":
-        # before a syllable that begins with a vowel the last jamo moves there: 한국어; ㅎ is lost: 좋아 choa
+        # before a syllable that begins with a vowel the last jamo moves there: 한국어; ㅎ is lost: 좋아
+        # choa
         stays, goes = (final[0], final[1:]) if len(final) > 1 else ("", final)
         if goes == "ㅎ":
             stays, goes = "", stays
         return ((_CLOSED[stays],) if stays else ()), goes
     if final.endswith("ㅎ") and initial in "ㄱㄷㅈㅅ":
-        return ((_CLOSED[final[0]],) if len(final) > 1 else ()), ""  # ㅎ aspirates the next stop: 좋다 chota
+        return (
+            (_CLOSED[final[0]],) if len(final) > 1 else ()
+        ), ""  # ㅎ aspirates the next stop: 좋다 chota
     if closed in _NASAL_OF and initial in "ㄴㅁㄹ":
         return (_NASAL_OF[closed],), ""  # 독립 tongnip
     if initial == "ㅎ" and closed in ("k", "t", "p"):
@@ -197,7 +217,9 @@ def chinese_pieces(text: str, language: str) -> list[Piece]:
             character = text[index]
             variants = found[-1] if character in _REPEATED and found else None
             phones, *others = (
-                (variants.phones, *variants.others) if variants else _character_variants(character, column)
+                (variants.phones, *variants.others)
+                if variants
+                else _character_variants(character, column)
             )
             found.append(Piece(index, index + 1, phones, tuple(others)))
     return found
@@ -226,7 +248,10 @@ def chinese_syllable(reading: str, column: str) -> tuple[str, ...]:
     >>> chinese_syllable("xiong", MANDARIN), chinese_syllable("gwong", CANTONESE)
     (('ʃ', 'j', 'ʊ', 'ŋ'), ('ɡ', 'w', 'ɔ', 'ŋ'))
     """
-    initials, finals = phone_table(_TABLES, f"{column}:initials"), phone_table(_TABLES, f"{column}:finals")
+    initials, finals = (
+        phone_table(_TABLES, f"{column}:initials"),
+        phone_table(_TABLES, f"{column}:finals"),
+    )
     if column == MANDARIN:
         if match := _RETROFLEX_I.fullmatch(reading):
             return (*initials[match[1]], "ɨ")
@@ -259,7 +284,8 @@ def _chinese_words() -> dict[str, list[tuple[str, ...]]]:
     """Return the phones of each character of words with a reading that is not the most frequent."""
     words = text_table(f"sounds/{_TABLES}", f"{MANDARIN}:words")
     return {
-        word: [chinese_syllable(reading, MANDARIN) for reading in pinyin.split(".")] for word, pinyin in words.items()
+        word: [chinese_syllable(reading, MANDARIN) for reading in pinyin.split(".")]
+        for word, pinyin in words.items()
     }
 
 
@@ -267,14 +293,21 @@ _KANA_ONSET = "ky|gy|ny|hy|by|py|my|ry|sh|ch|ts|[kgsztdnhbpmyrwjfv]?"
 _ROMAN = re.compile(f"(?:(?P<onset>{_KANA_ONSET})(?P<vowel>[aiueo]))|(?P<n>n)|(?P<other>.)")
 _LONG = {"a": "aー", "i": "iー", "u": "uー", "e": "eiー", "o": "ouー"}
 SOKUON, LONG_MARK, MORAIC_N = "っ", "ー", "ん"
-_OTHER_WORD = {"い": "てでにへ", "お": "のもをと", "う": "のを", "え": "ねへ", "あ": "がはかなやわらたざだ"}
+_OTHER_WORD = {
+    "い": "てでにへ",
+    "お": "のもをと",
+    "う": "のを",
+    "え": "ねへ",
+    "あ": "がはかなやわらたざだ",
+}
 """Kana before a vowel that mostly begins another word there (ています, があります)."""
 _SMALL = "ぁぃぅぇぉゃゅょゎ"
 
 
 @lru_cache(maxsize=512)
 def roman_kana(character: str) -> str:
-    """Return a kana in Latin letters: "shi" for し, "ya" for small ゃ; "" for anything else (tones of Taiwanese, too).
+    """Return a kana in Latin letters: "shi" for し, "ya" for small ゃ; "" for anything else (tones of
+    Taiwanese, too).
 
     >>> roman_kana("シ"), roman_kana("ゃ"), roman_kana("ん")
     ('shi', 'ya', 'n')
@@ -306,7 +339,9 @@ def roman_phones(roman: str) -> tuple[str, ...]:
         if match["n"]:
             phones.append(nasal(roman[match.end() : match.end() + 1]))
         elif match["vowel"] is not None:
-            is_long = not match["onset"] and phones[-1:] and match["vowel"] in _LONG.get(phones[-1], "")
+            is_long = (
+                not match["onset"] and phones[-1:] and match["vowel"] in _LONG.get(phones[-1], "")
+            )
             phones += () if is_long else _kana_syllable(match["onset"], match["vowel"])
     return tuple(phone for at, phone in enumerate(phones) if not at or phone != phones[at - 1])
 
@@ -332,7 +367,8 @@ def _kana_onset(onset: str) -> tuple[str, ...]:
 
 
 def kana_morae(kana: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """Return (start, end, phones) of the morae of kana; the kana that makes a vowel long has that vowel.
+    """Return (start, end, phones) of the morae of kana; the kana that makes a vowel long has that
+    vowel.
 
     >>> kana_morae("がっこう")
     [(0, 1, ('ɡ', 'a')), (1, 3, ('k', 'o')), (3, 4, ('o',))]
@@ -348,7 +384,9 @@ def kana_morae(kana: str) -> list[tuple[int, int, tuple[str, ...]]]:
         roman = roman_kana(character)
         index += 1
         if character == MORAIC_N:
-            phones: tuple[str, ...] = (nasal(roman_kana(text[index])[:1] if index < len(text) else ""),)
+            phones: tuple[str, ...] = (
+                nasal(roman_kana(text[index])[:1] if index < len(text) else ""),
+            )
         elif character == SOKUON:
             phones = ("ʔ",)
         elif not roman:
@@ -356,14 +394,17 @@ def kana_morae(kana: str) -> list[tuple[int, int, tuple[str, ...]]]:
         else:
             phones, index = _mora(text, roman, index)
         found.append((start, index, phones))
-        while phones and index < len(text) and _makes_long(phones[-1], text[index - 1], text[index]):
+        while (
+            phones and index < len(text) and _makes_long(phones[-1], text[index - 1], text[index])
+        ):
             index += 1
             found.append((index - 1, index, phones[-1:]))
     return found
 
 
 def _mora(text: str, roman: str, index: int) -> tuple[tuple[str, ...], int]:
-    """Return the phones of a kana with the small one that may follow at `index`, and where the next one begins."""
+    """Return the phones of a kana with the small one that may follow at `index`, and where the next
+    one begins."""
     onset, vowel = roman[:-1], roman[-1]
     small = text[index] if index < len(text) and text[index] in _SMALL else ""
     if not small:
@@ -374,7 +415,10 @@ def _mora(text: str, roman: str, index: int) -> tuple[tuple[str, ...], int]:
         return _kana_syllable(palatal, other), index + 1
     before_small_vowels = text_table(f"sounds/{_TABLES}", "kana:before-small-vowels")
     if not glide and roman in before_small_vowels and (roman != "chi" or other == "e"):
-        return _kana_syllable("ch" if roman == "chi" else before_small_vowels[roman], other), index + 1
+        return (
+            _kana_syllable("ch" if roman == "chi" else before_small_vowels[roman], other),
+            index + 1,
+        )
     if glide and roman in ("te", "de", "fu", "vu"):
         return (*_kana_onset(roman[0]), "j", other), index + 1
     return _kana_syllable(onset, vowel), index
@@ -392,7 +436,9 @@ _KANJI = re.compile(r"[々〆ヶ\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af]
 _HIRAGANA = re.compile("[ぁ-ゖ]")
 _LAST_KANA = re.compile("[ぁ-ゖ]+$")
 _MORA = re.compile("[^aiueo]*?[aiueo]|n(?![aiueoy])")
-_PARTICLE_HA = re.compile(r"は(?!じめ|じま|ず[がだでも]|なし|なれ|なす|や[くい]|っきり|たら|るか|いっ|いる|いり|ずし)")
+_PARTICLE_HA = re.compile(
+    r"は(?!じめ|じま|ず[がだでも]|なし|なれ|なす|や[くい]|っきり|たら|るか|いっ|いる|いり|ずし)"
+)
 _BEFORE_HA = re.compile(
     r"(?:[^ぁ-ゖ]|で|に|と|の|て|れ|ここ|そこ|あそこ|から|まで|たち|さん|こんにち|こんばん|ものごと|こと)$"
 )
@@ -435,13 +481,18 @@ def _particle(text: str, index: int) -> tuple[str, ...]:
     if text[index] not in "はへ" or not index:
         return ()
     if text[index] == "は":
-        is_particle = _PARTICLE_HA.match(text, index) and _BEFORE_HA.search(text[max(index - 4, 0) : index])
+        is_particle = _PARTICLE_HA.match(text, index) and _BEFORE_HA.search(
+            text[max(index - 4, 0) : index]
+        )
         return ("w", "a") if is_particle else ()
     return ("e",) if _AFTER_HE.match(text, index + 1) and text[index - 1] != "ー" else ()
 
 
 def _morae(text: str, start: int, end: int) -> list[Piece]:
-    return [Piece(start + low, start + high, phones) for low, high, phones in kana_morae(text[start:end])]
+    return [
+        Piece(start + low, start + high, phones)
+        for low, high, phones in kana_morae(text[start:end])
+    ]
 
 
 def _kanji(text: str, start: int, end: int) -> list[Piece]:
@@ -472,7 +523,9 @@ def _read_word(word: str, readings_of: tuple[str, ...], index: int) -> list[Piec
     if len(readings_of) != len(kanji):
         return [Piece(index, index + len(kanji), roman_phones("".join(readings_of)))]
     others = tuple(map(roman_phones, _chinese_readings(word)[:2])) if len(word) == 1 else ()
-    return [Piece(at, at + 1, roman_phones(part), others) for at, part in enumerate(readings_of, index)]
+    return [
+        Piece(at, at + 1, roman_phones(part), others) for at, part in enumerate(readings_of, index)
+    ]
 
 
 def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
@@ -492,15 +545,26 @@ def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
         variants = [*stems, *_nouns(kun), *on, *kun]
     said = tuple(dict.fromkeys(filter(None, map(roman_phones, variants))))
     if not said:
-        said = (chinese_pieces(character, "ja")[0].phones if character not in "々〆ヶ" else unknown(character),)
+        said = (
+            (
+                chinese_pieces(character, "ja")[0].phones
+                if character not in "々〆ヶ"
+                else unknown(character)
+            ),
+        )
     return Piece(index, index + 1, said[0], said[1 : 1 + _MOST_OTHERS])
 
 
 def _assimilated(reading: str, following: str, before: str) -> str:
-    """Return a Chinese reading as it changes beside others: gaku before kou is gak, hyou after hatsu is pyou."""
+    """Return a Chinese reading as it changes beside others: gaku before kou is gak, hyou after
+    hatsu is pyou."""
     if before.endswith(("tsu", "chi")) and len(before) > 3 and reading[:1] in ("h", "f"):
         reading = f"p{reading[1:]}"
-    if following.startswith((*_VOICELESS, "h")) and reading.endswith(("tsu", "chi")) and len(reading) > 3:
+    if (
+        following.startswith((*_VOICELESS, "h"))
+        and reading.endswith(("tsu", "chi"))
+        and len(reading) > 3
+    ):
         return reading[:-3]
     if following.startswith("k") and reading.endswith("ku") and len(reading) > 2:
         return reading[:-2]
@@ -508,7 +572,8 @@ def _assimilated(reading: str, following: str, before: str) -> str:
 
 
 def _stems(kun: tuple[str, ...], following: list[str]) -> list[str]:
-    """Return the parts of Japanese readings that belong to a kanji if kana write the rest, the best first."""
+    """Return the parts of Japanese readings that belong to a kanji if kana write the rest, the best
+    first."""
     if not following:
         return []
     scored: list[tuple[int, str]] = []
@@ -523,7 +588,8 @@ def _stems(kun: tuple[str, ...], following: list[str]) -> list[str]:
 
 
 def _fit(ending: list[str], before: str, following: list[str]) -> int:
-    """Return how well the end of a reading matches the kana, in any form of a verb or adjective; 0 if not at all."""
+    """Return how well the end of a reading matches the kana, in any form of a verb or adjective; 0
+    if not at all."""
     same = 0
     while same < min(len(ending), len(following)) and ending[same] == following[same]:
         same += 1
@@ -541,27 +607,43 @@ def _fit(ending: list[str], before: str, following: list[str]) -> int:
     row = last[:-1].replace("ts", "t")
     if first[:-1].replace("ch", "t").replace("sh", "s").replace("ts", "t") == row and first != "っ":
         return 4
-    is_changed = {"っ": ("u", "tsu", "ru", "ku"), "n": ("nu", "bu", "mu"), "i": ("ku", "gu"), "wa": ("u",)}.get(
-        first, ()
-    )
+    is_changed = {
+        "っ": ("u", "tsu", "ru", "ku"),
+        "n": ("nu", "bu", "mu"),
+        "i": ("ku", "gu"),
+        "wa": ("u",),
+    }.get(first, ())
     if last in is_changed:
         return 4
     is_ichidan = (
-        last == "ru" and before[-1] in "ie" and first in ("ta", "te", "ma", "na", "ra", "re", "yo", "sa", "chi")
+        last == "ru"
+        and before[-1] in "ie"
+        and first in ("ta", "te", "ma", "na", "ra", "re", "yo", "sa", "chi")
     )
     return 3 if is_ichidan else 0
 
 
 def _nouns(kun: tuple[str, ...]) -> list[str]:
     """Return the readings except verbs in their dictionary form."""
-    return [reading for reading in kun if not re.search("(?:[aiueo]|[kgsbmr]|ts)u$", reading) or len(reading) <= 4]
+    return [
+        reading
+        for reading in kun
+        if not re.search("(?:[aiueo]|[kgsbmr]|ts)u$", reading) or len(reading) <= 4
+    ]
 
 
 def _chinese_readings(character: str) -> tuple[str, ...]:
     """Return the Chinese readings of a kanji, the most frequent first."""
-    return tuple(dict.fromkeys((*_japanese_words("ja:on").get(character, ()), *readings(ON).get(character, ()))))
+    return tuple(
+        dict.fromkeys(
+            (*_japanese_words("ja:on").get(character, ()), *readings(ON).get(character, ()))
+        )
+    )
 
 
 @lru_cache(maxsize=2)
 def _japanese_words(section: str) -> dict[str, tuple[str, ...]]:
-    return {word: tuple(roman.split(".")) for word, roman in text_table(f"sounds/{_TABLES}", section).items()}
+    return {
+        word: tuple(roman.split("."))
+        for word, roman in text_table(f"sounds/{_TABLES}", section).items()
+    }

@@ -1,4 +1,5 @@
-"""Pieces of text and their phones: a run of letters is split where the script changes, and each script has its rules.
+"""Pieces of text and their phones: a run of letters is split where the script changes, and each
+script has its rules.
 
 The module with the rules of a script is imported when a text first needs it.
 """
@@ -41,7 +42,8 @@ SCRIPTS: dict[str, tuple[str, str]] = {
     _JAPANESE: ("east_asia", "japanese_pieces"),
     _BY_NAME: ("spelling_rules", "named_pieces"),
 }
-"""(module, function) of the scripts with rules; others are read by the names of their letters in Unicode."""
+"""(module, function) of the scripts with rules; others are read by the names of their letters in
+Unicode."""
 _SCRIPT_NAMES = {
     "cjk": _CHINESE, "ideographic": _CHINESE, "bopomofo": _CHINESE, "kangxi": _CHINESE,
     "hiragana": _JAPANESE, "katakana": _JAPANESE, "katakana-hiragana": _JAPANESE, "halfwidth": _JAPANESE,
@@ -51,16 +53,22 @@ _SCRIPT_NAMES = {
 _ALPHABETS = frozenset((LATIN, "cyrillic", "greek"))
 """Scripts that borrow letters from each other, and have letters that look alike."""
 _LATIN_LOOK_ALIKES = re.compile("[aăbceĕəhiïjkmoöpstxyÿç]+")
-_LENT = {"cv": ("cyrillic", "ăĕçÿ"), "os": ("cyrillic", "æ"), "ab": ("cyrillic", "ə"), "kab": (LATIN, "γεԑσ")}
-"""For each language: its alphabet, and letters of other alphabets that people write instead of its letters."""
+_LENT = {
+    "cv": ("cyrillic", "ăĕçÿ"),
+    "os": ("cyrillic", "æ"),
+    "ab": ("cyrillic", "ə"),
+    "kab": (LATIN, "γεԑσ"),
+}
+"""For each language: its alphabet, and letters of other alphabets that people write instead of its
+letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
     """The phones of the characters from `start` to `end`, exclusive; () if they are silent.
 
-    A character without a pronunciation (a digit, a letter of an unknown script) is its own phone, which no vocabulary
-    has. `others` are other pronunciations, the likelier first.
+    A character without a pronunciation (a digit, a letter of an unknown script) is its own phone,
+    which no vocabulary has. `others` are other pronunciations, the likelier first.
     """
 
     start: int
@@ -92,14 +100,17 @@ def pieces(text: str, language: str) -> list[Piece]:
 def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end exclusive, script) of the stretches of one script that a text is made of.
 
-    Marks, apostrophes and other characters without a script belong to the stretch before them, or else to the next one.
-    In Japanese kana and kanji are one stretch; elsewhere kanji are Chinese. Letters of another alphabet that replace
-    some of the word's (Chuvash "ă" among Cyrillic letters, Kabyle "γ" among Latin ones) count as the word's.
+    Marks, apostrophes and other characters without a script belong to the stretch before them, or
+    else to the next one. In Japanese kana and kanji are one stretch; elsewhere kanji are Chinese.
+    Letters of another alphabet that replace some of the word's (Chuvash "ă" among Cyrillic letters,
+    Kabyle "γ" among Latin ones) count as the word's.
     """
     scripts = [script_of_letter(character) for character in text]
     if language in _LENT:
         alphabet, lent = _LENT[language]
-        scripts = [alphabet if character in lent else script for character, script in zip(text, scripts)]
+        scripts = [
+            alphabet if character in lent else script for character, script in zip(text, scripts)
+        ]
     if language == "ja" or (language in ("", "und") and _JAPANESE in scripts):
         scripts = [_JAPANESE if script == _CHINESE else script for script in scripts]
     if len(_ALPHABETS.intersection(scripts)) > 1:
@@ -117,7 +128,8 @@ def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _without_look_alikes(text: str, scripts: list[str]) -> list[str]:
-    """Return the scripts of the letters of a word, with letters that replace some of its alphabet in that alphabet.
+    """Return the scripts of the letters of a word, with letters that replace some of its alphabet
+    in that alphabet.
 
     These are Latin letters that look like Cyrillic ones, beside Cyrillic ones, and single letters.
     """
@@ -137,7 +149,8 @@ def _without_look_alikes(text: str, scripts: list[str]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def script_of_letter(character: str) -> str:
-    """Return the script of a letter in lower case, a key of `SCRIPTS` if it has rules; "" for marks, signs, digits.
+    """Return the script of a letter in lower case, a key of `SCRIPTS` if it has rules; "" for
+    marks, signs, digits.
 
     >>> script_of_letter("ß"), script_of_letter("я"), script_of_letter("'")
     ('latin', 'cyrillic', '')
@@ -150,13 +163,18 @@ def script_of_letter(character: str) -> str:
 
 @lru_cache(maxsize=256)
 def _function(script: str) -> Callable[[str, str], list[Piece]]:
-    """Return the function of a script; the module with its tables is read when a text first needs it."""
+    """Return the function of a script; the module with its tables is read when a text first needs
+    it."""
     module, name = SCRIPTS.get(script, SCRIPTS[_BY_NAME])
-    return cast(Callable[[str, str], "list[Piece]"], getattr(import_module(f"ctc_align.text.sounds.{module}"), name))
+    return cast(
+        Callable[[str, str], "list[Piece]"],
+        getattr(import_module(f"ctc_align.text.sounds.{module}"), name),
+    )
 
 
 def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return pieces without repeated phones, within a piece or between two: length is not distinguished.
+    """Return pieces without repeated phones, within a piece or between two: length is not
+    distinguished.
 
     >>> [piece.phones for piece in without_repeats([Piece(0, 1, ("a", "m")), Piece(1, 2, ("m", "a"))])]
     [('a', 'm'), ('a',)]
@@ -164,10 +182,15 @@ def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
     found: list[Piece] = []
     before = ""
     for piece in pieces:
-        phones, *others = (_without_repeats(phones, before) for phones in (piece.phones, *piece.others))
+        phones, *others = (
+            _without_repeats(phones, before) for phones in (piece.phones, *piece.others)
+        )
         found.append(
             Piece(
-                piece.start, piece.end, phones, tuple(dict.fromkeys(variant for variant in others if variant != phones))
+                piece.start,
+                piece.end,
+                phones,
+                tuple(dict.fromkeys(variant for variant in others if variant != phones)),
             )
         )
         if piece.phones:
@@ -176,7 +199,8 @@ def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def unknown(character: str) -> tuple[str, ...]:
-    """Return the phones of a character that has no rule: a letter or digit is itself, anything else is silent."""
+    """Return the phones of a character that has no rule: a letter or digit is itself, anything else
+    is silent."""
     return (character,) if unicodedata.category(character)[0] in "LN" else ()
 
 

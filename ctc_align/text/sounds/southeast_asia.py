@@ -1,9 +1,9 @@
 """Phones of Thai, Lao, Burmese and Khmer: syllables are found in text without spaces.
 
-A syllable consists of a consonant with its subscript consonants, a vowel, which may be written before the consonant,
-and sometimes a final consonant. Lao letters are read as the Thai ones at the same offset of their Unicode block, with a
-few different sounds. Burmese and Khmer have simple rules for the standard languages, without the reduction of syllables
-within a word and without voicing.
+A syllable consists of a consonant with its subscript consonants, a vowel, which may be written
+before the consonant, and sometimes a final consonant. Lao letters are read as the Thai ones at the
+same offset of their Unicode block, with a few different sounds. Burmese and Khmer have simple rules
+for the standard languages, without the reduction of syllables within a word and without voicing.
 """
 
 from __future__ import annotations
@@ -18,15 +18,28 @@ from ctc_align.text.sounds.spelling_rules import phone_table, split_phones
 from ctc_align.text.tables import text_table
 
 _FROM_LAO = {
-    code: chr(code - 0x80) for code in range(0x0E81, 0x0ECE) if code not in (0x0EBB, 0x0EBC, 0x0EBD, 0x0ECD)
-} | {0x0E8D: "ญ", 0x0EBB: "ฺ", 0x0EBC: "ล", 0x0EBD: "๎", 0x0ECD: "อ", 0x0EDC: "น", 0x0EDD: "ม", 0x0ECC: "์"}
+    code: chr(code - 0x80)
+    for code in range(0x0E81, 0x0ECE)
+    if code not in (0x0EBB, 0x0EBC, 0x0EBD, 0x0ECD)
+} | {
+    0x0E8D: "ญ",
+    0x0EBB: "ฺ",
+    0x0EBC: "ล",
+    0x0EBD: "๎",
+    0x0ECD: "อ",
+    0x0EDC: "น",
+    0x0EDD: "ม",
+    0x0ECC: "์",
+}
 _C = "[ก-รลว-ฮ]"
 _TONE = "[่-๋]?"
 _CLUSTERS = "(?:[กขคปผพ][รล]|[ตทบฟ]ร)(?!ร)|[กขค]ว|ห[งญณนมยรลว]|อย|[ทสซศ]ร|จร"
 _FREE = f"(?![ะ-ฺ็ํ๎]|{_TONE}[ะาำ]|[่-๋]|์)"
 """After a consonant that closes a syllable: no vowel."""
 _BEGINS_ANOTHER = (
-    f"(?:[กขคปผพ][รล]|[ตทบฟ]ร|[กขค]ว){_TONE}[ะ-ฺ็]|[กขคชดตทนบปพมรลสหผฝ]ว{_C}{_FREE}|{_C}อ(?![ะ-ฺ็อ่-๋]|ย[ู่า])|[กคตทปพศสห]ฤ"
+    f"(?:[กขคปผพ][รล]|[ตทบฟ]ร|[กขค]ว){_TONE}[ะ-ฺ็]"
+    f"|[กขคชดตทนบปพมรลสหผฝ]ว{_C}{_FREE}"
+    f"|{_C}อ(?![ะ-ฺ็อ่-๋]|ย[ู่า])|[กคตทปพศสห]ฤ"
 )
 """Letters that are likelier to begin a syllable than to close the one before."""
 _CODA = f"(?!{_BEGINS_ANOTHER})(?P<coda>[ก-รลวศ-สฬ]){_FREE}"
@@ -38,7 +51,8 @@ _REPEAT, _SHORTENED = "ๆ", "ฯ"
 
 
 def thai_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of Thai or Lao: for each syllable its beginning with the vowel, and its last consonant.
+    """Return the pieces of Thai or Lao: for each syllable its beginning with the vowel, and its
+    last consonant.
 
     >>> "".join(phone for piece in thai_pieces("สวัสดี", "th") for phone in piece.phones)
     'sawatdi'
@@ -73,15 +87,23 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
     match = _RUN.match(thai, index)
     if match is None:
         character = thai[index]
-        is_mark = character in _SHORTENED + _REPEAT or "ะ" <= character <= "ฺ" or "เ" <= character <= "๎"
+        is_mark = (
+            character in _SHORTENED + _REPEAT or "ะ" <= character <= "ฺ" or "เ" <= character <= "๎"
+        )
         phones = () if is_mark else onsets.get(character, unknown(character))
-        found.append(Piece(index, index + 1, _last_syllable(found) if character == _REPEAT else phones))
+        found.append(
+            Piece(index, index + 1, _last_syllable(found) if character == _REPEAT else phones)
+        )
         return
     run = match[0]
     if len(run) == 1:
         is_last = match.end() == len(thai) and found
         phones = (
-            codas.get(run, ()) if (is_last and run != "ร") or is_lao else () if is_last else (*_onset(run, onsets), "a")
+            codas.get(run, ())
+            if (is_last and run != "ร") or is_lao
+            else ()
+            if is_last
+            else (*_onset(run, onsets), "a")
         )
         found.append(Piece(index, index + 1, phones))
         return
@@ -97,11 +119,16 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
 
 
 def _last_syllable(found: list[Piece]) -> tuple[str, ...]:
-    """Return the phones of the last syllable: its vowel, what follows, and the consonants before it."""
+    """Return the phones of the last syllable: its vowel, what follows, and the consonants before
+    it."""
     phones: tuple[str, ...] = ()
     for piece in reversed(found):
         phones = (*piece.phones, *phones)
-        if phones and ipa_class(phones[0]) != "vowel" and any(ipa_class(phone) == "vowel" for phone in phones):
+        if (
+            phones
+            and ipa_class(phones[0]) != "vowel"
+            and any(ipa_class(phone) == "vowel" for phone in phones)
+        ):
             break
     return phones
 
@@ -116,7 +143,13 @@ def _onset(letters: str, onsets: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
 
 
 _VOWELS = {f"v{index}": split_phones(phones) for index, phones in enumerate(_RHYMES.values())}
-_PARTS = {"t": _TONE, "T": _TONE[:-1], "f": _FREE, "c": f"(?:(?!{_C}[ก-มลวษสห]{_FREE}(?:$|[เ-ไ])){_CODA})?", "C": _CODA}
+_PARTS = {
+    "t": _TONE,
+    "T": _TONE[:-1],
+    "f": _FREE,
+    "c": f"(?:(?!{_C}[ก-มลวษสห]{_FREE}(?:$|[เ-ไ])){_CODA})?",
+    "C": _CODA,
+}
 _RUN = re.compile(f"(?:[ก-รลว-ฬฮ]{_FREE}(?!อ))+|{_C}")
 
 
@@ -137,9 +170,12 @@ def _syllable(thai: str, index: int) -> re.Match[str] | None:
 
 
 def _tables(is_lao: bool) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
-    """Return the phones of consonants at the beginning of a syllable and at its end, by Thai letters."""
+    """Return the phones of consonants at the beginning of a syllable and at its end, by Thai
+    letters."""
     languages = ("th", "lo") if is_lao else ("th",)
-    onsets, codas = ([f"{language}:{part}" for language in languages] for part in ("onsets", "codas"))
+    onsets, codas = (
+        [f"{language}:{part}" for language in languages] for part in ("onsets", "codas")
+    )
     return phone_table("southeast-asia", *onsets), phone_table("southeast-asia", *codas)
 
 
@@ -153,7 +189,16 @@ _KHMER_SYLLABLE = re.compile(
     "(?P<onset>[ក-ឳ])(?P<shift>[៉៊]?)(?P<under>(?:្[ក-អ])*)(?P<shifted>[៉៊]?)(?P<vowel>[ា-ះ]*)[៎៏៍័៌៑]*"
     "(?:(?P<coda>[ក-អ])(?P<short>[់]?)(?![ា-ះ្៉៊]))?"
 )
-_KHMER_CODAS = {"s": ("h",), "r": (), "d": ("t",), "b": ("p",), "ɡ": ("k",), "ʔ": (), "v": ("ʊ",), "j": ("ɪ",)}
+_KHMER_CODAS = {
+    "s": ("h",),
+    "r": (),
+    "d": ("t",),
+    "b": ("p",),
+    "ɡ": ("k",),
+    "ʔ": (),
+    "v": ("ʊ",),
+    "j": ("ɪ",),
+}
 
 
 def burmese_pieces(text: str, language: str) -> list[Piece]:
@@ -166,11 +211,20 @@ def burmese_pieces(text: str, language: str) -> list[Piece]:
 
 
 def _burmese_syllable(match: re.Match[str]) -> Piece:
-    onsets, rhymes = phone_table("southeast-asia", "my:onsets"), phone_table("southeast-asia", "my:rhymes")
+    onsets, rhymes = (
+        phone_table("southeast-asia", "my:onsets"),
+        phone_table("southeast-asia", "my:rhymes"),
+    )
     vowel, coda = _BURMESE_TONES.sub("", match["vowel"]), match["coda"] or ""
     rounded = "ွ" if "ွ" in match["under"] and not vowel else ""
-    rhyme = rhymes.get(f"{rounded}{vowel}{coda}") or rhymes.get(f"{vowel}{coda}") or rhymes.get(coda or vowel)
-    phones = _burmese_onset(onsets.get(match["onset"], ()), match["under"].replace(rounded or "-", "", bool(coda)))
+    rhyme = (
+        rhymes.get(f"{rounded}{vowel}{coda}")
+        or rhymes.get(f"{vowel}{coda}")
+        or rhymes.get(coda or vowel)
+    )
+    phones = _burmese_onset(
+        onsets.get(match["onset"], ()), match["under"].replace(rounded or "-", "", bool(coda))
+    )
     is_vowel = match["onset"] in "ဣဤဥဦဧဩဪ" and not rhyme
     return Piece(match.start(), match.end(), phones if is_vowel else (*phones, *(rhyme or ("a",))))
 
@@ -194,7 +248,11 @@ def khmer_pieces(text: str, language: str) -> list[Piece]:
 
 
 def _khmer_syllable(match: re.Match[str]) -> Piece:
-    onsets, vowels, start = phone_table("southeast-asia", "km:letters"), _khmer_vowels(), match.start()
+    onsets, vowels, start = (
+        phone_table("southeast-asia", "km:letters"),
+        _khmer_vowels(),
+        match.start(),
+    )
     if match["onset"] > "អ":
         return Piece(start, start + 1, onsets.get(match["onset"], unknown(match["onset"])))
     under = match["under"].replace("្", "")
@@ -210,8 +268,11 @@ def _khmer_syllable(match: re.Match[str]) -> Piece:
     return Piece(start, match.end(), (*phones, *vowel[not is_first], *coda))
 
 
-def _syllables(text: str, pattern: re.Pattern[str], piece: Callable[[re.Match[str]], Piece]) -> list[Piece]:
-    """Return the pieces of the syllables that a pattern finds; letters outside any syllable are unknown."""
+def _syllables(
+    text: str, pattern: re.Pattern[str], piece: Callable[[re.Match[str]], Piece]
+) -> list[Piece]:
+    """Return the pieces of the syllables that a pattern finds; letters outside any syllable are
+    unknown."""
     found: list[Piece] = []
     index = 0
     while index < len(text):
@@ -224,5 +285,10 @@ def _syllables(text: str, pattern: re.Pattern[str], piece: Callable[[re.Match[st
 @lru_cache(maxsize=1)
 def _khmer_vowels() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     """Return the phones of vowel signs after consonants of the first and of the second series."""
-    both = {sign: phones.split(",") for sign, phones in text_table("sounds/southeast-asia", "km:vowels").items()}
-    return {sign: (split_phones(first), split_phones(second)) for sign, (first, second) in both.items()}
+    both = {
+        sign: phones.split(",")
+        for sign, phones in text_table("sounds/southeast-asia", "km:vowels").items()
+    }
+    return {
+        sign: (split_phones(first), split_phones(second)) for sign, (first, second) in both.items()
+    }

@@ -1,4 +1,5 @@
-"""Spelling rules: tables of letters and their phones, longest match first, with a little context; and alphabets.
+"""Spelling rules: tables of letters and their phones, longest match first, with a little context;
+and alphabets.
 
 The entries of the tables in this folder (see `ctc_align.text.tables`) are
 
@@ -8,10 +9,11 @@ The entries of the tables in this folder (see `ctc_align.text.tables`) are
     d/_#=t                  only at the end of a word (of a stretch of letters, or before an apostrophe)
     e/VC,VCC_n#=ə           only after one of these
 
-If several rules match the same letters, the one with the longest context has precedence. `V`, `C` and `E` in a context
-are the vowel letters, the consonant letters and the letters of front vowels; otherwise a context is a regular
-expression, which must have a fixed width on the left side. The section of a language replaces single rules of the
-section that its heading names; by default this is "*", the rules of most languages.
+If several rules match the same letters, the one with the longest context has precedence. `V`, `C`
+and `E` in a context are the vowel letters, the consonant letters and the letters of front vowels;
+otherwise a context is a regular expression, which must have a fixed width on the left side. The
+section of a language replaces single rules of the section that its heading names; by default this
+is "*", the rules of most languages.
 """
 
 from __future__ import annotations
@@ -27,10 +29,22 @@ from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_PHONES, IPA_VOWELS
 from ctc_align.text.sounds.pieces import Piece, pieces, unknown
 from ctc_align.text.tables import EVERY, Section, sections, text_table
 
-VOICELESS = {"b": "p", "d": "t", "ɡ": "k", "v": "f", "z": "s", "ʒ": "ʃ", "dz": "ts", "dʒ": "tʃ", "ɣ": "x", "ð": "θ"}
+VOICELESS = {
+    "b": "p",
+    "d": "t",
+    "ɡ": "k",
+    "v": "f",
+    "z": "s",
+    "ʒ": "ʃ",
+    "dz": "ts",
+    "dʒ": "tʃ",
+    "ɣ": "x",
+    "ð": "θ",
+}
 _VOICED = {voiceless: voiced for voiced, voiceless in VOICELESS.items()}
 _SPREADS_NO_VOICE = "v"
-"""This consonant becomes voiceless, but does not make others voiced (Russian "твой", Czech "svůj")."""
+"""This consonant becomes voiceless, but does not make others voiced (Russian "твой", Czech
+"svůj")."""
 _EDGE = {"left": "(?<![^'])", "right": "(?![^'])"}
 _PHONE = re.compile("|".join(sorted(map(re.escape, IPA_PHONES), key=len, reverse=True)))
 
@@ -52,10 +66,11 @@ def options_of(file: str, name: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=256)
 def spelling_rules(file: str, language: str) -> SpellingRules:
-    """Return the rules of a language in the letters of a table file; a language without a section has those of "*".
+    """Return the rules of a language in the letters of a table file; a language without a section
+    has those of "*".
 
-    The options "vowels" and "front" apply to all sections based on the one that has them; "devoiced", "assimilated" and
-    "hiatus" apply to one section only.
+    The options "vowels" and "front" apply to all sections based on the one that has them;
+    "devoiced", "assimilated" and "hiatus" apply to one section only.
     """
     found = table(file)
     name = language if language in found else EVERY
@@ -75,12 +90,16 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
 
 @lru_cache(maxsize=256)
 def phone_table(file: str, *names: str) -> dict[str, tuple[str, ...]]:
-    """Return the phones of letters, syllables or words from sections without contexts; later sections take precedence.
+    """Return the phones of letters, syllables or words from sections without contexts; later
+    sections take precedence.
 
     >>> phone_table("abjads", "Hebrew-consonants")["צ"]
     ('ts',)
     """
-    return {letters: split_phones(phones) for letters, phones in text_table(f"sounds/{file}", *names).items()}
+    return {
+        letters: split_phones(phones)
+        for letters, phones in text_table(f"sounds/{file}", *names).items()
+    }
 
 
 @lru_cache(maxsize=4096)
@@ -98,14 +117,16 @@ def split_phones(written: str) -> tuple[str, ...]:
 class SpellingRules:
     """The rules of one language as a matcher.
 
-    A letter that no rule has is read as its base letter (ǻ as a); one without a base letter is its own phone. Equal
-    phones side by side are one, because length is not distinguished (with `hiatus`, vowels stay two).
+    A letter that no rule has is read as its base letter (ǻ as a); one without a base letter is its
+    own phone. Equal phones side by side are one, because length is not distinguished (with
+    `hiatus`, vowels stay two).
 
     Args:
-        tables: later ones take precedence; a rule without context removes all rules for the same letters in earlier
-            ones.
-        vowels, front: base letters of vowels, and of front vowels; the same letters with marks belong to them, too.
-        final_devoicing: whether obstruents at the end of a word with a vowel are voiceless.
+        tables: later ones take precedence; a rule without context removes all rules for the same
+            letters in earlier ones.
+        vowels, front: base letters of vowels, and of front vowels; the same letters with marks
+        belong to them, too. final_devoicing: whether obstruents at the end of a word with a vowel
+        are voiceless.
         assimilation: whether an obstruent takes the voicing of the next one.
         hiatus: whether equal vowels side by side are two.
     """
@@ -120,10 +141,16 @@ class SpellingRules:
         assimilation: bool = False,
         hiatus: bool = False,
     ) -> None:
-        self._final_devoicing, self._assimilation, self._hiatus = final_devoicing, assimilation, hiatus
+        self._final_devoicing, self._assimilation, self._hiatus = (
+            final_devoicing,
+            assimilation,
+            hiatus,
+        )
         rules = _merged(tables)
         # a letter that occurs only in longer spellings is read alone as its base letter
-        for letter in {letter for spelling, _ in rules for letter in spelling} - {spelling for spelling, _ in rules}:
+        for letter in {letter for spelling, _ in rules for letter in spelling} - {
+            spelling for spelling, _ in rules
+        }:
             if (_base(letter), "") in rules:
                 rules[letter, ""] = rules[_base(letter), ""]
         self._letters = {letter for spelling, _ in rules for letter in spelling}
@@ -136,7 +163,8 @@ class SpellingRules:
         for first, keys in by_first.items():
             keys.sort(key=lambda key: (-len(key[0]), -len(key[1])))
             self._phones[first] = [split_phones(rules[key]) for key in keys]
-            # one pattern for each first letter, the rules as its groups: the first group that matches wins
+            # one pattern for each first letter, the rules as its groups: the first group that
+            # matches wins
             self._patterns[first] = re.compile("|".join(f"({self._pattern(*key)})" for key in keys))
 
     def pieces(self, text: str) -> list[Piece]:
@@ -157,13 +185,19 @@ class SpellingRules:
             spans.append((index, end))
             sounds.append(phones)
             index = end
-        starts = [0, *letters[1:], len(text)]  # a mark that is not composed with a letter belongs to the one before it
+        starts = [
+            0,
+            *letters[1:],
+            len(text),
+        ]  # a mark that is not composed with a letter belongs to the one before it
         return [
-            Piece(starts[start], starts[end], variant) for (start, end), variant in zip(spans, self._connected(sounds))
+            Piece(starts[start], starts[end], variant)
+            for (start, end), variant in zip(spans, self._connected(sounds))
         ]
 
     def _known(self, letter: str) -> str:
-        """Return a form of a letter that has rules: the letter itself, with only one of its marks, or without marks."""
+        """Return a form of a letter that has rules: the letter itself, with only one of its marks,
+        or without marks."""
         if letter in self._letters:
             return letter
         base, *marks = list(unicodedata.normalize("NFD", letter))
@@ -181,7 +215,8 @@ class SpellingRules:
         return f"(?:{before})" + re.escape(spelling) + (f"(?={right})" if right else "")
 
     def _connected(self, sounds: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """Return the phones of adjacent pieces after assimilation of voicing, with equal neighbours merged."""
+        """Return the phones of adjacent pieces after assimilation of voicing, with equal neighbours
+        merged."""
         owners = [piece for piece, phones in enumerate(sounds) for _ in phones]
         phones = [phone for phones in sounds for phone in phones]
         if self._final_devoicing and not IPA_VOWELS.isdisjoint(phones):
@@ -190,7 +225,9 @@ class SpellingRules:
                     break
                 phones[index] = VOICELESS.get(phones[index], phones[index])
         if self._assimilation:
-            for index in range(len(phones) - 2, -1, -1):  # from the end: voice spreads back through a cluster
+            for index in range(
+                len(phones) - 2, -1, -1
+            ):  # from the end: voice spreads back through a cluster
                 phones[index] = _with_voice_of(phones[index], phones[index + 1])
         connected: list[list[str]] = [[] for _ in sounds]
         before = ""
@@ -211,7 +248,11 @@ def _merged(tables: Sequence[str]) -> dict[tuple[str, str], str]:
             spelling, _, context = key.partition("/")
             rules[spelling, context] = phones
         plain = {spelling for spelling, context in rules if not context}
-        rules.update((key, phones) for key, phones in merged.items() if key[0] not in plain and key not in rules)
+        rules.update(
+            (key, phones)
+            for key, phones in merged.items()
+            if key[0] not in plain and key not in rules
+        )
         merged = rules
     return merged
 
@@ -241,21 +282,24 @@ def _base(letter: str) -> str:
     return unicodedata.normalize("NFD", letter)[0]
 
 
-# Phones of words in alphabets, by their spelling: Latin, Cyrillic, Greek, Georgian and Armenian letters.
+# Phones of words in alphabets, by their spelling: Latin, Cyrillic, Greek, Georgian and Armenian
+# letters.
 #
-# English words get their pronunciations from the package's letter-to-phone network. Letters of scripts without rules
-# are read by their Unicode names: "VAI SYLLABLE MI" and "BALINESE LETTER KA" are mi and ka. In scripts whose consonants
-# have an inherent a, a vowel sign replaces the a, and a mute sign removes it. In other alphabets, the name of a letter
-# begins with its sound ("COPTIC LETTER ALFA"), as in all scripts with small letters.
+# English words get their pronunciations from the package's letter-to-phone network. Letters of
+# scripts without rules are read by their Unicode names: "VAI SYLLABLE MI" and "BALINESE LETTER KA"
+# are mi and ka. In scripts whose consonants have an inherent a, a vowel sign replaces the a, and a
+# mute sign removes it. In other alphabets, the name of a letter begins with its sound ("COPTIC
+# LETTER ALFA"), as in all scripts with small letters.
 #
-# Initials (USA, ÖBB, the B of B-Säule, l'ONU) are spelled out or read as a word (NATO). The letters do not show which,
-# so both are pronunciations, and the audio decides.
+# Initials (USA, ÖBB, the B of B-Säule, l'ONU) are spelled out or read as a word (NATO). The letters
+# do not show which, so both are pronunciations, and the audio decides.
 
 _NOT_LATIN = word_set(
     """en ru uk be bg mk el ka hy ar fa ur ps ckb ug he yi hi bn as pa gu or ta te kn ml si mr ne sa th lo my km bo dz
     zh yue ja ko am ti dv ab cv sah ky tg mn ba os"""
 )
-"""English, and languages in other scripts, in which a word in Latin letters is taken to be English."""
+"""English, and languages in other scripts, in which a word in Latin letters is taken to be
+English."""
 _MOST_PRONUNCIATIONS = 2
 """The most pronunciations of an English word that is in no dictionary."""
 
@@ -288,29 +332,39 @@ def georgian_pieces(text: str, language: str) -> list[Piece]:
 
 
 def armenian_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of a stretch of Armenian letters, Eastern ones unless the language is Western Armenian."""
+    """Return the pieces of a stretch of Armenian letters, Eastern ones unless the language is
+    Western Armenian."""
     return spelling_rules("small-alphabets", "hyw" if language == "hyw" else "hy").pieces(text)
 
 
 def prepare_english(words: Sequence[str]) -> None:
-    """Run letter-to-phone once on all English words of a text; if there are none, do not even load it."""
+    """Run letter-to-phone once on all English words of a text; if there are none, do not even load
+    it."""
     if words:
         letter_to_phone().pronounce(words, _MOST_PRONUNCIATIONS)
 
 
 def _english_pieces(word: str) -> list[Piece]:
-    """Return one piece for a word, with all its pronunciations; if it has none, a piece for each letter."""
+    """Return one piece for a word, with all its pronunciations; if it has none, a piece for each
+    letter."""
     found = letter_to_phone().pronounce([word], _MOST_PRONUNCIATIONS)[0]
     variants = tuple(
-        dict.fromkeys(tuple(phone for one in variant for phone in IPA_OF_ARPABET[one]) for variant in found)
+        dict.fromkeys(
+            tuple(phone for one in variant for phone in IPA_OF_ARPABET[one]) for variant in found
+        )
     )
     if not variants:
-        return [Piece(index, index + 1, (letter,) if letter.isalnum() else ()) for index, letter in enumerate(word)]
+        return [
+            Piece(index, index + 1, (letter,) if letter.isalnum() else ())
+            for index, letter in enumerate(word)
+        ]
     return [Piece(0, len(word), variants[0], variants[1:])]
 
 
 _KINDS = "LETTER|SYLLABLE|SYLLABICS|VOWEL SIGN|VOWEL|SIGN|LIGATURE|IDEOGRAM|HIEROGLYPH"
-_LETTER_NAME = re.compile(rf"\b(?:{_KINDS}) (?:(?:SMALL|CAPITAL|FINAL|INDEPENDENT|ARCHAIC|OLD) )*(?P<name>[A-Z]+)")
+_LETTER_NAME = re.compile(
+    rf"\b(?:{_KINDS}) (?:(?:SMALL|CAPITAL|FINAL|INDEPENDENT|ARCHAIC|OLD) )*(?P<name>[A-Z]+)"
+)
 _MUTE = re.compile(r"VIRAMA|KILLER|HALANTA|PULLI|ASAT|COENG|PAMAAEH|PANGKON|PATEN")
 _SYLLABLE = re.compile(r"[^aeiou]*[aeiou]+")
 _ONSET = re.compile(r"[^aeiou]+|[aeiou]")
@@ -324,7 +378,8 @@ _SIGNS = {
 
 
 def named_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each character of a script without rules; one whose name says nothing is its own phone."""
+    """Return a piece for each character of a script without rules; one whose name says nothing is
+    its own phone."""
     found: list[Piece] = []
     for index, character in enumerate(text):
         phones = _named_phones(character)
@@ -368,11 +423,15 @@ _WORD_PART = re.compile(r"(?P<before>[^\W\d_]+['’])?(?P<initials>[^\W\d_]+)")
 _VOWELS = frozenset("aeiouyäöüåæøõаеёиоуыэюяіїє")
 """Single letters that are words, or whose names are their sounds."""
 _AS_WRITTEN = word_set("en vi ga gd cy")
-"""Languages without initials here: letter-to-phone reads English; of the others the names of letters are unknown."""
+"""Languages without initials here: letter-to-phone reads English; of the others the names of
+letters are unknown."""
 
 
-def initials_spelled_out(text: str, spoken: Sequence[str], code: str) -> list[tuple[str, ...] | None]:
-    """Return for each part of a word the phones of its initials, spelled out; None for a part without initials.
+def initials_spelled_out(
+    text: str, spoken: Sequence[str], code: str
+) -> list[tuple[str, ...] | None]:
+    """Return for each part of a word the phones of its initials, spelled out; None for a part
+    without initials.
 
     Args:
         text: the word as it is written; initials are in capitals.
@@ -391,18 +450,30 @@ def initials_spelled_out(text: str, spoken: Sequence[str], code: str) -> list[tu
 
 def _spelled_out(part: str, code: str) -> tuple[str, ...] | None:
     match = _WORD_PART.fullmatch(part)
-    if match is None or not match["initials"].isupper() or not len(match["initials"]) <= _MOST_INITIALS:
+    if (
+        match is None
+        or not match["initials"].isupper()
+        or not len(match["initials"]) <= _MOST_INITIALS
+    ):
         return None
     names = [_letter_names(code).get(letter) for letter in match["initials"].lower()]
     reads_english = is_read_as_english(code) and part.isascii()
     if None in names or part.lower() in _VOWELS or reads_english:
         return None
     before = (match["before"] or "").replace("’", "'").lower()
-    return tuple(phone for name in (before, *names) if name for piece in pieces(name, code) for phone in piece.phones)
+    return tuple(
+        phone
+        for name in (before, *names)
+        if name
+        for piece in pieces(name, code)
+        for phone in piece.phones
+    )
 
 
 @lru_cache(maxsize=64)
 def _letter_names(code: str) -> dict[str, str]:
     latin = text_table("sounds/letter-names", code) or text_table("sounds/letter-names", "Latin")
-    others = text_table("sounds/letter-names", f"{code}:other") or text_table("sounds/letter-names", "Other")
+    others = text_table("sounds/letter-names", f"{code}:other") or text_table(
+        "sounds/letter-names", "Other"
+    )
     return {**latin, **others, **{letter: letter for letter in "äöüåæøõ"}}
