@@ -30,7 +30,7 @@ from ctc_align.config import Settings, setting
 from ctc_align.errors import InputError
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models.convnet import features
-from ctc_align.models.convnet.gaussian_mixtures import share_of_weight
+from ctc_align.models.convnet.gaussian_mixtures import level_range
 from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training import Watch
 from ctc_align.training.corpus_data import Corpus, Spoken
@@ -110,9 +110,9 @@ def _steps(
     )
     found = []
     for b, (i, n) in enumerate(zip(part, batch.lengths.tolist())):
-        share = share_of_weight(features.statistics_of(corpus.store[i]))
+        range_nats = level_range(features.statistics_of(corpus.store[i]))
         scores = base.scoring.scores(
-            states[b, :n].numpy(), batch.inputs[b, : n + 2 * context].numpy(), share
+            states[b, :n].numpy(), batch.inputs[b, : n + 2 * context].numpy(), range_nats
         )
         emissions = Emissions(
             log_probs[b, :n], vocab, features.FRAME_SHIFT_S, states=torch.from_numpy(scores)

@@ -9,9 +9,10 @@ FOLDER (by default ../shared/data/gold-dev beside the checkout) holds `corpus/` 
 Each condition is one of `CONDITIONS` of `tools/spoiled_sound.py`; other voices are those of the
 development speakers of the English data. The columns: the mean absolute error of word edges with
 `--match exact`, in ms and relative to the clean sound of the same speakers; F1 at 20 ms; words lost
-with `--match auto`, %; words of another recording's text that have more than 0.5, %; how often the
-true text has the least loss per token of 13, %; and the area under the curve (AUC) of true against
-other texts by their loss per token. With `--languages`, the recordings are clips of Common Voice in
+with `--match auto`, %; of its words with a confidence above 0.8, those whose edges are both within
+0.2 s, %; words of another recording's text that have more than 0.5, %; how often the true text has
+the least loss per token of 13, %; and the area under the curve (AUC) of true against other texts by
+their loss per token. With `--languages`, the recordings are clips of Common Voice in
 those languages, and the labels are where the shipped model puts the words in the clean clip.
 """
 
@@ -35,6 +36,8 @@ from ctc_align.types import Emissions, Interval, Transcript
 from spoiled_sound import CONDITIONS, RATE, spoil_by
 
 LANGUAGES = DATA / "languages"
+SURE, CLOSE_S = 0.8, 0.2
+"""Words above this confidence are to have their edges within this distance."""
 TEXTS = 13
 """Texts that are compared: the true one and those of other recordings."""
 
@@ -112,6 +115,22 @@ def lost_share(alignments: Sequence[Alignment]) -> float:
     return 100.0 * float(np.mean([word.status != "aligned" for word in words]))
 
 
+def close_share(alignments: Sequence[Alignment], labelled: Sequence[Labelled]) -> float:
+    """Return the share of words with a confidence above `SURE` whose edges are both within `CLOSE_S`
+    of the labels, %."""
+    close = []
+    for alignment, each in zip(alignments, labelled):
+        labels = [label for label in each.words if label.label.strip()]
+        if len(labels) != len(alignment.words):
+            continue  # the transcript divides words otherwise than the labels
+        for word, label in zip(alignment.words, labels):
+            if (word.confidence or 0.0) <= SURE or word.start_s is None or word.end_s is None:
+                continue
+            error_s = max(abs(word.start_s - label.start_s), abs(word.end_s - label.end_s))
+            close.append(error_s <= CLOSE_S)
+    return 100.0 * float(np.mean(close or [True]))
+
+
 def sure_share(alignments: Sequence[Alignment]) -> float:
     """Return the share of words with a confidence above 0.5, %."""
     words = [word for alignment in alignments for word in alignment.words]
@@ -155,7 +174,7 @@ def main() -> int:
     texts = [each.text for each in labelled]
     clean_ms = None
     print(
-        f"{'condition':12} {'MAE':>6} {'ratio':>6} {'F1':>5} {'lost':>5} {'wrong':>5} {'first':>5}"
+        f"{'condition':12} {'MAE':>6} {'ratio':>6} {'F1':>5} {'lost':>5} {'close':>5} {'wrong':>5} {'first':>5}"
         f" {'AUC':>6}"
     )
     for condition in arguments.conditions.split(","):
@@ -177,10 +196,11 @@ def main() -> int:
             f" {errors.boundaries['both'].f1 or 0.0:5.3f}"
         )
         if not arguments.edges_only:
-            lost = lost_share(found.align_batch(list(zip(heard, texts))))
+            automatic = found.align_batch(list(zip(heard, texts)))
+            lost, close = lost_share(automatic), close_share(automatic, labelled)
             wrong = sure_share(found.align_batch(list(zip(heard, texts[5:] + texts[:5]))))
             first, area = rank_texts(exact, heard, texts)
-            line += f" {lost:5.1f} {wrong:5.1f} {first:5.1f} {area:6.3f}"
+            line += f" {lost:5.1f} {close:5.1f} {wrong:5.1f} {first:5.1f} {area:6.3f}"
         print(line, flush=True)
     return 0
 

@@ -26,7 +26,7 @@ from ctc_align.models.convnet.gaussian_mixtures import (
     REACH,
     VALUES,
     StateScoring,
-    share_of_weight,
+    level_range,
     values_of,
 )
 from ctc_align.models.convnet.inference import InferenceNetwork, NetworkShape, folded_layers
@@ -164,17 +164,21 @@ def test_mixtures_say_nothing_where_noise_covers_the_quiet_sounds() -> None:
     rng = np.random.default_rng(0)
     loudness = float(np.sqrt((clean.samples**2).mean()))
 
-    def share(noise_db: float) -> float:
+    scoring = mixed().scoring
+    full = scoring.mixture_weight
+
+    def weight(noise_db: float) -> float:
         noise = rng.normal(size=len(clean.samples)) * loudness * 10 ** (-noise_db / 20)
         frames = features.log_mel((clean.samples + noise).astype(np.float32), 0, 200)
-        return share_of_weight(features.statistics_of(frames))
+        return scoring.weight_for(level_range(features.statistics_of(frames)))
 
-    assert share(0.0) == 0.0
-    assert share(60.0) == 1.0
+    assert weight(0.0) == 0.0
+    assert weight(60.0) == full
     # Zeros at the ends, as of padded recordings, change nothing.
     noisy = clean.samples + rng.normal(size=len(clean.samples)) * loudness
     padded = np.concatenate((np.zeros(8000), noisy, np.zeros(8000))).astype(np.float32)
-    assert share_of_weight(features.statistics_of(features.log_mel(padded, 0, 300))) == 0.0
+    heard = features.statistics_of(features.log_mel(padded, 0, 300))
+    assert scoring.weight_for(level_range(heard)) == 0.0
     loud = Audio((clean.samples + rng.normal(size=32000) * loudness).astype(np.float32), 16000)
     one, two = (states_of(made.emissions(loud)) for made in (mixed(), model()))
     torch.testing.assert_close(one, two)

@@ -30,7 +30,7 @@ from ctc_align.models.confidence_network import (
 )
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.features import HOP_SAMPLES, MELS, mel_filters
-from ctc_align.models.convnet.gaussian_mixtures import share_of_weight
+from ctc_align.models.convnet.gaussian_mixtures import level_range
 from ctc_align.models.edge_network import (
     CHANNELS,
     FILE,
@@ -88,7 +88,7 @@ def test_what_is_above_the_band_of_a_telephone_says_nothing() -> None:
     frames = features.log_mel(coded, 0, 300)
     statistics = features.statistics_of(frames)
     assert 43 <= statistics.band <= 46
-    assert share_of_weight(statistics) == 0.0
+    assert level_range(statistics) == 0.0
     assert not features.normalise(frames, statistics)[:, statistics.band :].any()
 
 

@@ -31,7 +31,7 @@ from ctc_align.models.convnet.gaussian_mixtures import (
     Mixtures,
     StateScoring,
     from_weights,
-    share_of_weight,
+    level_range,
 )
 from ctc_align.models.convnet.inference import STRIDE, InferenceNetwork, NetworkShape, folded_layers
 from ctc_align.models.edge_network import load_edge_network
@@ -74,8 +74,8 @@ class ModelDescription:
     `silence_bonus` (nats) is then added to silence, whose share of the training data says little
     about the recording at hand. `language` is that of the training transcripts, "" if unknown.
     Noise looks like silence where sounds are weak, so up to `noise_malus` nats are subtracted from
-    silence again, all of them if the mixtures have no weight
-    (`ctc_align.models.convnet.gaussian_mixtures.share_of_weight`). `mixture_weight` is that of the
+    silence again, the more the less the loud frames are above the quiet ones
+    (`ctc_align.models.convnet.gaussian_mixtures.level_range`). `mixture_weight` is that of the
     mixtures' log-posteriors among the states' scores, 0 for a model without mixtures (see
     `ctc_align.models.convnet.gaussian_mixtures`).
     """
@@ -201,7 +201,7 @@ class ConvNet(AcousticModel):
         tokens, segments = self.network(inputs)
         count = min(length, recording.frames - first)
         if self.description.shape.states:
-            segments = self.scoring.scores(segments, inputs, recording.mixture_share)
+            segments = self.scoring.scores(segments, inputs, recording.level_range_nats)
         return log_softmax(tokens)[:count], segments[:count]
 
     def _empty_states(self, recording: _Recording) -> np.ndarray | RowsOnDisk | None:
@@ -248,7 +248,9 @@ class ConvNet(AcousticModel):
                 for (recording, _), (first, _) in batch
             ]
             with torch.no_grad():
-                results = network(inputs, [recording.mixture_share for (recording, _), _ in batch])
+                results = network(
+                    inputs, [recording.level_range_nats for (recording, _), _ in batch]
+                )
             for row, ((recording, outputs), (first, own)) in enumerate(batch):
                 last = min(first + own, recording.frames)
                 for output, result in zip(outputs, results):
@@ -293,7 +295,7 @@ class _Recording:
         if self.frames <= CACHED_FRAMES:
             self._cached = np.concatenate(list(self._blocks()))
         self._statistics = features.gather_statistics(self._blocks)
-        self.mixture_share = share_of_weight(self._statistics)
+        self.level_range_nats = level_range(self._statistics)
 
     def _log_mel(self, first: int, last: int) -> np.ndarray:
         if self._cached is not None:

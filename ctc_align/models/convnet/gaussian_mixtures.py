@@ -27,9 +27,12 @@ REACH = 4
 """The differences of a frame are computed from this many frames on either side."""
 ROWS_IN_CACHE = 64
 """Rows of values whose products with all Gaussians are computed and summed at once."""
-NOISY_NATS, QUIET_NATS = 4.5, 7.0
-"""Levels of the loud frames above the quiet ones between which the mixtures' weight grows from 0 to
-all of it: the mixtures were trained on clean speech, and noise 10 dB below it leaves 4 nats."""
+MIXTURE_NATS = 4.5, 7.0
+"""Level ranges (`level_range`) between which the mixtures' weight grows from 0 to all of it: the
+mixtures were trained on clean speech, and noise 10 dB below it leaves 4 nats."""
+MALUS_NATS = 6.5, 9.0
+"""Level ranges between which the malus of silence falls from all of it to 0. Noise that leaves the
+mixtures useful already covers the quiet ends of words, as on a telephone."""
 
 
 def with_differences(static: np.ndarray) -> np.ndarray:
@@ -69,14 +72,20 @@ def _slope(values: np.ndarray) -> np.ndarray:
     )
 
 
-def share_of_weight(statistics: features.Statistics) -> float:
-    """Return the share of the mixtures' weight in a recording, in [0, 1].
+def level_range(statistics: features.Statistics) -> float:
+    """Return how far the loud frames of a recording are above its quiet ones, in nats.
 
-    It is 0 if noise covers the quiet sounds, or if the recording has no high frequencies: cepstra
-    are of the whole spectrum.
+    It is 0 if the recording has no high frequencies: cepstra are of the whole spectrum.
     """
-    above = statistics.loud - statistics.quiet if statistics.band == features.MELS else 0.0
-    return min(1.0, max(0.0, (above - NOISY_NATS) / (QUIET_NATS - NOISY_NATS)))
+    if statistics.band < features.MELS:
+        return 0.0
+    return float(statistics.loud - statistics.quiet)
+
+
+def _ramp(value: float, limits: tuple[float, float]) -> float:
+    """Return 0 up to the first limit, 1 from the second on, and the share of the way between."""
+    low, high = limits
+    return min(1.0, max(0.0, (value - low) / (high - low)))
 
 
 @dataclass(frozen=True)
@@ -179,12 +188,13 @@ def from_weights(weights: Mapping[str, np.ndarray], states: int) -> Mixtures:
 class StateScoring:
     """How the network's second output becomes the scores of the segmentation states.
 
-    The score of state k at frame t, for a recording whose share of the mixtures' weight is s, is
+    The score of state k at frame t of a recording is
 
         log p(k | t) − prior_scale · log p(k) + bonus(k) + s · mixture_weight · log p_mixtures(k |
         t)
 
-    where the bonus is silence_bonus − (1 − s) · noise_malus for silence and 0 for all other states.
+    where the bonus is silence_bonus − (1 − q) · noise_malus for silence and 0 for all other states;
+    s and q grow from 0 to 1 with the recording's level range, by `MIXTURE_NATS` and `MALUS_NATS`.
 
     Attributes:
         offset: (K,) is added to the log-posteriors: the scaled log-priors and silence's bonus.
@@ -199,16 +209,17 @@ class StateScoring:
     noise_malus: float
     context_frames: int
 
-    def offset_for(self, share: float) -> np.ndarray:
-        """Return what is added to the log-posteriors (K,) float32, for a share of the mixtures'
-        weight."""
+    def offset_for(self, range_nats: float) -> np.ndarray:
+        """Return what is added to the log-posteriors (K,) float32, for a level range."""
         offset = self.offset.copy()
-        offset[-1:] -= self.noise_malus * (1.0 - share)
+        offset[-1:] -= self.noise_malus * (1.0 - _ramp(range_nats, MALUS_NATS))
         return offset
 
-    def weight_for(self, share: float) -> float:
-        """Return the weight of the mixtures' log-posteriors, 0 for none."""
-        return 0.0 if self.mixtures is None else self.mixture_weight * share
+    def weight_for(self, range_nats: float) -> float:
+        """Return the weight of the mixtures' log-posteriors for a level range, 0 for none."""
+        if self.mixtures is None:
+            return 0.0
+        return self.mixture_weight * _ramp(range_nats, MIXTURE_NATS)
 
     def values_of(self, inputs: np.ndarray) -> np.ndarray:
         """Return what mixtures score (T, 39), from the network's inputs (T + 2 * context_frames,
@@ -217,17 +228,17 @@ class StateScoring:
             inputs[self.context_frames - REACH : len(inputs) - self.context_frames + REACH]
         )
 
-    def scores(self, segments: np.ndarray, inputs: np.ndarray, share: float) -> np.ndarray:
+    def scores(self, segments: np.ndarray, inputs: np.ndarray, range_nats: float) -> np.ndarray:
         """Return the scores (T, K) of the states.
 
         Args:
             segments: (T, K), the network's second output.
             inputs: (T + 2 * context_frames, MELS), its inputs.
-            share: of the mixtures' weight: `share_of_weight`.
+            range_nats: the recording's `level_range`.
         """
         scores = log_softmax(segments)
-        scores += self.offset_for(share)
-        if self.mixtures is not None and (weight := self.weight_for(share)):
+        scores += self.offset_for(range_nats)
+        if self.mixtures is not None and (weight := self.weight_for(range_nats)):
             log_posteriors = self.mixtures.log_posteriors(self.values_of(inputs))
             log_posteriors *= np.float32(weight)
             scores += log_posteriors

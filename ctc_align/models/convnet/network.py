@@ -124,13 +124,13 @@ class DeviceNetwork(nn.Module):
                 self.register_buffer(f"mixtures_{name}", torch.from_numpy(array))
 
     def forward(
-        self, inputs: Sequence[np.ndarray], shares: Sequence[float]
+        self, inputs: Sequence[np.ndarray], ranges_nats: Sequence[float]
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return log-probs (B, T, C) and the scores (B, T, K) of the states, None without states.
 
         Args:
             inputs: of B pieces, all (T + 2 * context_frames, inputs); T is even.
-            shares: of the mixtures' weight, for each piece.
+            ranges_nats: the `level_range` of each piece's recording.
         """
         device = self.device
         tokens, segments = self.logits(torch.from_numpy(np.stack(inputs)).to(device))
@@ -138,9 +138,9 @@ class DeviceNetwork(nn.Module):
         if segments is None:
             return log_probs, None
         scores = segments.log_softmax(-1)
-        for row, frames, share in zip(scores, inputs, shares):
-            row += torch.from_numpy(self.scoring.offset_for(share)).to(device)
-            if weight := self.scoring.weight_for(share):
+        for row, frames, range_nats in zip(scores, inputs, ranges_nats):
+            row += torch.from_numpy(self.scoring.offset_for(range_nats)).to(device)
+            if weight := self.scoring.weight_for(range_nats):
                 x = torch.from_numpy(self.scoring.values_of(frames)).to(device)
                 joint = torch.addmm(
                     self._of("mixtures")[1], torch.cat((x * x, x), 1), self._of("mixtures")[0]
