@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ctc_align._version import __version__
-from ctc_align.cli.options import GENERAL, PANELS
+from ctc_align.cli.options import GENERAL, PANELS, with_examples
 from ctc_align.cli.printing import (
     INTERRUPTED,
     OK,
@@ -41,6 +41,7 @@ from ctc_align.errors import BackendError, ConfigError, CtcAlignError, InputErro
 from ctc_align.private_folders import unset_relative_cache_home
 
 
+@with_examples("ctc-align help", "ctc-align help align", "ctc-align help settings > settings.toml")
 def show_help(
     context: typer.Context,
     command: Annotated[
@@ -207,6 +208,17 @@ class PlainCommand(_SparingConversions, TyperCommand):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the example calls, each on a line that is never broken."""
+        examples = getattr(self.callback, "examples", ())
+        if examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {line}\n" for line in examples))
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the whole summary for the list of commands, whatever the limit is."""
+        return super().get_short_help_str(limit=sys.maxsize)
 
 
 @functools.cache

@@ -40,6 +40,7 @@ from ctc_align.cli.options import (
     folder_option,
     force_option,
     formats_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import (
@@ -148,6 +149,11 @@ TranscriptFile = Annotated[
 ]
 
 
+@with_examples(
+    "ctc-align interview.wav interview.txt",
+    "ctc-align film.mp4 film.srt --format srt,vtt --out-dir subtitles",
+    'ctc-align interview.wav --text "Good morning!" --format ctm --stdout',
+)
 @with_options
 def align(
     audio: Recording,
@@ -161,8 +167,8 @@ def align(
     format: str | None = formats_option(),
     destination: DestinationOptions,
     model: ModelOptions,
-    config: SettingsOptions,
     log_probs: LogProbsOptions,
+    config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Find when each word of TRANSCRIPT is spoken in AUDIO.

@@ -22,6 +22,7 @@ from ctc_align.cli.options import (
     folder_option,
     force_option,
     lexicon_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, counted
@@ -41,6 +42,11 @@ FAR_MS = 100.0
 """A model that was trained on the language is never so far off."""
 
 
+@with_examples(
+    "ctc-align calibrate english labels --out-dir mine",
+    "ctc-align calibrate english labels --audio recordings --out-dir mine --force",
+    "ctc-align calibrate universal labels --out-dir theirs",
+)
 @with_options
 def calibrate(
     model: Annotated[

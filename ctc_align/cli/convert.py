@@ -32,6 +32,7 @@ from ctc_align.cli.options import (
     SettingsOptions,
     formats_option,
     recording_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, Talk
@@ -54,6 +55,11 @@ Alignments = Annotated[
 ]
 
 
+@with_examples(
+    "ctc-align convert talk.json --format srt,vtt",
+    "ctc-align convert aligned --format csv --tiers syllables --out-dir tables",
+    "ctc-align convert talk.json --format csv --phones ipa --stdout > talk.csv",
+)
 @with_options
 def convert(
     alignments: Alignments,

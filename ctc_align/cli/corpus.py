@@ -39,6 +39,7 @@ from ctc_align.cli.options import (
     folder_option,
     formats_option,
     source_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import Interrupted, Talk
@@ -184,6 +185,11 @@ Source = Annotated[
 ]
 
 
+@with_examples(
+    "ctc-align corpus recordings --out-dir aligned",
+    "ctc-align corpus corpus.jsonl --out-dir sharded --layout shards --workers 4",
+    "ctc-align corpus chapters --text book.epub --out-dir spoken --format json",
+)
 @with_options
 def corpus(
     source: Source = None,
@@ -198,8 +204,8 @@ def corpus(
     ),
     model: ModelOptions,
     work: RunOptions,
-    config: SettingsOptions,
     log_probs: LogProbsOptions,
+    config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Align every utterance of SOURCE with its transcript.

@@ -33,7 +33,13 @@ from ctc_align.cli.align import (
     output_files,
     run_aligner,
 )
-from ctc_align.cli.options import MessageOptions, ModelOptions, formats_option, with_options
+from ctc_align.cli.options import (
+    MessageOptions,
+    ModelOptions,
+    formats_option,
+    with_examples,
+    with_options,
+)
 from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, put
 from ctc_align.config import Settings, setting
 from ctc_align.errors import UsageError
@@ -84,6 +90,11 @@ TOLERANCE_S = 0.05
 between processors."""
 
 
+@with_examples(
+    "ctc-align doctor",
+    "ctc-align doctor > report.txt",
+    "ctc-align doctor --format json",
+)
 @with_options
 def doctor(
     *,
@@ -447,6 +458,11 @@ def _without_user(text: str) -> str:
     return text
 
 
+@with_examples(
+    "ctc-align demo",
+    "ctc-align demo --out-dir subtitles --format srt,vtt",
+    "ctc-align demo --examples practice",
+)
 @with_options
 def demo(
     *,

@@ -13,7 +13,7 @@ import typer
 
 from ctc_align.cli.arguments import check_new
 from ctc_align.cli.notes import first_notes
-from ctc_align.cli.options import LIMITS, Group, force_option, with_options
+from ctc_align.cli.options import LIMITS, Group, force_option, with_examples, with_options
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
@@ -164,6 +164,11 @@ class EvaluationOptions(Group):
         return by_kind
 
 
+@with_examples(
+    "ctc-align evaluate talk.json talk.hand.TextGrid",
+    "ctc-align evaluate aligned labels --against earlier",
+    "ctc-align evaluate aligned labels --max-mae 40 --format json > errors.json",
+)
 @with_options
 def evaluate(
     hypothesis: Annotated[

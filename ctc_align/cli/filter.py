@@ -16,7 +16,14 @@ import typer
 
 from ctc_align.cli.arguments import check_files, check_new, check_source
 from ctc_align.cli.notes import first_notes
-from ctc_align.cli.options import LIMITS, MessageOptions, force_option, source_option, with_options
+from ctc_align.cli.options import (
+    LIMITS,
+    MessageOptions,
+    force_option,
+    source_option,
+    with_examples,
+    with_options,
+)
 from ctc_align.cli.printing import Talk, console_for, counted, put
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
@@ -26,6 +33,11 @@ if TYPE_CHECKING:
     from ctc_align.corpus.selection import Selected
 
 
+@with_examples(
+    "ctc-align filter aligned --min-fit good --to good.jsonl",
+    "ctc-align filter aligned --max-skipped 5 --to kept.jsonl --left-out rest.jsonl",
+    "ctc-align filter aligned recordings --max-loss-per-token 2 > kept.jsonl",
+)
 @with_options
 def filter_run(
     run: Annotated[
@@ -90,7 +102,7 @@ def filter_run(
     force: bool = force_option(),
     messages: MessageOptions,
 ) -> None:
-    """Write a manifest of the utterances of a corpus run that are good enough.
+    """Write a manifest of the good utterances of a corpus run.
 
     Reads the journal of the run and its corpus, no sound, and of the outputs only those that a
     person has corrected: their figures are those of the latest corrections. The manifest has the

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli.options import SettingsOptions, with_options
+from ctc_align.cli.options import SettingsOptions, with_examples, with_options
 from ctc_align.cli.printing import put_row, say
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import json_escaped
@@ -28,6 +28,11 @@ _COLUMNS_NOTE = (
 LANGUAGE_HEADER = ("language", "code", "script", "digits", "hours_in_training")
 
 
+@with_examples(
+    "ctc-align models",
+    "ctc-align models languages",
+    "ctc-align models show english",
+)
 @with_options
 def models(
     action: Annotated[

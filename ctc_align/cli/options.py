@@ -17,7 +17,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
 
@@ -25,6 +25,7 @@ from ctc_align.cli.printing import Talk
 from ctc_align.config import (
     BACKENDS,
     EVERYDAY,
+    LOG_PROBS,
     MACHINE,
     READING,
     SUBTITLES,
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
 
     from ctc_align.models.log_probs import LogProbsReader
 
+Command = TypeVar("Command", bound=Callable[..., None])
+
 OUTPUTS = "Outputs"
 WORKERS = "Workers and resuming"
 LIMITS = "Limits"
-LOG_PROBS = "Log-probs instead of a recording"
 GENERAL = "Settings and messages"
 PANELS = (
     EVERYDAY,
@@ -54,8 +56,8 @@ PANELS = (
     TIMES,
     SUBTITLES,
     MACHINE,
-    LOG_PROBS,
     GENERAL,
+    LOG_PROBS,
 )
 """The headings under which `--help` lists options, in order."""
 
@@ -159,6 +161,16 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
+
+
+def with_examples(*lines: str) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command the example calls at the end of its help."""
+
+    def add_examples(command: Command) -> Command:
+        command.examples = lines  # type: ignore[attr-defined]
+        return command
+
+    return add_examples
 
 
 def _check_choices(declared: Iterable[dataclasses.Field[Any]], values: Mapping[str, Any]) -> None:

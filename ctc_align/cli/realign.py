@@ -36,6 +36,7 @@ from ctc_align.cli.options import (
     SettingsOptions,
     formats_option,
     recording_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, Talk, counted
@@ -59,6 +60,11 @@ Corrected = Annotated[
 ]
 
 
+@with_examples(
+    "ctc-align realign talk.json",
+    "ctc-align realign talk.json --hand talk.hand.TextGrid --out-dir by-hand",
+    "ctc-align realign talk.json --format json,csv --out-dir again",
+)
 @with_options
 def realign(
     corrected: Corrected,
@@ -76,8 +82,8 @@ def realign(
     model: ModelOptions,
     format: str = formats_option("json", shown=""),
     destination: DestinationOptions,
-    config: SettingsOptions,
     log_probs: LogProbsOptions,
+    config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Align again between the edges that a person has corrected.

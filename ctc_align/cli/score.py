@@ -27,6 +27,7 @@ from ctc_align.cli.options import (
     ModelOptions,
     SettingsOptions,
     source_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import (
@@ -174,6 +175,11 @@ Transcripts = Annotated[
 ]
 
 
+@with_examples(
+    "ctc-align score talk.wav first.txt second.txt",
+    'ctc-align score talk.wav --text "Good morning!" --text "Good evening!"',
+    "ctc-align score corpus.jsonl --max-loss-per-token 4 > scores.tsv",
+)
 @with_options
 def score(
     audio: AudioOrSource,
@@ -199,8 +205,8 @@ def score(
         "Seconds of audio per model batch; smaller values need less memory.",
         metavar="SECONDS",
     ),
-    config: SettingsOptions,
     log_probs: LogProbsOptions,
+    config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Print the exact CTC loss of transcripts, best first.

@@ -24,6 +24,7 @@ from ctc_align.cli.options import (
     folder_option,
     lexicon_option,
     source_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import Interrupted, Talk, bar_on_stderr, put
@@ -145,6 +146,11 @@ class LearningOptions(Group):
         )
 
 
+@with_examples(
+    "ctc-align train recordings --out-dir model",
+    "ctc-align train corpus.jsonl --lexicon words.dict --epochs 20 --out-dir model",
+    "ctc-align train corpus.jsonl --from universal --language mt --out-dir model",
+)
 @with_options
 def train(
     corpus: Corpus,
@@ -184,6 +190,11 @@ def train(
     conclude(package, talk)
 
 
+@with_examples(
+    "ctc-align adapt recordings --out-dir adapted",
+    "ctc-align adapt corpus.jsonl --minutes 30 --out-dir adapted",
+    "ctc-align adapt recordings --model universal --language de --out-dir adapted",
+)
 @with_options
 def adapt(
     corpus: Corpus,

@@ -12,7 +12,14 @@ import typer
 
 from ctc_align.cli.arguments import check_alignments, check_new, kind_of
 from ctc_align.cli.notes import later_notes, read_with_corrections, recording_notes
-from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, with_options
+from ctc_align.cli.options import (
+    Group,
+    MessageOptions,
+    folder_option,
+    force_option,
+    with_examples,
+    with_options,
+)
 from ctc_align.cli.printing import SOME_FAILED, Talk, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
@@ -50,6 +57,11 @@ class PageOptions(Group):
     )
 
 
+@with_examples(
+    "ctc-align view talk.json",
+    "ctc-align view talk.json --audio none --out-dir pages",
+    "ctc-align view aligned --utterance anna/one --out-dir pages",
+)
 @with_options
 def view(
     alignments: Annotated[
@@ -241,6 +253,11 @@ def _file_beside(
     return beside
 
 
+@with_examples(
+    "ctc-align report aligned",
+    "ctc-align report aligned --out-dir pages",
+    "ctc-align report aligned --against earlier --force",
+)
 @with_options
 def report(
     run: Annotated[
