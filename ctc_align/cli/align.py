@@ -237,7 +237,7 @@ def write_alignment(
         report(alignment, [], talk)
     else:
         paths = files.write(alignment, settings, sound=sound)
-        note_renamed(files, talk)
+        talk.notes(renamed_notes(files))
         report(alignment, paths, talk)
     talk.notes(fast_cue_notes(alignment, settings, (format,) if files is None else files.formats))
     unmet = limit_lines(alignment)
@@ -246,10 +246,12 @@ def write_alignment(
     return THRESHOLD_NOT_MET if unmet else OK
 
 
-def note_renamed(outputs: OutputFiles, talk: Talk) -> None:
-    """Note the outputs that would have replaced an input."""
-    for path, renamed in outputs.renamed.items():
-        talk.note(f"{path} is an input and stays as it is: what would replace it is in {renamed}")
+def renamed_notes(outputs: OutputFiles) -> list[str]:
+    """Return notes on the outputs that would have replaced an input."""
+    return [
+        f"{path} is an input and stays as it is: what would replace it is in {renamed}"
+        for path, renamed in outputs.renamed.items()
+    ]
 
 
 def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tuple[str, ...]:
