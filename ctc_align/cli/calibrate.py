@@ -77,10 +77,10 @@ def calibrate(
 ) -> None:
     """Learn corrections of a model's edges from hand labels.
 
-    Writes calibration.toml, and from 8 labelled files on perhaps edges.safetensors, which needs
-    PyTorch. To use them, give their folder as --calibration; if it is the model's folder, --model
-    suffices. What is not proven to be better than the model as it is, for speakers or files left
-    out in turn, is not written: the model's own values stay.
+    Writes calibration.toml and, with 8 labelled files or more, perhaps edges.safetensors, which
+    needs PyTorch. To use them, give their folder as --calibration; if it is the model's folder,
+    --model suffices. Each correction is tested on speakers or files that it was not learnt from. It
+    is written only if it is proven to improve the model; otherwise the model keeps its own values.
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.models import EMBEDDED, check_model
