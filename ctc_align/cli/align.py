@@ -116,8 +116,10 @@ def code_of_file(
     *,
     alone: bool,
 ) -> int:
-    """Return the exit code of `run` for one file; if there are more files, report its error and let
-    them continue."""
+    """Return the exit code of `run` for one file.
+
+    If there are more files, report its error and let them continue.
+    """
     try:
         return run(path, files)
     except CtcAlignError as error:
@@ -281,8 +283,7 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
 def with_source_format(
     formats: tuple[str, ...], written: Transcript, stdout: bool
 ) -> tuple[str, ...]:
-    """Return the formats, plus that of a transcript with cues or tiers, which is written with new
-    times.
+    """Return the formats, and that of a transcript with cues or tiers, which gets new times.
 
     Raises:
         UsageError: a format needs a book, and the transcript is not a book.
@@ -294,8 +295,7 @@ def with_source_format(
 
 
 def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: str) -> None:
-    """Raise UsageError if a format of books is requested and the transcript is not a book, or has
-    no ids."""
+    """Raise UsageError if a format of books is requested but the transcript is no book with ids."""
     if "smil" not in formats or any(place.id for place in places):
         return
     what = (
@@ -334,8 +334,7 @@ def run_aligner(
 def sound_of(
     audio: str, reader: LogProbsReader | None, aligner: Aligner, language: str = ""
 ) -> AudioLike:
-    """Return AUDIO as an aligner takes it: log-probs read by `reader`, a path, or the contents of
-    standard input.
+    """Return AUDIO as an aligner takes it: log-probs from `reader`, a path, or what stdin holds.
 
     `language` is that of the transcript, "" if it names none.
     """
@@ -378,8 +377,7 @@ def write_stdout(
 
 
 def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
-    """Print a table of the words (on a terminal), notes, the fit, and the files that were
-    written."""
+    """Print the words (a table, on a terminal), notes, the fit, and the files that were written."""
     from ctc_align.cli.tables import fit_line, words_table
 
     if talk.quiet:

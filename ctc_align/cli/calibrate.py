@@ -1,5 +1,4 @@
-"""ctc-align calibrate: corrections of a model's edges and confidences, learnt from labelled
-files."""
+"""ctc-align calibrate: corrections of a model's edges and confidences, learnt from labels."""
 
 from __future__ import annotations
 
@@ -139,8 +138,7 @@ def _labelled(
 
 
 def _say_files(found: LabelFiles, used: int, talk: Talk) -> None:
-    """Say how many files were learnt from, how many were not corrected, and which corrections were
-    used."""
+    """Print how many files were learnt from, how many not, and which corrections were used."""
     talk.notes(first_notes(found.notes))
     line = (
         "learnt from"

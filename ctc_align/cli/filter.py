@@ -129,8 +129,7 @@ def filter_run(
 
 @dataclass
 class _Counts:
-    """Utterances and seconds, kept and in all, how many are corrected, and how often each reason
-    was found."""
+    """Utterances and seconds, kept and in all, corrected ones, and the count of each reason."""
 
     kept: tuple[int, float] = (0, 0.0)
     every: tuple[int, float] = (0, 0.0)
@@ -140,8 +139,7 @@ class _Counts:
 
 
 def _targets(given: dict[str, str | None], source: str | None, force: bool) -> dict[str, Path]:
-    """Return the files to write by their options; raise UsageError, before any work, if one cannot
-    be written."""
+    """Return the files to write by their options; raise UsageError if one cannot be written."""
     targets = {name: Path(path) for name, path in given.items() if path is not None and path != "-"}
     for name, path in targets.items():
         if path.suffix.casefold() in (".csv", ".tsv"):
@@ -160,8 +158,7 @@ def _targets(given: dict[str, str | None], source: str | None, force: bool) -> d
 
 
 def _write(entries: Iterable[Selected], targets: Mapping[str, Path]) -> _Counts:
-    """Write the lines that are kept, and those that are not, whole or not at all; return the
-    counts."""
+    """Write the lines that are kept and those left out, whole or not at all; return the counts."""
     from ctc_align.files.whole_files import placing
 
     counts = _Counts()

@@ -1,5 +1,4 @@
-"""Options of the commands: single parameters, and groups of options that a command takes as one
-object.
+"""Options of the commands: single parameters, and groups that a command takes as one object.
 
     @with_options
     def align(audio: …, *, text: str | None = setting(None, "…"), model: ModelOptions, config:
@@ -127,8 +126,7 @@ field of a group."""
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with its options, single ones and those of its groups, replaced by Typer's
-    parameters."""
+    """Return the command with its options and those of its groups as Typer's parameters."""
     # Not get_type_hints: for what is None by default Python 3.10 puts Optional around the
     # annotation.
     given = inspect.signature(command, eval_str=True).parameters
@@ -174,8 +172,10 @@ def with_examples(*lines: str) -> Callable[[Command], Command]:
 
 
 def _check_choices(declared: Iterable[dataclasses.Field[Any]], values: Mapping[str, Any]) -> None:
-    """Raise UsageError if the value of an option is not among its choices; settings are checked
-    with their file."""
+    """Raise UsageError if a value is not among the choices of its option.
+
+    Settings are checked with their file.
+    """
     for each in declared:
         choices, value = each.metadata["choices"], values[each.name]
         if choices and value is not None and value not in choices:
@@ -189,8 +189,7 @@ def _fields(group: type[Group]) -> list[dataclasses.Field[Any]]:
 
 
 def _options(group: type[Group], command: str) -> Iterator[inspect.Parameter]:
-    """Yield a Typer parameter for each option of a group; for SettingsOptions, also for each
-    setting."""
+    """Yield a Typer parameter for each option of a group, and for each of its settings."""
     types = get_type_hints(group)
     for each in _fields(group):
         yield _option(each, types[each.name], each.default, group.panel)
@@ -199,8 +198,7 @@ def _options(group: type[Group], command: str) -> Iterator[inspect.Parameter]:
 
 
 def settings_options(kind: Any, command: str) -> Iterator[inspect.Parameter]:
-    """Yield a Typer parameter for each field of `kind`, a dataclass of settings, that names the
-    command.
+    """Yield a Typer parameter for each setting of the dataclass `kind` that names the command.
 
     An option that is not given is None, so that a file of settings decides.
     """
@@ -213,8 +211,7 @@ def settings_options(kind: Any, command: str) -> Iterator[inspect.Parameter]:
 def _option(
     declared: dataclasses.Field[Any], kind: Any, default: Any, panel: str
 ) -> inspect.Parameter:
-    """Return the parameter of an option of the type `kind`; `panel` is its heading if the field
-    names none."""
+    """Return the parameter of an option of the type `kind`; `panel` is its heading by default."""
     about, names = declared.metadata, option_names(declared)
     shown = about["shown"]
     if kind == bool | None:
@@ -280,15 +277,13 @@ class ModelOptions(Group):
     backend: str = backend_option()
 
     def name_for(self, log_probs: LogProbsReader | None) -> str | None:
-        """Return the model's name, by default the one that means a choice by language; None if
-        log-probs replace it."""
+        """Return the model's name, "auto" by default; None if log-probs replace the model."""
         return None if log_probs is not None else self.model or "auto"
 
 
 @dataclass(frozen=True)
 class SettingsOptions(Group):
-    """The settings of a command: a file of them, single ones, and the options of the command in
-    `overrides`."""
+    """A command's settings: a file, single assignments, and its own options in `overrides`."""
 
     panel: ClassVar[str] = GENERAL
 
@@ -303,8 +298,7 @@ class SettingsOptions(Group):
         return cls(values.pop("file"), values.pop("assignments"), values)
 
     def settings(self, base: dict[str, Any] | None = None) -> Settings:
-        """Return the settings of the file, then those of `--set`, then those of the command's
-        options.
+        """Return the settings: of the file, then of `--set`, then of the command's options.
 
         `base` replaces defaults.
 
@@ -372,8 +366,7 @@ class LogProbsOptions(Group):
         return [option for option, value in values.items() if value is not None]
 
     def _reader(self, audio: str, model: str | None) -> LogProbsReader:
-        """Return the reader; raise UsageError if an option is missing, or a model is given as
-        well."""
+        """Return the reader; raise UsageError if an option is missing or a model is given."""
         from ctc_align.models.log_probs import LogProbsReader
 
         if self.vocab is None or self.frame_shift is None:

@@ -1,5 +1,4 @@
-"""ctc-align train: an acoustic model from a transcribed corpus; ctc-align adapt: a model adapted to
-its speakers."""
+"""ctc-align train: a new acoustic model; ctc-align adapt: a model adapted to a corpus."""
 
 from __future__ import annotations
 
@@ -126,8 +125,7 @@ class LearningOptions(Group):
         return replace(recipe, language=checked_language(recipe.language), training=training)
 
     def run_options(self, corpus: str, lexicon: str | None) -> TrainOptions:
-        """Return the options of a run: its corpora, its folder, and the command line for the
-        model's card."""
+        """Return the options of a run: corpora, folder, and the command line for the card."""
         from ctc_align.models.acoustic_model import torch_device
         from ctc_align.training.run_folder import TrainOptions
 
