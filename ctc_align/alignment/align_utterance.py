@@ -1,5 +1,4 @@
-"""The alignment of one utterance, from top to bottom: emissions + tokens → path → spans → edges →
-words.
+"""The alignment of one utterance: emissions and tokens → path → spans → edges → words.
 
     align_utterance   tokenize_words → find_islands → align_whole, or align_islands → build_alignment
     align_whole       choose_tokens → place_words
@@ -128,8 +127,7 @@ class PlacedWords:
 
 
 def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
-    """Align one utterance with its transcript: all of it, or the islands of it that are in the
-    recording.
+    """Align one utterance with its transcript: all of it, or the islands that are spoken.
 
     Raises:
         InputError: the transcript cannot be spoken or spelled, or it does not fit the emissions.
@@ -173,8 +171,10 @@ def _heard_after_all(
 
 
 def tokenize_words(inputs: UtteranceInputs) -> KernelSteps[list[WordTokens]]:
-    """Return the tokens of each word. Raises TranscriptError if none has any, InputError if one is
-    the blank."""
+    """Return the tokens of each word.
+
+    Raises TranscriptError if no word has any, InputError if one is the blank.
+    """
     word_tokens = yield from prepared_word_tokens(inputs.words, inputs.tokenizer, inputs.settings)
     check_word_tokens(word_tokens, inputs.emissions, inputs.settings, inputs.name)
     return word_tokens
@@ -193,8 +193,10 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Kerne
 def choose_tokens(
     inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None
 ) -> KernelSteps[TokenizedWords]:
-    """Choose the pronunciations that the audio prefers, and compute their CTC loss. Raises as
-    `align_utterance`."""
+    """Choose the pronunciations that the audio prefers, and compute their CTC loss.
+
+    Raises as `align_utterance`.
+    """
     emissions, words = inputs.emissions, inputs.words
     word_tokens = word_tokens or (yield from tokenize_words(inputs))
     doubtful = words.optional
@@ -219,8 +221,10 @@ def choose_tokens(
 def choose_pronounced_tokens(
     inputs: UtteranceInputs, words: Words, word_tokens: Sequence[WordTokens]
 ) -> KernelSteps[TokenizedWords]:
-    """Choose the pronunciations that the audio prefers. Raises InputError if they do not fit into
-    the emissions."""
+    """Choose the pronunciations that the audio prefers.
+
+    Raises InputError if they do not fit into the emissions.
+    """
     separator = inputs.tokenizer.separator
     tokens, spikes, score = yield from choose_pronunciations(
         inputs.emissions, word_tokens, separator, inputs.backend
@@ -236,8 +240,10 @@ def choose_pronounced_tokens(
 def place_words(
     inputs: UtteranceInputs, tokenized: TokenizedWords
 ) -> KernelSteps[tuple[tuple[AlignedWord, ...], FitLimits | None]]:
-    """Return the words with times and confidences, and the limits of the network that has assessed
-    them, if any."""
+    """Return the words with times and confidences.
+
+    The second value has the limits of the network that has assessed them, if any.
+    """
     emissions = inputs.emissions
     tokens, spikes, edges = yield from place_tokens(inputs, tokenized)
     of_tokens, of_words, limits = yield from confidences(inputs, tokens, spikes, edges)
@@ -259,8 +265,7 @@ def with_shown_labels(tokens: Tokens, inputs: UtteranceInputs) -> Tokens:
 def place_tokens(
     inputs: UtteranceInputs, tokenized: TokenizedWords
 ) -> KernelSteps[tuple[Tokens, Spans, Spans]]:
-    """Return the tokens with wildcards for the letters that the vocabulary lacks, their spikes, and
-    their edges."""
+    """Return the tokens, with wildcards for letters outside the vocabulary, spikes and edges."""
     emissions, tokens, spikes = inputs.emissions, tokenized.tokens, tokenized.spikes
     if inputs.settings.unknown == "wildcard":
         tokens, spikes = yield from place_wildcards(
@@ -298,8 +303,7 @@ def finish_edges(
     calibration: Calibration,
     network: EdgeNetwork,
 ) -> KernelSteps[Spans]:
-    """Return the edges of all tokens, refined by a network and then moved by the convention of a
-    calibration."""
+    """Return the edges of all tokens, refined by a network and moved by a convention."""
     fine = yield from refine_edges(emissions, tokens, edges, network)
     # Hand labels say where words end beside pauses; without them the level of the sound does.
     if not calibration.offsets_ms:
@@ -310,8 +314,7 @@ def finish_edges(
 def build_alignment(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords
 ) -> Alignment:
-    """Return the alignment of placed words, with its fit and the regions where text and recording
-    disagree."""
+    """Return the alignment of placed words, with its fit and the regions of disagreement."""
     inputs.warn_of_edges()
     is_normalised = inputs.emissions.state_array is not None or are_distributions(
         inputs.emissions.array
@@ -358,8 +361,7 @@ def aligned_words(
     of_words: Sequence[float],
     emissions: Emissions,
 ) -> tuple[AlignedWord, ...]:
-    """Return every word of the transcript, in order, with the times of its tokens and the
-    confidences of both."""
+    """Return all words of the transcript with times, and with confidences of words and tokens."""
     # Tokens are in the order of their words; those between words belong to none.
     owned = (
         (w, token)
@@ -397,8 +399,7 @@ def aligned_words(
 
 
 def with_confidence_of_neighbours(words: tuple[AlignedWord, ...]) -> tuple[AlignedWord, ...]:
-    """Return words of which those for any speech are as sure as the less sure of the words beside
-    them."""
+    """Give words for any speech the confidence of the less sure word beside them."""
     if not any(word.spoken == ANY_SPEECH for word in words):
         return words
     timed = [index for index, word in enumerate(words) if word.confidence is not None]
@@ -442,8 +443,7 @@ def _timed_tokens(
 
 
 def _one_by_one(numbers: np.ndarray) -> Iterator[float]:
-    """Yield the numbers of an array, converting a few at a time: Python objects take four times the
-    memory."""
+    """Yield the numbers of an array, a few at a time: Python objects take four times the memory."""
     return chain.from_iterable(
         numbers[low : low + 2**16].tolist() for low in range(0, len(numbers), 2**16)
     )
@@ -481,8 +481,7 @@ def align_islands(
 
 
 def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequence[Island] | None:
-    """Return islands with the first copy of a line of captions where the search found the words of
-    its repeat."""
+    """Return islands that have the first copy of a caption line where its repeat was found."""
     repeats = [passage for passage in reversed(words.optional) if passage.kind == REPEAT]
     if islands is None or not repeats:
         return islands
@@ -507,8 +506,9 @@ def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequenc
 def _part_of_island(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], island: Island
 ) -> tuple[UtteranceInputs, list[WordTokens], list[int]]:
-    """Return the inputs and tokens of an island, with wildcards for other speech, and the positions
-    of its words.
+    """Return the inputs and tokens of an island, with wildcards for other speech.
+
+    The last value has the positions of its words.
 
     The wildcards are there even if the settings leave out letters that the vocabulary lacks.
     """
@@ -542,8 +542,7 @@ def losses(
     words: Sequence[AlignedWord],
     ids: Sequence[int],
 ) -> KernelSteps[tuple[float, float, float | None, Sequence[int]]]:
-    """Return the loss, the best path's score and the local loss, over the whole recording; and
-    `ids`.
+    """Return the loss, the best path's score and the local loss of the whole recording; and `ids`.
 
     Loss and score are of `ids`, the tokens of the aligned words; they are infinite without a path.
     The local loss is

@@ -1,5 +1,4 @@
-"""How well a transcript fits its recording, where the two disagree, and the part of a long text
-that it reads.
+"""How well a transcript fits its recording, where they disagree, and which part is read.
 
     good       the words are at their aligned positions
     doubtful   some words are not, or more is said than written, or the sound is unlike the speech that the model knows
@@ -97,8 +96,7 @@ def assess_fit(
 ) -> tuple[
     str | None, tuple[AlignedWord, ...], tuple[tuple[float, float], ...], tuple[Region, ...]
 ]:
-    """Return how well the transcript fits, the words, speech without words, and the regions of
-    disagreement.
+    """Return how well the transcript fits, its words, speech without words, and the disagreements.
 
     If nothing of the transcript is in the recording, its words have no times, or with the setting
     `match` "exact" hardly any confidence. Without `limits`, those of the network that has assessed
@@ -159,8 +157,7 @@ def fit_of(
 
 
 def has_chance(word: AlignedWord) -> bool:
-    """Return whether a word's confidence says whether it is there; that of a word for any speech
-    does not."""
+    """Return whether a word's confidence says if it is there: not for a word for any speech."""
     return word.confidence is not None and word.spoken != ANY_SPEECH
 
 
@@ -172,8 +169,7 @@ def _chances(words: Sequence[AlignedWord]) -> np.ndarray:
 def hardly_fits(
     words: Sequence[AlignedWord], loss_per_token: float, limits: FitLimits, share: float
 ) -> bool:
-    """Return whether less than a share of the words is likely and the loss is high: the rest may be
-    nowhere."""
+    """Return whether few words are likely and the loss is high: the rest may be nowhere."""
     chances = _chances(words)
     likely = int((chances > UNLIKELY).sum())
     tokens = sum(len(word.tokens) for word in words)
@@ -192,8 +188,7 @@ def hardly_fits(
 def is_heard(
     emissions: Emissions, ids: Sequence[int], loss: float, most: float, backend: str
 ) -> KernelSteps[bool | None]:
-    """Return whether tokens are in a recording, because it fits them better than the same tokens
-    backwards.
+    """Return whether the recording fits the tokens better than the same tokens backwards.
 
     Where the model or the pronunciations suit a recording badly, the loss of any text is high;
     backwards, a text has the same sounds, and consonants and vowels in turn, so the recording
@@ -225,8 +220,9 @@ def is_heard(
 
 
 def hardly_heard(words: Sequence[AlignedWord]) -> bool:
-    """Return whether half of the words have next to no posterior; for models without a confidence
-    network.
+    """Return whether half of the words have hardly any posterior.
+
+    For models without a confidence network.
 
     The limit was set on log-probs of the English model alone: it flags none of 183 clips with their
     own text, and four in five of 174 with the text of another clip.
@@ -244,8 +240,7 @@ def mostly_likely(words: Sequence[AlignedWord]) -> bool:
 
 
 def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words of a transcript that is not in the recording: those that had times are
-    skipped."""
+    """Return the words of a transcript that is not in the recording, all skipped."""
     return tuple(
         (
             replace(
@@ -266,8 +261,7 @@ def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
 
 
 def with_little_confidence(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words with their times, and with the low confidence of a transcript that is not in
-    the recording."""
+    """Return the words with times, and with the low confidence of a text that is not there."""
 
     def least(confidence: float) -> float:
         return round(min(confidence, HIGHEST_WITHOUT_FIT), 4)
@@ -344,8 +338,7 @@ def _region(run: Sequence[tuple[int, AlignedWord]]) -> Region:
 
 
 def _skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
-    """Return the regions of consecutive skipped words; their times are those between the words
-    around them."""
+    """Return the regions of consecutive skipped words, with the times between their neighbours."""
     regions: list[Region] = []
     run: list[int] = []
     before_s: float | None = 0.0
@@ -390,8 +383,7 @@ LEAST_S = {SPEECH: 0.4, MUSIC: 5.0}
 def unexplained_sounds(
     emissions: Emissions, words: Sequence[AlignedWord]
 ) -> tuple[tuple[float, float, str], ...]:
-    """Return stretches (start_s, end_s, kind) without words, for any model: speech and music;
-    ascending.
+    """Return ascending stretches (start_s, end_s, kind) of speech or music without words.
 
     Words of `SURE` or more confidence are the samples of this recording's speech. If the model is
     not sure enough of these to distinguish speech from music, only the segmentation states find
@@ -519,8 +511,7 @@ distinguish speech from music."""
 
 @dataclass(frozen=True)
 class SoundKinds:
-    """The tokens and the silence that are heard in a recording, which determine the kind of sound
-    of a stretch.
+    """The tokens and the silence heard in a recording, which tell the kind of sound of a stretch.
 
     Attributes:
         frame_shift_s: seconds from frame to frame.
@@ -539,8 +530,7 @@ class SoundKinds:
     tells: bool = True
 
     def kind(self, first: int, last: int) -> str:
-        """Return what most of the frames [first, last) are: `SPEECH`, `MUSIC` (or noise) or
-        `SILENCE`.
+        """Return what most of the frames [first, last) are: `SPEECH`, `MUSIC` (noise) or `SILENCE`.
 
         >>> silent = np.repeat((False, True), 500)
         >>> kinds = SoundKinds(0.01, np.arange(5, 500, 10), np.ones(50), silent, 1.0 - silent)
@@ -553,8 +543,7 @@ class SoundKinds:
         return max(lengths, key=lambda kind: lengths[kind])
 
     def stretches(self, first: int, last: int) -> list[tuple[int, int, str]]:
-        """Return the frames [first, last) cut into stretches (first, last, kind), ascending,
-        without gaps."""
+        """Return [first, last) cut into stretches (first, last, kind), ascending, without gaps."""
         found: list[tuple[int, int, str]] = []
         at = first
         for begin, end in [*self.speech(first, last), (last, last)]:
@@ -565,8 +554,7 @@ class SoundKinds:
         return found
 
     def speech(self, first: int, last: int) -> list[Stretch]:
-        """Return the speech within [first, last), in frames, ascending: from its first token to its
-        last.
+        """Return the frames of speech within [first, last), from its first token to its last.
 
         >>> silent = np.repeat((True, False, True), (400, 200, 400))
         >>> kinds = SoundKinds(0.01, np.arange(405, 600, 10), np.ones(20), silent, 1.0 - silent)
@@ -646,8 +634,7 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
 
 
 def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the frames (H,) and peaks (H,) of greedily decoded tokens, and whether each frame (T,)
-    is quiet."""
+    """Return frames (H,) and peaks (H,) of greedy tokens, and whether each frame (T,) is quiet."""
     silent = np.array(
         [
             index == emissions.blank or not is_sound(token)
@@ -684,8 +671,7 @@ def is_sound(token: str) -> bool:
 
 
 def _windowed(values: np.ndarray, window: int) -> np.ndarray:
-    """Return (T,) means of values (T,) in windows around each frame; at the ends, in the first or
-    last whole window.
+    """Return (T,) means of values (T,) in windows around each frame, whole ones at the ends.
 
     If the recording is shorter than a window, each mean is over all of it.
 
@@ -791,8 +777,10 @@ def _weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
 
 
 def _stretches_away(words: Sequence[AlignedWord], first: int, last: int) -> list[Region]:
-    """Return the stretches of the recording whose words stand before or after the part, runs of
-    words each."""
+    """Return the stretches of the recording whose words stand before or after the part.
+
+    Each is a run of words.
+    """
     found = []
     for outside in (words[:first], words[last + 1 :]):
         for status, run in groupby(outside, key=lambda word: word.status):
@@ -820,8 +808,7 @@ def _with_those_away(regions: Sequence[Region], away: Sequence[Region]) -> tuple
 
 
 def _with_unspoken(alignment: Alignment, index: int, step: int) -> int:
-    """Return the last word from `index` on, in the direction of `step`, that belongs to the
-    part."""
+    """Return the last word of the part, from `index` on in the direction of `step`."""
     words, text = alignment.words, alignment.text
     while 0 <= index + step < len(words) and words[index + step].status == UNSPOKEN:
         early, late = sorted((words[index], words[index + step]), key=lambda word: word.char_start)
@@ -832,8 +819,7 @@ def _with_unspoken(alignment: Alignment, index: int, step: int) -> int:
 
 
 class _Cut:
-    """A stretch of a text, characters `start` to `end` (exclusive); `first` words come before
-    it."""
+    """A stretch of a text, characters `start` to `end` (exclusive), after `first` words."""
 
     def __init__(self, start: int, end: int, first: int) -> None:
         self.start, self.end, self.first = start, end, first
@@ -858,8 +844,7 @@ class _Cut:
         )
 
     def cue(self, cue: SourceCue) -> SourceCue:
-        """Return a cue limited to the stretch; if that cuts the cue, drop its text as in the
-        file."""
+        """Return a cue limited to the stretch; a cue that is cut loses its text as in the file."""
         is_cut = cue.char_start < self.start or cue.char_end > self.end
         start, end = self._at(cue.char_start), self._at(cue.char_end)
         return replace(cue, char_start=start, char_end=end, payload=None if is_cut else cue.payload)

@@ -1,5 +1,4 @@
-"""Which words of a transcript are heard in a recording, roughly where, and which words are surely
-absent.
+"""Which words of a transcript are heard in a recording, roughly where, and which surely are not.
 
 The search looks for the text among the labels that were heard, then for the rest of the text in the
 rest of the recording, until it finds nothing more. So it finds passages in a different order.
@@ -157,14 +156,12 @@ def find_words(
 
 
 def _of_words(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return which tokens belong to words with a chosen token, because no word may be in two
-    passages."""
+    """Return which tokens belong to words with a chosen token: no word may be in two passages."""
     return np.isin(words, words[chosen])
 
 
 def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> np.ndarray:
-    """Return the labels of tokens; -1 for tokens whose labels lie apart from most labels of the
-    word.
+    """Return the labels of tokens; -1 for those that lie apart from most labels of their word.
 
     Args:
         labels: (L,), -1 for none.
@@ -189,8 +186,7 @@ def _skips(places: np.ndarray) -> np.ndarray:
 
 
 def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return which tokens are in runs of `FEWEST_TOKENS` and `FEWEST_WORDS` or more that are
-    chosen."""
+    """Return which tokens are in chosen runs of `FEWEST_TOKENS` and `FEWEST_WORDS` or more."""
     kept = np.zeros(len(chosen), np.bool_)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False]))))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist()):
@@ -200,8 +196,7 @@ def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
 
 
 def _covered(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) -> np.ndarray:
-    """Return the labels of the tokens, and the nearby labels between neighbours in a passage or
-    word."""
+    """Return the labels of the tokens, and the nearby labels between neighbours."""
     met = np.flatnonzero(labels >= 0)
     near = (np.diff(labels[met]) <= FEWEST_TOKENS) | (np.diff(words[met]) == 0)
     near &= (np.diff(labels[met]) > 0) & (np.diff(passage[met]) == 0)
@@ -274,8 +269,7 @@ was not heard."""
 
 @dataclass(frozen=True)
 class Gaps:
-    """The N + 1 gaps between N words in order of time, including those before the first and after
-    the last word.
+    """The N + 1 gaps between N words in order of time, with those at both ends.
 
     Attributes:
         before, after: the frames of the labels on either side, -1 and T at the ends.
@@ -341,6 +335,5 @@ def gaps_of(
 
 
 def room_frames(unheard: int, frame_shift_s: float) -> int:
-    """Return the frames that a passage may continue beyond its last label, with `unheard` tokens
-    not heard there."""
+    """Return the frames that a passage may go on, with `unheard` tokens after its last label."""
     return units.seconds_to_frames(ROOM_S + TOKEN_S * float(unheard), frame_shift_s)

@@ -59,8 +59,10 @@ class Island:
 def find_islands(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]
 ) -> KernelSteps[list[Island] | None]:
-    """Return the islands of a recording by time; None if exactly the transcript is spoken, or if no
-    word is found."""
+    """Return the islands of a recording by time.
+
+    None if exactly the transcript is spoken, or if no word is found.
+    """
     emissions = inputs.emissions
     heard = greedy_decode(emissions.array, emissions.blank, soundless(emissions))
     found = find_words(
@@ -124,8 +126,10 @@ def _with_unknown(island: Island, unknown: np.ndarray) -> Island:
 
 
 def _all_but_optional(inputs: UtteranceInputs, found: FoundWords, spoken: np.ndarray) -> bool:
-    """Return whether all words are spoken, except optional passages, which `leave_out_unspoken`
-    decides on."""
+    """Return whether all words but those of optional passages are spoken.
+
+    `leave_out_unspoken` decides on these.
+    """
     absent = np.setdiff1d(found.words, found.words[spoken])
     optional = [np.arange(passage.first, passage.last) for passage in inputs.words.optional]
     return not len(absent) or (
@@ -142,8 +146,10 @@ def _with_labels(found: FoundWords, in_time: np.ndarray, gaps: Gaps) -> np.ndarr
 def islands_of(
     found: FoundWords, heard: HeardTokens, in_time: np.ndarray, gaps: Gaps, frame_shift_s: float
 ) -> list[Island]:
-    """Return the islands of words by time; `in_time` (N,) are indices of spoken words, `gaps` those
-    between them."""
+    """Return the islands of words by time.
+
+    `in_time` (N,) are the indices of spoken words, `gaps` those between them.
+    """
     count, frames = len(in_time), len(heard.log_probs)
     cuts = gaps.cuts.copy()
     cuts[[0, count]] = True
@@ -164,8 +170,7 @@ def islands_of(
 
 
 def _cuts_in_pauses(gaps: Gaps, cuts: np.ndarray, frame_shift_s: float) -> list[int]:
-    """Return the gaps at which long islands are cut: pauses between words that were heard, the
-    longest within reach."""
+    """Return the gaps at which long islands are cut: the longest pauses within reach."""
     most = units.seconds_to_frames(LONGEST_S, frame_shift_s)
     pause = np.where((gaps.unheard.sum(1) == 0) & ~gaps.foreign, gaps.after - gaps.before, 0)
     found = []

@@ -1,5 +1,4 @@
-"""Edges by the level of the sound, for models that no hand labels have calibrated: beside pauses,
-and into closures.
+"""Edges by the level of the sound, for models without a calibration: beside pauses, in closures.
 
 A segmentation learnt without labels gives to a pause what is weak at the end of a word (a vowel
 that fades, a faint fricative), and to a word what often occurs beside it: a breath, or the quiet
@@ -74,8 +73,7 @@ _DB = 10 / np.log(10)
 def edges_beside_pauses(
     emissions: Emissions, tokens: Tokens, drawn: Spans, kinds: Sequence[str]
 ) -> Spans:
-    """Return the edges of all tokens: beside a pause where the sound begins and ends, and stops
-    from where they close.
+    """Return the edges of all tokens, by the level beside pauses and at the closures of stops.
 
     Args:
         emissions: with their sound.
@@ -115,8 +113,10 @@ def edges_beside_pauses(
 
 
 def _closing_s(audio: Audio, begin_s: float, at_s: float, end_s: float) -> float:
-    """Return how much later than `at_s` a stop closes that ends at `end_s`, after a sound that
-    begins at `begin_s`."""
+    """Return the time from `at_s` to the closure of a stop that ends at `end_s`.
+
+    The sound before it begins at `begin_s`.
+    """
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
     first = max(round(max(begin_s, at_s - BESIDE_S) / SHIFT_S), 0)
     last, edge = (
@@ -158,8 +158,7 @@ class PauseEdge:
     ends: bool
 
     def outwards_s(self, audio: Audio) -> float:
-        """Return how far the sound goes on into the pause; below 0: how far before the edge it
-        ends."""
+        """Return how far the sound goes on into the pause; negative: it ends before the edge."""
         at, count = (
             round(self.at_s / SHIFT_S),
             -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate)),
@@ -182,8 +181,7 @@ class PauseEdge:
         return SHIFT_S * moved if peak[0] - floor[0] >= least_db else 0.0
 
     def _sounding(self, levels: np.ndarray, floor: np.ndarray, peak: np.ndarray) -> np.ndarray:
-        """Return which frames are sound (T,) bool, from their levels (T, 1 + bands), and floor and
-        peak of each."""
+        """Return which frames are sound (T,), from levels (T, 1 + bands), with floors and peaks."""
         contrast = np.minimum(peak - floor, DEEPEST_DB)
         found = (levels >= peak - contrast + np.maximum(SOUNDING * contrast, LEAST_DB)) & (
             contrast >= BAND_CONTRAST_DB
@@ -192,8 +190,7 @@ class PauseEdge:
         return np.asarray(loud_enough & (found[:, 1:].any(1) if self.kind in WEAK else found[:, 0]))
 
     def _end(self, sounding: np.ndarray, edge: int) -> int:
-        """Return the frame after the last one of the sound that reaches the edge or, if none does,
-        is next to it."""
+        """Return the frame after the sound that reaches the edge, or after the nearest one."""
         if not sounding[edge]:
             most_s = min(INWARDS_S, INWARDS_SHARE * self.sound_s)
             inner = np.flatnonzero(sounding[max(0, edge - round(most_s / SHIFT_S)) : edge][::-1])
@@ -206,8 +203,7 @@ class PauseEdge:
 
 @lru_cache(maxsize=4)
 def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the window and the filters (fft // 2 + 1, 1 + bands) of all bands together, and of
-    each."""
+    """Return the window and the filters (fft // 2 + 1, 1 + bands): all bands together, and each."""
     length = round(WINDOW_S * sample_rate)
     fft = 2 ** (length - 1).bit_length()
     hz = np.fft.rfftfreq(fft, 1 / sample_rate)
@@ -217,8 +213,7 @@ def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def band_levels(audio: Audio, first: int, last: int) -> np.ndarray:
-    """Return the levels (last - first, 1 + bands) in dB, of all bands together and of each, within
-    the recording."""
+    """Return the levels (last - first, 1 + bands) in dB: all bands together, and each."""
     window, filters = _filters(audio.sample_rate)
     shift, reach = round(SHIFT_S * audio.sample_rate), len(window) // 2
     begin, end = (first - 1) * shift - reach, last * shift - reach + len(window)
@@ -244,8 +239,7 @@ a release from 29 to 7 ms."""
 def edges_by_convention(
     emissions: Emissions, tokens: Tokens, drawn: Spans, kinds: Sequence[str], convention: str
 ) -> Spans:
-    """Return the edges of all tokens; words begin after a glottal onset, or end before the release
-    of a stop.
+    """Return edges of words without glottal onsets, or without the releases of final stops.
 
     Args:
         emissions, tokens, drawn, kinds: as for `edges_beside_pauses`.
@@ -276,8 +270,10 @@ def edges_by_convention(
 
 
 def _glottal_frames(audio: Audio, low: int, high: int) -> int:
-    """Return how many frames after `low` the voicing of a vowel that ends at `high` becomes
-    regular."""
+    """Return after how many frames from `low` the voicing of a vowel becomes regular.
+
+    The vowel ends at `high`.
+    """
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
     levels = (
         band_levels(audio, low, min(max(high, low + FEWEST_FRAMES), count))[:, 0]
@@ -292,8 +288,7 @@ def _glottal_frames(audio: Audio, low: int, high: int) -> int:
 
 
 def _burst(audio: Audio, low: int, high: int, latest: int) -> int:
-    """Return the frame of the burst of a stop from `low` to `high`, or up to `latest`; `high`
-    without one."""
+    """Return the frame of a stop's burst from `low` to `high` or `latest`; `high` without one."""
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
     first, last = max(low - BURST_FRAMES, 0), min(latest + BURST_FRAMES, count)
     if last - first <= 2 * BURST_FRAMES:

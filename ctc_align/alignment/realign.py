@@ -1,5 +1,4 @@
-"""Realignment of a corrected alignment between the edges that a person has fixed: the stages of
-`Aligner.realign`.
+"""Realignment between the edges that a person has fixed: the stages of `Aligner.realign`.
 
 Hand-corrected words keep their times. The other words are aligned stretch by stretch: between two
 corrected words, before the first and after the last one. If the tokens of a corrected word are not
@@ -80,8 +79,7 @@ _NAMED = 6
 
 @dataclass(frozen=True)
 class Stretch:
-    """Words `first` to `last` (exclusive) of a transcript, and the time (begin_s, end_s) that is
-    available for them."""
+    """Words `first` to `last` (exclusive), and the time (begin_s, end_s) that they may fill."""
 
     first: int
     last: int
@@ -257,8 +255,7 @@ class _Realignment:
         )
 
     def _use_tokens(self, stretch: Stretch, ids: list[int]) -> KernelSteps[None]:
-        """Use the tokens of a hand-corrected word as they are; their spikes are where CTC has them
-        inside the word."""
+        """Use a hand-corrected word's tokens as they are; CTC places their spikes within it."""
         inputs, word = self.inputs, self.corrected[stretch.first]
         part, first = self._part_of(stretch).emissions, self._frames(stretch)[0]
         edges = edges_in_frames(word.tokens, inputs.emissions)
@@ -320,8 +317,7 @@ class _Realignment:
             self.pieces[stretch.first] = piece
 
     def _place_sounds(self, stretch: Stretch) -> KernelSteps[bool]:
-        """Place in a hand-corrected word the sounds that the model knows it by, as its labels are
-        unknown to the model.
+        """Place the model's own sounds in a hand-corrected word with labels unknown to it.
 
         They decide its confidence, and its labels stay. Return whether there are any, and room for
         them.
@@ -347,8 +343,7 @@ class _Realignment:
     def _placed_between(
         self, stretch: Stretch, before: _Neighbour | None, after: _Neighbour | None
     ) -> KernelSteps[PlacedTokens | None]:
-        """Return the tokens of a stretch placed between two sounds, where the path says whether
-        there are pauses.
+        """Return the tokens of a stretch between two sounds; the path tells where pauses are.
 
         None if there is room neither for their sounds nor for wildcards.
         """
@@ -457,8 +452,7 @@ class _Realignment:
         self.limits = placed.limits
 
     def joined(self) -> KernelSteps[PlacedWords]:
-        """Return all words with confidences and fine edges, and the losses of those that are
-        aligned."""
+        """Return all words with confidences and fine edges, and the losses of aligned ones."""
         words = list(map(word_without_times, self.inputs.words.words, self.word_tokens))
         if self.pieces:
             words = yield from self._with_fine_edges(words)
@@ -503,8 +497,7 @@ class _Realignment:
 def _only_run(
     islands: Sequence[Island] | None, word_tokens: Sequence[WordTokens]
 ) -> tuple[int, int] | None:
-    """Return the words (first, last exclusive) that are heard, if they are consecutive and nothing
-    else is said."""
+    """Return the words (first, last exclusive) that are heard, if they are one run alone."""
     if islands is None or len(islands) != 1 or islands[0].wildcards.any():
         return None
     first, last = int(islands[0].words[0]), int(islands[0].words[-1]) + 1
@@ -613,8 +606,7 @@ def _in_room(
 def words_in_room(
     words: Sequence[AlignedWord], room_s: tuple[float, float], frame_shift_s: float
 ) -> list[AlignedWord]:
-    """Return words that were aligned in whole frames, with ascending times within the available
-    time."""
+    """Return words aligned in whole frames, with ascending times within the available time."""
     tokens = [token for word in words for token in word.tokens]
     if not tokens:
         return list(words)
@@ -644,8 +636,7 @@ def _timed_by(word: AlignedWord, tokens: Sequence[AlignedToken]) -> AlignedWord:
 def with_fixed(
     words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]
 ) -> tuple[AlignedWord, ...]:
-    """Return the words; hand-corrected ones keep times and tokens to the bit, and get their new
-    confidences.
+    """Return the words; hand-corrected ones keep their times and tokens, with new confidences.
 
     Labels of a person that the model lacks have the confidence of their word.
     """
@@ -664,8 +655,7 @@ def with_fixed(
 
 
 def _fixed(word: AlignedWord, was: AlignedWord) -> AlignedWord:
-    """Return a hand-corrected word; if its tokens were unknown, it gets those that were aligned in
-    it."""
+    """Return a hand-corrected word, with the tokens that were aligned in it if it has none."""
     assert was.start_s is not None
     assert was.end_s is not None
     tokens = list(word.tokens)
@@ -725,8 +715,7 @@ def corrected_words(alignment: AlignmentData, settings: Settings, name: str) -> 
 
 
 def _said(word: AlignedWord, same: Word | None, settings: Settings) -> Word:
-    """Return a word with what is pronounced: by the split of the whole text where that has the
-    `same` word."""
+    """Return a word as it is pronounced in the whole text, if that has the `same` word."""
     written = Word(
         word.text, "", word.char_start, word.char_end, kind=word.kind, speaker=word.speaker
     )

@@ -101,8 +101,7 @@ def refine_edges(
 
 @dataclass(frozen=True, eq=False)
 class EdgeChances:
-    """A request for the network's probabilities (E, PLACES) float64 of the edges [first, last) of
-    an utterance."""
+    """A request for the network's probabilities (E, PLACES) of the edges [first, last)."""
 
     network: EdgeNetwork
     scene: EdgeScene
@@ -129,8 +128,7 @@ class EdgeChances:
 
 
 def medians_of(chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the median of each edge, from its window's centre, and half the width of its middle
-    `SIGMA` (E,).
+    """Return each edge's median, from its window's centre, and half its middle `SIGMA` (E,).
 
     Both are in fine frames.
 
@@ -160,8 +158,7 @@ def _quantile(passed: np.ndarray, share: float) -> np.ndarray:
 def _closed(
     start: np.ndarray, end: np.ndarray, before: Spans, frame_shift_s: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return starts and ends (L,) where words less than `CLOSED_S` apart share an edge, and none
-    overlap."""
+    """Return starts and ends (L,) without overlaps and without gaps below `CLOSED_S`."""
     was_long = (before.start[1:] - before.end[:-1]) * frame_shift_s > LONG_S
     gap_s = (start[1:] - end[:-1]) * frame_shift_s
     shared = np.where(was_long, gap_s < 0, gap_s < CLOSED_S)
@@ -280,8 +277,7 @@ class EdgeScene:
         return indices
 
     def _features(self, fine: np.ndarray) -> np.ndarray:
-        """Return the fine features (E, W, FINE_MELS) of windows of fine frames (E, W), which
-        ascend."""
+        """Return the fine features (E, W, FINE_MELS) of ascending windows of fine frames (E, W)."""
         audio = self.emissions.sound
         assert audio is not None
         found = np.empty((*fine.shape, FINE_MELS), np.float32)
@@ -295,8 +291,7 @@ class EdgeScene:
         return found
 
     def _scores_and_distances(self, first: int, last: int, fine: np.ndarray) -> np.ndarray:
-        """Return the model's scores, and the distances from edges (E, MODEL_CHANNELS, W), of fine
-        frames (E, W)."""
+        """Return scores and distances from edges (E, MODEL_CHANNELS, W) of fine frames (E, W)."""
         emissions, edges = self.emissions, self.edges
         time_s = fine * FINE_SHIFT_S
         frame = np.clip((time_s - emissions.first_frame_s) / emissions.frame_shift_s - 0.5, 0, None)
@@ -324,8 +319,7 @@ class EdgeScene:
 def sound_scores(
     emissions: Emissions, ids: np.ndarray, left: np.ndarray, right: np.ndarray, frame: np.ndarray
 ) -> np.ndarray:
-    """Return the model's scores of the sounds on either side of edges, of silence, and of the edge
-    itself (E, 4, W).
+    """Return scores of the sounds beside edges, of silence, and of the edges (E, 4, W).
 
     With segmentation states the posterior of a sound is that of all its states together, and the
     edge's that of the last state before or the first after it. Without states they are CTC's, and

@@ -79,8 +79,9 @@ def score_transcript(
     settings: Settings,
     backend: str,
 ) -> KernelSteps[Scored]:
-    """Score one transcript of an audio, without rank and posterior; its `error` says why it cannot
-    be scored.
+    """Score one transcript of an audio, without rank and posterior.
+
+    Its `error` says why it cannot be scored.
 
     Args:
         emissions: of the audio.
@@ -143,8 +144,7 @@ def ranked(scored: Sequence[Scored]) -> list[Scored]:
 
 
 def _tier(one: Scored) -> int:
-    """Return 0 for whole transcripts, 1 if one does not fit, 2 with unknown letters, 3 if it cannot
-    be read."""
+    """Return 0 for whole transcripts, 1 for misfits, 2 with unknown letters, 3 if unreadable."""
     if one.unknown:
         return 2
     if one.error is None:

@@ -92,8 +92,7 @@ class _Window:
     added: list[int] = field(default_factory=list)
 
     def additions(self) -> list[list[int]]:
-        """Return the sets of missing words to try: each, or all; at a cut those nearest to the kept
-        words."""
+        """Return the sets of missing words to try: each or all; at a cut, those near kept words."""
         inner = [word for word in self.missing if word not in self.joined]
         after = [word for word in self.missing if self.joined.get(word) == 1]
         before = [word for word in self.missing if self.joined.get(word) == -1]
@@ -129,22 +128,22 @@ class HeardSpeech:
     backend: str
 
     def frames_from_to(self, gaps: Gaps, first_rank: int, last_rank: int) -> tuple[int, int]:
-        """Return the frames from the found word of one rank to that of another, with context; the
-        end is exclusive."""
+        """Return the frames between two found words by rank, with context; the end is exclusive."""
         context = max(1, units.seconds_to_frames(CONTEXT_S, self.frame_shift_s))
         return int(gaps.after[first_rank]) - context, int(gaps.before[last_rank + 1]) + context + 1
 
     def likelihood(self, window: _Window, kept: dict[int, int]) -> Forward:
-        """Return the request for the likelihood of words (index into K: pronunciation) with
-        optional other speech."""
+        """Return the request for the likelihood of words ({index: pronunciation}).
+
+        Other speech is optional.
+        """
         frames = slice(window.first_frame, window.last_frame)
         return Forward(
             self.log_probs[frames], self._paths(window, kept)[0], self.other[frames], self.backend
         )
 
     def best_path(self, window: _Window) -> tuple[BestPath, dict[int, tuple[int, int]]]:
-        """Return the request for the best path of the kept words, and the range of tokens of
-        each."""
+        """Return the request for the best path of the kept words, and the tokens of each."""
         frames = slice(window.first_frame, window.last_frame)
         paths, tokens = self._paths(window, window.kept)
         return BestPath(self.log_probs[frames], paths, self.other[frames], self.backend), tokens
@@ -180,8 +179,7 @@ def spoken_words(
     fixed: np.ndarray,
     loose: bool = False,
 ) -> KernelSteps[tuple[FoundWords, bool]]:
-    """Return the words with those that are spoken as the found ones, and whether another round may
-    add more.
+    """Return the words with those that are spoken, and whether another round may add more.
 
     Args:
         speech: of the recording.
@@ -334,8 +332,7 @@ class _Sequence:
     def _window(
         self, left: int | None, run: list[int], right: int | None, speech: HeardSpeech
     ) -> _Window:
-        """Return the window of a run of words between two kept ones, None at a cut or an end of the
-        recording."""
+        """Return the window of a run of words between kept ones; None at cuts and ends."""
         inside = [word for word in run if self.found.found[word]]
         around = [*([] if left is None else [left]), *run, *([] if right is None else [right])]
         return _Window(
@@ -415,8 +412,7 @@ class _Sequence:
 def _thresholds(
     speech: HeardSpeech, found: FoundWords, gaps: Gaps
 ) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
-    """Return (K,) the gains above which each word is absent in a transcript that is not exact, and
-    in any."""
+    """Return (K,) the gains above which words are absent: in inexact transcripts, and in any."""
     absent, spoken = _samples(speech, found, gaps)
     scores = iter(
         (yield [request for _, *pair in (*absent, *spoken) for request in pair]) if absent else []
@@ -456,8 +452,7 @@ _Sample = tuple[int, Forward, Forward]
 def _samples(
     speech: HeardSpeech, found: FoundWords, gaps: Gaps
 ) -> tuple[list[_Sample], list[_Sample]]:
-    """Return samples of absent words, which stand elsewhere in the text, between sure ones; and of
-    sure words."""
+    """Return samples of absent words, put between sure ones, and of sure words."""
     in_time = found.in_time()
     sure = found.sure[in_time]
     adjacent = (
@@ -492,8 +487,7 @@ def _spread(ranks: np.ndarray) -> list[int]:
 
 
 def _labels_between(found: FoundWords) -> np.ndarray:
-    """Return (K,) how many labels are heard between those of the words around each word, at most
-    `MOST_LABELS`."""
+    """Return (K,) how many labels are heard around each word, at most `MOST_LABELS`."""
     beyond = np.iinfo(np.int64).max
     heard = found.found & (found.last >= found.first)
     first, last = np.where(heard, found.first, beyond), np.where(heard, found.last, -1)
@@ -503,8 +497,7 @@ def _labels_between(found: FoundWords) -> np.ndarray:
 
 
 def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[None]:
-    """Give each doubtful word the pronunciation that is likeliest beside the first ones of the
-    others."""
+    """Give each doubtful word its likeliest pronunciation beside the others' first ones."""
     tried, requests = [], []
     for window in windows:
         for word in window.doubtful:
@@ -523,15 +516,16 @@ def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> K
 
 
 def _with_doubt(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[_Window]]:
-    """Return the windows with missing words, or with a word of a positive gain: no threshold is
-    below 0."""
+    """Return the windows with missing words, or with a word of positive gain.
+
+    No threshold is below 0.
+    """
     gains = yield from _gains(speech, windows)
     return [window for window, own in zip(windows, gains) if window.missing or (own > 0).any()]
 
 
 def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[np.ndarray]]:
-    """Return the gains of leaving out each doubtful word of each window; none where all of them
-    have no path."""
+    """Return the gains of leaving out each doubtful word of each window; none without a path."""
     scores = iter(
         (
             yield [
@@ -557,8 +551,7 @@ def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[
 def _leave_out(
     speech: HeardSpeech, windows: Sequence[_Window], enough: np.ndarray
 ) -> KernelSteps[None]:
-    """Leave out of each window the doubtful word of greatest gain, then the next one, while the
-    gain is `enough`."""
+    """Leave out the doubtful word of greatest gain of each window, and go on while `enough`."""
     windows = [window for window in windows if window.doubtful]
     while windows:
         shrunk = []
@@ -581,8 +574,7 @@ def _leave_out(
 def _add(
     speech: HeardSpeech, windows: Sequence[_Window], most: np.ndarray | None
 ) -> KernelSteps[None]:
-    """Add to each window the missing word of least gain, then the next one, while the gain is at
-    most `most`.
+    """Add the missing word of least gain to each window, then the next, up to a gain of `most`.
 
     Args:
         speech: of the recording.
@@ -636,8 +628,7 @@ def _variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
 def _labels_of_added(
     speech: HeardSpeech, found: FoundWords, heard: HeardTokens, windows: Sequence[_Window]
 ) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
-    """Return the first and the last label of each word; those of added words are at their frames on
-    the best path."""
+    """Return the first and last label of each word; added words have them on the best path."""
     first, last = found.first.copy(), found.last.copy()
     for some in _chunks([window for window in windows if window.added]):
         plans = [speech.best_path(window) for window in some]

@@ -1,5 +1,4 @@
-"""A search for a text among what was heard: where long stretches agree, then the best match between
-these.
+"""A search for a text in what was heard: first long stretches that agree, then between them.
 
 Runs of tokens that are heard as they are written are found by their hashes; those that follow each
 other at the pace of speech are a fragment, as reads are chained in genome assembly (Li 2018, doi
@@ -55,8 +54,7 @@ class HeardTokens:
         return len(self.ids)
 
     def odds(self, classes: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Return (N, last - first) float32: log-odds in nats of N classes at the labels from
-        `first` to `last`.
+        """Return (N, last - first) log-odds in nats of N classes at labels `first` to `last`.
 
         They are those of the class there, in the likeliest of three frames, against any label, from
         `WORST_NATS` to `BEST_NATS`.
@@ -174,16 +172,14 @@ class TextTokens:
         )
 
     def some(self, places: np.ndarray) -> TextTokens:
-        """Return the tokens at some indices, ascending; where others are left out a sentence
-        ends."""
+        """Return the tokens at ascending indices; where others are left out, a sentence ends."""
         ends = self.ends[places] | (np.diff(places, prepend=-1) > 1)
         return TextTokens(self.ids[places], self.words[places], np.append(ends, True))
 
 
 @dataclass(frozen=True)
 class TokenMatch:
-    """For each token of a text (L,) its label, -1 for none, and whether it lies in a passage that
-    is spoken."""
+    """The label of each token (L,), -1 for none, and whether it is in a spoken passage."""
 
     labels: np.ndarray
     spoken: np.ndarray
@@ -196,8 +192,7 @@ def match_block(
     opened: bool = False,
     closed: bool = False,
 ) -> tuple[TokenMatch, float]:
-    """Return the best match of a text with all that was heard, and its score in nats; 0 is that of
-    nothing.
+    """Return the best match of a text with all that was heard, and its score: 0 is no match.
 
     Args:
         text: L tokens, their ids rows of the odds.
@@ -231,8 +226,7 @@ _SPOKEN, _JUMPED = 0, 1
 
 
 class _Block:
-    """The costs of a block, and the rows (2, H + 1) of its table: the best scores in a passage, and
-    in a jump."""
+    """The costs of a block, and the rows (2, H + 1) of its table: in a passage, and in a jump."""
 
     def __init__(
         self, text: TextTokens, odds: np.ndarray, pauses: np.ndarray, opened: bool, closed: bool
@@ -287,8 +281,7 @@ class _Block:
         return new
 
     def end_of(self, row: np.ndarray) -> tuple[tuple[int, int], float]:
-        """Return where the best path ends in the last row, (state, labels before it), and its
-        score."""
+        """Return where the best path ends in the last row (state, labels before), and its score."""
         last = len(self.steps) - 1
         if self.closed:
             entered = row[_JUMPED, last] - self.costs[last] + self.easier[len(self.text.ids)]
@@ -306,8 +299,7 @@ class _Block:
         labels: np.ndarray,
         spoken: np.ndarray,
     ) -> tuple[int, int]:
-        """Trace the best path from the last row of `table` (R, 2, H + 1) back to the first; return
-        where it is."""
+        """Trace the best path back through `table` (R, 2, H + 1); return its places."""
         state, h = place
         row = len(table) - 1
         while row > 0 or (first == 0 and h > 0):
@@ -401,8 +393,7 @@ corners are matched."""
 
 @dataclass(frozen=True)
 class _Fragment:
-    """Runs of one pace: their middles in text and labels, ascending; how many tokens agree, and how
-    many in a run."""
+    """Runs of one pace, ascending: their middles, and how many tokens agree in all and in each."""
 
     text: np.ndarray
     labels: np.ndarray
@@ -415,8 +406,10 @@ class _Fragment:
 
 
 def search(text: TextTokens, heard: HeardTokens, pauses: np.ndarray) -> tuple[TokenMatch, float]:
-    """Return the best match found of a text with what was heard, and its score in nats. Arguments
-    as `match_block`."""
+    """Return the best match found of a text with what was heard, and its score in nats.
+
+    Arguments as `match_block`.
+    """
     cells = len(text.ids) * len(heard.ids)
     if cells <= WHOLE_CELLS:
         return _matched(text, heard, pauses, (0, len(heard), False, False))
@@ -452,8 +445,7 @@ def _matched(
 
 
 def _within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.ndarray:
-    """Return the indices of the tokens [first, last) that are matched with `labels` labels: those
-    at both ends.
+    """Return the indices of the tokens to match with `labels` labels: those at both ends.
 
     Tokens far from both ends would have been found by their runs, unless they are few.
     """
@@ -469,8 +461,7 @@ def _within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.nd
 def _matched_parts(
     i0: int, h0: int, i1: int, h1: int, opened: bool, closed: bool
 ) -> list[tuple[int, int, int, int, bool, bool]]:
-    """Return the blocks (text and labels from, to, opened, closed) of a block that is matched:
-    mostly all of it."""
+    """Return the parts of a block to match (text and labels from, to; opened, closed)."""
     if (i1 - i0) * (h1 - h0) <= LARGEST_CELLS:
         return [(i0, h0, i1, h1, opened, closed)]
     side = int(LARGEST_CELLS**0.5) // 2
@@ -509,8 +500,7 @@ def _hashes(ids: np.ndarray, length: int) -> np.ndarray:
 
 
 def _runs(text: np.ndarray, heard: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return where runs of equal tokens begin in the text and in the labels, by label, and their
-    length."""
+    """Return where runs of equal tokens begin in text and labels, by label, and their lengths."""
     length = _run_length(len(text) * len(heard))
     written, said = _hashes(text, length), _hashes(heard, length)
     order = np.argsort(written, kind="stable")
@@ -601,8 +591,7 @@ def _anchors(chain: list[_Fragment]) -> list[tuple[int, int]]:
 
 
 def _support(fragment: _Fragment) -> np.ndarray:
-    """Return how many tokens agree in the runs near each run of a fragment, those of overlapping
-    runs once."""
+    """Return how many tokens agree near each run of a fragment, each token counted once."""
     own = np.minimum(
         np.diff(fragment.text, prepend=fragment.text[0] - fragment.length), fragment.length
     )
@@ -635,8 +624,7 @@ text."""
 
 
 def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens) -> TokenMatch:
-    """Return a match of a text with what was heard in which passages that are read twice are in one
-    reading.
+    """Return a match in which passages that are read twice are in one reading.
 
     Args:
         match: L tokens.
@@ -662,8 +650,7 @@ def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens)
 def _take_better_reading(
     labels: np.ndarray, text: TextTokens, heard: HeardTokens, before: int, after: int
 ) -> None:
-    """Change `labels` of the tokens on one side of the speech between two matched tokens, if it
-    repeats these."""
+    """Change the labels on one side of the speech between two tokens, if it repeats these."""
     first, last = int(labels[before]) + 1, int(labels[after])
     reach = last - first
     ahead = np.arange(before + 1, min(before + 1 + reach, len(labels)))

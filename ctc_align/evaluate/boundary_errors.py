@@ -1,5 +1,4 @@
-"""Boundary errors of alignments against reference alignments in milliseconds, paired differences,
-and plots.
+"""Boundary errors of alignments against references, in milliseconds; differences, and plots.
 
 Plots need matplotlib (the extra `plot`), and `occupancy_figure` also torch; both are imported when
 a plot is drawn.
@@ -96,8 +95,10 @@ class WorstEdge:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Boundary errors of alignments; `missing` words are only in the reference, `extra` ones only
-    in the hypothesis."""
+    """Boundary errors of alignments.
+
+    `missing` words are only in the reference, `extra` ones only in the hypothesis.
+    """
 
     tier: str
     both: EdgeErrors
@@ -157,8 +158,7 @@ class Evaluation:
         return sorted(edges, key=lambda edge: -abs(edge.error_ms))[:count]
 
     def to_dict(self, worst: int = 5) -> dict[str, Any]:
-        """Return plain dicts, lists, strings and finite numbers or None; numbers have three
-        decimals."""
+        """Return plain dicts, lists, texts, and numbers with three decimals or None."""
         values = {
             name: value
             for name, value in vars(self).items()
@@ -177,8 +177,9 @@ def evaluate(
     tier: str = "words",
     options: Options | None = None,
 ) -> Evaluation:
-    """Measure `hypothesis` against `reference`: files or folders of TextGrids, JSON, CTM and
-    TIMIT's labels.
+    """Measure `hypothesis` against `reference`.
+
+    Both are files or folders of TextGrids, JSON, CTM and TIMIT's labels.
 
     Files in folders match by their path without extension; if one folder is flat, by the end of the
     path, provided that only one file fits. CTM with several utterances, and shards of JSON, count
@@ -244,8 +245,9 @@ def evaluate_intervals(
     tier: str = "words",
     options: Options | None = None,
 ) -> Evaluation:
-    """Measure intervals in memory: (utterance, hypothesis, reference) triples, with or without
-    silences.
+    """Measure (utterance, hypothesis, reference) triples of intervals in memory.
+
+    The intervals may include silences.
 
     >>> reference = [Interval(0.0, 0.5, "hello"), Interval(0.5, 1.0, "world")]
     >>> hypothesis = [Interval(0.02, 0.5, "Hello,"), Interval(0.5, 0.96, "world.")]
@@ -279,8 +281,7 @@ def _is_same_file(output: UtteranceTier, labels: UtteranceTier) -> bool:
 def _by_speaker(
     name: str, ours: UtteranceTier, theirs: UtteranceTier
 ) -> list[tuple[str, UtteranceTier, UtteranceTier]]:
-    """Return an utterance for each speaker if both sides have the same speakers, because speakers
-    may overlap."""
+    """Return an utterance for each speaker if both sides have the same ones: they may overlap."""
     if len(ours.speakers) < 2 or ours.speakers.keys() != theirs.speakers.keys():
         return [(name, ours, theirs)]
     return [
@@ -415,8 +416,10 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of both and their difference, first minus second, with its interval (None with one
-    utterance)."""
+    """One figure of both sides, and their difference (first minus second) with its interval.
+
+    With one utterance the interval is None.
+    """
 
     hypothesis: float | None
     against: float | None
@@ -454,8 +457,9 @@ class Comparison:
 
 
 def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
-    """Return `hypothesis` minus `against`, both evaluated against the same reference; negative
-    means smaller errors.
+    """Return `hypothesis` minus `against`, both measured by the same reference.
+
+    Negative differences mean smaller errors of `hypothesis`.
 
     Both have the same resamples of utterances, so that what makes an utterance hard for both
     cancels out.
@@ -519,8 +523,7 @@ def _spans(row: Sequence[Pair]) -> list[tuple[float, float]]:
 
 
 def _common(left: Sequence[Pair], right: Sequence[Pair]) -> tuple[list[Pair], list[Pair], int]:
-    """Return the pairs of both with the same interval of the reference, and the number of intervals
-    of only one."""
+    """Return the pairs of both with the same reference interval, and how many only one has."""
     both = set(_spans(left)) & set(_spans(right))
     either = set(_spans(left)) | set(_spans(right))
     kept = [[pair for pair, span in zip(row, _spans(row)) if span in both] for row in (left, right)]
@@ -632,8 +635,7 @@ def occupancy_figure(
     labels: Sequence[str] | None = None,
     frame_shift_s: float | None = None,
 ) -> Figure:
-    """Draw two panels over time: the posterior of each class given the transcript, and the best
-    (Viterbi) path.
+    """Draw each class's posterior given the transcript, and the best (Viterbi) path, over time.
 
     Rows are the blank and the classes of the transcript as they first appear; a repeated class is
     one row.

@@ -106,8 +106,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """The pairs of an utterance in order, and the intervals without a partner; with facts about its
-    two files."""
+    """The pairs of an utterance in order, intervals without a partner, and facts on both files."""
 
     pairs: tuple[Pair, ...]
     missing: tuple[Interval, ...] = ()
@@ -140,8 +139,7 @@ def pair_intervals(
     reference: Sequence[Interval],
     normalised: Callable[[str], str] = normalised_label,
 ) -> Pairing:
-    """Pair two sequences of intervals with the fewest edits of their labels; ties go to the nearest
-    in time.
+    """Pair two sequences of intervals with the fewest edits of labels, on ties the nearest in time.
 
     Labels are compared after normalisation by `normalised`. A substitution is a pair with
     `mismatch`; "twenty-two" pairs with "twenty",
@@ -182,8 +180,10 @@ def _close_region(
     into: tuple[list[Pair], list[Interval], list[Interval]],
     normalised: Callable[[str], str],
 ) -> None:
-    """Sort the steps between two matches into pairs, missing and extra; a compound written as two
-    words is one pair."""
+    """Sort the steps between two matches into pairs, missing and extra.
+
+    A compound written as two words is one pair.
+    """
     pairs, missing, extra = into
     left = [hypothesis[i] for i, _ in region if i >= 0]
     right = [reference[j] for _, j in region if j >= 0]
@@ -221,8 +221,10 @@ def _joined(intervals: Sequence[Interval]) -> Interval:
 def _fewest_edits(
     hypothesis: Sequence[Interval], reference: Sequence[Interval], left: list[str], right: list[str]
 ) -> list[tuple[int, int]]:
-    """Return steps (i, j) of an optimal edit path, -1 for no partner, from a band that grows until
-    it suffices."""
+    """Return steps (i, j) of an optimal edit path, -1 for no partner.
+
+    The band in which it is searched grows until it suffices.
+    """
     cost_of_pair = _pair_costs(hypothesis, reference, left, right)
     slack = 8
     while True:
@@ -317,8 +319,7 @@ def compared_intervals(
 
 
 def plain_phones(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return phones without case and without the stress mark of pronunciation dictionaries; other
-    digits stay.
+    """Return phones without case and without a dictionary's stress mark; other digits stay.
 
     >>> [interval.label for interval in plain_phones([Interval(0, 1, "AH0"), Interval(1, 2, "6")])]
     ['ah', '6']
@@ -332,8 +333,7 @@ def plain_phones(intervals: Sequence[Interval]) -> list[Interval]:
 
 
 def merged_closures(intervals: Sequence[Interval]) -> list[Interval]:
-    """Join each stop closure with the burst that follows at once; a closure without one becomes the
-    stop.
+    """Join each stop closure with its burst; a closure without one becomes the stop.
 
     Labels are those of `plain_phones`.
 
@@ -359,8 +359,9 @@ def _is_burst(interval: Interval, closure: Interval) -> bool:
 
 
 def broad_phones(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return phones without case and stress mark; if closures have labels, in the classes of a
-    dictionary.
+    """Return phones without case and stress mark.
+
+    If closures have labels, phones are in the classes of a dictionary.
 
     Closures are merged as by `merged_closures`, ix becomes ih, axr er …, glottal stops are dropped.
 
@@ -402,8 +403,7 @@ def _mapped(intervals: Sequence[Interval], labels: Mapping[str, str]) -> list[In
 
 
 def read_labels(source: str | Path) -> dict[str, str]:
-    """Read a map of labels: a built-in one by its name ("timit": 61 phones to Lee & Hon's 39), or a
-    file.
+    """Read a map of labels: a file, or "timit", which maps 61 phones to Lee & Hon's 39.
 
     A line holds two columns, `from to`, separated by spaces; `from` alone removes such intervals.
     Lines that begin with "#", and text after " #", are comments. Case does not matter; labels that

@@ -332,8 +332,7 @@ ReadTier = Callable[[], UtteranceTier]
 
 @dataclass
 class AlignmentSource:
-    """The utterances of a path, each with a function that reads it, and the reasons why files
-    cannot be read."""
+    """The utterances of a path, each with its reader, and the reasons why files are not read."""
 
     path: Path
     utterances: dict[str, ReadTier] = field(default_factory=dict)
@@ -418,8 +417,7 @@ def _scan(source: AlignmentSource, tier: str, tier_name: str | None, json: JsonR
 
 
 def _chosen_json(paths: Sequence[Path], json: JsonReading) -> dict[Path, Path]:
-    """Return the JSON files that are read, one of each alignment, and the file that each is named
-    after."""
+    """Return the JSON files to read, one of each alignment, and the files they are named after."""
     chosen: dict[Path, Path] = {}
     for work in latest_works(paths):
         original = original_of(work.path)
@@ -429,8 +427,7 @@ def _chosen_json(paths: Sequence[Path], json: JsonReading) -> dict[Path, Path]:
 
 
 def _rank(path: Path, tier: str) -> int | None:
-    """Return the rank of a file by its name, lowest for the preferred one; None if it is not an
-    alignment."""
+    """Return the rank of a file by its name, lowest for the preferred one, or None."""
     name = path.name.casefold()
     if path.name in _NOT_ALIGNMENTS or name.startswith(".") or name.endswith(JSON_EXPORTS):
         return None
@@ -454,8 +451,7 @@ def _name(path: Path) -> str:
 
 
 def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> None:
-    """Raise UsageError unless both exist and are two files or two folders; a table may be
-    either."""
+    """Raise UsageError unless both exist and are of one kind; a table may be either."""
     for path, side in ((hypothesis, role), (reference, "reference")):
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder (the {side})")
@@ -470,8 +466,9 @@ def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> 
 def matched(
     ours: AlignmentSource, theirs: AlignmentSource
 ) -> tuple[list[tuple[str, ReadTier, ReadTier]], list[str], list[str]]:
-    """Match utterances by name, otherwise by the end of their paths if only one fits; a single pair
-    always matches.
+    """Match utterances by name, or by the end of their paths if only one fits.
+
+    A single pair always matches.
 
     Returns:
         (name of the reference, hypothesis, reference) triples; the references, and the hypotheses,
