@@ -437,13 +437,13 @@ CONTEXT_S = 0.04
 """A word is scored from this long before its first spike until this long after its last, where no
 other word is."""
 WORST_NATS = 30.0
-"""The most nats a token that a shortfall counts."""
+"""The maximum of a shortfall, in nats a token."""
 TYPICAL_NATS, PRIOR_WORDS = 8.0, 2.0
 """The mean shortfall of alternatives in an empty recording, and how many words' alternatives it is
 worth."""
 WORDS_AT_ONCE = 256
 LONG_TEXT, VARIED_TEXT = 16, 8
-"""The fewest tokens, and different ones, of a text that is shifted against itself."""
+"""The minimum number of tokens, and of different ones, in a text that is shifted against itself."""
 
 
 @dataclass(frozen=True)

@@ -55,16 +55,16 @@ HIGHEST_WITHOUT_FIT = 0.09
 MOST_UNEXPLAINED = 0.05
 """If a greater share of the speech has no words, the fit is not good."""
 FEWEST_TOKENS = 10
-"""Fewer sounds than this do not prove that they are absent from a recording, …"""
+"""Fewer sounds than this are proven absent only if all words are below `NOWHERE`."""
 NOWHERE = 0.1
-"""… unless every word has less confidence than this; with limits without losses, the mean of all
-words must be less."""
+"""The confidence that every word of an absent text is below; with limits without losses, the mean of
+all words."""
 FEWEST_WORDS = 2
 """Fewer unlikely words in a row than this are not a region."""
 ISLAND_WORDS = 1
-"""The most likely words between unlikely ones that still leave them in one region."""
+"""The maximum number of likely words between unlikely ones of one region."""
 BACKWARDS = 8
-"""The number of starts of the tokens backwards."""
+"""In how many rotations the reversed tokens are compared with the text."""
 MOST_BACKWARDS = (1 / 3, 0.87), (3 / 4, 0.91)
 """If less than the first share of the words is likely, the text is heard if its loss is less than
 the second share of that of its tokens backwards. The first row was chosen on clips of eight
@@ -487,10 +487,10 @@ clear."""
 ANY_TOKEN, SURE_BLANK = 0.3, 1.5
 """Weights relative to a clear token: of any token, and of the sure blank."""
 WINDOW_S, LEAST, SURELY = 2.0, 0.3, 0.7
-"""A stretch is speech if the mean over the window (1 in words) reaches the first number, and the
-second in some window …"""
+"""A stretch is speech if its mean over each window (1 in words) reaches the first share, and over one
+window the second, or `LONG_LEAST` over a long window."""
 LONG_WINDOW_S, LONG_LEAST = 8.0, 0.43
-"""… or this number in some long window without silence."""
+"""A long window without silence, and the share that is enough there."""
 FEWEST_CLEAR = 2.5
 """Fewer clear tokens than this are not speech."""
 PAUSE_S = 1.0

@@ -24,7 +24,7 @@ from ctc_align.types import ANY_SPEECH, Words, WordTokens
 PAUSE_S = 0.25
 """A pause has no label for at least this long."""
 FEWEST_TOKENS, FEWEST_WORDS = 20, 5
-"""The fewest tokens and words of a passage that was moved away from its neighbours."""
+"""The minimum number of tokens and words of a passage that was moved away from its neighbours."""
 SURE_NATS, SURE_SCORE = 1.2, 3.0
 """A word is surely there if its labels support it by at least the first number of nats per token,
 and the second in total."""
@@ -35,8 +35,8 @@ share of the words is found, the model or the pronunciations suit the recording 
 15 of 100 phones wrong, 0.6 % are lost, not 0.7; of single words put in between, 64 % are marked,
 not 67."""
 LABELS_A_LETTER, LABELS_OF_ANY = 3, 30
-"""The most labels that may be heard for one letter that the vocabulary lacks, and for a word that
-is any speech."""
+"""The maximum number of labels that may be heard for one letter that the vocabulary lacks, and for
+a word that is any speech."""
 SENTENCE_MARKS = frozenset(".?!…:;。？！")
 _CLOSING = "\"'”’»)]}"
 

@@ -35,7 +35,7 @@ PAUSE_S = 0.04
 PEAK, FLOOR = 0.95, 0.3
 """Quantiles of the levels: the peak of the word, and the floor in the pause."""
 WORD_S, FLOOR_S = 2.0, 1.0
-"""The most of the word, and of the pause, that is measured."""
+"""The longest part of the word, and of the pause, that is measured."""
 CONTRAST_DB, QUIET_DB, BAND_CONTRAST_DB = 12.0, 20.0, 8.0
 """An edge stays if the floor is less than the first below the peak; it moves only outwards if it is
 less than the second, because noise covers what is weak in the word. A band counts from the third
@@ -51,10 +51,11 @@ INTERRUPTED_FRAMES = 6
 """The longest silence that still counts as part of the sound before a pause; where a word begins,
 none does."""
 OUTWARDS_S, RELEASE_S = 0.4, 0.12
-"""The most that an edge moves into a pause, and the most that the end of a stop does: releases are
-short."""
+"""The largest distance that an edge moves into a pause, and the largest that the end of a stop
+does: releases are short."""
 INWARDS_S, INWARDS_SHARE = 0.2, 0.8
-"""The most that an edge moves into its word, in seconds and as a share of the sound there."""
+"""The largest distance that an edge moves into its word, in seconds and as a share of the sound
+there."""
 PLOSIVES = ("stop", "affricate")
 WEAK = (*PLOSIVES, "fricative")
 OPEN = ("vowel", "glide", "liquid")
@@ -65,7 +66,8 @@ less than the second in all it does not show. On 16 speakers of read English suc
 8.3 to 5.6 ms from those of `english`, which hand labels have calibrated; shares of 0.2 and 0.4 give
 6.8 and 6.3."""
 CLOSING_S, BESIDE_S = 0.04, 0.1
-"""The most that such an edge moves, and the most of the two sounds that is measured."""
+"""The largest distance that such an edge moves, and the longest part of the two sounds that is
+measured."""
 _SMALLEST_POWER = 1e-12
 _DB = 10 / np.log(10)
 

@@ -74,7 +74,7 @@ HAND_SD_FRAMES = 1.0
 _SAME_FRAMES = 1e-3
 """Edges nearer than this are one: frames are computed from seconds that were rounded."""
 _NAMED = 6
-"""The most words that a message quotes."""
+"""The maximum number of words that a message quotes."""
 
 
 @dataclass(frozen=True)

@@ -41,9 +41,9 @@ from ctc_align.types import Emissions, Tokens
 EDGES_AT_ONCE = 512
 """Edges of an utterance whose windows are in memory together."""
 CLOSED_S = 0.015
-"""Words share an edge where the gap between them is shorter …"""
+"""Words with a shorter gap between them share an edge, except over a silence of `LONG_S`."""
 LONG_S = 0.08
-"""… unless the segmentation has a longer silence there, which certainly is a gap."""
+"""A silence of this length in the segmentation certainly is a gap."""
 SIGMA = 0.6827
 """Share of a normal distribution within a standard deviation."""
 LEAST_SCORE, SCORE_SCALE, SCORE_CENTRE = -12.0, 0.25, 4.0

@@ -45,8 +45,8 @@ SPOKEN_SD, PRIOR_SPOKEN = 1.9, 2
 """The standard deviation of gain / sqrt(tokens) of spoken words with the English model, and its
 weight in samples."""
 SAMPLES, FEWEST_SPOKEN = 24, 4
-"""The most words sampled of each kind, and the fewest spoken ones from which a standard deviation
-is estimated."""
+"""The maximum number of words sampled of each kind, and the minimum of spoken ones from which a
+standard deviation is estimated."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact if more than this share of its words is surely absent."""
 MOST_LABELS = 4
@@ -57,7 +57,7 @@ or with separators between words, there may be none, and other speech is optiona
 CONTEXT_S = 0.03
 """Words are scored from this long before their first label until this long after their last."""
 LONGEST_RUN, WINDOWS_AT_ONCE = 12, 256
-"""The most words of a run, and the most windows scored together: the paths of each take memory."""
+"""The maximum number of words in a run, and of windows scored together: their paths take memory."""
 MOST_ROUNDS = 50
 """Added words are neighbours of others, which are tried in the next round."""
 

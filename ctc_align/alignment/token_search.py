@@ -385,7 +385,7 @@ REACH_TOKENS, REACH_A_LABEL = 400, 2
 """Tokens matched at each end of a block, and more for each label: few labels cannot be a long
 text."""
 MOST_FRAGMENTS = 3000
-"""The most fragments among which a chain is looked for, heaviest first."""
+"""The maximum number of fragments among which a chain is looked for, heaviest first."""
 LARGEST_CELLS = 2**26
 """The largest block without anchors; of a larger one only the text and the labels next to its
 corners are matched."""
@@ -611,9 +611,9 @@ def _support(fragment: _Fragment) -> np.ndarray:
 FEWEST_LABELS = 20
 """Fewer labels between two words cannot be a second reading."""
 FEWEST_TOKENS = 16
-"""A passage that is read twice has at least this many tokens …"""
+"""A passage that is read twice has at least this many tokens."""
 LEAST_NATS = 1.0
-"""… whose labels support each of them by this much on average."""
+"""The labels of such a passage support each of its tokens by this much on average, in nats."""
 MOST_UNWRITTEN = 8
 """Inside a reading at most this many labels are between the labels of two tokens."""
 MOST_BETWEEN = 0.2

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _OF_CUES = ("max_line", "max_cps", "frame_rate")
 """Settings that have no effect if no subtitles are cut."""
 _SEVERAL = 5
-"""The most words, times or stretches that a note names."""
+"""The maximum number of words, times or stretches that a note names."""
 _LONGER_S = 1.0
 """A recording that is this much longer than its alignment may be a different one."""
 _MANY = 20
@@ -58,8 +58,8 @@ _ALIKE = ({"da", "no"}, {"ca", "es"})
 """Languages that share most of their function words."""
 _REMEDY = "the model universal covers all languages, see ctc-align models for others"
 _NAMED = 1000
-"""The most failures that are named on stderr, one per line; the summary has more, the journal
-all."""
+"""The maximum number of failures that are named on stderr, one per line; the summary has more, the
+journal all."""
 _MOST_IN_LINE = 5
 
 

@@ -127,11 +127,11 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     """Which corrections are used, and which are not."""
     pairings: tuple[Pairing, ...] = field(default=(), repr=False, compare=False)
-    """By utterance: the figures of edges are made from them …"""
+    """The pairs of each utterance, from which the figures of edges are computed."""
     counts: np.ndarray = field(
         default_factory=lambda: np.zeros((0, len(KINDS), 3), int), repr=False, compare=False
     )
-    """… and those of boundaries from these (U, len(KINDS), 3), see `error_statistics.counts`."""
+    """(U, len(KINDS), 3): `error_statistics.counts`, from which those of boundaries are."""
 
     @property
     def complete(self) -> bool:

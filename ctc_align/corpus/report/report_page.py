@@ -67,7 +67,7 @@ share the last bar."""
 
 
 MOST_SOUND_BYTES = 3_000_000
-"""The most encoded sound in a report: 12 minutes, 4 MB of the page."""
+"""The maximum size of the sound in a report, encoded: 12 minutes, 4 MB of the page."""
 _CLIP_S, _AROUND_S = 6.0, 0.3
 """The longest clip; the time around a passage that its clip has, too."""
 _QUIET = np.zeros(SAMPLE_RATE // 10, np.float32)

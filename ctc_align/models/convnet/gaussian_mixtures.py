@@ -223,7 +223,7 @@ class StateScoring:
         Args:
             segments: (T, K), the network's second output.
             inputs: (T + 2 * context_frames, MELS), its inputs.
-            share: of the mixtures' weight: `share_of_weight`.
+            share: the share of the mixtures' weight (`share_of_weight`).
         """
         scores = log_softmax(segments)
         scores += self.offset_for(share)
