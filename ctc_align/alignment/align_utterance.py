@@ -21,7 +21,7 @@ import numpy as np
 
 from ctc_align import units
 from ctc_align.alignment.confidence import confidences
-from ctc_align.alignment.ctc_path import Spans, best_ctc_path, ctc_loss, local_loss
+from ctc_align.alignment.ctc_path import Spans, best_ctc_path, ctc_loss_steps, local_loss
 from ctc_align.alignment.edges import (
     duration_of,
     frames_in,
@@ -142,11 +142,11 @@ def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
         placed = yield from align_whole(inputs, word_tokens)
     else:
         placed = yield from align_islands(inputs, word_tokens, islands)
-    placed = yield from _heard_after_all(inputs, word_tokens, placed, islands is None)
+    placed = yield from _search_hardly_heard(inputs, word_tokens, placed, islands is None)
     return build_alignment(inputs, word_tokens, placed)
 
 
-def _heard_after_all(
+def _search_hardly_heard(
     inputs: UtteranceInputs, word_tokens: list[WordTokens], placed: PlacedWords, is_whole: bool
 ) -> KernelSteps[PlacedWords]:
     """Return all words of a transcript that hardly fits if they are heard after all, else `placed`.
@@ -160,7 +160,7 @@ def _heard_after_all(
     rows = MOST_BACKWARDS if is_whole else MOST_BACKWARDS[:1]
     fit = placed.words, placed.loss_per_token, placed.limits
     most = next((most for share, most in rows if hardly_fits(*fit, share)), None)
-    if most is None or _states(word_tokens) * len(inputs.emissions) > MOST_HEARD_CELLS:
+    if most is None or _count_states(word_tokens) * len(inputs.emissions) > MOST_HEARD_CELLS:
         return placed
     try:
         whole = placed if is_whole else (yield from align_whole(inputs, word_tokens))
@@ -214,7 +214,7 @@ def choose_tokens(
         )
     tokenized = yield from choose_pronounced_tokens(inputs, words, word_tokens)
     ids, blank = tokenized.tokens.ids, emissions.blank
-    loss = yield from ctc_loss(emissions.array, ids, blank, tokenized.score, inputs.backend)
+    loss = yield from ctc_loss_steps(emissions.array, ids, blank, tokenized.score, inputs.backend)
     return replace(tokenized, loss=loss)
 
 
@@ -365,7 +365,7 @@ def aligned_words(
     # Tokens are in the order of their words; those between words belong to none.
     owned = (
         (w, token)
-        for w, token in zip(tokens.words, _timed_tokens(tokens, edges, of_tokens, emissions))
+        for w, token in zip(tokens.words, _yield_timed_tokens(tokens, edges, of_tokens, emissions))
         if w >= 0
     )
     by_word = groupby(owned, key=itemgetter(0))
@@ -421,7 +421,7 @@ def word_without_times(word: Word, tokens: WordTokens | None = None) -> AlignedW
     return AlignedWord(*written, status=status, kind=word.kind, speaker=word.speaker)
 
 
-def _timed_tokens(
+def _yield_timed_tokens(
     tokens: Tokens, edges: Spans, confidence: Sequence[float], emissions: Emissions
 ) -> Iterator[AlignedToken]:
     shift_s, begin_s, duration_s = (
@@ -436,13 +436,13 @@ def _timed_tokens(
             (edges.start_sd * ms).round(2).tolist(), (edges.end_sd * ms).round(2).tolist()
         )
     for label, start, end, sure, sd in zip(
-        tokens.labels, _one_by_one(edges.start), _one_by_one(edges.end), confidence, spreads
+        tokens.labels, _yield_numbers(edges.start), _yield_numbers(edges.end), confidence, spreads
     ):
         start_s, end_s = seconds_at(start, shift_s, begin_s), seconds_at(end, shift_s, begin_s)
         yield AlignedToken(label, max(start_s, 0.0), min(end_s, duration_s), sure, *sd)
 
 
-def _one_by_one(numbers: np.ndarray) -> Iterator[float]:
+def _yield_numbers(numbers: np.ndarray) -> Iterator[float]:
     """Yield the numbers of an array, a few at a time: Python objects take four times the memory."""
     return chain.from_iterable(
         numbers[low : low + 2**16].tolist() for low in range(0, len(numbers), 2**16)
@@ -463,7 +463,7 @@ def align_islands(
     limits: FitLimits | None = None
     for number, island in enumerate(islands, start=1):
         inputs.progress.begin(f"edges, part {number} of {len(islands)}")
-        part, tokens, positions = _part_of_island(inputs, word_tokens, island)
+        part, tokens, positions = _select_island(inputs, word_tokens, island)
         try:
             tokenized = yield from choose_pronounced_tokens(part, part.words, tokens)
             aligned, limits = yield from place_words(part, tokenized)
@@ -476,8 +476,10 @@ def align_islands(
             ids.append(separator)
         ids += tokenized.tokens.ids
         found.update(zip(island.words.tolist(), words))
-    placed = _in_text_order(inputs.words, word_tokens, found)
-    return PlacedWords(placed, *(yield from losses(inputs, word_tokens, placed, ids)), limits)
+    placed = _merge_in_text_order(inputs.words, word_tokens, found)
+    return PlacedWords(
+        placed, *(yield from score_whole_recording(inputs, word_tokens, placed, ids)), limits
+    )
 
 
 def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequence[Island] | None:
@@ -503,7 +505,7 @@ def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequenc
     return [replace(island, words=moved[island.words]) for island in islands]
 
 
-def _part_of_island(
+def _select_island(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], island: Island
 ) -> tuple[UtteranceInputs, list[WordTokens], list[int]]:
     """Return the inputs and tokens of an island, with wildcards for other speech.
@@ -536,7 +538,7 @@ def _part_of_island(
     return part, tokens, positions
 
 
-def losses(
+def score_whole_recording(
     inputs: UtteranceInputs,
     word_tokens: Sequence[WordTokens],
     words: Sequence[AlignedWord],
@@ -556,13 +558,13 @@ def losses(
         )
     except InputError:
         return float("inf"), float("-inf"), None, ids
-    loss = yield from ctc_loss(emissions.array, ids, blank, score, inputs.backend)
+    loss = yield from ctc_loss_steps(emissions.array, ids, blank, score, inputs.backend)
     if not any(word.status == SKIPPED for word in words):
         return loss, score, local_loss(emissions, ids, spikes), ids
     said = [
         own if word.status != UNSPOKEN else WordTokens(()) for own, word in zip(word_tokens, words)
     ]
-    if _states(said) * len(emissions) > MOST_CELLS:
+    if _count_states(said) * len(emissions) > MOST_CELLS:
         return loss, score, None, ids
     try:
         tokens, spikes, _ = yield from choose_pronunciations(
@@ -573,12 +575,12 @@ def losses(
     return loss, score, local_loss(emissions, tokens.ids, spikes), ids
 
 
-def _states(word_tokens: Sequence[WordTokens]) -> int:
+def _count_states(word_tokens: Sequence[WordTokens]) -> int:
     """Return the states of CTC for the first pronunciations of words."""
     return 2 * sum(len(own.pronunciations[0].ids) for own in word_tokens if own.pronunciations)
 
 
-def _in_text_order(
+def _merge_in_text_order(
     words: Words, word_tokens: Sequence[WordTokens], found: dict[int, AlignedWord]
 ) -> tuple[AlignedWord, ...]:
     """Return every word of the transcript; pronounceable words that were not found are skipped.

@@ -174,13 +174,13 @@ def best_word_path(
     spans = None
     if len(log_probs) * len(ids) > MOST_CELLS:
         word_starts = np.flatnonzero((np.diff(owner, prepend=-2) != 0) & (owner >= 0))
-        spans = yield from _in_windows(part, spikes, word_starts, len(log_probs))
+        spans = yield from _find_spans_in_windows(part, spikes, word_starts, len(log_probs))
     if spans is None:
         spans = yield from part(0, len(log_probs), 0, len(ids))
     return spikes if spans is None else spans, score
 
 
-def _in_windows(
+def _find_spans_in_windows(
     part: Callable[[int, int, int, int], KernelSteps[Spans | None]],
     spikes: Spans,
     word_starts: np.ndarray,
@@ -266,7 +266,7 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
     return Spans(start, end)
 
 
-def ctc_loss(
+def ctc_loss_steps(
     log_probs: np.ndarray, ids: Sequence[int], blank: int, best_score: float, backend: str
 ) -> KernelSteps[float]:
     """Return the exact CTC loss -log p(ids | audio), natural log, over all paths.

@@ -121,7 +121,7 @@ def place_edges(
     medians = None
     # Where a segmentation does not fit there are only spikes.
     if method in ("occupancy", "refined") and segmented == (segments is not None):
-        medians = yield from _medians(
+        medians = yield from _compute_medians(
             emissions, tokens, segments or spikes, calibration.scale, backend
         )
     if method in ("spikes", "occupancy"):
@@ -132,7 +132,7 @@ def place_edges(
     if segmented:
         calibration = Calibration(ipa=calibration.ipa)  # its constants are those of segments
     elif method == "calibrated" and calibration.blank_cost:
-        spikes = yield from _spikes_with_costly_blanks(
+        spikes = yield from _find_spikes_with_costly_blanks(
             emissions, tokens, spikes, calibration.blank_cost, backend
         )
     gap_frames = (
@@ -148,7 +148,7 @@ def place_edges(
     )
 
 
-def _medians(
+def _compute_medians(
     emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, backend: str
 ) -> KernelSteps[Spans]:
     """Return medians over all paths for the tokens of words; `scale` multiplies state scores."""
@@ -172,7 +172,7 @@ def _medians(
     return medians.of(spoken_indices(tokens))
 
 
-def _spikes_with_costly_blanks(
+def _find_spikes_with_costly_blanks(
     emissions: Emissions, tokens: Tokens, spikes: Spans, blank_cost: float, backend: str
 ) -> KernelSteps[Spans]:
     """Return CTC's best path if a blank costs `blank_cost` nats a frame; `spikes` if none fits."""
@@ -214,7 +214,9 @@ def correct_edges(
     kinds = calibration.kinds([tokens.labels[k] for k in spoken])
     gap = path.start[1:] > path.end[:-1]
     start, end, pause_after = pauses.close(start, end, gap, kinds, np.asarray(tokens.words)[spoken])
-    start, end = _moved(start, end, kinds_around(kinds, pause_after), calibration.offset_frames)
+    start, end = _apply_offsets(
+        start, end, kinds_around(kinds, pause_after), calibration.offset_frames
+    )
     start, end = in_order(start, end, pause_after, frames)
     if medians is None or medians.start_sd is None or medians.end_sd is None:
         return among_all_tokens(spans, spoken, Spans(start, end))
@@ -233,12 +235,12 @@ def with_convention(edges: Spans, tokens: Tokens, calibration: Calibration, fram
     of_words = edges.of(spoken)
     pause_after = np.append(of_words.start[1:] > of_words.end[:-1], True)
     around = kinds_around(calibration.kinds([tokens.labels[k] for k in spoken]), pause_after)
-    start, end = _moved(of_words.start, of_words.end, around, calibration.convention_frames)
+    start, end = _apply_offsets(of_words.start, of_words.end, around, calibration.convention_frames)
     start, end = in_order(start, end, pause_after, frames)
     return among_all_tokens(edges, spoken, replace(of_words, start=start, end=end))
 
 
-def _moved(
+def _apply_offsets(
     start: np.ndarray,
     end: np.ndarray,
     around: tuple[Pairs, Pairs],
@@ -287,7 +289,7 @@ def shortest_pause(before: str, after: str) -> float:
     """
     if SOUND in (before, after):
         return 1.0
-    if _glottal(before, after):
+    if _is_glottal(before, after):
         return LONGER
     return LONG if after in CLOSURES or before == "stop" else SHORT
 
@@ -298,10 +300,10 @@ def belongs_to_next(before: str, after: str) -> bool:
     >>> belongs_to_next("nasal", "stop"), belongs_to_next("stop", "vowel"), belongs_to_next("stop", "fricative")
     (True, True, False)
     """
-    return after in CLOSURES or _glottal(before, after)
+    return after in CLOSURES or _is_glottal(before, after)
 
 
-def _glottal(before: str, after: str) -> bool:
+def _is_glottal(before: str, after: str) -> bool:
     return after == "vowel" and before in ("stop", "affricate", "nasal", "liquid", "glide")
 
 

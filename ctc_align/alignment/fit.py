@@ -297,16 +297,16 @@ def regions_of(
     nowhere.
     """
     aligned = [(number, word) for number, word in enumerate(words, 1) if has_chance(word)]
-    runs = _unlikely_runs([word for _, word in aligned]) if assessed else []
+    runs = _find_unlikely_runs([word for _, word in aligned]) if assessed else []
     found = [_region(aligned[first:last]) for first, last in runs]
-    found += _skipped_regions(words)
+    found += _find_skipped_regions(words)
     found += [
         Region(UNEXPLAINED, start_s, end_s, reason=REASONS[kind]) for start_s, end_s, kind in sounds
     ]
     return tuple(sorted(found, key=lambda region: region.start_s or 0.0))
 
 
-def _unlikely_runs(words: Sequence[AlignedWord]) -> list[tuple[int, int]]:
+def _find_unlikely_runs(words: Sequence[AlignedWord]) -> list[tuple[int, int]]:
     """Return runs [first, last) of unlikely words."""
     runs: list[tuple[int, int]] = []
     for index, word in enumerate(words):
@@ -337,7 +337,7 @@ def _region(run: Sequence[tuple[int, AlignedWord]]) -> Region:
     )
 
 
-def _skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
+def _find_skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
     """Return the regions of consecutive skipped words, with the times between their neighbours."""
     regions: list[Region] = []
     run: list[int] = []
@@ -406,12 +406,12 @@ def unexplained_sounds(
     ]
     found: list[tuple[int, int, str]] = []
     kinds: SoundKinds | None = None
-    for first, last in _gaps(words, origin_s, shift_s, frames):
+    for first, last in _find_gaps(words, origin_s, shift_s, frames):
         if emissions.state_array is not None and (last - first) * shift_s < SHORT_GAP_S:
-            found += [(a, b, SPEECH) for a, b in _speech_by_states(emissions, first, last)]
+            found += [(a, b, SPEECH) for a, b in _find_speech_by_states(emissions, first, last)]
             continue
         kinds = kinds or sound_kinds(emissions, sure)
-        by_states = [] if kinds.tells else _speech_by_states(emissions, first, last)
+        by_states = [] if kinds.tells else _find_speech_by_states(emissions, first, last)
         found += [(a, b, SPEECH) for a, b in by_states] or [
             (a, b, kind)
             for a, b, kind in kinds.stretches(first, last)
@@ -421,7 +421,7 @@ def unexplained_sounds(
     return tuple((seconds(a), min(seconds(b), end_s), kind) for a, b, kind in found)
 
 
-def _gaps(
+def _find_gaps(
     words: Sequence[AlignedWord], origin_s: float, shift_s: float, frames: int
 ) -> list[tuple[int, int]]:
     """Return the stretches of frames that lie wholly outside words, ascending."""
@@ -437,20 +437,20 @@ def _gaps(
     return [*gaps, (first, frames)]
 
 
-def _speech_by_states(emissions: Emissions, first: int, last: int) -> list[tuple[int, int]]:
+def _find_speech_by_states(emissions: Emissions, first: int, last: int) -> list[tuple[int, int]]:
     """Return the speech within frames [first, last) by the segmentation states, ascending."""
     window = max(1, round(STATES_WINDOW_S / emissions.frame_shift_s))
     if emissions.state_array is None or last - first < window:
         return []
     scores = emissions.state_array[first:last]
     speech = scores[:, :-1].max(1) - scores[:, -1] > CLEARLY
-    return [(first + a, first + b) for a, b in _unions_of_windows(speech, window)]
+    return [(first + a, first + b) for a, b in _merge_windows(speech, window)]
 
 
-def _unions_of_windows(speech: np.ndarray, window: int) -> list[Stretch]:
+def _merge_windows(speech: np.ndarray, window: int) -> list[Stretch]:
     """Return unions of the windows that are speech, without the frames at their ends that are not.
 
-    >>> _unions_of_windows(np.array([0, 1, 1, 1, 0, 0, 0, 0, 1, 0]) > 0, 3)
+    >>> _merge_windows(np.array([0, 1, 1, 1, 0, 0, 0, 0, 1, 0]) > 0, 3)
     [(1, 4)]
     """
     inside = np.zeros(len(speech), np.bool_)
@@ -547,7 +547,7 @@ class SoundKinds:
         found: list[tuple[int, int, str]] = []
         at = first
         for begin, end in [*self.speech(first, last), (last, last)]:
-            found += self._without_speech(at, begin)
+            found += self._divide_quiet_stretch(at, begin)
             if end > begin:
                 found.append((begin, end, SPEECH))
             at = end
@@ -567,10 +567,12 @@ class SoundKinds:
         at, clear = self.at[begin:end], self.clear[begin:end]
         like, heard_share = self.likeness[first:last], 1.0 - self.silent[first:last]
         long_window = self._frames(LONG_WINDOW_S)
-        near = _windowed(like, self._frames(WINDOW_S))
-        lasting = np.maximum(_windowed(heard_share, long_window), WINDOW_S / LONG_WINDOW_S)
+        near = _average_in_windows(like, self._frames(WINDOW_S))
+        lasting = np.maximum(
+            _average_in_windows(heard_share, long_window), WINDOW_S / LONG_WINDOW_S
+        )
         surely = (near >= SURELY) | (
-            _windowed(like * heard_share, long_window) >= LONG_LEAST * lasting
+            _average_in_windows(like * heard_share, long_window) >= LONG_LEAST * lasting
         )
         beside, found = self._frames(BESIDE_S), []  # type: int, list[Stretch]
         for low, high in runs_of(near >= LEAST):
@@ -583,7 +585,7 @@ class SoundKinds:
             found.append(part)
         return found
 
-    def _without_speech(self, first: int, last: int) -> list[tuple[int, int, str]]:
+    def _divide_quiet_stretch(self, first: int, last: int) -> list[tuple[int, int, str]]:
         """Return a stretch without speech, cut into music and silence."""
         if last <= first:
             return []
@@ -604,7 +606,7 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
             the parts of the recording that are most like speech count as words; in a recording with
             nothing but music, these are music.
     """
-    at, peaks, quiet = _heard(emissions)
+    at, peaks, quiet = _find_heard_tokens(emissions)
     clear = np.clip((peaks - CLEAR_FROM) / (CLEAR_AT - CLEAR_FROM), 0.0, 1.0)
     shift_s, frames = emissions.frame_shift_s, len(quiet)
     tokens, clearness = np.zeros(frames, np.float32), np.zeros(frames, np.float32)
@@ -613,11 +615,11 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
     for first, last in spoken:
         words[max(first, 0) : max(last, 0)] = True
     if words.sum() * shift_s < LEAST_WORDS_S and frames:
-        usual = _windowed(clearness, max(1, round(LONG_WINDOW_S / shift_s)))
+        usual = _average_in_windows(clearness, max(1, round(LONG_WINDOW_S / shift_s)))
         words = usual >= np.quantile(usual, USUAL)
     if not frames:
         return SoundKinds(shift_s, at, clear, quiet, clearness)
-    silent = _windowed(quiet, max(1, round(QUIET_WINDOW_S / shift_s))) >= QUIET_SHARE
+    silent = _average_in_windows(quiet, max(1, round(QUIET_WINDOW_S / shift_s))) >= QUIET_SHARE
     heard_rate, least_rate = float(clearness[words].mean()), LEAST_CLEAR_PER_S * shift_s
     clear_rate = max(heard_rate, least_rate)
     token_rate = max(float(tokens[words].mean()), clear_rate)
@@ -633,7 +635,7 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
     )
 
 
-def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _find_heard_tokens(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return frames (H,) and peaks (H,) of greedy tokens, and whether each frame (T,) is quiet."""
     silent = np.array(
         [
@@ -670,12 +672,12 @@ def is_sound(token: str) -> bool:
     return any(map(str.isalpha, token)) and not (token[0] in "<[" and token[-1] in ">]")
 
 
-def _windowed(values: np.ndarray, window: int) -> np.ndarray:
+def _average_in_windows(values: np.ndarray, window: int) -> np.ndarray:
     """Return (T,) means of values (T,) in windows around each frame, whole ones at the ends.
 
     If the recording is shorter than a window, each mean is over all of it.
 
-    >>> _windowed(np.array([1.0, 1.0, 0.0, 0.0]), 2).tolist()
+    >>> _average_in_windows(np.array([1.0, 1.0, 0.0, 0.0]), 2).tolist()
     [1.0, 1.0, 0.5, 0.0]
     """
     frames = len(values)
@@ -722,9 +724,12 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
     words, alignment = alignment.words, replace(alignment, local_loss=None)
     if not any(word.status == ALIGNED for word in words):
         return alignment
-    first, last = _weightiest(words)
-    away = _stretches_away(words, first, last)
-    first, last = _with_unspoken(alignment, first, -1), _with_unspoken(alignment, last, 1)
+    first, last = _choose_weightiest(words)
+    away = _find_far_stretches(words, first, last)
+    first, last = (
+        _extend_over_unspoken(alignment, first, -1),
+        _extend_over_unspoken(alignment, last, 1),
+    )
     cut = _Cut(words[first].char_start, words[last].char_end, first)
     subtitles = alignment.subtitles
     if subtitles is not None:
@@ -736,7 +741,7 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
         text=alignment.text[cut.start : cut.end],
         text_offset=cut.start,
         words=tuple(cut.word(word) for word in words[first : last + 1]),
-        regions=_with_those_away(
+        regions=_merge_far_regions(
             [cut.region(region) for region in alignment.regions if cut.has(region)], away
         ),
         unexplained=tuple(
@@ -756,7 +761,7 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
     )  # what was heard, though few words are likely, stays
 
 
-def _weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
+def _choose_weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
     """Return the first and the last word of the part."""
     least = (
         UNLIKELY
@@ -776,7 +781,7 @@ def _weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
     return part
 
 
-def _stretches_away(words: Sequence[AlignedWord], first: int, last: int) -> list[Region]:
+def _find_far_stretches(words: Sequence[AlignedWord], first: int, last: int) -> list[Region]:
     """Return the stretches of the recording whose words stand before or after the part.
 
     Each is a run of words.
@@ -800,14 +805,14 @@ def _stretches_away(words: Sequence[AlignedWord], first: int, last: int) -> list
     return found
 
 
-def _with_those_away(regions: Sequence[Region], away: Sequence[Region]) -> tuple[Region, ...]:
+def _merge_far_regions(regions: Sequence[Region], away: Sequence[Region]) -> tuple[Region, ...]:
     """Return the regions by time; unchanged if nothing is added."""
     if not away:
         return tuple(regions)
     return tuple(sorted((*regions, *away), key=lambda region: region.start_s or 0.0))
 
 
-def _with_unspoken(alignment: Alignment, index: int, step: int) -> int:
+def _extend_over_unspoken(alignment: Alignment, index: int, step: int) -> int:
     """Return the last word of the part, from `index` on in the direction of `step`."""
     words, text = alignment.words, alignment.text
     while 0 <= index + step < len(words) and words[index + step].status == UNSPOKEN:

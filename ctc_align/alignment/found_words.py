@@ -131,20 +131,20 @@ def find_words(
     labels, spoken = match.labels.copy(), match.spoken.copy()
     passage = np.zeros(len(labels), np.int64)
     for number in range(1, len(labels) + 1):
-        left = np.flatnonzero(_long_runs(~_of_words(spoken, text.words), text.words))
+        left = np.flatnonzero(_find_long_runs(~_select_whole_words(spoken, text.words), text.words))
         free = np.ones(len(heard), np.bool_)
-        free[_covered(labels, text.words, passage)] = False
+        free[_fill_in_labels(labels, text.words, passage)] = False
         spare = np.flatnonzero(free)
         if len(left) < FEWEST_TOKENS or len(spare) < FEWEST_TOKENS:
             break
         again, _ = search(
-            text.some(left), heard.only(spare), np.append(pauses[spare] | _skips(spare), True)
+            text.some(left), heard.only(spare), np.append(pauses[spare] | _find_skips(spare), True)
         )
-        found = again.spoken & _long_runs(again.spoken, text.words[left])
+        found = again.spoken & _find_long_runs(again.spoken, text.words[left])
         if not found.any():
             break
         places = np.where(again.labels >= 0, spare[again.labels], -1)
-        labels[left[found]] = _in_one_piece(places, text.words[left], spare)[found]
+        labels[left[found]] = _drop_scattered_labels(places, text.words[left], spare)[found]
         spoken[left[found]], passage[left[found]] = True, number
     lacking = np.array(
         [
@@ -155,12 +155,12 @@ def find_words(
     return _words_of(text, heard, labels, spoken, passage, lacking)
 
 
-def _of_words(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
+def _select_whole_words(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Return which tokens belong to words with a chosen token: no word may be in two passages."""
     return np.isin(words, words[chosen])
 
 
-def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> np.ndarray:
+def _drop_scattered_labels(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> np.ndarray:
     """Return the labels of tokens; -1 for those that lie apart from most labels of their word.
 
     Args:
@@ -169,7 +169,7 @@ def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> n
         spare: labels that were searched, ascending; between two that are not adjacent, other words
             were said.
     """
-    pieces = np.cumsum(_skips(spare))
+    pieces = np.cumsum(_find_skips(spare))
     met = np.flatnonzero(labels >= 0)
     own = np.stack((words[met], pieces[np.searchsorted(spare, labels[met])]), 1)
     halves, at, counts = np.unique(own, axis=0, return_inverse=True, return_counts=True)
@@ -180,12 +180,12 @@ def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> n
     return kept
 
 
-def _skips(places: np.ndarray) -> np.ndarray:
+def _find_skips(places: np.ndarray) -> np.ndarray:
     """Return which labels have omitted labels directly before them."""
     return np.diff(places, prepend=-1) > 1
 
 
-def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
+def _find_long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
     """Return which tokens are in chosen runs of `FEWEST_TOKENS` and `FEWEST_WORDS` or more."""
     kept = np.zeros(len(chosen), np.bool_)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False]))))
@@ -195,7 +195,7 @@ def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
     return kept
 
 
-def _covered(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) -> np.ndarray:
+def _fill_in_labels(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) -> np.ndarray:
     """Return the labels of the tokens, and the nearby labels between neighbours."""
     met = np.flatnonzero(labels >= 0)
     near = (np.diff(labels[met]) <= FEWEST_TOKENS) | (np.diff(words[met]) == 0)

@@ -101,7 +101,7 @@ class StepProgress:
         if self._callback is None:
             return None
 
-        def has_run(share: float) -> None:
+        def report_progress(share: float) -> None:
             position = (
                 ""
                 if not duration_s
@@ -110,7 +110,7 @@ class StepProgress:
             self.begin(f"listening{position}", READ + (LISTENED - READ) * share)
 
         self.begin("listening", READ)
-        return has_run
+        return report_progress
 
     def end_batch(self) -> None:
         """Report that a batch of requests has been answered."""
@@ -313,7 +313,7 @@ def checked_emissions(emissions: Emissions) -> Emissions:
     if (
         states.ndim != 2
         or len(states) != frames
-        or not _whole_parts(states.shape[1] - 1, classes - 1)
+        or not _check_whole_parts(states.shape[1] - 1, classes - 1)
     ):
         raise EmissionsError(
             f"{name}: expected states of shape ({frames}, parts * {classes - 1} + 1), got"
@@ -324,7 +324,7 @@ def checked_emissions(emissions: Emissions) -> Emissions:
     return checked.altered(states=states)
 
 
-def _whole_parts(sounding: int, tokens: int) -> bool:
+def _check_whole_parts(sounding: int, tokens: int) -> bool:
     return 0 < tokens <= sounding and sounding % tokens == 0
 
 

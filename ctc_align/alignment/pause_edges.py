@@ -109,12 +109,14 @@ def edges_beside_pauses(
                 np.array([sounds.start[k], sounds.end[k], sounds.end[k + 1]]) * shift_s
                 + emissions.first_frame_s
             )
-            end[k] = start[k + 1] = end[k] + _closing_s(emissions.sound, *times.tolist()) / shift_s
+            end[k] = start[k + 1] = (
+                end[k] + _measure_closing_s(emissions.sound, *times.tolist()) / shift_s
+            )
     start, end = in_order(start, end, pause_after, frames)
     return among_all_tokens(drawn, spoken, Spans(start, end, sounds.start_sd, sounds.end_sd))
 
 
-def _closing_s(audio: Audio, begin_s: float, at_s: float, end_s: float) -> float:
+def _measure_closing_s(audio: Audio, begin_s: float, at_s: float, end_s: float) -> float:
     """Return the time from `at_s` to the closure of a stop that ends at `end_s`.
 
     The sound before it begins at `begin_s`.
@@ -178,11 +180,11 @@ class PauseEdge:
             np.quantile(levels[inside:], FLOOR, axis=0),
             np.quantile(levels[:inside], PEAK, axis=0),
         )
-        moved = self._end(self._sounding(levels, floor, peak), inside) - inside
+        moved = self._find_end(self._find_sound(levels, floor, peak), inside) - inside
         least_db = CONTRAST_DB if moved > 0 else QUIET_DB
         return SHIFT_S * moved if peak[0] - floor[0] >= least_db else 0.0
 
-    def _sounding(self, levels: np.ndarray, floor: np.ndarray, peak: np.ndarray) -> np.ndarray:
+    def _find_sound(self, levels: np.ndarray, floor: np.ndarray, peak: np.ndarray) -> np.ndarray:
         """Return which frames are sound (T,), from levels (T, 1 + bands), with floors and peaks."""
         contrast = np.minimum(peak - floor, DEEPEST_DB)
         found = (levels >= peak - contrast + np.maximum(SOUNDING * contrast, LEAST_DB)) & (
@@ -191,7 +193,7 @@ class PauseEdge:
         loud_enough = levels[:, 0] >= peak[0] - DEEPEST_DB
         return np.asarray(loud_enough & (found[:, 1:].any(1) if self.kind in WEAK else found[:, 0]))
 
-    def _end(self, sounding: np.ndarray, edge: int) -> int:
+    def _find_end(self, sounding: np.ndarray, edge: int) -> int:
         """Return the frame after the sound that reaches the edge, or after the nearest one."""
         if not sounding[edge]:
             most_s = min(INWARDS_S, INWARDS_SHARE * self.sound_s)
@@ -204,7 +206,7 @@ class PauseEdge:
 
 
 @lru_cache(maxsize=4)
-def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
+def _make_filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the window and the filters (fft // 2 + 1, 1 + bands): all bands together, and each."""
     length = round(WINDOW_S * sample_rate)
     fft = 2 ** (length - 1).bit_length()
@@ -216,7 +218,7 @@ def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
 
 def band_levels(audio: Audio, first: int, last: int) -> np.ndarray:
     """Return the levels (last - first, 1 + bands) in dB: all bands together, and each."""
-    window, filters = _filters(audio.sample_rate)
+    window, filters = _make_filters(audio.sample_rate)
     shift, reach = round(SHIFT_S * audio.sample_rate), len(window) // 2
     begin, end = (first - 1) * shift - reach, last * shift - reach + len(window)
     samples = np.asarray(audio.samples[max(0, begin) : max(0, end)], np.float32)
@@ -260,18 +262,18 @@ def edges_by_convention(
         )
         begins = k == 0 or ends_word[k - 1]
         if begins and kinds[index] == "vowel" and convention in (GLOTTAL_OUT, BOTH_OUT):
-            start[k] += _glottal_frames(emissions.sound, low, high) * SHIFT_S / shift_s
+            start[k] += _count_glottal_frames(emissions.sound, low, high) * SHIFT_S / shift_s
         if ends_word[k] and kinds[index] == "stop" and convention in (RELEASE_OUT, BOTH_OUT):
             latest = high + round(BURST_S[int(gap[k])] / SHIFT_S)
             if gap[k] and k + 1 < len(start):  # the onset of the next word is no burst of this one
                 following = round((start[k + 1] * shift_s + emissions.first_frame_s) / SHIFT_S)
                 latest = min(latest, max(following - 2 * BURST_FRAMES, high))
-            end[k] += (_burst(emissions.sound, low, high, latest) - high) * SHIFT_S / shift_s
+            end[k] += (_find_burst(emissions.sound, low, high, latest) - high) * SHIFT_S / shift_s
     start, end = in_order(start, end, np.append(start[1:] > end[:-1], True), frames)
     return among_all_tokens(drawn, spoken, Spans(start, end, sounds.start_sd, sounds.end_sd))
 
 
-def _glottal_frames(audio: Audio, low: int, high: int) -> int:
+def _count_glottal_frames(audio: Audio, low: int, high: int) -> int:
     """Return after how many frames from `low` the voicing of a vowel becomes regular.
 
     The vowel ends at `high`.
@@ -289,7 +291,7 @@ def _glottal_frames(audio: Audio, low: int, high: int) -> int:
     return int(quiet[-1]) + 1 if len(quiet) else 0
 
 
-def _burst(audio: Audio, low: int, high: int, latest: int) -> int:
+def _find_burst(audio: Audio, low: int, high: int, latest: int) -> int:
     """Return the frame of a stop's burst from `low` to `high` or `latest`; `high` without one."""
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
     first, last = max(low - BURST_FRAMES, 0), min(latest + BURST_FRAMES, count)

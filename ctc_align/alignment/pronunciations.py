@@ -290,11 +290,11 @@ def passage_gains(
     passages = list(_passages(words.optional, tokens))
     if not passages:
         return []
-    spans = yield from _path_with_passages(emissions, tokens, passages, backend)
+    spans = yield from _find_path_with_passages(emissions, tokens, passages, backend)
     found = spans.start >= 0
     requests = []
     for _, first, last in passages:
-        before, after = _neighbours(tokens, found, first, last)
+        before, after = _find_neighbours(tokens, found, first, last)
         low = int(spans.start[before[0]]) if len(before) else 0
         high = int(spans.end[after[-1]]) if len(after) else len(emissions)
         for tried in (
@@ -329,7 +329,7 @@ def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Pas
         yield words, first, last
 
 
-def _path_with_passages(
+def _find_path_with_passages(
     emissions: Emissions, tokens: Tokens, passages: Sequence[Passage], backend: str
 ) -> KernelSteps[Spans]:
     """Return the frames of the tokens on the best path, -1 in passages that it leaves out."""
@@ -362,7 +362,7 @@ def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
     return np.stack((low, np.minimum(high, 2 * len(spans.start) + 1)), 1)
 
 
-def _neighbours(
+def _find_neighbours(
     tokens: Tokens, found: np.ndarray, first: int, last: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the tokens of the words before and after the passage, with separators."""

@@ -94,7 +94,7 @@ def refine_edges(
     is_wild = np.append(ids == WILDCARD, False)  # the last one is found by SILENT, -1
     frames = np.where(is_wild[edges.left] | is_wild[edges.right], edges.frames, frames)
     start, end = frames[edges.begins], frames[edges.ends]
-    start, end = _closed(start, end, coarse, emissions.frame_shift_s)
+    start, end = _close_small_gaps(start, end, coarse, emissions.frame_shift_s)
     start, end = in_order(start, end, np.append(start[1:] > end[:-1], True), frames_in(emissions))
     return among_all_tokens(drawn, spoken, Spans(start, end, sd[edges.begins], sd[edges.ends]))
 
@@ -155,7 +155,7 @@ def _quantile(passed: np.ndarray, share: float) -> np.ndarray:
     return after - 1 + (share - before) / np.maximum(passed[row, after] - before, 1e-12)
 
 
-def _closed(
+def _close_small_gaps(
     start: np.ndarray, end: np.ndarray, before: Spans, frame_shift_s: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return starts and ends (L,) without overlaps and without gaps below `CLOSED_S`."""
@@ -341,7 +341,7 @@ def sound_scores(
         np.minimum(first + np.arange(count), len(scores) - 1), return_inverse=True
     )
     near = near.reshape(-1, count)
-    posteriors = log_softmax(_rows(scores, needed))
+    posteriors = log_softmax(_read_rows(scores, needed))
     before, before_end, _ = _side_scores(posteriors, near, emissions, ids[left], left == SILENT)
     after, _, after_begin = _side_scores(posteriors, near, emissions, ids[right], right == SILENT)
     silence = posteriors[:, emissions.blank if emissions.state_array is None else -1][near]
@@ -357,7 +357,7 @@ def sound_scores(
     )
 
 
-def _rows(scores: np.ndarray | ArrayOnDisk, frames: np.ndarray) -> np.ndarray:
+def _read_rows(scores: np.ndarray | ArrayOnDisk, frames: np.ndarray) -> np.ndarray:
     """Return the rows of scores (T, K) at ascending frames, which may be hours apart: float32."""
     stretches = np.split(frames, np.flatnonzero(np.diff(frames) > FAR_ROWS) + 1)
     return np.concatenate(

@@ -149,7 +149,7 @@ def segmentation_path(
         )
         path = None
         if frames > WHOLE_FRAMES:
-            path = yield from _path_in_windows(given, topology, bands, backend)
+            path = yield from _find_path_in_windows(given, topology, bands, backend)
         if path is None:
             states, score, _ = yield BestPath(
                 given.states, topology, given.wildcard, backend, bands
@@ -162,7 +162,7 @@ def segmentation_path(
         band_frames *= 2
 
 
-def _path_in_windows(
+def _find_path_in_windows(
     given: SpokenTokens, topology: lattice.Topology, bands: np.ndarray, backend: str
 ) -> KernelSteps[np.ndarray | None]:
     """Return the states (T,) of the best path within bands; None without one.
@@ -347,7 +347,7 @@ class EdgeWindow:
                 given.spans.start[self.low : self.high],
                 given.spans.end[self.low : self.high],
             )
-            near = _near(topology.token[0], first - begin, last - begin, end - begin)
+            near = _are_near(topology.token[0], first - begin, last - begin, end - begin)
             scores[~near] = -np.inf
         # Each state now has a column of its own: windows of all utterances share one padded batch.
         return scores, replace(topology, emit=np.arange(len(emit), dtype=np.int32)[None])
@@ -394,7 +394,7 @@ class EdgeWindow:
         return Spans(start + begin, end + begin, start_sd, end_sd)
 
 
-def _near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -> np.ndarray:
+def _are_near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -> np.ndarray:
     """Return (T, S) whether a state is within `BAND_FRAMES` of its sound, or of its gap."""
     count = len(first)
     begin, end = np.empty(len(token), np.int64), np.empty(len(token), np.int64)

@@ -191,13 +191,13 @@ def spoken_words(
     """
     sequence = _Sequence(found, gaps, fixed)
     windows: list[_Window] = []
-    for some in _chunks(list(sequence.windows(speech))):
+    for some in _divide_windows(list(sequence.windows(speech))):
         yield from _choose_pronunciations(speech, some)
-        windows += yield from _with_doubt(speech, some)
+        windows += yield from _select_doubtful(speech, some)
     if not windows:
         return found, False
-    enough, surely = yield from _thresholds(speech, found, gaps)
-    for some in _chunks(windows):
+    enough, surely = yield from _compute_thresholds(speech, found, gaps)
+    for some in _divide_windows(windows):
         yield from _leave_out(speech, some, enough)
         yield from _add(speech, some, None)
         yield from _leave_out(speech, [window for window in some if window.added], enough)
@@ -216,14 +216,14 @@ def spoken_words(
     if not loose and (
         is_faint or sequence.absent(windows, surely) <= INEXACT_SHARE * len(found.words)
     ):
-        for some in _chunks(windows):
+        for some in _divide_windows(windows):
             yield from _add(speech, some, surely)
-    first, last = yield from _labels_of_added(speech, found, heard, windows)
+    first, last = yield from _find_labels_of_added(speech, found, heard, windows)
     more = any(window.added and (window.more or window.missing) for window in windows)
     return replace(found, first=first, last=last, order=sequence.order(windows)), more
 
 
-def _chunks(windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
+def _divide_windows(windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
     for low in range(0, len(windows), WINDOWS_AT_ONCE):
         yield windows[low : low + WINDOWS_AT_ONCE]
 
@@ -272,7 +272,7 @@ class _Sequence:
             tried[window.words] = True
         return absent + int(np.count_nonzero(~tried & ~self.found.found & ~self.fixed))
 
-    def _missing(self, first: int, last: int) -> list[int]:
+    def _list_missing(self, first: int, last: int) -> list[int]:
         """Return the words that are missing between two indices, both exclusive."""
         between = np.arange(first + 1, last)
         return between[~self.found.found[between] & ~self.fixed[between]].tolist()
@@ -287,20 +287,22 @@ class _Sequence:
             left = int(self.in_time[rank - 1]) if rank else None
             right = int(self.in_time[rank]) if rank < len(self.in_time) else None
             if left is not None and right is not None and not self.gaps.cuts[rank]:
-                between = self._missing(left, right)
+                between = self._list_missing(left, right)
                 if len(between) > 2 * LONGEST_RUN:
                     between, more = between[:LONGEST_RUN] + between[-LONGEST_RUN:], True
                 words += [*between, right]
                 continue
             if left is not None:
                 later = places[np.searchsorted(places, left, "right") :]
-                after = self._missing(left, int(later[0]) if len(later) else len(self.found.words))
+                after = self._list_missing(
+                    left, int(later[0]) if len(later) else len(self.found.words)
+                )
                 words += after[:LONGEST_RUN]
                 joined |= dict.fromkeys(after[:LONGEST_RUN], 1) if self.gaps.cuts[rank] else {}
                 yield words, joined, more or len(after) > LONGEST_RUN
             if right is not None:
                 earlier = places[: np.searchsorted(places, right)]
-                before = self._missing(int(earlier[-1]) if len(earlier) else -1, right)
+                before = self._list_missing(int(earlier[-1]) if len(earlier) else -1, right)
                 more = len(before) > LONGEST_RUN
                 words = [*before[-LONGEST_RUN:], right]
                 joined = dict.fromkeys(before[-LONGEST_RUN:], -1) if self.gaps.cuts[rank] else {}
@@ -409,11 +411,11 @@ class _Sequence:
         return min(int(gaps.after[gap]), last)
 
 
-def _thresholds(
+def _compute_thresholds(
     speech: HeardSpeech, found: FoundWords, gaps: Gaps
 ) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
     """Return (K,) the gains above which words are absent: in inexact transcripts, and in any."""
-    absent, spoken = _samples(speech, found, gaps)
+    absent, spoken = _draw_samples(speech, found, gaps)
     scores = iter(
         (yield [request for _, *pair in (*absent, *spoken) for request in pair]) if absent else []
     )
@@ -425,7 +427,7 @@ def _thresholds(
         / (len(per_token) + PRIOR_SAMPLES)
     )
     enough = nats * found.lengths
-    surely = enough + SURE_TOKENS * nats + SURE_LABEL * _labels_between(found)
+    surely = enough + SURE_TOKENS * nats + SURE_LABEL * _count_labels_between(found)
     table = np.array([row for row in gains[len(absent) :] if np.isfinite(row[1])])
     if len(table) < FEWEST_SPOKEN:
         return enough, surely
@@ -449,7 +451,7 @@ _Sample = tuple[int, Forward, Forward]
 """The tokens of a word, and the requests for the likelihood without it and with it."""
 
 
-def _samples(
+def _draw_samples(
     speech: HeardSpeech, found: FoundWords, gaps: Gaps
 ) -> tuple[list[_Sample], list[_Sample]]:
     """Return samples of absent words, put between sure ones, and of sure words."""
@@ -470,23 +472,23 @@ def _samples(
         )
 
     absent = []
-    for rank in _spread(np.flatnonzero(adjacent)):
+    for rank in _spread_ranks(np.flatnonzero(adjacent)):
         left, right = in_time[rank : rank + 2].tolist()
         other = (left + max(2, len(found.words) // 2)) % len(found.words)
         if other not in (left, right):
             absent.append(sample([left, other, right], rank, rank + 1))
-    triples = _spread(np.flatnonzero(adjacent[1:] & adjacent[:-1]))
+    triples = _spread_ranks(np.flatnonzero(adjacent[1:] & adjacent[:-1]))
     return absent, [sample(in_time[rank : rank + 3].tolist(), rank, rank + 2) for rank in triples]
 
 
-def _spread(ranks: np.ndarray) -> list[int]:
+def _spread_ranks(ranks: np.ndarray) -> list[int]:
     """Return at most `SAMPLES` of some ranks, evenly spread."""
     if len(ranks) > SAMPLES:
         ranks = ranks[np.linspace(0, len(ranks) - 1, SAMPLES).astype(np.int64)]
     return ranks.tolist()
 
 
-def _labels_between(found: FoundWords) -> np.ndarray:
+def _count_labels_between(found: FoundWords) -> np.ndarray:
     """Return (K,) how many labels are heard around each word, at most `MOST_LABELS`."""
     beyond = np.iinfo(np.int64).max
     heard = found.found & (found.last >= found.first)
@@ -515,16 +517,18 @@ def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> K
             window.kept[word] = way
 
 
-def _with_doubt(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[_Window]]:
+def _select_doubtful(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[_Window]]:
     """Return the windows with missing words, or with a word of positive gain.
 
     No threshold is below 0.
     """
-    gains = yield from _gains(speech, windows)
+    gains = yield from _compute_gains(speech, windows)
     return [window for window, own in zip(windows, gains) if window.missing or (own > 0).any()]
 
 
-def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[np.ndarray]]:
+def _compute_gains(
+    speech: HeardSpeech, windows: Sequence[_Window]
+) -> KernelSteps[list[np.ndarray]]:
     """Return the gains of leaving out each doubtful word of each window; none without a path."""
     scores = iter(
         (
@@ -555,7 +559,7 @@ def _leave_out(
     windows = [window for window in windows if window.doubtful]
     while windows:
         shrunk = []
-        for window, gains in zip(windows, (yield from _gains(speech, windows))):
+        for window, gains in zip(windows, (yield from _compute_gains(speech, windows))):
             worst = int(np.argmax(gains - enough[window.doubtful]))
             word = window.doubtful[worst]
             if not gains[worst] > enough[word]:
@@ -584,7 +588,7 @@ def _add(
     """
     windows = [window for window in windows if window.missing]
     while windows:
-        tried = [list(_variants(speech, window)) for window in windows]
+        tried = [list(_yield_variants(speech, window)) for window in windows]
         scores = iter(
             (
                 yield [
@@ -617,7 +621,7 @@ def _add(
         windows = grown
 
 
-def _variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
+def _yield_variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
     """Yield the sets of words to add, single ones in each of their pronunciations."""
     for words in window.additions():
         ways = len(speech.word_tokens[words[0]].pronunciations) if len(words) == 1 else 1
@@ -625,12 +629,12 @@ def _variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
             yield dict.fromkeys(words, way)
 
 
-def _labels_of_added(
+def _find_labels_of_added(
     speech: HeardSpeech, found: FoundWords, heard: HeardTokens, windows: Sequence[_Window]
 ) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
     """Return the first and last label of each word; added words have them on the best path."""
     first, last = found.first.copy(), found.last.copy()
-    for some in _chunks([window for window in windows if window.added]):
+    for some in _divide_windows([window for window in windows if window.added]):
         plans = [speech.best_path(window) for window in some]
         paths = yield [request for request, _ in plans]
         for window, (_, tokens), (states, *_) in zip(some, plans, paths):

@@ -59,7 +59,7 @@ class HeardTokens:
         They are those of the class there, in the likeliest of three frames, against any label, from
         `WORST_NATS` to `BEST_NATS`.
         """
-        best = _best_of_three(self.log_probs, self.frames[first:last])
+        best = _max_of_three_frames(self.log_probs, self.frames[first:last])
         return np.clip(
             best[:, classes].T - self.background[classes][:, None], WORST_NATS, BEST_NATS
         )
@@ -69,7 +69,7 @@ class HeardTokens:
         found = [np.zeros(0, np.float32)]
         for low in range(0, len(classes), PIECE_FRAMES):
             own, at = classes[low : low + PIECE_FRAMES], labels[low : low + PIECE_FRAMES]
-            best = _best_of_three(self.log_probs, self.frames[at])
+            best = _max_of_three_frames(self.log_probs, self.frames[at])
             found.append(best[np.arange(len(own)), own] - self.background[own])
         return np.clip(np.concatenate(found), WORST_NATS, BEST_NATS)
 
@@ -95,7 +95,7 @@ def greedy_decode(log_probs: np.ndarray, blank: int, without: Sequence[int] = ()
     centres = frames[at_peak[firsts]]
     total = np.zeros(log_probs.shape[1])
     for low in range(0, len(centres), PIECE_FRAMES):
-        total += np.exp(_best_of_three(log_probs, centres[low : low + PIECE_FRAMES])).sum(
+        total += np.exp(_max_of_three_frames(log_probs, centres[low : low + PIECE_FRAMES])).sum(
             0, dtype=np.float64
         )
     mean = total / max(len(centres), 1)
@@ -122,7 +122,7 @@ def _labelled_frames(
     return np.concatenate(ids), np.concatenate(frames), np.concatenate(best)
 
 
-def _best_of_three(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
+def _max_of_three_frames(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Return (N, C) the highest log-probs of each class in the three frames around each of N."""
     last = len(log_probs) - 1
     near = np.clip(centres + np.array([[-1], [0], [1]]), 0, last)
@@ -412,23 +412,23 @@ def search(text: TextTokens, heard: HeardTokens, pauses: np.ndarray) -> tuple[To
     """
     cells = len(text.ids) * len(heard.ids)
     if cells <= WHOLE_CELLS:
-        return _matched(text, heard, pauses, (0, len(heard), False, False))
-    anchors = _anchors(_best_chain(_fragments(text.ids, heard.ids)))
+        return _match_parts(text, heard, pauses, (0, len(heard), False, False))
+    anchors = _choose_anchors(_find_best_chain(_find_fragments(text.ids, heard.ids)))
     labels = np.full(len(text.ids), -1, np.int64)
     spoken = np.zeros(len(text.ids), np.bool_)
     score = 0.0
     corners = [(0, 0), *anchors, (len(text.ids), len(heard.ids))]
     for number, ((i0, h0), (i1, h1)) in enumerate(pairwise(corners)):
         opened, closed = number > 0, number < len(corners) - 2
-        for a0, b0, a1, b1, begins, ends in _matched_parts(i0, h0, i1, h1, opened, closed):
-            places = _within_reach(text, a0, a1, b1 - b0)
-            part, own = _matched(text.some(places), heard, pauses, (b0, b1, begins, ends))
+        for a0, b0, a1, b1, begins, ends in _divide_block(i0, h0, i1, h1, opened, closed):
+            places = _choose_within_reach(text, a0, a1, b1 - b0)
+            part, own = _match_parts(text.some(places), heard, pauses, (b0, b1, begins, ends))
             labels[places], spoken[places] = part.labels, part.spoken
             score += own
     return TokenMatch(labels, spoken), score
 
 
-def _matched(
+def _match_parts(
     text: TextTokens, heard: HeardTokens, pauses: np.ndarray, block: tuple[int, int, bool, bool]
 ) -> tuple[TokenMatch, float]:
     """Return the best match of a text with a block of labels (from, to, opened, closed)."""
@@ -444,7 +444,7 @@ def _matched(
     return TokenMatch(np.where(match.labels >= 0, match.labels + h0, -1), match.spoken), score
 
 
-def _within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.ndarray:
+def _choose_within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.ndarray:
     """Return the indices of the tokens to match with `labels` labels: those at both ends.
 
     Tokens far from both ends would have been found by their runs, unless they are few.
@@ -458,7 +458,7 @@ def _within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.nd
     return np.concatenate((np.arange(first, begin), np.arange(end, last)))
 
 
-def _matched_parts(
+def _divide_block(
     i0: int, h0: int, i1: int, h1: int, opened: bool, closed: bool
 ) -> list[tuple[int, int, int, int, bool, bool]]:
     """Return the parts of a block to match (text and labels from, to; opened, closed)."""
@@ -499,7 +499,7 @@ def _hashes(ids: np.ndarray, length: int) -> np.ndarray:
     return hashes
 
 
-def _runs(text: np.ndarray, heard: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+def _find_runs(text: np.ndarray, heard: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Return where runs of equal tokens begin in text and labels, by label, and their lengths."""
     length = _run_length(len(text) * len(heard))
     written, said = _hashes(text, length), _hashes(heard, length)
@@ -512,9 +512,9 @@ def _runs(text: np.ndarray, heard: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     return order[np.repeat(first, counts) + nth], labels, length
 
 
-def _fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
+def _find_fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
     """Return fragments, the one with most agreeing tokens first; no run is in two."""
-    starts, labels, length = _runs(text, heard)
+    starts, labels, length = _find_runs(text, heard)
     weights = np.full(len(starts), float(length))
     before = np.full(len(starts), -1, np.int64)
     for k in range(1, len(starts)):
@@ -552,7 +552,7 @@ def _fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
     return sorted(fragments, key=lambda fragment: -fragment.weight)
 
 
-def _best_chain(fragments: list[_Fragment]) -> list[_Fragment]:
+def _find_best_chain(fragments: list[_Fragment]) -> list[_Fragment]:
     """Return the heaviest fragments that ascend in the text and in the labels."""
     chosen = sorted(fragments[:MOST_FRAGMENTS], key=lambda fragment: fragment.box[0])
     boxes = np.array([fragment.box for fragment in chosen]).reshape(-1, 4)
@@ -572,14 +572,14 @@ def _best_chain(fragments: list[_Fragment]) -> list[_Fragment]:
     return chain[::-1]
 
 
-def _anchors(chain: list[_Fragment]) -> list[tuple[int, int]]:
+def _choose_anchors(chain: list[_Fragment]) -> list[tuple[int, int]]:
     """Return (token, label) of runs of a chain, some tokens apart: known to be spoken there.
 
     Between two fragments the match is free to choose where to jump.
     """
     anchors: list[tuple[int, int]] = []
     for number, fragment in enumerate(chain):
-        supported = _support(fragment) >= SUPPORT_TOKENS
+        supported = _count_support(fragment) >= SUPPORT_TOKENS
         if number:
             supported &= fragment.text >= fragment.text[0] + SUPPORT_REACH
         if number < len(chain) - 1:
@@ -590,7 +590,7 @@ def _anchors(chain: list[_Fragment]) -> list[tuple[int, int]]:
     return anchors
 
 
-def _support(fragment: _Fragment) -> np.ndarray:
+def _count_support(fragment: _Fragment) -> np.ndarray:
     """Return how many tokens agree near each run of a fragment, each token counted once."""
     own = np.minimum(
         np.diff(fragment.text, prepend=fragment.text[0] - fragment.length), fragment.length
@@ -655,10 +655,10 @@ def _take_better_reading(
     reach = last - first
     ahead = np.arange(before + 1, min(before + 1 + reach, len(labels)))
     behind = np.arange(max(after - reach, 0), after)
-    head = _matched_once(text.some(ahead), heard, (first, last), opened=True)
-    tail = _matched_once(text.some(behind), heard, (first, last), closed=True)
-    head[np.cumsum(_breaks(head)) > 0] = -2
-    tail[np.cumsum(_breaks(tail[::-1]))[::-1] > 0] = -2
+    head = _match_once(text.some(ahead), heard, (first, last), opened=True)
+    tail = _match_once(text.some(behind), heard, (first, last), closed=True)
+    head[np.cumsum(_find_breaks(head)) > 0] = -2
+    tail[np.cumsum(_find_breaks(tail[::-1]))[::-1] > 0] = -2
     again, back = ahead[head >= -1], behind[tail >= -1]
     head, tail = head[head >= -1], tail[tail >= -1]
     ends, begins = max(head, default=-1), min(tail[tail >= 0], default=-1)
@@ -678,7 +678,7 @@ def _take_better_reading(
         labels[back] = tail
 
 
-def _breaks(labels: np.ndarray) -> np.ndarray:
+def _find_breaks(labels: np.ndarray) -> np.ndarray:
     """Return at which tokens a passage is over: they, or labels before them, are jumped over."""
     met = np.flatnonzero(labels >= 0)
     breaks = labels == -2
@@ -686,7 +686,7 @@ def _breaks(labels: np.ndarray) -> np.ndarray:
     return breaks
 
 
-def _matched_once(
+def _match_once(
     text: TextTokens,
     heard: HeardTokens,
     block: tuple[int, int],

@@ -199,7 +199,7 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndar
     first, last = spikes.start.copy(), spikes.end.copy()
     weights = np.where(lacking, [len(label) for label in tokens.labels], 0)
     words = np.asarray(tokens.words)
-    for low, high in _stretches(lacking, words):
+    for low, high in _find_runs(lacking, words):
         # Separators beside a wildcard may be anywhere among the blanks: they follow its edges.
         before, after = low - 1, high
         while before >= 0 and words[before] < 0:
@@ -222,7 +222,7 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndar
         else:
             begin = max(begin, end - most)
         if end - begin >= np.count_nonzero(lacking[low:high]):
-            first[low:high], last[low:high] = _shares(weights[low:high], begin, end)
+            first[low:high], last[low:high] = _share_frames(weights[low:high], begin, end)
             first[before + 1 : low] = np.minimum(first[before + 1 : low], begin)
             last[before + 1 : low] = np.minimum(last[before + 1 : low], begin)
             first[high:after] = np.maximum(first[high:after], end)
@@ -230,7 +230,7 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndar
     return Spans(first, last)
 
 
-def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
+def _find_runs(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
     """Return runs of wildcards, with their separators, as (first, last exclusive)."""
     stretches: list[tuple[int, int]] = []
     for at in np.flatnonzero(lacking).tolist():
@@ -241,12 +241,12 @@ def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
     return stretches
 
 
-def _shares(weights: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+def _share_frames(weights: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
     """Return starts and ends that share out the frames [begin, end) by weights.
 
     Each has at least one frame, none for weight 0.
 
-    >>> [part.tolist() for part in _shares(np.array([1, 0, 9]), 5, 9)]
+    >>> [part.tolist() for part in _share_frames(np.array([1, 0, 9]), 5, 9)]
     [[5, 6, 6], [6, 6, 9]]
     """
     one_each = (weights > 0).astype(np.int64)

@@ -44,7 +44,12 @@ from ctc_align.evaluate.pairing import (
     parse_tier,
 )
 from ctc_align.evaluate.sanity_checks import find_doubts
-from ctc_align.evaluate.utterance_files import UtteranceTier, check_paths, matched, open_source
+from ctc_align.evaluate.utterance_files import (
+    UtteranceTier,
+    check_paths,
+    match_utterances,
+    open_source,
+)
 from ctc_align.files.corrections import original_of
 from ctc_align.types import Interval
 from ctc_align.units import seconds_to_ms
@@ -205,7 +210,7 @@ def evaluate(
     check_paths(hypothesis, reference)
     ours = open_source(hypothesis, tier, options.hypothesis_tier, OUTPUT)
     theirs = open_source(reference, tier, options.reference_tier, CORRECTIONS)
-    triples, missing, extra = matched(ours, theirs)
+    triples, missing, extra = match_utterances(ours, theirs)
     utterances: list[tuple[str, UtteranceTier, UtteranceTier]] = []
     failures = [*ours.failures, *theirs.failures]
     without_tier: list[MissingTierError] = []
@@ -217,7 +222,7 @@ def evaluate(
             if _is_same_file(output, labels) and not labels.is_corrected:
                 untouched += 1
                 continue
-            utterances += _by_speaker(name, output, labels)
+            utterances += _merge_by_speaker(name, output, labels)
         except InputError as error:
             if ours.is_alone and theirs.is_alone:
                 raise
@@ -231,7 +236,7 @@ def evaluate(
     if untouched and not utterances and not failures:
         raise UsageError(_no_corrections(hypothesis, reference, untouched, notes))
     return replace(
-        _evaluation(utterances, tier, options),
+        _make_evaluation(utterances, tier, options),
         untouched=untouched,
         notes=tuple(notes),
         missing_files=tuple(name for name in missing if name not in dict(ours.failures)),
@@ -259,7 +264,7 @@ def evaluate_intervals(
         (name, UtteranceTier({"": tuple(hypothesis)}), UtteranceTier({"": tuple(reference)}))
         for name, hypothesis, reference in utterances
     ]
-    return _evaluation(tiers, parse_tier(tier), options or Options())
+    return _make_evaluation(tiers, parse_tier(tier), options or Options())
 
 
 def _no_corrections(hypothesis: Path, reference: Path, untouched: int, notes: Sequence[str]) -> str:
@@ -278,7 +283,7 @@ def _is_same_file(output: UtteranceTier, labels: UtteranceTier) -> bool:
     return os.path.realpath(original_of(output.path)) == os.path.realpath(original_of(labels.path))
 
 
-def _by_speaker(
+def _merge_by_speaker(
     name: str, ours: UtteranceTier, theirs: UtteranceTier
 ) -> list[tuple[str, UtteranceTier, UtteranceTier]]:
     """Return an utterance for each speaker if both sides have the same ones: they may overlap."""
@@ -294,7 +299,7 @@ def _by_speaker(
     ]
 
 
-def _evaluation(
+def _make_evaluation(
     utterances: Sequence[tuple[str, UtteranceTier, UtteranceTier]], tier: str, options: Options
 ) -> Evaluation:
     pairings, rows = [], []
@@ -477,7 +482,9 @@ def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
     left, right = _numbers(hypothesis), _numbers(against)
     names = [name for name in left if name in right]
     rows = [
-        _common(hypothesis.pairings[left[name]].pairs, against.pairings[right[name]].pairs)
+        _find_common_pairs(
+            hypothesis.pairings[left[name]].pairs, against.pairings[right[name]].pairs
+        )
         for name in names
     ]
     paired = sum(len(kept) for kept, _, _ in rows)
@@ -522,7 +529,9 @@ def _spans(row: Sequence[Pair]) -> list[tuple[float, float]]:
     return [(pair.reference.start_s, pair.reference.end_s) for pair in row]
 
 
-def _common(left: Sequence[Pair], right: Sequence[Pair]) -> tuple[list[Pair], list[Pair], int]:
+def _find_common_pairs(
+    left: Sequence[Pair], right: Sequence[Pair]
+) -> tuple[list[Pair], list[Pair], int]:
     """Return the pairs of both with the same reference interval, and how many only one has."""
     both = set(_spans(left)) & set(_spans(right))
     either = set(_spans(left)) | set(_spans(right))
@@ -531,7 +540,7 @@ def _common(left: Sequence[Pair], right: Sequence[Pair]) -> tuple[list[Pair], li
 
 
 def _edge_differences(edge: str, sides: Sequence[_Side]) -> dict[str, Difference]:
-    points = [_flat(edge_errors(signed[edge].ms.tolist())) for signed, _, _ in sides]
+    points = [_flatten(edge_errors(signed[edge].ms.tolist())) for signed, _, _ in sides]
     return {
         figure: _difference(figure, points, [samples.get(edge, {}) for _, _, samples in sides])
         for figure in FIGURES
@@ -544,7 +553,7 @@ def _rate_differences(kind: str, sides: Sequence[_Side]) -> dict[str, Difference
     return {rate: _difference(rate, points, samples) for rate in RATES}
 
 
-def _flat(errors: EdgeErrors) -> dict[str, float | None]:
+def _flatten(errors: EdgeErrors) -> dict[str, float | None]:
     return {
         **vars(errors),
         **{f"within_{limit}_ms": percent for limit, percent in errors.within_ms.items()},

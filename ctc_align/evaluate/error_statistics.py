@@ -382,11 +382,11 @@ def bootstrap_medians(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarr
         if ((number - 1) // 2 >= below).all() and (number // 2 < last).all():
             break
         window *= 4
-    result[filled] = _middles(values[inside], utterance[inside], drawn, number, below)
+    result[filled] = _mean_of_middles(values[inside], utterance[inside], drawn, number, below)
     return result
 
 
-def _middles(
+def _mean_of_middles(
     values: np.ndarray,
     utterance: np.ndarray,
     drawn: np.ndarray,

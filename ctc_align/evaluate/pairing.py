@@ -155,7 +155,7 @@ def pair_intervals(
     if left == right:
         steps = [(i, i) for i in range(len(left))]
     else:
-        steps = _fewest_edits(hypothesis, reference, left, right)
+        steps = _find_fewest_edits(hypothesis, reference, left, right)
     pairs: list[Pair] = []
     missing: list[Interval] = []
     extra: list[Interval] = []
@@ -189,7 +189,7 @@ def _close_region(
     right = [reference[j] for _, j in region if j >= 0]
     spelled = _letters if normalised is normalised_label else _labels
     if left and right and spelled(left) == spelled(right) != "":
-        pairs.append(Pair(_joined(left), _joined(right), mismatch=False))
+        pairs.append(Pair(_join_intervals(left), _join_intervals(right), mismatch=False))
         return
     for i, j in region:
         if i >= 0 and j >= 0:
@@ -210,7 +210,7 @@ def _labels(intervals: Sequence[Interval]) -> str:
     return "".join(interval.label for interval in intervals)
 
 
-def _joined(intervals: Sequence[Interval]) -> Interval:
+def _join_intervals(intervals: Sequence[Interval]) -> Interval:
     return Interval(
         intervals[0].start_s,
         intervals[-1].end_s,
@@ -218,7 +218,7 @@ def _joined(intervals: Sequence[Interval]) -> Interval:
     )
 
 
-def _fewest_edits(
+def _find_fewest_edits(
     hypothesis: Sequence[Interval], reference: Sequence[Interval], left: list[str], right: list[str]
 ) -> list[tuple[int, int]]:
     """Return steps (i, j) of an optimal edit path, -1 for no partner.
@@ -229,7 +229,7 @@ def _fewest_edits(
     slack = 8
     while True:
         width = abs(len(left) - len(right)) + slack
-        edits, steps = _banded_edits(len(left), len(right), width, cost_of_pair)
+        edits, steps = _find_banded_edits(len(left), len(right), width, cost_of_pair)
         # a path with so few edits stays inside the band
         if edits <= slack or width >= max(len(left), len(right)):
             return steps
@@ -249,7 +249,7 @@ def _pair_costs(
     return cost_of_pair
 
 
-def _banded_edits(
+def _find_banded_edits(
     rows: int, columns: int, width: int, cost_of_pair: Callable[[int, int], float]
 ) -> tuple[float, list[tuple[int, int]]]:
     """Return (cost, steps) of the edit distance within `width` of the diagonal."""
@@ -272,10 +272,10 @@ def _banded_edits(
             move[j - low] = options.index(current[j])
         moves.append(move)
         previous = current
-    return previous[columns], _walked_back(rows, columns, width, moves)
+    return previous[columns], _walk_back(rows, columns, width, moves)
 
 
-def _walked_back(
+def _walk_back(
     rows: int, columns: int, width: int, moves: list[bytearray]
 ) -> list[tuple[int, int]]:
     steps: list[tuple[int, int]] = []
@@ -314,7 +314,7 @@ def compared_intervals(
             broad_phones(intervals) if labels is None else merged_closures(plain_phones(intervals))
         )
     if labels is not None:
-        intervals = _mapped(intervals, labels)
+        intervals = _map_labels(intervals, labels)
     return [interval for interval in intervals if interval.label.strip().casefold() not in silences]
 
 
@@ -390,7 +390,7 @@ def _keys(label: str) -> tuple[str, ...]:
     return (label.casefold(), normalised_label(label), plain)
 
 
-def _mapped(intervals: Sequence[Interval], labels: Mapping[str, str]) -> list[Interval]:
+def _map_labels(intervals: Sequence[Interval], labels: Mapping[str, str]) -> list[Interval]:
     folded = {source.casefold(): target for source, target in labels.items()}
 
     def target(label: str) -> str:
@@ -416,7 +416,7 @@ def read_labels(source: str | Path) -> dict[str, str]:
     """
     if str(source) in BUILT_IN:
         text = (resources.files("ctc_align.evaluate") / "maps" / f"{source}.map").read_text("utf-8")
-        return _parsed(text, str(source))
+        return _parse_map(text, str(source))
     try:
         text = read_input(source, pipes=True).decode("utf-8-sig")
     except OSError as error:
@@ -429,10 +429,10 @@ def read_labels(source: str | Path) -> dict[str, str]:
         raise InputError(
             f"{source}: expected UTF-8, got {error.reason} at byte {error.start}"
         ) from error
-    return _parsed(text, str(source))
+    return _parse_map(text, str(source))
 
 
-def _parsed(text: str, name: str) -> dict[str, str]:
+def _parse_map(text: str, name: str) -> dict[str, str]:
     labels: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):
