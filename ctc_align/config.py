@@ -94,6 +94,7 @@ READING = "Recording and transcript"
 TIMES = "Times and confidence"
 SUBTITLES = "Subtitles and tiers"
 MACHINE = "Model and machine"
+LOG_PROBS = "Log-probs and models of other projects"
 """Headings of `--help` for settings; `ctc_align.cli.options` has all headings in order."""
 _ALIGN = ("align", "corpus", "realign")
 _WRITE = (*_ALIGN, "convert")
@@ -289,6 +290,7 @@ class Settings:
     separator: str = _reading(
         "",
         "The token between words, in the vocabulary of log-probs or of another project's model.",
+        panel=LOG_PROBS,
         more=(
             'A token, or its index. "" finds |, ▁, a space, <space> and <wb>; of several, what the'
             " model emits."
@@ -301,6 +303,7 @@ class Settings:
         "",
         "A token of silence (pau, SIL) in such a vocabulary. No word contains it, and it may occur"
         " anywhere.",
+        panel=LOG_PROBS,
         more=(
             "A token, or its index. Its probability counts as the blank's, so that loss and score"
             ' are of the words alone. "" finds <sil>, <pau> and similar names in brackets; among'

@@ -1,5 +1,4 @@
-"""The alignment of one utterance, from top to bottom: emissions + tokens → path → spans → edges →
-words.
+"""The alignment of one utterance: emissions and tokens → path → spans → edges → words.
 
     align_utterance   tokenize_words → find_islands → align_whole, or align_islands → build_alignment
     align_whole       choose_tokens → place_words
@@ -22,7 +21,7 @@ import numpy as np
 
 from ctc_align import units
 from ctc_align.alignment.confidence import confidences
-from ctc_align.alignment.ctc_path import Spans, best_ctc_path, ctc_loss, local_loss
+from ctc_align.alignment.ctc_path import Spans, best_ctc_path, ctc_loss_steps, local_loss
 from ctc_align.alignment.edges import (
     duration_of,
     frames_in,
@@ -128,8 +127,7 @@ class PlacedWords:
 
 
 def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
-    """Align one utterance with its transcript: all of it, or the islands of it that are in the
-    recording.
+    """Align one utterance with its transcript: all of it, or the islands that are spoken.
 
     Raises:
         InputError: the transcript cannot be spoken or spelled, or it does not fit the emissions.
@@ -144,11 +142,11 @@ def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
         placed = yield from align_whole(inputs, word_tokens)
     else:
         placed = yield from align_islands(inputs, word_tokens, islands)
-    placed = yield from _heard_after_all(inputs, word_tokens, placed, islands is None)
+    placed = yield from _search_hardly_heard(inputs, word_tokens, placed, islands is None)
     return build_alignment(inputs, word_tokens, placed)
 
 
-def _heard_after_all(
+def _search_hardly_heard(
     inputs: UtteranceInputs, word_tokens: list[WordTokens], placed: PlacedWords, is_whole: bool
 ) -> KernelSteps[PlacedWords]:
     """Return all words of a transcript that hardly fits if they are heard after all, else `placed`.
@@ -162,7 +160,7 @@ def _heard_after_all(
     rows = MOST_BACKWARDS if is_whole else MOST_BACKWARDS[:1]
     fit = placed.words, placed.loss_per_token, placed.limits
     most = next((most for share, most in rows if hardly_fits(*fit, share)), None)
-    if most is None or _states(word_tokens) * len(inputs.emissions) > MOST_HEARD_CELLS:
+    if most is None or _count_states(word_tokens) * len(inputs.emissions) > MOST_HEARD_CELLS:
         return placed
     try:
         whole = placed if is_whole else (yield from align_whole(inputs, word_tokens))
@@ -173,8 +171,10 @@ def _heard_after_all(
 
 
 def tokenize_words(inputs: UtteranceInputs) -> KernelSteps[list[WordTokens]]:
-    """Return the tokens of each word. Raises TranscriptError if none has any, InputError if one is
-    the blank."""
+    """Return the tokens of each word.
+
+    Raises TranscriptError if no word has any, InputError if one is the blank.
+    """
     word_tokens = yield from prepared_word_tokens(inputs.words, inputs.tokenizer, inputs.settings)
     check_word_tokens(word_tokens, inputs.emissions, inputs.settings, inputs.name)
     return word_tokens
@@ -193,8 +193,10 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Kerne
 def choose_tokens(
     inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None
 ) -> KernelSteps[TokenizedWords]:
-    """Choose the pronunciations that the audio prefers, and compute their CTC loss. Raises as
-    `align_utterance`."""
+    """Choose the pronunciations that the audio prefers, and compute their CTC loss.
+
+    Raises as `align_utterance`.
+    """
     emissions, words = inputs.emissions, inputs.words
     word_tokens = word_tokens or (yield from tokenize_words(inputs))
     doubtful = words.optional
@@ -212,15 +214,17 @@ def choose_tokens(
         )
     tokenized = yield from choose_pronounced_tokens(inputs, words, word_tokens)
     ids, blank = tokenized.tokens.ids, emissions.blank
-    loss = yield from ctc_loss(emissions.array, ids, blank, tokenized.score, inputs.backend)
+    loss = yield from ctc_loss_steps(emissions.array, ids, blank, tokenized.score, inputs.backend)
     return replace(tokenized, loss=loss)
 
 
 def choose_pronounced_tokens(
     inputs: UtteranceInputs, words: Words, word_tokens: Sequence[WordTokens]
 ) -> KernelSteps[TokenizedWords]:
-    """Choose the pronunciations that the audio prefers. Raises InputError if they do not fit into
-    the emissions."""
+    """Choose the pronunciations that the audio prefers.
+
+    Raises InputError if they do not fit into the emissions.
+    """
     separator = inputs.tokenizer.separator
     tokens, spikes, score = yield from choose_pronunciations(
         inputs.emissions, word_tokens, separator, inputs.backend
@@ -236,8 +240,10 @@ def choose_pronounced_tokens(
 def place_words(
     inputs: UtteranceInputs, tokenized: TokenizedWords
 ) -> KernelSteps[tuple[tuple[AlignedWord, ...], FitLimits | None]]:
-    """Return the words with times and confidences, and the limits of the network that has assessed
-    them, if any."""
+    """Return the words with times and confidences.
+
+    The second value has the limits of the network that has assessed them, if any.
+    """
     emissions = inputs.emissions
     tokens, spikes, edges = yield from place_tokens(inputs, tokenized)
     of_tokens, of_words, limits = yield from confidences(inputs, tokens, spikes, edges)
@@ -259,8 +265,7 @@ def with_shown_labels(tokens: Tokens, inputs: UtteranceInputs) -> Tokens:
 def place_tokens(
     inputs: UtteranceInputs, tokenized: TokenizedWords
 ) -> KernelSteps[tuple[Tokens, Spans, Spans]]:
-    """Return the tokens with wildcards for the letters that the vocabulary lacks, their spikes, and
-    their edges."""
+    """Return the tokens, with wildcards for letters outside the vocabulary, spikes and edges."""
     emissions, tokens, spikes = inputs.emissions, tokenized.tokens, tokenized.spikes
     if inputs.settings.unknown == "wildcard":
         tokens, spikes = yield from place_wildcards(
@@ -298,8 +303,7 @@ def finish_edges(
     calibration: Calibration,
     network: EdgeNetwork,
 ) -> KernelSteps[Spans]:
-    """Return the edges of all tokens, refined by a network and then moved by the convention of a
-    calibration."""
+    """Return the edges of all tokens, refined by a network and moved by a convention."""
     fine = yield from refine_edges(emissions, tokens, edges, network)
     # Hand labels say where words end beside pauses; without them the level of the sound does.
     if not calibration.offsets_ms:
@@ -310,8 +314,7 @@ def finish_edges(
 def build_alignment(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords
 ) -> Alignment:
-    """Return the alignment of placed words, with its fit and the regions where text and recording
-    disagree."""
+    """Return the alignment of placed words, with its fit and the regions of disagreement."""
     inputs.warn_of_edges()
     is_normalised = inputs.emissions.state_array is not None or are_distributions(
         inputs.emissions.array
@@ -358,12 +361,11 @@ def aligned_words(
     of_words: Sequence[float],
     emissions: Emissions,
 ) -> tuple[AlignedWord, ...]:
-    """Return every word of the transcript, in order, with the times of its tokens and the
-    confidences of both."""
+    """Return all words of the transcript with times, and with confidences of words and tokens."""
     # Tokens are in the order of their words; those between words belong to none.
     owned = (
         (w, token)
-        for w, token in zip(tokens.words, _timed_tokens(tokens, edges, of_tokens, emissions))
+        for w, token in zip(tokens.words, _yield_timed_tokens(tokens, edges, of_tokens, emissions))
         if w >= 0
     )
     by_word = groupby(owned, key=itemgetter(0))
@@ -397,8 +399,7 @@ def aligned_words(
 
 
 def with_confidence_of_neighbours(words: tuple[AlignedWord, ...]) -> tuple[AlignedWord, ...]:
-    """Return words of which those for any speech are as sure as the less sure of the words beside
-    them."""
+    """Give words for any speech the confidence of the less sure word beside them."""
     if not any(word.spoken == ANY_SPEECH for word in words):
         return words
     timed = [index for index, word in enumerate(words) if word.confidence is not None]
@@ -420,7 +421,7 @@ def word_without_times(word: Word, tokens: WordTokens | None = None) -> AlignedW
     return AlignedWord(*written, status=status, kind=word.kind, speaker=word.speaker)
 
 
-def _timed_tokens(
+def _yield_timed_tokens(
     tokens: Tokens, edges: Spans, confidence: Sequence[float], emissions: Emissions
 ) -> Iterator[AlignedToken]:
     shift_s, begin_s, duration_s = (
@@ -435,15 +436,14 @@ def _timed_tokens(
             (edges.start_sd * ms).round(2).tolist(), (edges.end_sd * ms).round(2).tolist()
         )
     for label, start, end, sure, sd in zip(
-        tokens.labels, _one_by_one(edges.start), _one_by_one(edges.end), confidence, spreads
+        tokens.labels, _yield_numbers(edges.start), _yield_numbers(edges.end), confidence, spreads
     ):
         start_s, end_s = seconds_at(start, shift_s, begin_s), seconds_at(end, shift_s, begin_s)
         yield AlignedToken(label, max(start_s, 0.0), min(end_s, duration_s), sure, *sd)
 
 
-def _one_by_one(numbers: np.ndarray) -> Iterator[float]:
-    """Yield the numbers of an array, converting a few at a time: Python objects take four times the
-    memory."""
+def _yield_numbers(numbers: np.ndarray) -> Iterator[float]:
+    """Yield the numbers of an array, a few at a time: Python objects take four times the memory."""
     return chain.from_iterable(
         numbers[low : low + 2**16].tolist() for low in range(0, len(numbers), 2**16)
     )
@@ -463,7 +463,7 @@ def align_islands(
     limits: FitLimits | None = None
     for number, island in enumerate(islands, start=1):
         inputs.progress.begin(f"edges, part {number} of {len(islands)}")
-        part, tokens, positions = _part_of_island(inputs, word_tokens, island)
+        part, tokens, positions = _select_island(inputs, word_tokens, island)
         try:
             tokenized = yield from choose_pronounced_tokens(part, part.words, tokens)
             aligned, limits = yield from place_words(part, tokenized)
@@ -476,13 +476,14 @@ def align_islands(
             ids.append(separator)
         ids += tokenized.tokens.ids
         found.update(zip(island.words.tolist(), words))
-    placed = _in_text_order(inputs.words, word_tokens, found)
-    return PlacedWords(placed, *(yield from losses(inputs, word_tokens, placed, ids)), limits)
+    placed = _merge_in_text_order(inputs.words, word_tokens, found)
+    return PlacedWords(
+        placed, *(yield from score_whole_recording(inputs, word_tokens, placed, ids)), limits
+    )
 
 
 def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequence[Island] | None:
-    """Return islands with the first copy of a line of captions where the search found the words of
-    its repeat."""
+    """Return islands that have the first copy of a caption line where its repeat was found."""
     repeats = [passage for passage in reversed(words.optional) if passage.kind == REPEAT]
     if islands is None or not repeats:
         return islands
@@ -504,11 +505,12 @@ def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequenc
     return [replace(island, words=moved[island.words]) for island in islands]
 
 
-def _part_of_island(
+def _select_island(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], island: Island
 ) -> tuple[UtteranceInputs, list[WordTokens], list[int]]:
-    """Return the inputs and tokens of an island, with wildcards for other speech, and the positions
-    of its words.
+    """Return the inputs and tokens of an island, with wildcards for other speech.
+
+    The last value has the positions of its words.
 
     The wildcards are there even if the settings leave out letters that the vocabulary lacks.
     """
@@ -536,14 +538,13 @@ def _part_of_island(
     return part, tokens, positions
 
 
-def losses(
+def score_whole_recording(
     inputs: UtteranceInputs,
     word_tokens: Sequence[WordTokens],
     words: Sequence[AlignedWord],
     ids: Sequence[int],
 ) -> KernelSteps[tuple[float, float, float | None, Sequence[int]]]:
-    """Return the loss, the best path's score and the local loss, over the whole recording; and
-    `ids`.
+    """Return the loss, the best path's score and the local loss of the whole recording; and `ids`.
 
     Loss and score are of `ids`, the tokens of the aligned words; they are infinite without a path.
     The local loss is
@@ -557,13 +558,13 @@ def losses(
         )
     except InputError:
         return float("inf"), float("-inf"), None, ids
-    loss = yield from ctc_loss(emissions.array, ids, blank, score, inputs.backend)
+    loss = yield from ctc_loss_steps(emissions.array, ids, blank, score, inputs.backend)
     if not any(word.status == SKIPPED for word in words):
         return loss, score, local_loss(emissions, ids, spikes), ids
     said = [
         own if word.status != UNSPOKEN else WordTokens(()) for own, word in zip(word_tokens, words)
     ]
-    if _states(said) * len(emissions) > MOST_CELLS:
+    if _count_states(said) * len(emissions) > MOST_CELLS:
         return loss, score, None, ids
     try:
         tokens, spikes, _ = yield from choose_pronunciations(
@@ -574,12 +575,12 @@ def losses(
     return loss, score, local_loss(emissions, tokens.ids, spikes), ids
 
 
-def _states(word_tokens: Sequence[WordTokens]) -> int:
+def _count_states(word_tokens: Sequence[WordTokens]) -> int:
     """Return the states of CTC for the first pronunciations of words."""
     return 2 * sum(len(own.pronunciations[0].ids) for own in word_tokens if own.pronunciations)
 
 
-def _in_text_order(
+def _merge_in_text_order(
     words: Words, word_tokens: Sequence[WordTokens], found: dict[int, AlignedWord]
 ) -> tuple[AlignedWord, ...]:
     """Return every word of the transcript; pronounceable words that were not found are skipped.

@@ -94,8 +94,7 @@ by less than the other."""
 def confidences(
     inputs: UtteranceInputs, tokens: Tokens, spikes: Spans, edges: Spans
 ) -> KernelSteps[tuple[list[float], list[float], FitLimits | None]]:
-    """Return confidences by the model's network or calibration, or by the network for emissions of
-    any model.
+    """Return confidences by the model's network or calibration, or by the network for any model.
 
     Args:
         inputs: of the utterance.
@@ -177,23 +176,20 @@ def confidences(
 
 
 def word_begins(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices (L,) of tokens that belong to words, and the index at which each word
-    begins (W + 1,)."""
+    """Return the indices (L,) of tokens of words, and of the first one of each word (W + 1,)."""
     words, spoken = np.asarray(tokens.words), spoken_indices(tokens)
     return spoken, np.append(np.flatnonzero(np.diff(words[spoken], prepend=-1)), len(spoken))
 
 
 @dataclass(frozen=True)
 class SoundFits:
-    """The edges (L,) of the sounds of words, with spreads, and how well each sound fits, in
-    nats."""
+    """The edges (L,) of the sounds of words, their spreads, and how well each sound fits (nats)."""
 
     edges: Spans
     fits: np.ndarray
 
     def features(self, begins: np.ndarray) -> np.ndarray:
-        """Return `FEATURES` (U, F), float64, of U units; unit u has the sounds from begins[u] to
-        begins[u + 1]."""
+        """Return `FEATURES` (U, F) of units; unit u has the sounds begins[u] to begins[u + 1]."""
         begin, final = begins[:-1], begins[1:] - 1
         assert self.edges.start_sd is not None
         assert self.edges.end_sd is not None
@@ -212,8 +208,7 @@ class SoundFits:
 def sound_fits(
     emissions: Emissions, tokens: Tokens, edges: Spans, spread: float = 1.0
 ) -> SoundFits | None:
-    """Return the edges and fits of the sounds that belong to words; None without a segmentation or
-    spreads.
+    """Return the edges and fits of the sounds of words; None without a segmentation or spreads.
 
     Args:
         emissions: with segmentation states.
@@ -247,8 +242,9 @@ def fit_of_sounds(
     last: np.ndarray,
     parts: int,
 ) -> np.ndarray:
-    """Return (L,) the nats by which each sound's best part scores below the best state, averaged
-    over its frames.
+    """Return (L,) the nats by which each sound's best part scores below the best state.
+
+    They are means over the frames of the sound.
 
     Args:
         states: (T, K) scores.
@@ -360,8 +356,7 @@ def word_features(
 
 
 def _sums_before(emissions: Emissions, ids: np.ndarray, spikes: Spans) -> np.ndarray:
-    """Return (6, T + 1) sums over the frames before each frame, so that any stretch is one
-    difference.
+    """Return (6, T + 1) sums over the frames before each frame: any stretch is one difference.
 
     They are: nats by which the path is worse than the best class; nats by which a blank is worse;
     frames where a label is likelier than a blank; the entropy of the classes in nats; frames that
@@ -442,13 +437,13 @@ CONTEXT_S = 0.04
 """A word is scored from this long before its first spike until this long after its last, where no
 other word is."""
 WORST_NATS = 30.0
-"""The most nats a token that a shortfall counts."""
+"""The maximum of a shortfall, in nats a token."""
 TYPICAL_NATS, PRIOR_WORDS = 8.0, 2.0
 """The mean shortfall of alternatives in an empty recording, and how many words' alternatives it is
 worth."""
 WORDS_AT_ONCE = 256
 LONG_TEXT, VARIED_TEXT = 16, 8
-"""The fewest tokens, and different ones, of a text that is shifted against itself."""
+"""The minimum number of tokens, and of different ones, in a text that is shifted against itself."""
 
 
 @dataclass(frozen=True)
@@ -527,8 +522,7 @@ def emission_features(
 
 
 def _alternatives(emissions: Emissions, ids: np.ndarray) -> np.ndarray:
-    """Return (1 + `ALTERNATIVES`, L) ids: those of the tokens of all words, then other ids in their
-    places.
+    """Return (1 + `ALTERNATIVES`, L) ids: those of all words, then others in their places.
 
     They are the text's own, shifted, or in short texts drawn from the vocabulary's sounds, always
     the same ones.
@@ -558,8 +552,9 @@ def _scores(
     high: np.ndarray,
     backend: str,
 ) -> KernelSteps[np.ndarray]:
-    """Return (R, W) log-likelihoods of the words' tokens, from begins[w] to begins[w + 1] of each
-    row of ids (R, L).
+    """Return (R, W) log-likelihoods of the tokens of each word, for each row of ids (R, L).
+
+    Word w has the tokens from begins[w] to begins[w + 1].
 
     Args:
         emissions: of the utterance.
@@ -610,8 +605,10 @@ def _before(values: np.ndarray) -> np.ndarray:
 
 
 def _spikes(emissions: Emissions, ids: np.ndarray, spikes: Spans) -> tuple[np.ndarray, np.ndarray]:
-    """Return of each token (L,), in the best frame of its spike, nats below the best label, and how
-    many are better."""
+    """Return (L,) the nats of each token below the best label, and how many labels are better.
+
+    Both are of the best frame of the token's spike.
+    """
     owner = np.repeat(np.arange(len(ids)), spikes.end - spikes.start)
     _, frame = _frames_in(spikes.start, spikes.end)
     below, rank = np.full(len(ids), np.inf), np.full(len(ids), np.inf)

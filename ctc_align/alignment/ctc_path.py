@@ -121,8 +121,7 @@ def best_word_path(
     wildcard: np.ndarray | None = None,
     backend: str = "auto",
 ) -> KernelSteps[tuple[Spans, float]]:
-    """Find the best CTC path; for a model with segmentation states, one that does not tear words
-    apart.
+    """Find the best CTC path; with segmentation states, one that does not tear words apart.
 
     CTC finds a second of blanks as likely inside a word as outside. In long pauses with noise, and
     in speech that is not in the transcript, the best path leaves single sounds far from the rest of
@@ -156,8 +155,7 @@ def best_word_path(
         wildcard = costly
 
     def part(first: int, last: int, token: int, stop: int) -> KernelSteps[Spans | None]:
-        """Return the spans of the tokens [token, stop) in the frames [first, last); None without a
-        path."""
+        """Return the spans of tokens [token, stop) in frames [first, last); None without a path."""
         topology = lattice.ctc([ids[token:stop]], blank)
         emit = topology.emit.copy()
         emit[0, 2:-1:2][inside[token : stop - 1]] = inner_blank
@@ -176,13 +174,13 @@ def best_word_path(
     spans = None
     if len(log_probs) * len(ids) > MOST_CELLS:
         word_starts = np.flatnonzero((np.diff(owner, prepend=-2) != 0) & (owner >= 0))
-        spans = yield from _in_windows(part, spikes, word_starts, len(log_probs))
+        spans = yield from _find_spans_in_windows(part, spikes, word_starts, len(log_probs))
     if spans is None:
         spans = yield from part(0, len(log_probs), 0, len(ids))
     return spikes if spans is None else spans, score
 
 
-def _in_windows(
+def _find_spans_in_windows(
     part: Callable[[int, int, int, int], KernelSteps[Spans | None]],
     spikes: Spans,
     word_starts: np.ndarray,
@@ -268,19 +266,20 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
     return Spans(start, end)
 
 
-def ctc_loss(
+def ctc_loss_steps(
     log_probs: np.ndarray, ids: Sequence[int], blank: int, best_score: float, backend: str
 ) -> KernelSteps[float]:
-    """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; `best_score` is
-    the best path's."""
+    """Return the exact CTC loss -log p(ids | audio), natural log, over all paths.
+
+    `best_score` is the best path's.
+    """
     score = yield Forward(log_probs, CtcTargets(ids, blank), backend=backend)
     # One path is never likelier than all together; where it is the only one, rounding may say so.
     return min(-score, -best_score)
 
 
 def local_loss(emissions: Emissions, ids: Sequence[int], spikes: Spans) -> float:
-    """Return the nats by which a path is below the best label of each frame, in the worst window of
-    `LOCAL_S`.
+    """Return the nats of a path below the best labels, in the worst window of `LOCAL_S`.
 
     With q_t the label of the path at frame t, this is the greatest sum of max_c log p_t(c) - log
     p_t(q_t) over the frames of a window. It reveals one wrong word in a long text, which a mean

@@ -1,5 +1,4 @@
-"""Edges of sounds, from frames to seconds: the method, pauses, offsets by kind of sound, and the
-order of edges.
+"""Edges of sounds, from frames to seconds: method, pauses, offsets by kind of sound, and order.
 
 A model puts the edges of some kinds of sounds systematically early or late: a person ends a stop
 with its burst, and a vowel where the next vowel's formants begin. A calibration has the correction
@@ -65,8 +64,7 @@ def edges_warning(
     emissions: Emissions,
     whose: str,
 ) -> str:
-    """Return a warning if the method is not possible, with the edges used instead; "" if it is
-    possible.
+    """Return a warning with the edges used instead if the method is impossible, otherwise "".
 
     `whose` names the model or calibration that lacks something.
     """
@@ -87,14 +85,12 @@ def edges_warning(
 
 
 def may_refine(method: str, network: EdgeNetwork | None) -> bool:
-    """Return whether a network refines the edges if there is audio; `method` is the setting
-    `edges`."""
+    """Return whether a network refines the edges if there is audio; `method` is `edges`."""
     return method in ("auto", "refined") and network is not None
 
 
 def refines_edges(method: str, network: EdgeNetwork | None, emissions: Emissions) -> bool:
-    """Return whether a network refines the edges: the setting asks for it, and there is a network
-    and the audio."""
+    """Return whether a network refines the edges: by the setting, the network and the audio."""
     return may_refine(method, network) and emissions.sound is not None
 
 
@@ -125,7 +121,7 @@ def place_edges(
     medians = None
     # Where a segmentation does not fit there are only spikes.
     if method in ("occupancy", "refined") and segmented == (segments is not None):
-        medians = yield from _medians(
+        medians = yield from _compute_medians(
             emissions, tokens, segments or spikes, calibration.scale, backend
         )
     if method in ("spikes", "occupancy"):
@@ -136,7 +132,7 @@ def place_edges(
     if segmented:
         calibration = Calibration(ipa=calibration.ipa)  # its constants are those of segments
     elif method == "calibrated" and calibration.blank_cost:
-        spikes = yield from _spikes_with_costly_blanks(
+        spikes = yield from _find_spikes_with_costly_blanks(
             emissions, tokens, spikes, calibration.blank_cost, backend
         )
     gap_frames = (
@@ -152,11 +148,10 @@ def place_edges(
     )
 
 
-def _medians(
+def _compute_medians(
     emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, backend: str
 ) -> KernelSteps[Spans]:
-    """Return medians over all paths for the tokens that belong to words; `scale` multiplies the
-    states' scores."""
+    """Return medians over all paths for the tokens of words; `scale` multiplies state scores."""
     if emissions.state_array is not None:
         _, sounds = segmented_sounds(emissions, tokens, spans)
         return (yield from soft_edges(sounds, scale, backend))
@@ -177,11 +172,10 @@ def _medians(
     return medians.of(spoken_indices(tokens))
 
 
-def _spikes_with_costly_blanks(
+def _find_spikes_with_costly_blanks(
     emissions: Emissions, tokens: Tokens, spikes: Spans, blank_cost: float, backend: str
 ) -> KernelSteps[Spans]:
-    """Return CTC's best path where each frame of blank costs `blank_cost` nats; `spikes` if none
-    fits."""
+    """Return CTC's best path if a blank costs `blank_cost` nats a frame; `spikes` if none fits."""
     log_probs = emissions.array.copy()
     log_probs[:, emissions.blank] -= blank_cost
     wildcard = scores_of(emissions) if WILDCARD in tokens.ids else None
@@ -202,8 +196,7 @@ def correct_edges(
     frames: float,
     pauses: PauseRule,
 ) -> Spans:
-    """Return the edges of all tokens: ascending, no sound shorter than `SHORTEST_FRAMES`,
-    separators empty.
+    """Return ascending edges of all tokens; sounds have `SHORTEST_FRAMES` or more, separators none.
 
     Args:
         spans: frames of the best path, of all tokens.
@@ -221,7 +214,9 @@ def correct_edges(
     kinds = calibration.kinds([tokens.labels[k] for k in spoken])
     gap = path.start[1:] > path.end[:-1]
     start, end, pause_after = pauses.close(start, end, gap, kinds, np.asarray(tokens.words)[spoken])
-    start, end = _moved(start, end, kinds_around(kinds, pause_after), calibration.offset_frames)
+    start, end = _apply_offsets(
+        start, end, kinds_around(kinds, pause_after), calibration.offset_frames
+    )
     start, end = in_order(start, end, pause_after, frames)
     if medians is None or medians.start_sd is None or medians.end_sd is None:
         return among_all_tokens(spans, spoken, Spans(start, end))
@@ -230,20 +225,22 @@ def correct_edges(
 
 
 def with_convention(edges: Spans, tokens: Tokens, calibration: Calibration, frames: float) -> Spans:
-    """Return refined edges of all tokens where a calibration's convention has them; `frames` as for
-    `correct_edges`."""
+    """Return refined edges of all tokens, moved by a calibration's convention.
+
+    `frames` as for `correct_edges`.
+    """
     spoken = spoken_indices(tokens)
     if not calibration.convention_ms or not len(spoken):
         return edges
     of_words = edges.of(spoken)
     pause_after = np.append(of_words.start[1:] > of_words.end[:-1], True)
     around = kinds_around(calibration.kinds([tokens.labels[k] for k in spoken]), pause_after)
-    start, end = _moved(of_words.start, of_words.end, around, calibration.convention_frames)
+    start, end = _apply_offsets(of_words.start, of_words.end, around, calibration.convention_frames)
     start, end = in_order(start, end, pause_after, frames)
     return among_all_tokens(edges, spoken, replace(of_words, start=start, end=end))
 
 
-def _moved(
+def _apply_offsets(
     start: np.ndarray,
     end: np.ndarray,
     around: tuple[Pairs, Pairs],
@@ -257,8 +254,9 @@ def _moved(
 
 
 def kinds_around(kinds: Sequence[str], pause_after: np.ndarray) -> tuple[Pairs, Pairs]:
-    """Return the kinds on either side of each sound's start, and of its end; the ends of the
-    utterance are silence.
+    """Return the kinds on both sides of each sound's start and end.
+
+    The ends of the utterance are silence.
 
     >>> kinds_around(["stop", "vowel"], np.array([False, True]))
     ([('silence', 'stop'), ('stop', 'vowel')], [('stop', 'vowel'), ('vowel', 'silence')])
@@ -284,15 +282,14 @@ def kinds_around(kinds: Sequence[str], pause_after: np.ndarray) -> tuple[Pairs, 
 
 
 def shortest_pause(before: str, after: str) -> float:
-    """Return the shortest pause between two kinds of sounds, as a multiple of the usual shortest
-    pause.
+    """Return the shortest pause between two kinds of sounds, as a multiple of the usual one.
 
     >>> shortest_pause("nasal", "stop"), shortest_pause("nasal", "vowel"), shortest_pause("vowel", "vowel")
     (1.5, 2.25, 0.5)
     """
     if SOUND in (before, after):
         return 1.0
-    if _glottal(before, after):
+    if _is_glottal(before, after):
         return LONGER
     return LONG if after in CLOSURES or before == "stop" else SHORT
 
@@ -303,10 +300,10 @@ def belongs_to_next(before: str, after: str) -> bool:
     >>> belongs_to_next("nasal", "stop"), belongs_to_next("stop", "vowel"), belongs_to_next("stop", "fricative")
     (True, True, False)
     """
-    return after in CLOSURES or _glottal(before, after)
+    return after in CLOSURES or _is_glottal(before, after)
 
 
-def _glottal(before: str, after: str) -> bool:
+def _is_glottal(before: str, after: str) -> bool:
     return after == "vowel" and before in ("stop", "affricate", "nasal", "liquid", "glide")
 
 
@@ -364,8 +361,9 @@ class PauseRule:
 def in_order(
     start: np.ndarray, end: np.ndarray, pause_after: np.ndarray, frames: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return edges that ascend within [0, frames], every sound `SHORTEST_FRAMES` or longer, shared
-    edges still shared.
+    """Return edges that ascend within [0, frames].
+
+    Every sound has `SHORTEST_FRAMES` or more; shared edges stay shared.
 
     Args:
         start, end: (L,) in frames.
@@ -398,8 +396,7 @@ def in_order(
 
 
 def among_all_tokens(spans: Spans, spoken: np.ndarray, sounds: Spans) -> Spans:
-    """Return the edges of all tokens: those of the `spoken` ones (L,), and separators at the end of
-    the sound before.
+    """Return the edges of all tokens: those of `spoken` (L,), and separators where sounds end.
 
     Args:
         spans: of all tokens; separators before the first sound are at 0.
@@ -424,8 +421,10 @@ def among_all_tokens(spans: Spans, spoken: np.ndarray, sounds: Spans) -> Spans:
 
 
 def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
-    """Return the edges; divide the time of each run of wildcards by their letters, because no path
-    can divide it."""
+    """Return the edges; divide the time of each run of wildcards by their letters.
+
+    No path can divide it.
+    """
     spoken = spoken_indices(tokens)
     lacking = np.asarray(tokens.ids)[spoken] == WILDCARD
     if not (lacking[1:] & lacking[:-1]).any():
@@ -461,8 +460,10 @@ def duration_of(emissions: Emissions) -> float:
 
 @lru_cache(maxsize=2**16)
 def seconds_at(frames: float, frame_shift_s: float, first_frame_s: float) -> float:
-    """Return when frame `frames` begins, to 10 µs; cached: rounding is slow and short utterances
-    share edges."""
+    """Return when frame `frames` begins, to 10 µs.
+
+    It is cached: rounding is slow, and short utterances share edges.
+    """
     if frames.is_integer():
         begin_s = units.frames_to_seconds(int(frames), frame_shift_s)
         return begin_s if not first_frame_s else round(begin_s + first_frame_s, 6)

@@ -1,5 +1,4 @@
-"""How well a transcript fits its recording, where the two disagree, and the part of a long text
-that it reads.
+"""How well a transcript fits its recording, where they disagree, and which part is read.
 
     good       the words are at their aligned positions
     doubtful   some words are not, or more is said than written, or the sound is unlike the speech that the model knows
@@ -56,16 +55,16 @@ HIGHEST_WITHOUT_FIT = 0.09
 MOST_UNEXPLAINED = 0.05
 """If a greater share of the speech has no words, the fit is not good."""
 FEWEST_TOKENS = 10
-"""Fewer sounds than this do not prove that they are absent from a recording, …"""
+"""Fewer sounds than this are proven absent only if all words are below `NOWHERE`."""
 NOWHERE = 0.1
-"""… unless every word has less confidence than this; with limits without losses, the mean of all
-words must be less."""
+"""The confidence that every word of an absent text is below; with limits without losses, the mean of
+all words."""
 FEWEST_WORDS = 2
 """Fewer unlikely words in a row than this are not a region."""
 ISLAND_WORDS = 1
-"""The most likely words between unlikely ones that still leave them in one region."""
+"""The maximum number of likely words between unlikely ones of one region."""
 BACKWARDS = 8
-"""The number of starts of the tokens backwards."""
+"""In how many rotations the reversed tokens are compared with the text."""
 MOST_BACKWARDS = (1 / 3, 0.87), (3 / 4, 0.91)
 """If less than the first share of the words is likely, the text is heard if its loss is less than
 the second share of that of its tokens backwards. The first row was chosen on clips of eight
@@ -97,8 +96,7 @@ def assess_fit(
 ) -> tuple[
     str | None, tuple[AlignedWord, ...], tuple[tuple[float, float], ...], tuple[Region, ...]
 ]:
-    """Return how well the transcript fits, the words, speech without words, and the regions of
-    disagreement.
+    """Return how well the transcript fits, its words, speech without words, and the disagreements.
 
     If nothing of the transcript is in the recording, its words have no times, or with the setting
     `match` "exact" hardly any confidence. Without `limits`, those of the network that has assessed
@@ -159,8 +157,7 @@ def fit_of(
 
 
 def has_chance(word: AlignedWord) -> bool:
-    """Return whether a word's confidence says whether it is there; that of a word for any speech
-    does not."""
+    """Return whether a word's confidence says if it is there: not for a word for any speech."""
     return word.confidence is not None and word.spoken != ANY_SPEECH
 
 
@@ -172,8 +169,7 @@ def _chances(words: Sequence[AlignedWord]) -> np.ndarray:
 def hardly_fits(
     words: Sequence[AlignedWord], loss_per_token: float, limits: FitLimits, share: float
 ) -> bool:
-    """Return whether less than a share of the words is likely and the loss is high: the rest may be
-    nowhere."""
+    """Return whether few words are likely and the loss is high: the rest may be nowhere."""
     chances = _chances(words)
     likely = int((chances > UNLIKELY).sum())
     tokens = sum(len(word.tokens) for word in words)
@@ -192,8 +188,7 @@ def hardly_fits(
 def is_heard(
     emissions: Emissions, ids: Sequence[int], loss: float, most: float, backend: str
 ) -> KernelSteps[bool | None]:
-    """Return whether tokens are in a recording, because it fits them better than the same tokens
-    backwards.
+    """Return whether the recording fits the tokens better than the same tokens backwards.
 
     Where the model or the pronunciations suit a recording badly, the loss of any text is high;
     backwards, a text has the same sounds, and consonants and vowels in turn, so the recording
@@ -225,8 +220,9 @@ def is_heard(
 
 
 def hardly_heard(words: Sequence[AlignedWord]) -> bool:
-    """Return whether half of the words have next to no posterior; for models without a confidence
-    network.
+    """Return whether half of the words have hardly any posterior.
+
+    For models without a confidence network.
 
     The limit was set on log-probs of the English model alone: it flags none of 183 clips with their
     own text, and four in five of 174 with the text of another clip.
@@ -244,8 +240,7 @@ def mostly_likely(words: Sequence[AlignedWord]) -> bool:
 
 
 def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words of a transcript that is not in the recording: those that had times are
-    skipped."""
+    """Return the words of a transcript that is not in the recording, all skipped."""
     return tuple(
         (
             replace(
@@ -266,8 +261,7 @@ def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
 
 
 def with_little_confidence(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words with their times, and with the low confidence of a transcript that is not in
-    the recording."""
+    """Return the words with times, and with the low confidence of a text that is not there."""
 
     def least(confidence: float) -> float:
         return round(min(confidence, HIGHEST_WITHOUT_FIT), 4)
@@ -303,16 +297,16 @@ def regions_of(
     nowhere.
     """
     aligned = [(number, word) for number, word in enumerate(words, 1) if has_chance(word)]
-    runs = _unlikely_runs([word for _, word in aligned]) if assessed else []
+    runs = _find_unlikely_runs([word for _, word in aligned]) if assessed else []
     found = [_region(aligned[first:last]) for first, last in runs]
-    found += _skipped_regions(words)
+    found += _find_skipped_regions(words)
     found += [
         Region(UNEXPLAINED, start_s, end_s, reason=REASONS[kind]) for start_s, end_s, kind in sounds
     ]
     return tuple(sorted(found, key=lambda region: region.start_s or 0.0))
 
 
-def _unlikely_runs(words: Sequence[AlignedWord]) -> list[tuple[int, int]]:
+def _find_unlikely_runs(words: Sequence[AlignedWord]) -> list[tuple[int, int]]:
     """Return runs [first, last) of unlikely words."""
     runs: list[tuple[int, int]] = []
     for index, word in enumerate(words):
@@ -343,9 +337,8 @@ def _region(run: Sequence[tuple[int, AlignedWord]]) -> Region:
     )
 
 
-def _skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
-    """Return the regions of consecutive skipped words; their times are those between the words
-    around them."""
+def _find_skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
+    """Return the regions of consecutive skipped words, with the times between their neighbours."""
     regions: list[Region] = []
     run: list[int] = []
     before_s: float | None = 0.0
@@ -390,8 +383,7 @@ LEAST_S = {SPEECH: 0.4, MUSIC: 5.0}
 def unexplained_sounds(
     emissions: Emissions, words: Sequence[AlignedWord]
 ) -> tuple[tuple[float, float, str], ...]:
-    """Return stretches (start_s, end_s, kind) without words, for any model: speech and music;
-    ascending.
+    """Return ascending stretches (start_s, end_s, kind) of speech or music without words.
 
     Words of `SURE` or more confidence are the samples of this recording's speech. If the model is
     not sure enough of these to distinguish speech from music, only the segmentation states find
@@ -414,12 +406,12 @@ def unexplained_sounds(
     ]
     found: list[tuple[int, int, str]] = []
     kinds: SoundKinds | None = None
-    for first, last in _gaps(words, origin_s, shift_s, frames):
+    for first, last in _find_gaps(words, origin_s, shift_s, frames):
         if emissions.state_array is not None and (last - first) * shift_s < SHORT_GAP_S:
-            found += [(a, b, SPEECH) for a, b in _speech_by_states(emissions, first, last)]
+            found += [(a, b, SPEECH) for a, b in _find_speech_by_states(emissions, first, last)]
             continue
         kinds = kinds or sound_kinds(emissions, sure)
-        by_states = [] if kinds.tells else _speech_by_states(emissions, first, last)
+        by_states = [] if kinds.tells else _find_speech_by_states(emissions, first, last)
         found += [(a, b, SPEECH) for a, b in by_states] or [
             (a, b, kind)
             for a, b, kind in kinds.stretches(first, last)
@@ -429,7 +421,7 @@ def unexplained_sounds(
     return tuple((seconds(a), min(seconds(b), end_s), kind) for a, b, kind in found)
 
 
-def _gaps(
+def _find_gaps(
     words: Sequence[AlignedWord], origin_s: float, shift_s: float, frames: int
 ) -> list[tuple[int, int]]:
     """Return the stretches of frames that lie wholly outside words, ascending."""
@@ -445,20 +437,20 @@ def _gaps(
     return [*gaps, (first, frames)]
 
 
-def _speech_by_states(emissions: Emissions, first: int, last: int) -> list[tuple[int, int]]:
+def _find_speech_by_states(emissions: Emissions, first: int, last: int) -> list[tuple[int, int]]:
     """Return the speech within frames [first, last) by the segmentation states, ascending."""
     window = max(1, round(STATES_WINDOW_S / emissions.frame_shift_s))
     if emissions.state_array is None or last - first < window:
         return []
     scores = emissions.state_array[first:last]
     speech = scores[:, :-1].max(1) - scores[:, -1] > CLEARLY
-    return [(first + a, first + b) for a, b in _unions_of_windows(speech, window)]
+    return [(first + a, first + b) for a, b in _merge_windows(speech, window)]
 
 
-def _unions_of_windows(speech: np.ndarray, window: int) -> list[Stretch]:
+def _merge_windows(speech: np.ndarray, window: int) -> list[Stretch]:
     """Return unions of the windows that are speech, without the frames at their ends that are not.
 
-    >>> _unions_of_windows(np.array([0, 1, 1, 1, 0, 0, 0, 0, 1, 0]) > 0, 3)
+    >>> _merge_windows(np.array([0, 1, 1, 1, 0, 0, 0, 0, 1, 0]) > 0, 3)
     [(1, 4)]
     """
     inside = np.zeros(len(speech), np.bool_)
@@ -495,10 +487,10 @@ clear."""
 ANY_TOKEN, SURE_BLANK = 0.3, 1.5
 """Weights relative to a clear token: of any token, and of the sure blank."""
 WINDOW_S, LEAST, SURELY = 2.0, 0.3, 0.7
-"""A stretch is speech if the mean over the window (1 in words) reaches the first number, and the
-second in some window …"""
+"""A stretch is speech if its mean over each window (1 in words) reaches the first share, and over one
+window the second, or `LONG_LEAST` over a long window."""
 LONG_WINDOW_S, LONG_LEAST = 8.0, 0.43
-"""… or this number in some long window without silence."""
+"""A long window without silence, and the share that is enough there."""
 FEWEST_CLEAR = 2.5
 """Fewer clear tokens than this are not speech."""
 PAUSE_S = 1.0
@@ -519,8 +511,7 @@ distinguish speech from music."""
 
 @dataclass(frozen=True)
 class SoundKinds:
-    """The tokens and the silence that are heard in a recording, which determine the kind of sound
-    of a stretch.
+    """The tokens and the silence heard in a recording, which tell the kind of sound of a stretch.
 
     Attributes:
         frame_shift_s: seconds from frame to frame.
@@ -539,8 +530,7 @@ class SoundKinds:
     tells: bool = True
 
     def kind(self, first: int, last: int) -> str:
-        """Return what most of the frames [first, last) are: `SPEECH`, `MUSIC` (or noise) or
-        `SILENCE`.
+        """Return what most of the frames [first, last) are: `SPEECH`, `MUSIC` (noise) or `SILENCE`.
 
         >>> silent = np.repeat((False, True), 500)
         >>> kinds = SoundKinds(0.01, np.arange(5, 500, 10), np.ones(50), silent, 1.0 - silent)
@@ -553,20 +543,18 @@ class SoundKinds:
         return max(lengths, key=lambda kind: lengths[kind])
 
     def stretches(self, first: int, last: int) -> list[tuple[int, int, str]]:
-        """Return the frames [first, last) cut into stretches (first, last, kind), ascending,
-        without gaps."""
+        """Return [first, last) cut into stretches (first, last, kind), ascending, without gaps."""
         found: list[tuple[int, int, str]] = []
         at = first
         for begin, end in [*self.speech(first, last), (last, last)]:
-            found += self._without_speech(at, begin)
+            found += self._divide_quiet_stretch(at, begin)
             if end > begin:
                 found.append((begin, end, SPEECH))
             at = end
         return found
 
     def speech(self, first: int, last: int) -> list[Stretch]:
-        """Return the speech within [first, last), in frames, ascending: from its first token to its
-        last.
+        """Return the frames of speech within [first, last), from its first token to its last.
 
         >>> silent = np.repeat((True, False, True), (400, 200, 400))
         >>> kinds = SoundKinds(0.01, np.arange(405, 600, 10), np.ones(20), silent, 1.0 - silent)
@@ -579,10 +567,12 @@ class SoundKinds:
         at, clear = self.at[begin:end], self.clear[begin:end]
         like, heard_share = self.likeness[first:last], 1.0 - self.silent[first:last]
         long_window = self._frames(LONG_WINDOW_S)
-        near = _windowed(like, self._frames(WINDOW_S))
-        lasting = np.maximum(_windowed(heard_share, long_window), WINDOW_S / LONG_WINDOW_S)
+        near = _average_in_windows(like, self._frames(WINDOW_S))
+        lasting = np.maximum(
+            _average_in_windows(heard_share, long_window), WINDOW_S / LONG_WINDOW_S
+        )
         surely = (near >= SURELY) | (
-            _windowed(like * heard_share, long_window) >= LONG_LEAST * lasting
+            _average_in_windows(like * heard_share, long_window) >= LONG_LEAST * lasting
         )
         beside, found = self._frames(BESIDE_S), []  # type: int, list[Stretch]
         for low, high in runs_of(near >= LEAST):
@@ -595,7 +585,7 @@ class SoundKinds:
             found.append(part)
         return found
 
-    def _without_speech(self, first: int, last: int) -> list[tuple[int, int, str]]:
+    def _divide_quiet_stretch(self, first: int, last: int) -> list[tuple[int, int, str]]:
         """Return a stretch without speech, cut into music and silence."""
         if last <= first:
             return []
@@ -616,7 +606,7 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
             the parts of the recording that are most like speech count as words; in a recording with
             nothing but music, these are music.
     """
-    at, peaks, quiet = _heard(emissions)
+    at, peaks, quiet = _find_heard_tokens(emissions)
     clear = np.clip((peaks - CLEAR_FROM) / (CLEAR_AT - CLEAR_FROM), 0.0, 1.0)
     shift_s, frames = emissions.frame_shift_s, len(quiet)
     tokens, clearness = np.zeros(frames, np.float32), np.zeros(frames, np.float32)
@@ -625,11 +615,11 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
     for first, last in spoken:
         words[max(first, 0) : max(last, 0)] = True
     if words.sum() * shift_s < LEAST_WORDS_S and frames:
-        usual = _windowed(clearness, max(1, round(LONG_WINDOW_S / shift_s)))
+        usual = _average_in_windows(clearness, max(1, round(LONG_WINDOW_S / shift_s)))
         words = usual >= np.quantile(usual, USUAL)
     if not frames:
         return SoundKinds(shift_s, at, clear, quiet, clearness)
-    silent = _windowed(quiet, max(1, round(QUIET_WINDOW_S / shift_s))) >= QUIET_SHARE
+    silent = _average_in_windows(quiet, max(1, round(QUIET_WINDOW_S / shift_s))) >= QUIET_SHARE
     heard_rate, least_rate = float(clearness[words].mean()), LEAST_CLEAR_PER_S * shift_s
     clear_rate = max(heard_rate, least_rate)
     token_rate = max(float(tokens[words].mean()), clear_rate)
@@ -645,9 +635,8 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
     )
 
 
-def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the frames (H,) and peaks (H,) of greedily decoded tokens, and whether each frame (T,)
-    is quiet."""
+def _find_heard_tokens(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return frames (H,) and peaks (H,) of greedy tokens, and whether each frame (T,) is quiet."""
     silent = np.array(
         [
             index == emissions.blank or not is_sound(token)
@@ -683,13 +672,12 @@ def is_sound(token: str) -> bool:
     return any(map(str.isalpha, token)) and not (token[0] in "<[" and token[-1] in ">]")
 
 
-def _windowed(values: np.ndarray, window: int) -> np.ndarray:
-    """Return (T,) means of values (T,) in windows around each frame; at the ends, in the first or
-    last whole window.
+def _average_in_windows(values: np.ndarray, window: int) -> np.ndarray:
+    """Return (T,) means of values (T,) in windows around each frame, whole ones at the ends.
 
     If the recording is shorter than a window, each mean is over all of it.
 
-    >>> _windowed(np.array([1.0, 1.0, 0.0, 0.0]), 2).tolist()
+    >>> _average_in_windows(np.array([1.0, 1.0, 0.0, 0.0]), 2).tolist()
     [1.0, 1.0, 0.5, 0.0]
     """
     frames = len(values)
@@ -736,9 +724,12 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
     words, alignment = alignment.words, replace(alignment, local_loss=None)
     if not any(word.status == ALIGNED for word in words):
         return alignment
-    first, last = _weightiest(words)
-    away = _stretches_away(words, first, last)
-    first, last = _with_unspoken(alignment, first, -1), _with_unspoken(alignment, last, 1)
+    first, last = _choose_weightiest(words)
+    away = _find_far_stretches(words, first, last)
+    first, last = (
+        _extend_over_unspoken(alignment, first, -1),
+        _extend_over_unspoken(alignment, last, 1),
+    )
     cut = _Cut(words[first].char_start, words[last].char_end, first)
     subtitles = alignment.subtitles
     if subtitles is not None:
@@ -750,7 +741,7 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
         text=alignment.text[cut.start : cut.end],
         text_offset=cut.start,
         words=tuple(cut.word(word) for word in words[first : last + 1]),
-        regions=_with_those_away(
+        regions=_merge_far_regions(
             [cut.region(region) for region in alignment.regions if cut.has(region)], away
         ),
         unexplained=tuple(
@@ -770,7 +761,7 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
     )  # what was heard, though few words are likely, stays
 
 
-def _weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
+def _choose_weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
     """Return the first and the last word of the part."""
     least = (
         UNLIKELY
@@ -790,9 +781,11 @@ def _weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
     return part
 
 
-def _stretches_away(words: Sequence[AlignedWord], first: int, last: int) -> list[Region]:
-    """Return the stretches of the recording whose words stand before or after the part, runs of
-    words each."""
+def _find_far_stretches(words: Sequence[AlignedWord], first: int, last: int) -> list[Region]:
+    """Return the stretches of the recording whose words stand before or after the part.
+
+    Each is a run of words.
+    """
     found = []
     for outside in (words[:first], words[last + 1 :]):
         for status, run in groupby(outside, key=lambda word: word.status):
@@ -812,16 +805,15 @@ def _stretches_away(words: Sequence[AlignedWord], first: int, last: int) -> list
     return found
 
 
-def _with_those_away(regions: Sequence[Region], away: Sequence[Region]) -> tuple[Region, ...]:
+def _merge_far_regions(regions: Sequence[Region], away: Sequence[Region]) -> tuple[Region, ...]:
     """Return the regions by time; unchanged if nothing is added."""
     if not away:
         return tuple(regions)
     return tuple(sorted((*regions, *away), key=lambda region: region.start_s or 0.0))
 
 
-def _with_unspoken(alignment: Alignment, index: int, step: int) -> int:
-    """Return the last word from `index` on, in the direction of `step`, that belongs to the
-    part."""
+def _extend_over_unspoken(alignment: Alignment, index: int, step: int) -> int:
+    """Return the last word of the part, from `index` on in the direction of `step`."""
     words, text = alignment.words, alignment.text
     while 0 <= index + step < len(words) and words[index + step].status == UNSPOKEN:
         early, late = sorted((words[index], words[index + step]), key=lambda word: word.char_start)
@@ -832,8 +824,7 @@ def _with_unspoken(alignment: Alignment, index: int, step: int) -> int:
 
 
 class _Cut:
-    """A stretch of a text, characters `start` to `end` (exclusive); `first` words come before
-    it."""
+    """A stretch of a text, characters `start` to `end` (exclusive), after `first` words."""
 
     def __init__(self, start: int, end: int, first: int) -> None:
         self.start, self.end, self.first = start, end, first
@@ -858,8 +849,7 @@ class _Cut:
         )
 
     def cue(self, cue: SourceCue) -> SourceCue:
-        """Return a cue limited to the stretch; if that cuts the cue, drop its text as in the
-        file."""
+        """Return a cue limited to the stretch; a cue that is cut loses its text as in the file."""
         is_cut = cue.char_start < self.start or cue.char_end > self.end
         start, end = self._at(cue.char_start), self._at(cue.char_end)
         return replace(cue, char_start=start, char_end=end, payload=None if is_cut else cue.payload)

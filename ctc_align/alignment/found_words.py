@@ -1,5 +1,4 @@
-"""Which words of a transcript are heard in a recording, roughly where, and which words are surely
-absent.
+"""Which words of a transcript are heard in a recording, roughly where, and which surely are not.
 
 The search looks for the text among the labels that were heard, then for the rest of the text in the
 rest of the recording, until it finds nothing more. So it finds passages in a different order.
@@ -25,7 +24,7 @@ from ctc_align.types import ANY_SPEECH, Words, WordTokens
 PAUSE_S = 0.25
 """A pause has no label for at least this long."""
 FEWEST_TOKENS, FEWEST_WORDS = 20, 5
-"""The fewest tokens and words of a passage that was moved away from its neighbours."""
+"""The minimum number of tokens and words of a passage that was moved away from its neighbours."""
 SURE_NATS, SURE_SCORE = 1.2, 3.0
 """A word is surely there if its labels support it by at least the first number of nats per token,
 and the second in total."""
@@ -36,8 +35,8 @@ share of the words is found, the model or the pronunciations suit the recording 
 15 of 100 phones wrong, 0.6 % are lost, not 0.7; of single words put in between, 64 % are marked,
 not 67."""
 LABELS_A_LETTER, LABELS_OF_ANY = 3, 30
-"""The most labels that may be heard for one letter that the vocabulary lacks, and for a word that
-is any speech."""
+"""The maximum number of labels that may be heard for one letter that the vocabulary lacks, and for
+a word that is any speech."""
 SENTENCE_MARKS = frozenset(".?!…:;。？！")
 _CLOSING = "\"'”’»)]}"
 
@@ -132,20 +131,20 @@ def find_words(
     labels, spoken = match.labels.copy(), match.spoken.copy()
     passage = np.zeros(len(labels), np.int64)
     for number in range(1, len(labels) + 1):
-        left = np.flatnonzero(_long_runs(~_of_words(spoken, text.words), text.words))
+        left = np.flatnonzero(_find_long_runs(~_select_whole_words(spoken, text.words), text.words))
         free = np.ones(len(heard), np.bool_)
-        free[_covered(labels, text.words, passage)] = False
+        free[_fill_in_labels(labels, text.words, passage)] = False
         spare = np.flatnonzero(free)
         if len(left) < FEWEST_TOKENS or len(spare) < FEWEST_TOKENS:
             break
         again, _ = search(
-            text.some(left), heard.only(spare), np.append(pauses[spare] | _skips(spare), True)
+            text.some(left), heard.only(spare), np.append(pauses[spare] | _find_skips(spare), True)
         )
-        found = again.spoken & _long_runs(again.spoken, text.words[left])
+        found = again.spoken & _find_long_runs(again.spoken, text.words[left])
         if not found.any():
             break
         places = np.where(again.labels >= 0, spare[again.labels], -1)
-        labels[left[found]] = _in_one_piece(places, text.words[left], spare)[found]
+        labels[left[found]] = _drop_scattered_labels(places, text.words[left], spare)[found]
         spoken[left[found]], passage[left[found]] = True, number
     lacking = np.array(
         [
@@ -156,15 +155,13 @@ def find_words(
     return _words_of(text, heard, labels, spoken, passage, lacking)
 
 
-def _of_words(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return which tokens belong to words with a chosen token, because no word may be in two
-    passages."""
+def _select_whole_words(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Return which tokens belong to words with a chosen token: no word may be in two passages."""
     return np.isin(words, words[chosen])
 
 
-def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> np.ndarray:
-    """Return the labels of tokens; -1 for tokens whose labels lie apart from most labels of the
-    word.
+def _drop_scattered_labels(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> np.ndarray:
+    """Return the labels of tokens; -1 for those that lie apart from most labels of their word.
 
     Args:
         labels: (L,), -1 for none.
@@ -172,7 +169,7 @@ def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> n
         spare: labels that were searched, ascending; between two that are not adjacent, other words
             were said.
     """
-    pieces = np.cumsum(_skips(spare))
+    pieces = np.cumsum(_find_skips(spare))
     met = np.flatnonzero(labels >= 0)
     own = np.stack((words[met], pieces[np.searchsorted(spare, labels[met])]), 1)
     halves, at, counts = np.unique(own, axis=0, return_inverse=True, return_counts=True)
@@ -183,14 +180,13 @@ def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> n
     return kept
 
 
-def _skips(places: np.ndarray) -> np.ndarray:
+def _find_skips(places: np.ndarray) -> np.ndarray:
     """Return which labels have omitted labels directly before them."""
     return np.diff(places, prepend=-1) > 1
 
 
-def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return which tokens are in runs of `FEWEST_TOKENS` and `FEWEST_WORDS` or more that are
-    chosen."""
+def _find_long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Return which tokens are in chosen runs of `FEWEST_TOKENS` and `FEWEST_WORDS` or more."""
     kept = np.zeros(len(chosen), np.bool_)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False]))))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist()):
@@ -199,9 +195,8 @@ def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
     return kept
 
 
-def _covered(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) -> np.ndarray:
-    """Return the labels of the tokens, and the nearby labels between neighbours in a passage or
-    word."""
+def _fill_in_labels(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) -> np.ndarray:
+    """Return the labels of the tokens, and the nearby labels between neighbours."""
     met = np.flatnonzero(labels >= 0)
     near = (np.diff(labels[met]) <= FEWEST_TOKENS) | (np.diff(words[met]) == 0)
     near &= (np.diff(labels[met]) > 0) & (np.diff(passage[met]) == 0)
@@ -274,8 +269,7 @@ was not heard."""
 
 @dataclass(frozen=True)
 class Gaps:
-    """The N + 1 gaps between N words in order of time, including those before the first and after
-    the last word.
+    """The N + 1 gaps between N words in order of time, with those at both ends.
 
     Attributes:
         before, after: the frames of the labels on either side, -1 and T at the ends.
@@ -341,6 +335,5 @@ def gaps_of(
 
 
 def room_frames(unheard: int, frame_shift_s: float) -> int:
-    """Return the frames that a passage may continue beyond its last label, with `unheard` tokens
-    not heard there."""
+    """Return the frames that a passage may go on, with `unheard` tokens after its last label."""
     return units.seconds_to_frames(ROOM_S + TOKEN_S * float(unheard), frame_shift_s)

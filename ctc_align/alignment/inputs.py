@@ -1,5 +1,4 @@
-"""The inputs of an alignment: the caller's arguments, checked, and the model's emissions; and its
-progress."""
+"""The inputs of an alignment: checked arguments and the model's emissions; and its progress."""
 
 from __future__ import annotations
 
@@ -66,8 +65,7 @@ logger = logging.getLogger(__name__)
 
 
 class ProgressValue(float):
-    """The share of an alignment that is done, in [0, 1], a number like any other; `step` names what
-    is running.
+    """The share of an alignment that is done, a number in [0, 1]; `step` names what is running.
 
     >>> ProgressValue(0.5, "edges") + 0.25, ProgressValue(0.5, "edges").step
     (0.75, 'edges')
@@ -82,8 +80,10 @@ class ProgressValue(float):
 
 
 class StepProgress:
-    """Calls `callback(ProgressValue(share, step))` as an alignment advances; the share never falls.
-    None: silent."""
+    """Calls `callback(ProgressValue(share, step))` as an alignment advances.
+
+    The share never falls. Without a callback it does nothing.
+    """
 
     def __init__(self, callback: Progress | None = None) -> None:
         self._callback = callback
@@ -97,12 +97,11 @@ class StepProgress:
         self._report(share)
 
     def of_model(self, duration_s: float) -> Progress | None:
-        """Return the callback for a model's finished share of a recording of `duration_s`; None:
-        silent."""
+        """Return the callback for the model's share of a recording of `duration_s`, or None."""
         if self._callback is None:
             return None
 
-        def has_run(share: float) -> None:
+        def report_progress(share: float) -> None:
             position = (
                 ""
                 if not duration_s
@@ -111,7 +110,7 @@ class StepProgress:
             self.begin(f"listening{position}", READ + (LISTENED - READ) * share)
 
         self.begin("listening", READ)
-        return has_run
+        return report_progress
 
     def end_batch(self) -> None:
         """Report that a batch of requests has been answered."""
@@ -128,8 +127,10 @@ class StepProgress:
 
 
 def on_stage_thread(steps: KernelSteps[Result]) -> KernelSteps[Result]:
-    """Return the same stages, which compute on one thread (`ctc_align.threads`); what they request
-    is run elsewhere."""
+    """Return the same stages, which compute on one thread (`ctc_align.threads`).
+
+    Their requests are run elsewhere.
+    """
 
     def advance(answer: object, error: CtcAlignError | None) -> tuple[bool, Any]:
         try:
@@ -239,8 +240,7 @@ class UtteranceInputs:
 
 @contextmanager
 def error_context(name: str, source: str = "") -> Iterator[None]:
-    """Put the utterance's name before the message of an error, unless that names the `source` or a
-    dictionary."""
+    """Put the utterance's name before an error's message, unless that names its `source`."""
     try:
         yield
     except CtcAlignError as error:
@@ -313,7 +313,7 @@ def checked_emissions(emissions: Emissions) -> Emissions:
     if (
         states.ndim != 2
         or len(states) != frames
-        or not _whole_parts(states.shape[1] - 1, classes - 1)
+        or not _check_whole_parts(states.shape[1] - 1, classes - 1)
     ):
         raise EmissionsError(
             f"{name}: expected states of shape ({frames}, parts * {classes - 1} + 1), got"
@@ -324,21 +324,22 @@ def checked_emissions(emissions: Emissions) -> Emissions:
     return checked.altered(states=states)
 
 
-def _whole_parts(sounding: int, tokens: int) -> bool:
+def _check_whole_parts(sounding: int, tokens: int) -> bool:
     return 0 < tokens <= sounding and sounding % tokens == 0
 
 
 class TranscriptSplitter:
-    """Splits transcripts. A long one is cached until the next one: successive recordings of a book
-    share one text."""
+    """Splits transcripts.
+
+    A long one is cached until the next one: successive recordings of a book share one text.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._book: tuple[tuple[Settings, str, Subtitles | None], Words] | None = None
 
     def split(self, text: str | Transcript, name: str) -> Words:
-        """Return a transcript split into the words that are aligned; `name` is what error messages
-        call it.
+        """Return a transcript split into the words to align; error messages call it `name`.
 
         Raises:
             UsageError: no text.

@@ -59,8 +59,10 @@ class Island:
 def find_islands(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]
 ) -> KernelSteps[list[Island] | None]:
-    """Return the islands of a recording by time; None if exactly the transcript is spoken, or if no
-    word is found."""
+    """Return the islands of a recording by time.
+
+    None if exactly the transcript is spoken, or if no word is found.
+    """
     emissions = inputs.emissions
     heard = greedy_decode(emissions.array, emissions.blank, soundless(emissions))
     found = find_words(
@@ -90,9 +92,9 @@ def find_islands(
         gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
         if not more:
             break
-    if not gaps.cuts.any() and not gaps.foreign.any() and _all_but_optional(inputs, found, in_time):
+    if not gaps.cuts.any() and not gaps.foreign.any() and _are_all_spoken(inputs, found, in_time):
         return None
-    with_labels = _with_labels(found, in_time, gaps)
+    with_labels = _have_labels(found, in_time, gaps)
     if not with_labels.all():
         in_time = in_time[with_labels]
         gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
@@ -100,10 +102,12 @@ def find_islands(
     unknown = np.array(
         [bool(own.missing) and not own.pronunciations for own in word_tokens], np.bool_
     )
-    return [_with_unknown(island, unknown) for island in islands] if unknown.any() else islands
+    return (
+        [_extend_over_unknown(island, unknown) for island in islands] if unknown.any() else islands
+    )
 
 
-def _with_unknown(island: Island, unknown: np.ndarray) -> Island:
+def _extend_over_unknown(island: Island, unknown: np.ndarray) -> Island:
     """Return an island extended by adjacent words that consist of unknown letters only."""
     words: list[int] = []
     wildcards: list[bool] = []
@@ -123,9 +127,11 @@ def _with_unknown(island: Island, unknown: np.ndarray) -> Island:
     )
 
 
-def _all_but_optional(inputs: UtteranceInputs, found: FoundWords, spoken: np.ndarray) -> bool:
-    """Return whether all words are spoken, except optional passages, which `leave_out_unspoken`
-    decides on."""
+def _are_all_spoken(inputs: UtteranceInputs, found: FoundWords, spoken: np.ndarray) -> bool:
+    """Return whether all words but those of optional passages are spoken.
+
+    `leave_out_unspoken` decides on these.
+    """
     absent = np.setdiff1d(found.words, found.words[spoken])
     optional = [np.arange(passage.first, passage.last) for passage in inputs.words.optional]
     return not len(absent) or (
@@ -133,7 +139,7 @@ def _all_but_optional(inputs: UtteranceInputs, found: FoundWords, spoken: np.nda
     )
 
 
-def _with_labels(found: FoundWords, in_time: np.ndarray, gaps: Gaps) -> np.ndarray:
+def _have_labels(found: FoundWords, in_time: np.ndarray, gaps: Gaps) -> np.ndarray:
     """Return which words (N,) are in islands with a label: the others cannot be placed."""
     island = np.cumsum(gaps.cuts[:-1])
     return np.isin(island, island[found.last[in_time] >= found.first[in_time]])
@@ -142,12 +148,14 @@ def _with_labels(found: FoundWords, in_time: np.ndarray, gaps: Gaps) -> np.ndarr
 def islands_of(
     found: FoundWords, heard: HeardTokens, in_time: np.ndarray, gaps: Gaps, frame_shift_s: float
 ) -> list[Island]:
-    """Return the islands of words by time; `in_time` (N,) are indices of spoken words, `gaps` those
-    between them."""
+    """Return the islands of words by time.
+
+    `in_time` (N,) are the indices of spoken words, `gaps` those between them.
+    """
     count, frames = len(in_time), len(heard.log_probs)
     cuts = gaps.cuts.copy()
     cuts[[0, count]] = True
-    cuts[_cuts_in_pauses(gaps, cuts, frame_shift_s)] = True
+    cuts[_choose_cuts(gaps, cuts, frame_shift_s)] = True
     begins, ends = np.zeros(count + 1, np.int64), np.full(count + 1, frames)
     places = np.flatnonzero(cuts).tolist()
     for place in places:
@@ -163,9 +171,8 @@ def islands_of(
     ]
 
 
-def _cuts_in_pauses(gaps: Gaps, cuts: np.ndarray, frame_shift_s: float) -> list[int]:
-    """Return the gaps at which long islands are cut: pauses between words that were heard, the
-    longest within reach."""
+def _choose_cuts(gaps: Gaps, cuts: np.ndarray, frame_shift_s: float) -> list[int]:
+    """Return the gaps at which long islands are cut: the longest pauses within reach."""
     most = units.seconds_to_frames(LONGEST_S, frame_shift_s)
     pause = np.where((gaps.unheard.sum(1) == 0) & ~gaps.foreign, gaps.after - gaps.before, 0)
     found = []

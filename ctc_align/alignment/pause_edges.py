@@ -1,5 +1,4 @@
-"""Edges by the level of the sound, for models that no hand labels have calibrated: beside pauses,
-and into closures.
+"""Edges by the level of the sound, for models without a calibration: beside pauses, in closures.
 
 A segmentation learnt without labels gives to a pause what is weak at the end of a word (a vowel
 that fades, a faint fricative), and to a word what often occurs beside it: a breath, or the quiet
@@ -36,7 +35,7 @@ PAUSE_S = 0.04
 PEAK, FLOOR = 0.95, 0.3
 """Quantiles of the levels: the peak of the word, and the floor in the pause."""
 WORD_S, FLOOR_S = 2.0, 1.0
-"""The most of the word, and of the pause, that is measured."""
+"""The longest part of the word, and of the pause, that is measured."""
 CONTRAST_DB, QUIET_DB, BAND_CONTRAST_DB = 12.0, 20.0, 8.0
 """An edge stays if the floor is less than the first below the peak; it moves only outwards if it is
 less than the second, because noise covers what is weak in the word. A band counts from the third
@@ -52,10 +51,11 @@ INTERRUPTED_FRAMES = 6
 """The longest silence that still counts as part of the sound before a pause; where a word begins,
 none does."""
 OUTWARDS_S, RELEASE_S = 0.4, 0.12
-"""The most that an edge moves into a pause, and the most that the end of a stop does: releases are
-short."""
+"""The largest distance that an edge moves into a pause, and the largest that the end of a stop
+does: releases are short."""
 INWARDS_S, INWARDS_SHARE = 0.2, 0.8
-"""The most that an edge moves into its word, in seconds and as a share of the sound there."""
+"""The largest distance that an edge moves into its word, in seconds and as a share of the sound
+there."""
 PLOSIVES = ("stop", "affricate")
 WEAK = (*PLOSIVES, "fricative")
 OPEN = ("vowel", "glide", "liquid")
@@ -66,7 +66,8 @@ less than the second in all it does not show. On 16 speakers of read English suc
 8.3 to 5.6 ms from those of `english`, which hand labels have calibrated; shares of 0.2 and 0.4 give
 6.8 and 6.3."""
 CLOSING_S, BESIDE_S = 0.04, 0.1
-"""The most that such an edge moves, and the most of the two sounds that is measured."""
+"""The largest distance that such an edge moves, and the longest part of the two sounds that is
+measured."""
 _SMALLEST_POWER = 1e-12
 _DB = 10 / np.log(10)
 
@@ -74,8 +75,7 @@ _DB = 10 / np.log(10)
 def edges_beside_pauses(
     emissions: Emissions, tokens: Tokens, drawn: Spans, kinds: Sequence[str]
 ) -> Spans:
-    """Return the edges of all tokens: beside a pause where the sound begins and ends, and stops
-    from where they close.
+    """Return the edges of all tokens, by the level beside pauses and at the closures of stops.
 
     Args:
         emissions: with their sound.
@@ -109,14 +109,18 @@ def edges_beside_pauses(
                 np.array([sounds.start[k], sounds.end[k], sounds.end[k + 1]]) * shift_s
                 + emissions.first_frame_s
             )
-            end[k] = start[k + 1] = end[k] + _closing_s(emissions.sound, *times.tolist()) / shift_s
+            end[k] = start[k + 1] = (
+                end[k] + _measure_closing_s(emissions.sound, *times.tolist()) / shift_s
+            )
     start, end = in_order(start, end, pause_after, frames)
     return among_all_tokens(drawn, spoken, Spans(start, end, sounds.start_sd, sounds.end_sd))
 
 
-def _closing_s(audio: Audio, begin_s: float, at_s: float, end_s: float) -> float:
-    """Return how much later than `at_s` a stop closes that ends at `end_s`, after a sound that
-    begins at `begin_s`."""
+def _measure_closing_s(audio: Audio, begin_s: float, at_s: float, end_s: float) -> float:
+    """Return the time from `at_s` to the closure of a stop that ends at `end_s`.
+
+    The sound before it begins at `begin_s`.
+    """
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
     first = max(round(max(begin_s, at_s - BESIDE_S) / SHIFT_S), 0)
     last, edge = (
@@ -158,8 +162,7 @@ class PauseEdge:
     ends: bool
 
     def outwards_s(self, audio: Audio) -> float:
-        """Return how far the sound goes on into the pause; below 0: how far before the edge it
-        ends."""
+        """Return how far the sound goes on into the pause; negative: it ends before the edge."""
         at, count = (
             round(self.at_s / SHIFT_S),
             -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate)),
@@ -177,13 +180,12 @@ class PauseEdge:
             np.quantile(levels[inside:], FLOOR, axis=0),
             np.quantile(levels[:inside], PEAK, axis=0),
         )
-        moved = self._end(self._sounding(levels, floor, peak), inside) - inside
+        moved = self._find_end(self._find_sound(levels, floor, peak), inside) - inside
         least_db = CONTRAST_DB if moved > 0 else QUIET_DB
         return SHIFT_S * moved if peak[0] - floor[0] >= least_db else 0.0
 
-    def _sounding(self, levels: np.ndarray, floor: np.ndarray, peak: np.ndarray) -> np.ndarray:
-        """Return which frames are sound (T,) bool, from their levels (T, 1 + bands), and floor and
-        peak of each."""
+    def _find_sound(self, levels: np.ndarray, floor: np.ndarray, peak: np.ndarray) -> np.ndarray:
+        """Return which frames are sound (T,), from levels (T, 1 + bands), with floors and peaks."""
         contrast = np.minimum(peak - floor, DEEPEST_DB)
         found = (levels >= peak - contrast + np.maximum(SOUNDING * contrast, LEAST_DB)) & (
             contrast >= BAND_CONTRAST_DB
@@ -191,9 +193,8 @@ class PauseEdge:
         loud_enough = levels[:, 0] >= peak[0] - DEEPEST_DB
         return np.asarray(loud_enough & (found[:, 1:].any(1) if self.kind in WEAK else found[:, 0]))
 
-    def _end(self, sounding: np.ndarray, edge: int) -> int:
-        """Return the frame after the last one of the sound that reaches the edge or, if none does,
-        is next to it."""
+    def _find_end(self, sounding: np.ndarray, edge: int) -> int:
+        """Return the frame after the sound that reaches the edge, or after the nearest one."""
         if not sounding[edge]:
             most_s = min(INWARDS_S, INWARDS_SHARE * self.sound_s)
             inner = np.flatnonzero(sounding[max(0, edge - round(most_s / SHIFT_S)) : edge][::-1])
@@ -205,9 +206,8 @@ class PauseEdge:
 
 
 @lru_cache(maxsize=4)
-def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the window and the filters (fft // 2 + 1, 1 + bands) of all bands together, and of
-    each."""
+def _make_filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the window and the filters (fft // 2 + 1, 1 + bands): all bands together, and each."""
     length = round(WINDOW_S * sample_rate)
     fft = 2 ** (length - 1).bit_length()
     hz = np.fft.rfftfreq(fft, 1 / sample_rate)
@@ -217,9 +217,8 @@ def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def band_levels(audio: Audio, first: int, last: int) -> np.ndarray:
-    """Return the levels (last - first, 1 + bands) in dB, of all bands together and of each, within
-    the recording."""
-    window, filters = _filters(audio.sample_rate)
+    """Return the levels (last - first, 1 + bands) in dB: all bands together, and each."""
+    window, filters = _make_filters(audio.sample_rate)
     shift, reach = round(SHIFT_S * audio.sample_rate), len(window) // 2
     begin, end = (first - 1) * shift - reach, last * shift - reach + len(window)
     samples = np.asarray(audio.samples[max(0, begin) : max(0, end)], np.float32)
@@ -244,8 +243,7 @@ a release from 29 to 7 ms."""
 def edges_by_convention(
     emissions: Emissions, tokens: Tokens, drawn: Spans, kinds: Sequence[str], convention: str
 ) -> Spans:
-    """Return the edges of all tokens; words begin after a glottal onset, or end before the release
-    of a stop.
+    """Return edges of words without glottal onsets, or without the releases of final stops.
 
     Args:
         emissions, tokens, drawn, kinds: as for `edges_beside_pauses`.
@@ -264,20 +262,22 @@ def edges_by_convention(
         )
         begins = k == 0 or ends_word[k - 1]
         if begins and kinds[index] == "vowel" and convention in (GLOTTAL_OUT, BOTH_OUT):
-            start[k] += _glottal_frames(emissions.sound, low, high) * SHIFT_S / shift_s
+            start[k] += _count_glottal_frames(emissions.sound, low, high) * SHIFT_S / shift_s
         if ends_word[k] and kinds[index] == "stop" and convention in (RELEASE_OUT, BOTH_OUT):
             latest = high + round(BURST_S[int(gap[k])] / SHIFT_S)
             if gap[k] and k + 1 < len(start):  # the onset of the next word is no burst of this one
                 following = round((start[k + 1] * shift_s + emissions.first_frame_s) / SHIFT_S)
                 latest = min(latest, max(following - 2 * BURST_FRAMES, high))
-            end[k] += (_burst(emissions.sound, low, high, latest) - high) * SHIFT_S / shift_s
+            end[k] += (_find_burst(emissions.sound, low, high, latest) - high) * SHIFT_S / shift_s
     start, end = in_order(start, end, np.append(start[1:] > end[:-1], True), frames)
     return among_all_tokens(drawn, spoken, Spans(start, end, sounds.start_sd, sounds.end_sd))
 
 
-def _glottal_frames(audio: Audio, low: int, high: int) -> int:
-    """Return how many frames after `low` the voicing of a vowel that ends at `high` becomes
-    regular."""
+def _count_glottal_frames(audio: Audio, low: int, high: int) -> int:
+    """Return after how many frames from `low` the voicing of a vowel becomes regular.
+
+    The vowel ends at `high`.
+    """
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
     levels = (
         band_levels(audio, low, min(max(high, low + FEWEST_FRAMES), count))[:, 0]
@@ -291,9 +291,8 @@ def _glottal_frames(audio: Audio, low: int, high: int) -> int:
     return int(quiet[-1]) + 1 if len(quiet) else 0
 
 
-def _burst(audio: Audio, low: int, high: int, latest: int) -> int:
-    """Return the frame of the burst of a stop from `low` to `high`, or up to `latest`; `high`
-    without one."""
+def _find_burst(audio: Audio, low: int, high: int, latest: int) -> int:
+    """Return the frame of a stop's burst from `low` to `high` or `latest`; `high` without one."""
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
     first, last = max(low - BURST_FRAMES, 0), min(latest + BURST_FRAMES, count)
     if last - first <= 2 * BURST_FRAMES:

@@ -1,5 +1,4 @@
-"""The choice of the spoken tokens: one pronunciation of each word, and with or without each
-optional passage.
+"""The choice of the spoken tokens: a pronunciation of each word, and which passages are read.
 
 The choice for a word is the pronunciation that fits the audio best between the word's neighbours.
 Parentheses and possible speaker names count as spoken, unless the audio is much likelier without
@@ -143,8 +142,9 @@ def choose_pronunciations(
     separator: int | None,
     backend: str = "auto",
 ) -> KernelSteps[tuple[Tokens, Spans, float]]:
-    """Choose each word's best-fitting pronunciation; return the tokens, and spikes and score of
-    their `best_word_path`.
+    """Choose each word's best-fitting pronunciation.
+
+    Return the tokens, and spikes and score of their `best_word_path`.
 
     Every word starts with its first pronunciation. All pronunciations of a word that has several
     are scored by CTC over the frames between the neighbouring words' spikes, and the best one is
@@ -194,8 +194,7 @@ def choose_pronunciations(
 
 
 def with_chosen_readings(words: Words, word_tokens: Sequence[WordTokens], tokens: Tokens) -> Words:
-    """Return the words with the spoken forms of their chosen pronunciations, where these are not
-    the usual ones."""
+    """Return the words with the spoken forms of pronunciations that are not the usual ones."""
     changed = list(words.words)
     chosen: dict[int, tuple[int, ...]] = {}
     for owner, token in zip(tokens.words, tokens.ids):
@@ -213,8 +212,7 @@ def with_chosen_readings(words: Words, word_tokens: Sequence[WordTokens], tokens
 def _windows(
     frames: int, word_tokens: Sequence[WordTokens], tokens: Tokens, spikes: Spans
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield each word with several pronunciations, and the frames [low, high) over which these are
-    scored."""
+    """Yield each word with several pronunciations, and the frames [low, high) that score them."""
     owner = np.asarray(tokens.words, np.int64)
     begins = np.flatnonzero(np.diff(owner, prepend=-2)).tolist()
     first, last = spikes.start.tolist(), spikes.end.tolist()
@@ -281,8 +279,7 @@ def passage_gains(
     separator: int | None,
     backend: str = "auto",
 ) -> KernelSteps[list[tuple[OptionalWords, float]]]:
-    """Return the gain of each passage: the nats per token by which the audio is likelier with it
-    than without.
+    """Return the gain of each passage: nats per token by which the audio is likelier with it.
 
     Arguments as `leave_out_unspoken`.
 
@@ -293,11 +290,11 @@ def passage_gains(
     passages = list(_passages(words.optional, tokens))
     if not passages:
         return []
-    spans = yield from _path_with_passages(emissions, tokens, passages, backend)
+    spans = yield from _find_path_with_passages(emissions, tokens, passages, backend)
     found = spans.start >= 0
     requests = []
     for _, first, last in passages:
-        before, after = _neighbours(tokens, found, first, last)
+        before, after = _find_neighbours(tokens, found, first, last)
         low = int(spans.start[before[0]]) if len(before) else 0
         high = int(spans.end[after[-1]]) if len(after) else len(emissions)
         for tried in (
@@ -318,8 +315,7 @@ def passage_gains(
 
 
 def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Passage]:
-    """Yield the passages that have tokens, each with the separator after it (the last one: before
-    it)."""
+    """Yield the passages with tokens, each with the separator after it (the last: before it)."""
     owners, spoken = np.asarray(tokens.words, np.int64), spoken_indices(tokens)
     for words in optional:
         low, high = np.searchsorted(owners[spoken], [words.first, words.last]).tolist()
@@ -333,11 +329,10 @@ def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Pas
         yield words, first, last
 
 
-def _path_with_passages(
+def _find_path_with_passages(
     emissions: Emissions, tokens: Tokens, passages: Sequence[Passage], backend: str
 ) -> KernelSteps[Spans]:
-    """Return the frames of the tokens on the best path that uses or leaves out whole passages; -1
-    if left out."""
+    """Return the frames of the tokens on the best path, -1 in passages that it leaves out."""
     log_probs, blank = emissions.array, emissions.blank
     topology = lattice.ctc_passages(
         tokens.ids, [(first, last) for _, first, last in passages], blank
@@ -356,8 +351,7 @@ def _path_with_passages(
 
 
 def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
-    """Return the first and last (exclusive) state of CTC within `near_frames` of a path at each
-    frame (T, 2).
+    """Return the first and last (exclusive) CTC state near a path at each frame (T, 2).
 
     >>> states_near(Spans(np.array([0, 4]), np.array([1, 5])), 5, 1).tolist()
     [[0, 3], [0, 3], [0, 3], [2, 3], [2, 5]]
@@ -368,11 +362,10 @@ def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
     return np.stack((low, np.minimum(high, 2 * len(spans.start) + 1)), 1)
 
 
-def _neighbours(
+def _find_neighbours(
     tokens: Tokens, found: np.ndarray, first: int, last: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens of the word before the passage [first, last) and of the word after it,
-    separators included."""
+    """Return the tokens of the words before and after the passage, with separators."""
     owners = np.asarray(tokens.words)
     before = np.flatnonzero(found[:first])
     after = last + np.flatnonzero(found[last:])
@@ -386,8 +379,10 @@ def _neighbours(
 
 
 def without_passages(words: Words, absent: Sequence[OptionalWords]) -> Words:
-    """Return the words with the passages `absent` unspoken; an absent speaker's name is that of the
-    words after it."""
+    """Return the words with the passages `absent` unspoken.
+
+    An absent speaker's name is that of the words after it.
+    """
     changed: list[Word] = list(words.words)
     for passage in absent:
         for index in range(passage.first, passage.last):

@@ -1,5 +1,4 @@
-"""Realignment of a corrected alignment between the edges that a person has fixed: the stages of
-`Aligner.realign`.
+"""Realignment between the edges that a person has fixed: the stages of `Aligner.realign`.
 
 Hand-corrected words keep their times. The other words are aligned stretch by stretch: between two
 corrected words, before the first and after the last one. If the tokens of a corrected word are not
@@ -25,8 +24,8 @@ from ctc_align.alignment.align_utterance import (
     aligned_words,
     build_alignment,
     choose_pronounced_tokens,
-    losses,
     place_tokens,
+    score_whole_recording,
     tokenize_words,
     with_shown_labels,
     word_without_times,
@@ -75,13 +74,12 @@ HAND_SD_FRAMES = 1.0
 _SAME_FRAMES = 1e-3
 """Edges nearer than this are one: frames are computed from seconds that were rounded."""
 _NAMED = 6
-"""The most words that a message quotes."""
+"""The maximum number of words that a message quotes."""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Words `first` to `last` (exclusive) of a transcript, and the time (begin_s, end_s) that is
-    available for them."""
+    """Words `first` to `last` (exclusive), and the time (begin_s, end_s) that they may fill."""
 
     first: int
     last: int
@@ -132,7 +130,7 @@ def realign_utterance(
     for stretch in sorted(stretches, key=lambda stretch: not is_fixed(corrected[stretch.first])):
         inputs.progress.begin(f"word {stretch.last} of {len(corrected)}")
         yield from realignment.align(stretch)
-    placed = yield from realignment.joined()
+    placed = yield from realignment.join_pieces()
     return build_alignment(inputs, word_tokens, placed)
 
 
@@ -257,8 +255,7 @@ class _Realignment:
         )
 
     def _use_tokens(self, stretch: Stretch, ids: list[int]) -> KernelSteps[None]:
-        """Use the tokens of a hand-corrected word as they are; their spikes are where CTC has them
-        inside the word."""
+        """Use a hand-corrected word's tokens as they are; CTC places their spikes within it."""
         inputs, word = self.inputs, self.corrected[stretch.first]
         part, first = self._part_of(stretch).emissions, self._frames(stretch)[0]
         edges = edges_in_frames(word.tokens, inputs.emissions)
@@ -298,30 +295,29 @@ class _Realignment:
         first, last = self._frames(stretch)
         fewest = self._fewest_frames(stretch)
         if last - first < fewest:
-            raise InputError(self._no_room(stretch, TooShortError()))
+            raise InputError(self._describe_lack_of_room(stretch, TooShortError()))
         fixed = is_fixed(self.corrected[stretch.first])
-        neighbours = (None, None) if fixed else self._neighbours(stretch)
+        neighbours = (None, None) if fixed else self._find_neighbours(stretch)
         if not fewest and (
             neighbours == (None, None) or self.inputs.settings.unknown != "wildcard"
         ):
             return  # nothing but letters that the vocabulary lacks
         try:
-            piece = yield from self._placed_between(stretch, *neighbours)
+            piece = yield from self._place_between(stretch, *neighbours)
         except InputError:
             try:
-                piece = yield from self._placed_between(stretch, None, None)
+                piece = yield from self._place_between(stretch, None, None)
             except InputError as error:
-                raise InputError(self._no_room(stretch, error)) from error
+                raise InputError(self._describe_lack_of_room(stretch, error)) from error
         if piece is not None and fixed:  # the edges of the word are a person's
-            start, end = _in_room(piece.edges.start, piece.edges.end, *piece.room)
+            start, end = _order_in_room(piece.edges.start, piece.edges.end, *piece.room)
             start[0], end[-1] = piece.room
             piece = replace(piece, edges=Spans(start, end), fixed=True)
         if piece is not None:
             self.pieces[stretch.first] = piece
 
     def _place_sounds(self, stretch: Stretch) -> KernelSteps[bool]:
-        """Place in a hand-corrected word the sounds that the model knows it by, as its labels are
-        unknown to the model.
+        """Place the model's own sounds in a hand-corrected word with labels unknown to it.
 
         They decide its confidence, and its labels stay. Return whether there are any, and room for
         them.
@@ -333,7 +329,7 @@ class _Realignment:
                 return False
         return stretch.first in self.pieces
 
-    def _neighbours(self, stretch: Stretch) -> tuple[_Neighbour | None, _Neighbour | None]:
+    def _find_neighbours(self, stretch: Stretch) -> tuple[_Neighbour | None, _Neighbour | None]:
         """Return the last sound before a stretch and the first one after it, if a person has fixed
         known ones."""
         left, right = self.pieces.get(stretch.first - 1), self.pieces.get(stretch.last)
@@ -344,11 +340,10 @@ class _Realignment:
             after = right.tokens.ids[0], right.tokens.labels[0], float(right.edges.end[0])
         return before, after
 
-    def _placed_between(
+    def _place_between(
         self, stretch: Stretch, before: _Neighbour | None, after: _Neighbour | None
     ) -> KernelSteps[PlacedTokens | None]:
-        """Return the tokens of a stretch placed between two sounds, where the path says whether
-        there are pauses.
+        """Return the tokens of a stretch between two sounds; the path tells where pauses are.
 
         None if there is room neither for their sounds nor for wildcards.
         """
@@ -400,7 +395,7 @@ class _Realignment:
             min((len(said.ids) for said in word.pronunciations), default=0) for word in words
         )
 
-    def _no_room(self, stretch: Stretch, error: InputError) -> str:
+    def _describe_lack_of_room(self, stretch: Stretch, error: InputError) -> str:
         """Return the message for a stretch whose words have no room."""
         begin_s, end_s = stretch.room_s
         sounds = f"{self._fewest_frames(stretch)} sounds in {end_s - begin_s:.3f} s"
@@ -431,7 +426,7 @@ class _Realignment:
         if not any(word.pronunciations for word in tokens):
             return
         islands = yield from find_islands(part, tokens)
-        run = _only_run(islands, tokens)
+        run = _find_only_run(islands, tokens)
         try:
             if run is not None:
                 yield from self._place(
@@ -456,28 +451,31 @@ class _Realignment:
         self.ids[stretch.first] = placed.ids
         self.limits = placed.limits
 
-    def joined(self) -> KernelSteps[PlacedWords]:
-        """Return all words with confidences and fine edges, and the losses of those that are
-        aligned."""
+    def join_pieces(self) -> KernelSteps[PlacedWords]:
+        """Return all words with confidences and fine edges, and the losses of aligned ones."""
         words = list(map(word_without_times, self.inputs.words.words, self.word_tokens))
         if self.pieces:
-            words = yield from self._with_fine_edges(words)
+            words = yield from self._refine_words(words)
         words = [self.words.get(index, word) for index, word in enumerate(words)]
         separator = self.inputs.tokenizer.separator
         ids: list[int] = []
         for _, of_part in sorted(self.ids.items()):
             ids += of_part if separator is None or not ids else (separator, *of_part)
-        fixed = with_fixed(words, self.shown)
+        fixed = keep_corrections(words, self.shown)
         return PlacedWords(
-            fixed, *(yield from losses(self.inputs, self.word_tokens, fixed, ids)), self.limits
+            fixed,
+            *(yield from score_whole_recording(self.inputs, self.word_tokens, fixed, ids)),
+            self.limits,
         )
 
-    def _with_fine_edges(self, words: Sequence[AlignedWord]) -> KernelSteps[list[AlignedWord]]:
+    def _refine_words(self, words: Sequence[AlignedWord]) -> KernelSteps[list[AlignedWord]]:
         """Return the words, those of the pieces with their times and confidences."""
         inputs, emissions, calibration = self.inputs, self.inputs.emissions, self.inputs.calibration
         method, segmented = inputs.settings.edges, emissions.state_array is not None
         pieces = [self.pieces[first] for first in sorted(self.pieces)]
-        tokens, spikes, edges = in_a_row(pieces, has_spreads=segmented or method == "occupancy")
+        tokens, spikes, edges = concatenate_pieces(
+            pieces, has_spreads=segmented or method == "occupancy"
+        )
         if segmented:
             usual_frames = inputs.settings.shortest_pause_s / emissions.frame_shift_s
             kinds = calibration.kinds(tokens.labels)
@@ -488,23 +486,22 @@ class _Realignment:
             is_calibrated = edge_method(method, calibration, segmented=False) == "calibrated"
             gap_s = calibration.spike_gap_s if is_calibrated else 0.0
             shortest = np.full(len(tokens.ids), gap_s / emissions.frame_shift_s)
-        edges = settled(pieces, edges, shortest, by_path=True)
+        edges = settle_edges(pieces, edges, shortest, by_path=True)
         of_tokens, of_words, limits = yield from confidences(inputs, tokens, spikes, edges)
         self.limits = limits or self.limits
         if inputs.refines_edges:
             edges = yield from adjust_edges(inputs, tokens, edges)
             closed = np.full(len(tokens.ids), CLOSED_S / emissions.frame_shift_s)
-            edges = settled(pieces, edges, closed, by_path=False)
+            edges = settle_edges(pieces, edges, closed, by_path=False)
         tokens = with_shown_labels(tokens, inputs)
         timed = aligned_words(inputs.words, tokens, edges, of_tokens, of_words, emissions)
         return [new if new.status == ALIGNED else old for new, old in zip(timed, words)]
 
 
-def _only_run(
+def _find_only_run(
     islands: Sequence[Island] | None, word_tokens: Sequence[WordTokens]
 ) -> tuple[int, int] | None:
-    """Return the words (first, last exclusive) that are heard, if they are consecutive and nothing
-    else is said."""
+    """Return the words (first, last exclusive) that are heard, if they are one run alone."""
     if islands is None or len(islands) != 1 or islands[0].wildcards.any():
         return None
     first, last = int(islands[0].words[0]), int(islands[0].words[-1]) + 1
@@ -526,7 +523,9 @@ def edges_in_frames(tokens: Sequence[AlignedToken], emissions: Emissions) -> Spa
     return Spans(start, np.array([frames_of(token.end_s, emissions) for token in tokens]))
 
 
-def in_a_row(pieces: Sequence[PlacedTokens], *, has_spreads: bool) -> tuple[Tokens, Spans, Spans]:
+def concatenate_pieces(
+    pieces: Sequence[PlacedTokens], *, has_spreads: bool
+) -> tuple[Tokens, Spans, Spans]:
     """Return the concatenated tokens of one or more pieces, their spikes and their edges.
 
     `has_spreads` says whether edges of this model may have any.
@@ -567,7 +566,7 @@ def in_a_row(pieces: Sequence[PlacedTokens], *, has_spreads: bool) -> tuple[Toke
     return tokens, spikes, edges
 
 
-def settled(
+def settle_edges(
     pieces: Sequence[PlacedTokens], edges: Spans, shortest_frames: np.ndarray, *, by_path: bool
 ) -> Spans:
     """Return edges with the fixed ones unchanged, and the others in order between them.
@@ -597,11 +596,13 @@ def settled(
         touches = high < len(start) and abs(start[high] - finish) < _SAME_FRAMES
         if touches and (no_pause[1] or finish - end[high - 1] < shortest_frames[high]):
             end[high - 1] = finish
-        start[low:high], end[low:high] = _in_room(start[low:high], end[low:high], begin, finish)
+        start[low:high], end[low:high] = _order_in_room(
+            start[low:high], end[low:high], begin, finish
+        )
     return replace(edges, start=start, end=end)
 
 
-def _in_room(
+def _order_in_room(
     start: np.ndarray, end: np.ndarray, begin: float, finish: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return edges (L,) in order between two others, with the gaps between them."""
@@ -613,13 +614,12 @@ def _in_room(
 def words_in_room(
     words: Sequence[AlignedWord], room_s: tuple[float, float], frame_shift_s: float
 ) -> list[AlignedWord]:
-    """Return words that were aligned in whole frames, with ascending times within the available
-    time."""
+    """Return words aligned in whole frames, with ascending times within the available time."""
     tokens = [token for word in words for token in word.tokens]
     if not tokens:
         return list(words)
     begin_s, end_s = room_s
-    both = _in_room(
+    both = _order_in_room(
         np.array([token.start_s for token in tokens]) / frame_shift_s,
         np.array([token.end_s for token in tokens]) / frame_shift_s,
         begin_s / frame_shift_s,
@@ -632,40 +632,38 @@ def words_in_room(
         for token in word.tokens:
             first_s, last_s = next(times)
             timed.append(replace(token, start_s=max(first_s, begin_s), end_s=min(last_s, end_s)))
-        inside.append(_timed_by(word, timed) if timed else word)
+        inside.append(_set_times(word, timed) if timed else word)
     return inside
 
 
-def _timed_by(word: AlignedWord, tokens: Sequence[AlignedToken]) -> AlignedWord:
+def _set_times(word: AlignedWord, tokens: Sequence[AlignedToken]) -> AlignedWord:
     """Return a word with tokens, at least one, and their times."""
     return replace(word, start_s=tokens[0].start_s, end_s=tokens[-1].end_s, tokens=tuple(tokens))
 
 
-def with_fixed(
+def keep_corrections(
     words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]
 ) -> tuple[AlignedWord, ...]:
-    """Return the words; hand-corrected ones keep times and tokens to the bit, and get their new
-    confidences.
+    """Return the words; hand-corrected ones keep their times and tokens, with new confidences.
 
     Labels of a person that the model lacks have the confidence of their word.
     """
     result = []
     for index, (word, was) in enumerate(zip(words, corrected)):
         if is_fixed(was):
-            word = _fixed(word, was)
+            word = _keep_correction(word, was)
         elif word.status == ALIGNED:
             begin_s = (
                 corrected[index - 1].end_s if index and is_fixed(corrected[index - 1]) else None
             )
             after = corrected[index + 1] if index + 1 < len(corrected) else was
-            word = _within(word, begin_s, after.start_s if is_fixed(after) else None)
+            word = _limit_to_room(word, begin_s, after.start_s if is_fixed(after) else None)
         result.append(word)
     return tuple(result)
 
 
-def _fixed(word: AlignedWord, was: AlignedWord) -> AlignedWord:
-    """Return a hand-corrected word; if its tokens were unknown, it gets those that were aligned in
-    it."""
+def _keep_correction(word: AlignedWord, was: AlignedWord) -> AlignedWord:
+    """Return a hand-corrected word, with the tokens that were aligned in it if it has none."""
     assert was.start_s is not None
     assert was.end_s is not None
     tokens = list(word.tokens)
@@ -691,14 +689,14 @@ def _fixed(word: AlignedWord, was: AlignedWord) -> AlignedWord:
     )
 
 
-def _within(word: AlignedWord, begin_s: float | None, end_s: float | None) -> AlignedWord:
+def _limit_to_room(word: AlignedWord, begin_s: float | None, end_s: float | None) -> AlignedWord:
     """Return a word limited to its available time, to the bit, because frames were rounded."""
     tokens: list[AlignedToken] = list(word.tokens)
     if begin_s is not None:
         tokens[0] = replace(tokens[0], start_s=max(tokens[0].start_s, begin_s))
     if end_s is not None:
         tokens[-1] = replace(tokens[-1], end_s=min(tokens[-1].end_s, end_s))
-    return _timed_by(word, tokens)
+    return _set_times(word, tokens)
 
 
 # The words of a corrected alignment, its text and its recording
@@ -716,7 +714,7 @@ def corrected_words(alignment: AlignmentData, settings: Settings, name: str) -> 
     split = words_of(alignment.text, settings)
     by_span = {(word.char_start, word.char_end): word for word in split.words}
     words = tuple(
-        _said(word, by_span.get((word.char_start, word.char_end)), settings)
+        _lookup_reading(word, by_span.get((word.char_start, word.char_end)), settings)
         for word in alignment.words
     )
     found = Words(alignment.text, words, subtitles=alignment.subtitles, places=alignment.places)
@@ -724,9 +722,8 @@ def corrected_words(alignment: AlignmentData, settings: Settings, name: str) -> 
     return found
 
 
-def _said(word: AlignedWord, same: Word | None, settings: Settings) -> Word:
-    """Return a word with what is pronounced: by the split of the whole text where that has the
-    `same` word."""
+def _lookup_reading(word: AlignedWord, same: Word | None, settings: Settings) -> Word:
+    """Return a word as it is pronounced in the whole text, if that has the `same` word."""
     written = Word(
         word.text, "", word.char_start, word.char_end, kind=word.kind, speaker=word.speaker
     )

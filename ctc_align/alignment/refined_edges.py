@@ -41,9 +41,9 @@ from ctc_align.types import Emissions, Tokens
 EDGES_AT_ONCE = 512
 """Edges of an utterance whose windows are in memory together."""
 CLOSED_S = 0.015
-"""Words share an edge where the gap between them is shorter …"""
+"""Words with a shorter gap between them share an edge, except over a silence of `LONG_S`."""
 LONG_S = 0.08
-"""… unless the segmentation has a longer silence there, which certainly is a gap."""
+"""A silence of this length in the segmentation certainly is a gap."""
 SIGMA = 0.6827
 """Share of a normal distribution within a standard deviation."""
 LEAST_SCORE, SCORE_SCALE, SCORE_CENTRE = -12.0, 0.25, 4.0
@@ -94,15 +94,14 @@ def refine_edges(
     is_wild = np.append(ids == WILDCARD, False)  # the last one is found by SILENT, -1
     frames = np.where(is_wild[edges.left] | is_wild[edges.right], edges.frames, frames)
     start, end = frames[edges.begins], frames[edges.ends]
-    start, end = _closed(start, end, coarse, emissions.frame_shift_s)
+    start, end = _close_small_gaps(start, end, coarse, emissions.frame_shift_s)
     start, end = in_order(start, end, np.append(start[1:] > end[:-1], True), frames_in(emissions))
     return among_all_tokens(drawn, spoken, Spans(start, end, sd[edges.begins], sd[edges.ends]))
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeChances:
-    """A request for the network's probabilities (E, PLACES) float64 of the edges [first, last) of
-    an utterance."""
+    """A request for the network's probabilities (E, PLACES) of the edges [first, last)."""
 
     network: EdgeNetwork
     scene: EdgeScene
@@ -129,8 +128,7 @@ class EdgeChances:
 
 
 def medians_of(chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the median of each edge, from its window's centre, and half the width of its middle
-    `SIGMA` (E,).
+    """Return each edge's median, from its window's centre, and half its middle `SIGMA` (E,).
 
     Both are in fine frames.
 
@@ -157,11 +155,10 @@ def _quantile(passed: np.ndarray, share: float) -> np.ndarray:
     return after - 1 + (share - before) / np.maximum(passed[row, after] - before, 1e-12)
 
 
-def _closed(
+def _close_small_gaps(
     start: np.ndarray, end: np.ndarray, before: Spans, frame_shift_s: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return starts and ends (L,) where words less than `CLOSED_S` apart share an edge, and none
-    overlap."""
+    """Return starts and ends (L,) without overlaps and without gaps below `CLOSED_S`."""
     was_long = (before.start[1:] - before.end[:-1]) * frame_shift_s > LONG_S
     gap_s = (start[1:] - end[:-1]) * frame_shift_s
     shared = np.where(was_long, gap_s < 0, gap_s < CLOSED_S)
@@ -280,8 +277,7 @@ class EdgeScene:
         return indices
 
     def _features(self, fine: np.ndarray) -> np.ndarray:
-        """Return the fine features (E, W, FINE_MELS) of windows of fine frames (E, W), which
-        ascend."""
+        """Return the fine features (E, W, FINE_MELS) of ascending windows of fine frames (E, W)."""
         audio = self.emissions.sound
         assert audio is not None
         found = np.empty((*fine.shape, FINE_MELS), np.float32)
@@ -295,8 +291,7 @@ class EdgeScene:
         return found
 
     def _scores_and_distances(self, first: int, last: int, fine: np.ndarray) -> np.ndarray:
-        """Return the model's scores, and the distances from edges (E, MODEL_CHANNELS, W), of fine
-        frames (E, W)."""
+        """Return scores and distances from edges (E, MODEL_CHANNELS, W) of fine frames (E, W)."""
         emissions, edges = self.emissions, self.edges
         time_s = fine * FINE_SHIFT_S
         frame = np.clip((time_s - emissions.first_frame_s) / emissions.frame_shift_s - 0.5, 0, None)
@@ -324,8 +319,7 @@ class EdgeScene:
 def sound_scores(
     emissions: Emissions, ids: np.ndarray, left: np.ndarray, right: np.ndarray, frame: np.ndarray
 ) -> np.ndarray:
-    """Return the model's scores of the sounds on either side of edges, of silence, and of the edge
-    itself (E, 4, W).
+    """Return scores of the sounds beside edges, of silence, and of the edges (E, 4, W).
 
     With segmentation states the posterior of a sound is that of all its states together, and the
     edge's that of the last state before or the first after it. Without states they are CTC's, and
@@ -347,7 +341,7 @@ def sound_scores(
         np.minimum(first + np.arange(count), len(scores) - 1), return_inverse=True
     )
     near = near.reshape(-1, count)
-    posteriors = log_softmax(_rows(scores, needed))
+    posteriors = log_softmax(_read_rows(scores, needed))
     before, before_end, _ = _side_scores(posteriors, near, emissions, ids[left], left == SILENT)
     after, _, after_begin = _side_scores(posteriors, near, emissions, ids[right], right == SILENT)
     silence = posteriors[:, emissions.blank if emissions.state_array is None else -1][near]
@@ -363,7 +357,7 @@ def sound_scores(
     )
 
 
-def _rows(scores: np.ndarray | ArrayOnDisk, frames: np.ndarray) -> np.ndarray:
+def _read_rows(scores: np.ndarray | ArrayOnDisk, frames: np.ndarray) -> np.ndarray:
     """Return the rows of scores (T, K) at ascending frames, which may be hours apart: float32."""
     stretches = np.split(frames, np.flatnonzero(np.diff(frames) > FAR_ROWS) + 1)
     return np.concatenate(

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ctc_align.alignment.ctc_path import ctc_loss, local_loss
+from ctc_align.alignment.ctc_path import ctc_loss_steps, local_loss
 from ctc_align.alignment.inputs import read_words, seconds_of
 from ctc_align.alignment.pronunciations import (
     check_word_tokens,
@@ -79,8 +79,9 @@ def score_transcript(
     settings: Settings,
     backend: str,
 ) -> KernelSteps[Scored]:
-    """Score one transcript of an audio, without rank and posterior; its `error` says why it cannot
-    be scored.
+    """Score one transcript of an audio, without rank and posterior.
+
+    Its `error` says why it cannot be scored.
 
     Args:
         emissions: of the audio.
@@ -118,7 +119,7 @@ def score_transcript(
     if emissions.duration_s is None:  # they are another program's
         spoken = [word.spoken for word in words.words if word.spoken]
         warn_of_frame_shift(emissions, spoken, len(tokens.ids), seconds_of(emissions))
-    loss = yield from ctc_loss(emissions.array, tokens.ids, emissions.blank, score, backend)
+    loss = yield from ctc_loss_steps(emissions.array, tokens.ids, emissions.blank, score, backend)
     return replace(
         scored,
         tokens=len(tokens.ids),
@@ -135,16 +136,15 @@ def ranked(scored: Sequence[Scored]) -> list[Scored]:
     )
     if comparable:
         posterior |= {one.index: 0.0 for one in scored if not one.unknown and one.loss == math.inf}
-    order = sorted(scored, key=lambda one: (_tier(one), math.inf if one.error else one.loss))
+    order = sorted(scored, key=lambda one: (_rank_tier(one), math.inf if one.error else one.loss))
     return [
         replace(one, rank=rank, posterior=posterior.get(one.index))
         for rank, one in enumerate(order, start=1)
     ]
 
 
-def _tier(one: Scored) -> int:
-    """Return 0 for whole transcripts, 1 if one does not fit, 2 with unknown letters, 3 if it cannot
-    be read."""
+def _rank_tier(one: Scored) -> int:
+    """Return 0 for whole transcripts, 1 for misfits, 2 with unknown letters, 3 if unreadable."""
     if one.unknown:
         return 2
     if one.error is None:

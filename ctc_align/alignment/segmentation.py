@@ -1,5 +1,4 @@
-"""From CTC's spikes to the edges of sounds: the best path through the segmentation states, and
-medians over all paths.
+"""From CTC's spikes to edges: the best path through segmentation states, medians over all paths.
 
 CTC shows what was said and roughly when; its spikes start late and end early. The second output of
 a model scores the parts of each sound, and silence, in every frame. The best path through the parts
@@ -107,8 +106,7 @@ def segmented_sounds(
 def segment(
     emissions: Emissions, tokens: Tokens, spikes: Spans, band_frames: int, backend: str = "auto"
 ) -> KernelSteps[Spans | None]:
-    """Segment by the states `emissions.states` (T, K): consecutive parts of each token; the last
-    state is silence.
+    """Segment by the states `emissions.states` (T, K): parts of each token; the last is silence.
 
     Args:
         emissions: with states; with P parts a token, the k-th token that is not the blank (from 0)
@@ -136,8 +134,10 @@ def segment(
 def segmentation_path(
     emissions: Emissions, tokens: Tokens, spikes: Spans, band_frames: int, backend: str = "auto"
 ) -> KernelSteps[tuple[np.ndarray, lattice.Topology] | None]:
-    """Return the states (T,) of the best path near the spikes, and their topology; arguments and
-    None as `segment`."""
+    """Return the states (T,) of the best path near the spikes, and their topology.
+
+    Arguments, and None, as for `segment`.
+    """
     _, given = segmented_sounds(emissions, tokens, spikes)
     frames, count = len(given.states), len(given.sounds)
     if frames < given.parts * count:
@@ -149,7 +149,7 @@ def segmentation_path(
         )
         path = None
         if frames > WHOLE_FRAMES:
-            path = yield from _path_in_windows(given, topology, bands, backend)
+            path = yield from _find_path_in_windows(given, topology, bands, backend)
         if path is None:
             states, score, _ = yield BestPath(
                 given.states, topology, given.wildcard, backend, bands
@@ -162,11 +162,13 @@ def segmentation_path(
         band_frames *= 2
 
 
-def _path_in_windows(
+def _find_path_in_windows(
     given: SpokenTokens, topology: lattice.Topology, bands: np.ndarray, backend: str
 ) -> KernelSteps[np.ndarray | None]:
-    """Return the states (T,) of the best path within bands, None without one, window by window in
-    bounded memory."""
+    """Return the states (T,) of the best path within bands; None without one.
+
+    Windows bound the memory.
+    """
     frames, token = len(bands), topology.token[0]
     first_state = np.searchsorted(np.maximum.accumulate(token), np.arange(len(given.sounds)))
     word_starts = np.flatnonzero(np.diff(given.words, prepend=-1))
@@ -204,8 +206,7 @@ def band(
     band_frames: int,
     lasting: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the first and last (exclusive) state allowed at each frame (T, 2): of tokens that
-    spike within the band.
+    """Return the first and last (exclusive) state of tokens that spike near each frame (T, 2).
 
     The silence next to an allowed token is allowed too, and across a pause longer than the band
     only the silence in it. A spike counts at its middle; tokens that are `lasting` (L,) bool,
@@ -251,8 +252,7 @@ def band(
 
 
 def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> KernelSteps[Spans]:
-    """Return the medians of all edges, and their standard deviations; the best path's where a
-    window has no path.
+    """Return the medians and deviations of all edges; the best path's where a window has none.
 
     `end` of a sound and `start` of the next are one edge unless a pause parts them.
 
@@ -282,8 +282,7 @@ def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> Ker
 
 @dataclass(frozen=True, eq=False)
 class EdgeWindow:
-    """A request for the edges of at most `WINDOW_TOKENS` sounds from `first` on; the answer is
-    their `Spans` or None.
+    """A request for the `Spans` (or None) of up to `WINDOW_TOKENS` sounds from `first` on.
 
     The scores of its states are made when the request is run: those of a long recording never lie
     in memory together.
@@ -313,8 +312,7 @@ class EdgeWindow:
 
     @property
     def frames(self) -> tuple[int, int]:
-        """The frames between the sounds before and after the window, including pauses at its
-        ends."""
+        """The frames between the sounds around the window, with the pauses at its ends."""
         spans = self.sounds.spans
         begin = int(spans.end[self.low - 1]) if self.low else 0
         end = (
@@ -349,7 +347,7 @@ class EdgeWindow:
                 given.spans.start[self.low : self.high],
                 given.spans.end[self.low : self.high],
             )
-            near = _near(topology.token[0], first - begin, last - begin, end - begin)
+            near = _are_near(topology.token[0], first - begin, last - begin, end - begin)
             scores[~near] = -np.inf
         # Each state now has a column of its own: windows of all utterances share one padded batch.
         return scores, replace(topology, emit=np.arange(len(emit), dtype=np.int32)[None])
@@ -380,8 +378,7 @@ class EdgeWindow:
         ]
 
     def _edges(self, posteriors: np.ndarray, token: np.ndarray) -> Spans:
-        """Return the wanted edges from posteriors (T, S) of states that belong to the sounds
-        `token` (S,)."""
+        """Return the wanted edges from posteriors (T, S) of the states of sounds `token` (S,)."""
         # beyond[t, s] = P(a path is in state s or a later one at frame t) = sum over s' >= s of
         # posteriors[t, s'].
         beyond = posteriors[:, ::-1].cumsum(1)[:, ::-1]
@@ -397,9 +394,8 @@ class EdgeWindow:
         return Spans(start + begin, end + begin, start_sd, end_sd)
 
 
-def _near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -> np.ndarray:
-    """Return (T, S) bool: whether a state is within `BAND_FRAMES` of its sound; a silence, of the
-    gap around it."""
+def _are_near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -> np.ndarray:
+    """Return (T, S) whether a state is within `BAND_FRAMES` of its sound, or of its gap."""
     count = len(first)
     begin, end = np.empty(len(token), np.int64), np.empty(len(token), np.int64)
     sounding = token >= 0

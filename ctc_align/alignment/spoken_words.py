@@ -45,8 +45,8 @@ SPOKEN_SD, PRIOR_SPOKEN = 1.9, 2
 """The standard deviation of gain / sqrt(tokens) of spoken words with the English model, and its
 weight in samples."""
 SAMPLES, FEWEST_SPOKEN = 24, 4
-"""The most words sampled of each kind, and the fewest spoken ones from which a standard deviation
-is estimated."""
+"""The maximum number of words sampled of each kind, and the minimum of spoken ones from which a
+standard deviation is estimated."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact if more than this share of its words is surely absent."""
 MOST_LABELS = 4
@@ -57,7 +57,7 @@ or with separators between words, there may be none, and other speech is optiona
 CONTEXT_S = 0.03
 """Words are scored from this long before their first label until this long after their last."""
 LONGEST_RUN, WINDOWS_AT_ONCE = 12, 256
-"""The most words of a run, and the most windows scored together: the paths of each take memory."""
+"""The maximum number of words in a run, and of windows scored together: their paths take memory."""
 MOST_ROUNDS = 50
 """Added words are neighbours of others, which are tried in the next round."""
 
@@ -92,8 +92,7 @@ class _Window:
     added: list[int] = field(default_factory=list)
 
     def additions(self) -> list[list[int]]:
-        """Return the sets of missing words to try: each, or all; at a cut those nearest to the kept
-        words."""
+        """Return the sets of missing words to try: each or all; at a cut, those near kept words."""
         inner = [word for word in self.missing if word not in self.joined]
         after = [word for word in self.missing if self.joined.get(word) == 1]
         before = [word for word in self.missing if self.joined.get(word) == -1]
@@ -129,22 +128,22 @@ class HeardSpeech:
     backend: str
 
     def frames_from_to(self, gaps: Gaps, first_rank: int, last_rank: int) -> tuple[int, int]:
-        """Return the frames from the found word of one rank to that of another, with context; the
-        end is exclusive."""
+        """Return the frames between two found words by rank, with context; the end is exclusive."""
         context = max(1, units.seconds_to_frames(CONTEXT_S, self.frame_shift_s))
         return int(gaps.after[first_rank]) - context, int(gaps.before[last_rank + 1]) + context + 1
 
     def likelihood(self, window: _Window, kept: dict[int, int]) -> Forward:
-        """Return the request for the likelihood of words (index into K: pronunciation) with
-        optional other speech."""
+        """Return the request for the likelihood of words ({index: pronunciation}).
+
+        Other speech is optional.
+        """
         frames = slice(window.first_frame, window.last_frame)
         return Forward(
             self.log_probs[frames], self._paths(window, kept)[0], self.other[frames], self.backend
         )
 
     def best_path(self, window: _Window) -> tuple[BestPath, dict[int, tuple[int, int]]]:
-        """Return the request for the best path of the kept words, and the range of tokens of
-        each."""
+        """Return the request for the best path of the kept words, and the tokens of each."""
         frames = slice(window.first_frame, window.last_frame)
         paths, tokens = self._paths(window, window.kept)
         return BestPath(self.log_probs[frames], paths, self.other[frames], self.backend), tokens
@@ -180,8 +179,7 @@ def spoken_words(
     fixed: np.ndarray,
     loose: bool = False,
 ) -> KernelSteps[tuple[FoundWords, bool]]:
-    """Return the words with those that are spoken as the found ones, and whether another round may
-    add more.
+    """Return the words with those that are spoken, and whether another round may add more.
 
     Args:
         speech: of the recording.
@@ -193,13 +191,13 @@ def spoken_words(
     """
     sequence = _Sequence(found, gaps, fixed)
     windows: list[_Window] = []
-    for some in _chunks(list(sequence.windows(speech))):
+    for some in _divide_windows(list(sequence.windows(speech))):
         yield from _choose_pronunciations(speech, some)
-        windows += yield from _with_doubt(speech, some)
+        windows += yield from _select_doubtful(speech, some)
     if not windows:
         return found, False
-    enough, surely = yield from _thresholds(speech, found, gaps)
-    for some in _chunks(windows):
+    enough, surely = yield from _compute_thresholds(speech, found, gaps)
+    for some in _divide_windows(windows):
         yield from _leave_out(speech, some, enough)
         yield from _add(speech, some, None)
         yield from _leave_out(speech, [window for window in some if window.added], enough)
@@ -218,14 +216,14 @@ def spoken_words(
     if not loose and (
         is_faint or sequence.absent(windows, surely) <= INEXACT_SHARE * len(found.words)
     ):
-        for some in _chunks(windows):
+        for some in _divide_windows(windows):
             yield from _add(speech, some, surely)
-    first, last = yield from _labels_of_added(speech, found, heard, windows)
+    first, last = yield from _find_labels_of_added(speech, found, heard, windows)
     more = any(window.added and (window.more or window.missing) for window in windows)
     return replace(found, first=first, last=last, order=sequence.order(windows)), more
 
 
-def _chunks(windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
+def _divide_windows(windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
     for low in range(0, len(windows), WINDOWS_AT_ONCE):
         yield windows[low : low + WINDOWS_AT_ONCE]
 
@@ -274,7 +272,7 @@ class _Sequence:
             tried[window.words] = True
         return absent + int(np.count_nonzero(~tried & ~self.found.found & ~self.fixed))
 
-    def _missing(self, first: int, last: int) -> list[int]:
+    def _list_missing(self, first: int, last: int) -> list[int]:
         """Return the words that are missing between two indices, both exclusive."""
         between = np.arange(first + 1, last)
         return between[~self.found.found[between] & ~self.fixed[between]].tolist()
@@ -289,20 +287,22 @@ class _Sequence:
             left = int(self.in_time[rank - 1]) if rank else None
             right = int(self.in_time[rank]) if rank < len(self.in_time) else None
             if left is not None and right is not None and not self.gaps.cuts[rank]:
-                between = self._missing(left, right)
+                between = self._list_missing(left, right)
                 if len(between) > 2 * LONGEST_RUN:
                     between, more = between[:LONGEST_RUN] + between[-LONGEST_RUN:], True
                 words += [*between, right]
                 continue
             if left is not None:
                 later = places[np.searchsorted(places, left, "right") :]
-                after = self._missing(left, int(later[0]) if len(later) else len(self.found.words))
+                after = self._list_missing(
+                    left, int(later[0]) if len(later) else len(self.found.words)
+                )
                 words += after[:LONGEST_RUN]
                 joined |= dict.fromkeys(after[:LONGEST_RUN], 1) if self.gaps.cuts[rank] else {}
                 yield words, joined, more or len(after) > LONGEST_RUN
             if right is not None:
                 earlier = places[: np.searchsorted(places, right)]
-                before = self._missing(int(earlier[-1]) if len(earlier) else -1, right)
+                before = self._list_missing(int(earlier[-1]) if len(earlier) else -1, right)
                 more = len(before) > LONGEST_RUN
                 words = [*before[-LONGEST_RUN:], right]
                 joined = dict.fromkeys(before[-LONGEST_RUN:], -1) if self.gaps.cuts[rank] else {}
@@ -334,8 +334,7 @@ class _Sequence:
     def _window(
         self, left: int | None, run: list[int], right: int | None, speech: HeardSpeech
     ) -> _Window:
-        """Return the window of a run of words between two kept ones, None at a cut or an end of the
-        recording."""
+        """Return the window of a run of words between kept ones; None at cuts and ends."""
         inside = [word for word in run if self.found.found[word]]
         around = [*([] if left is None else [left]), *run, *([] if right is None else [right])]
         return _Window(
@@ -412,12 +411,11 @@ class _Sequence:
         return min(int(gaps.after[gap]), last)
 
 
-def _thresholds(
+def _compute_thresholds(
     speech: HeardSpeech, found: FoundWords, gaps: Gaps
 ) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
-    """Return (K,) the gains above which each word is absent in a transcript that is not exact, and
-    in any."""
-    absent, spoken = _samples(speech, found, gaps)
+    """Return (K,) the gains above which words are absent: in inexact transcripts, and in any."""
+    absent, spoken = _draw_samples(speech, found, gaps)
     scores = iter(
         (yield [request for _, *pair in (*absent, *spoken) for request in pair]) if absent else []
     )
@@ -429,7 +427,7 @@ def _thresholds(
         / (len(per_token) + PRIOR_SAMPLES)
     )
     enough = nats * found.lengths
-    surely = enough + SURE_TOKENS * nats + SURE_LABEL * _labels_between(found)
+    surely = enough + SURE_TOKENS * nats + SURE_LABEL * _count_labels_between(found)
     table = np.array([row for row in gains[len(absent) :] if np.isfinite(row[1])])
     if len(table) < FEWEST_SPOKEN:
         return enough, surely
@@ -453,11 +451,10 @@ _Sample = tuple[int, Forward, Forward]
 """The tokens of a word, and the requests for the likelihood without it and with it."""
 
 
-def _samples(
+def _draw_samples(
     speech: HeardSpeech, found: FoundWords, gaps: Gaps
 ) -> tuple[list[_Sample], list[_Sample]]:
-    """Return samples of absent words, which stand elsewhere in the text, between sure ones; and of
-    sure words."""
+    """Return samples of absent words, put between sure ones, and of sure words."""
     in_time = found.in_time()
     sure = found.sure[in_time]
     adjacent = (
@@ -475,25 +472,24 @@ def _samples(
         )
 
     absent = []
-    for rank in _spread(np.flatnonzero(adjacent)):
+    for rank in _spread_ranks(np.flatnonzero(adjacent)):
         left, right = in_time[rank : rank + 2].tolist()
         other = (left + max(2, len(found.words) // 2)) % len(found.words)
         if other not in (left, right):
             absent.append(sample([left, other, right], rank, rank + 1))
-    triples = _spread(np.flatnonzero(adjacent[1:] & adjacent[:-1]))
+    triples = _spread_ranks(np.flatnonzero(adjacent[1:] & adjacent[:-1]))
     return absent, [sample(in_time[rank : rank + 3].tolist(), rank, rank + 2) for rank in triples]
 
 
-def _spread(ranks: np.ndarray) -> list[int]:
+def _spread_ranks(ranks: np.ndarray) -> list[int]:
     """Return at most `SAMPLES` of some ranks, evenly spread."""
     if len(ranks) > SAMPLES:
         ranks = ranks[np.linspace(0, len(ranks) - 1, SAMPLES).astype(np.int64)]
     return ranks.tolist()
 
 
-def _labels_between(found: FoundWords) -> np.ndarray:
-    """Return (K,) how many labels are heard between those of the words around each word, at most
-    `MOST_LABELS`."""
+def _count_labels_between(found: FoundWords) -> np.ndarray:
+    """Return (K,) how many labels are heard around each word, at most `MOST_LABELS`."""
     beyond = np.iinfo(np.int64).max
     heard = found.found & (found.last >= found.first)
     first, last = np.where(heard, found.first, beyond), np.where(heard, found.last, -1)
@@ -503,8 +499,7 @@ def _labels_between(found: FoundWords) -> np.ndarray:
 
 
 def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[None]:
-    """Give each doubtful word the pronunciation that is likeliest beside the first ones of the
-    others."""
+    """Give each doubtful word its likeliest pronunciation beside the others' first ones."""
     tried, requests = [], []
     for window in windows:
         for word in window.doubtful:
@@ -522,16 +517,19 @@ def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> K
             window.kept[word] = way
 
 
-def _with_doubt(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[_Window]]:
-    """Return the windows with missing words, or with a word of a positive gain: no threshold is
-    below 0."""
-    gains = yield from _gains(speech, windows)
+def _select_doubtful(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[_Window]]:
+    """Return the windows with missing words, or with a word of positive gain.
+
+    No threshold is below 0.
+    """
+    gains = yield from _compute_gains(speech, windows)
     return [window for window, own in zip(windows, gains) if window.missing or (own > 0).any()]
 
 
-def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[np.ndarray]]:
-    """Return the gains of leaving out each doubtful word of each window; none where all of them
-    have no path."""
+def _compute_gains(
+    speech: HeardSpeech, windows: Sequence[_Window]
+) -> KernelSteps[list[np.ndarray]]:
+    """Return the gains of leaving out each doubtful word of each window; none without a path."""
     scores = iter(
         (
             yield [
@@ -557,12 +555,11 @@ def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[
 def _leave_out(
     speech: HeardSpeech, windows: Sequence[_Window], enough: np.ndarray
 ) -> KernelSteps[None]:
-    """Leave out of each window the doubtful word of greatest gain, then the next one, while the
-    gain is `enough`."""
+    """Leave out the doubtful word of greatest gain of each window, and go on while `enough`."""
     windows = [window for window in windows if window.doubtful]
     while windows:
         shrunk = []
-        for window, gains in zip(windows, (yield from _gains(speech, windows))):
+        for window, gains in zip(windows, (yield from _compute_gains(speech, windows))):
             worst = int(np.argmax(gains - enough[window.doubtful]))
             word = window.doubtful[worst]
             if not gains[worst] > enough[word]:
@@ -581,8 +578,7 @@ def _leave_out(
 def _add(
     speech: HeardSpeech, windows: Sequence[_Window], most: np.ndarray | None
 ) -> KernelSteps[None]:
-    """Add to each window the missing word of least gain, then the next one, while the gain is at
-    most `most`.
+    """Add the missing word of least gain to each window, then the next, up to a gain of `most`.
 
     Args:
         speech: of the recording.
@@ -592,7 +588,7 @@ def _add(
     """
     windows = [window for window in windows if window.missing]
     while windows:
-        tried = [list(_variants(speech, window)) for window in windows]
+        tried = [list(_yield_variants(speech, window)) for window in windows]
         scores = iter(
             (
                 yield [
@@ -625,7 +621,7 @@ def _add(
         windows = grown
 
 
-def _variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
+def _yield_variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
     """Yield the sets of words to add, single ones in each of their pronunciations."""
     for words in window.additions():
         ways = len(speech.word_tokens[words[0]].pronunciations) if len(words) == 1 else 1
@@ -633,13 +629,12 @@ def _variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
             yield dict.fromkeys(words, way)
 
 
-def _labels_of_added(
+def _find_labels_of_added(
     speech: HeardSpeech, found: FoundWords, heard: HeardTokens, windows: Sequence[_Window]
 ) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
-    """Return the first and the last label of each word; those of added words are at their frames on
-    the best path."""
+    """Return the first and last label of each word; added words have them on the best path."""
     first, last = found.first.copy(), found.last.copy()
-    for some in _chunks([window for window in windows if window.added]):
+    for some in _divide_windows([window for window in windows if window.added]):
         plans = [speech.best_path(window) for window in some]
         paths = yield [request for request, _ in plans]
         for window, (_, tokens), (states, *_) in zip(some, plans, paths):

@@ -1,5 +1,4 @@
-"""A search for a text among what was heard: where long stretches agree, then the best match between
-these.
+"""A search for a text in what was heard: first long stretches that agree, then between them.
 
 Runs of tokens that are heard as they are written are found by their hashes; those that follow each
 other at the pace of speech are a fragment, as reads are chained in genome assembly (Li 2018, doi
@@ -55,13 +54,12 @@ class HeardTokens:
         return len(self.ids)
 
     def odds(self, classes: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Return (N, last - first) float32: log-odds in nats of N classes at the labels from
-        `first` to `last`.
+        """Return (N, last - first) log-odds in nats of N classes at labels `first` to `last`.
 
         They are those of the class there, in the likeliest of three frames, against any label, from
         `WORST_NATS` to `BEST_NATS`.
         """
-        best = _best_of_three(self.log_probs, self.frames[first:last])
+        best = _max_of_three_frames(self.log_probs, self.frames[first:last])
         return np.clip(
             best[:, classes].T - self.background[classes][:, None], WORST_NATS, BEST_NATS
         )
@@ -71,7 +69,7 @@ class HeardTokens:
         found = [np.zeros(0, np.float32)]
         for low in range(0, len(classes), PIECE_FRAMES):
             own, at = classes[low : low + PIECE_FRAMES], labels[low : low + PIECE_FRAMES]
-            best = _best_of_three(self.log_probs, self.frames[at])
+            best = _max_of_three_frames(self.log_probs, self.frames[at])
             found.append(best[np.arange(len(own)), own] - self.background[own])
         return np.clip(np.concatenate(found), WORST_NATS, BEST_NATS)
 
@@ -97,7 +95,7 @@ def greedy_decode(log_probs: np.ndarray, blank: int, without: Sequence[int] = ()
     centres = frames[at_peak[firsts]]
     total = np.zeros(log_probs.shape[1])
     for low in range(0, len(centres), PIECE_FRAMES):
-        total += np.exp(_best_of_three(log_probs, centres[low : low + PIECE_FRAMES])).sum(
+        total += np.exp(_max_of_three_frames(log_probs, centres[low : low + PIECE_FRAMES])).sum(
             0, dtype=np.float64
         )
     mean = total / max(len(centres), 1)
@@ -124,7 +122,7 @@ def _labelled_frames(
     return np.concatenate(ids), np.concatenate(frames), np.concatenate(best)
 
 
-def _best_of_three(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
+def _max_of_three_frames(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Return (N, C) the highest log-probs of each class in the three frames around each of N."""
     last = len(log_probs) - 1
     near = np.clip(centres + np.array([[-1], [0], [1]]), 0, last)
@@ -174,16 +172,14 @@ class TextTokens:
         )
 
     def some(self, places: np.ndarray) -> TextTokens:
-        """Return the tokens at some indices, ascending; where others are left out a sentence
-        ends."""
+        """Return the tokens at ascending indices; where others are left out, a sentence ends."""
         ends = self.ends[places] | (np.diff(places, prepend=-1) > 1)
         return TextTokens(self.ids[places], self.words[places], np.append(ends, True))
 
 
 @dataclass(frozen=True)
 class TokenMatch:
-    """For each token of a text (L,) its label, -1 for none, and whether it lies in a passage that
-    is spoken."""
+    """The label of each token (L,), -1 for none, and whether it is in a spoken passage."""
 
     labels: np.ndarray
     spoken: np.ndarray
@@ -196,8 +192,7 @@ def match_block(
     opened: bool = False,
     closed: bool = False,
 ) -> tuple[TokenMatch, float]:
-    """Return the best match of a text with all that was heard, and its score in nats; 0 is that of
-    nothing.
+    """Return the best match of a text with all that was heard, and its score: 0 is no match.
 
     Args:
         text: L tokens, their ids rows of the odds.
@@ -231,8 +226,7 @@ _SPOKEN, _JUMPED = 0, 1
 
 
 class _Block:
-    """The costs of a block, and the rows (2, H + 1) of its table: the best scores in a passage, and
-    in a jump."""
+    """The costs of a block, and the rows (2, H + 1) of its table: in a passage, and in a jump."""
 
     def __init__(
         self, text: TextTokens, odds: np.ndarray, pauses: np.ndarray, opened: bool, closed: bool
@@ -287,8 +281,7 @@ class _Block:
         return new
 
     def end_of(self, row: np.ndarray) -> tuple[tuple[int, int], float]:
-        """Return where the best path ends in the last row, (state, labels before it), and its
-        score."""
+        """Return where the best path ends in the last row (state, labels before), and its score."""
         last = len(self.steps) - 1
         if self.closed:
             entered = row[_JUMPED, last] - self.costs[last] + self.easier[len(self.text.ids)]
@@ -306,8 +299,7 @@ class _Block:
         labels: np.ndarray,
         spoken: np.ndarray,
     ) -> tuple[int, int]:
-        """Trace the best path from the last row of `table` (R, 2, H + 1) back to the first; return
-        where it is."""
+        """Trace the best path back through `table` (R, 2, H + 1); return its places."""
         state, h = place
         row = len(table) - 1
         while row > 0 or (first == 0 and h > 0):
@@ -393,7 +385,7 @@ REACH_TOKENS, REACH_A_LABEL = 400, 2
 """Tokens matched at each end of a block, and more for each label: few labels cannot be a long
 text."""
 MOST_FRAGMENTS = 3000
-"""The most fragments among which a chain is looked for, heaviest first."""
+"""The maximum number of fragments among which a chain is looked for, heaviest first."""
 LARGEST_CELLS = 2**26
 """The largest block without anchors; of a larger one only the text and the labels next to its
 corners are matched."""
@@ -401,8 +393,7 @@ corners are matched."""
 
 @dataclass(frozen=True)
 class _Fragment:
-    """Runs of one pace: their middles in text and labels, ascending; how many tokens agree, and how
-    many in a run."""
+    """Runs of one pace, ascending: their middles, and how many tokens agree in all and in each."""
 
     text: np.ndarray
     labels: np.ndarray
@@ -415,27 +406,29 @@ class _Fragment:
 
 
 def search(text: TextTokens, heard: HeardTokens, pauses: np.ndarray) -> tuple[TokenMatch, float]:
-    """Return the best match found of a text with what was heard, and its score in nats. Arguments
-    as `match_block`."""
+    """Return the best match found of a text with what was heard, and its score in nats.
+
+    Arguments as `match_block`.
+    """
     cells = len(text.ids) * len(heard.ids)
     if cells <= WHOLE_CELLS:
-        return _matched(text, heard, pauses, (0, len(heard), False, False))
-    anchors = _anchors(_best_chain(_fragments(text.ids, heard.ids)))
+        return _match_parts(text, heard, pauses, (0, len(heard), False, False))
+    anchors = _choose_anchors(_find_best_chain(_find_fragments(text.ids, heard.ids)))
     labels = np.full(len(text.ids), -1, np.int64)
     spoken = np.zeros(len(text.ids), np.bool_)
     score = 0.0
     corners = [(0, 0), *anchors, (len(text.ids), len(heard.ids))]
     for number, ((i0, h0), (i1, h1)) in enumerate(pairwise(corners)):
         opened, closed = number > 0, number < len(corners) - 2
-        for a0, b0, a1, b1, begins, ends in _matched_parts(i0, h0, i1, h1, opened, closed):
-            places = _within_reach(text, a0, a1, b1 - b0)
-            part, own = _matched(text.some(places), heard, pauses, (b0, b1, begins, ends))
+        for a0, b0, a1, b1, begins, ends in _divide_block(i0, h0, i1, h1, opened, closed):
+            places = _choose_within_reach(text, a0, a1, b1 - b0)
+            part, own = _match_parts(text.some(places), heard, pauses, (b0, b1, begins, ends))
             labels[places], spoken[places] = part.labels, part.spoken
             score += own
     return TokenMatch(labels, spoken), score
 
 
-def _matched(
+def _match_parts(
     text: TextTokens, heard: HeardTokens, pauses: np.ndarray, block: tuple[int, int, bool, bool]
 ) -> tuple[TokenMatch, float]:
     """Return the best match of a text with a block of labels (from, to, opened, closed)."""
@@ -451,9 +444,8 @@ def _matched(
     return TokenMatch(np.where(match.labels >= 0, match.labels + h0, -1), match.spoken), score
 
 
-def _within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.ndarray:
-    """Return the indices of the tokens [first, last) that are matched with `labels` labels: those
-    at both ends.
+def _choose_within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.ndarray:
+    """Return the indices of the tokens to match with `labels` labels: those at both ends.
 
     Tokens far from both ends would have been found by their runs, unless they are few.
     """
@@ -466,11 +458,10 @@ def _within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.nd
     return np.concatenate((np.arange(first, begin), np.arange(end, last)))
 
 
-def _matched_parts(
+def _divide_block(
     i0: int, h0: int, i1: int, h1: int, opened: bool, closed: bool
 ) -> list[tuple[int, int, int, int, bool, bool]]:
-    """Return the blocks (text and labels from, to, opened, closed) of a block that is matched:
-    mostly all of it."""
+    """Return the parts of a block to match (text and labels from, to; opened, closed)."""
     if (i1 - i0) * (h1 - h0) <= LARGEST_CELLS:
         return [(i0, h0, i1, h1, opened, closed)]
     side = int(LARGEST_CELLS**0.5) // 2
@@ -508,9 +499,8 @@ def _hashes(ids: np.ndarray, length: int) -> np.ndarray:
     return hashes
 
 
-def _runs(text: np.ndarray, heard: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return where runs of equal tokens begin in the text and in the labels, by label, and their
-    length."""
+def _find_runs(text: np.ndarray, heard: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return where runs of equal tokens begin in text and labels, by label, and their lengths."""
     length = _run_length(len(text) * len(heard))
     written, said = _hashes(text, length), _hashes(heard, length)
     order = np.argsort(written, kind="stable")
@@ -522,9 +512,9 @@ def _runs(text: np.ndarray, heard: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     return order[np.repeat(first, counts) + nth], labels, length
 
 
-def _fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
+def _find_fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
     """Return fragments, the one with most agreeing tokens first; no run is in two."""
-    starts, labels, length = _runs(text, heard)
+    starts, labels, length = _find_runs(text, heard)
     weights = np.full(len(starts), float(length))
     before = np.full(len(starts), -1, np.int64)
     for k in range(1, len(starts)):
@@ -562,7 +552,7 @@ def _fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
     return sorted(fragments, key=lambda fragment: -fragment.weight)
 
 
-def _best_chain(fragments: list[_Fragment]) -> list[_Fragment]:
+def _find_best_chain(fragments: list[_Fragment]) -> list[_Fragment]:
     """Return the heaviest fragments that ascend in the text and in the labels."""
     chosen = sorted(fragments[:MOST_FRAGMENTS], key=lambda fragment: fragment.box[0])
     boxes = np.array([fragment.box for fragment in chosen]).reshape(-1, 4)
@@ -582,14 +572,14 @@ def _best_chain(fragments: list[_Fragment]) -> list[_Fragment]:
     return chain[::-1]
 
 
-def _anchors(chain: list[_Fragment]) -> list[tuple[int, int]]:
+def _choose_anchors(chain: list[_Fragment]) -> list[tuple[int, int]]:
     """Return (token, label) of runs of a chain, some tokens apart: known to be spoken there.
 
     Between two fragments the match is free to choose where to jump.
     """
     anchors: list[tuple[int, int]] = []
     for number, fragment in enumerate(chain):
-        supported = _support(fragment) >= SUPPORT_TOKENS
+        supported = _count_support(fragment) >= SUPPORT_TOKENS
         if number:
             supported &= fragment.text >= fragment.text[0] + SUPPORT_REACH
         if number < len(chain) - 1:
@@ -600,9 +590,8 @@ def _anchors(chain: list[_Fragment]) -> list[tuple[int, int]]:
     return anchors
 
 
-def _support(fragment: _Fragment) -> np.ndarray:
-    """Return how many tokens agree in the runs near each run of a fragment, those of overlapping
-    runs once."""
+def _count_support(fragment: _Fragment) -> np.ndarray:
+    """Return how many tokens agree near each run of a fragment, each token counted once."""
     own = np.minimum(
         np.diff(fragment.text, prepend=fragment.text[0] - fragment.length), fragment.length
     )
@@ -622,9 +611,9 @@ def _support(fragment: _Fragment) -> np.ndarray:
 FEWEST_LABELS = 20
 """Fewer labels between two words cannot be a second reading."""
 FEWEST_TOKENS = 16
-"""A passage that is read twice has at least this many tokens …"""
+"""A passage that is read twice has at least this many tokens."""
 LEAST_NATS = 1.0
-"""… whose labels support each of them by this much on average."""
+"""The labels of such a passage support each of its tokens by this much on average, in nats."""
 MOST_UNWRITTEN = 8
 """Inside a reading at most this many labels are between the labels of two tokens."""
 MOST_BETWEEN = 0.2
@@ -635,8 +624,7 @@ text."""
 
 
 def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens) -> TokenMatch:
-    """Return a match of a text with what was heard in which passages that are read twice are in one
-    reading.
+    """Return a match in which passages that are read twice are in one reading.
 
     Args:
         match: L tokens.
@@ -662,16 +650,15 @@ def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens)
 def _take_better_reading(
     labels: np.ndarray, text: TextTokens, heard: HeardTokens, before: int, after: int
 ) -> None:
-    """Change `labels` of the tokens on one side of the speech between two matched tokens, if it
-    repeats these."""
+    """Change the labels on one side of the speech between two tokens, if it repeats these."""
     first, last = int(labels[before]) + 1, int(labels[after])
     reach = last - first
     ahead = np.arange(before + 1, min(before + 1 + reach, len(labels)))
     behind = np.arange(max(after - reach, 0), after)
-    head = _matched_once(text.some(ahead), heard, (first, last), opened=True)
-    tail = _matched_once(text.some(behind), heard, (first, last), closed=True)
-    head[np.cumsum(_breaks(head)) > 0] = -2
-    tail[np.cumsum(_breaks(tail[::-1]))[::-1] > 0] = -2
+    head = _match_once(text.some(ahead), heard, (first, last), opened=True)
+    tail = _match_once(text.some(behind), heard, (first, last), closed=True)
+    head[np.cumsum(_find_breaks(head)) > 0] = -2
+    tail[np.cumsum(_find_breaks(tail[::-1]))[::-1] > 0] = -2
     again, back = ahead[head >= -1], behind[tail >= -1]
     head, tail = head[head >= -1], tail[tail >= -1]
     ends, begins = max(head, default=-1), min(tail[tail >= 0], default=-1)
@@ -691,7 +678,7 @@ def _take_better_reading(
         labels[back] = tail
 
 
-def _breaks(labels: np.ndarray) -> np.ndarray:
+def _find_breaks(labels: np.ndarray) -> np.ndarray:
     """Return at which tokens a passage is over: they, or labels before them, are jumped over."""
     met = np.flatnonzero(labels >= 0)
     breaks = labels == -2
@@ -699,7 +686,7 @@ def _breaks(labels: np.ndarray) -> np.ndarray:
     return breaks
 
 
-def _matched_once(
+def _match_once(
     text: TextTokens,
     heard: HeardTokens,
     block: tuple[int, int],

@@ -1,5 +1,4 @@
-"""The wildcard: a token for speech that the transcript does not spell, or that the model's
-vocabulary cannot spell.
+"""The wildcard: a token for speech that the transcript or the vocabulary does not spell.
 
 A wildcard among the tokens (`lattice.WILDCARD`) is one state, in which a path may remain as long as
 the unknown speech lasts, through labels and the blanks between them. Its score is therefore that of
@@ -40,8 +39,7 @@ LETTER_S = 0.15
 def wildcard_scores(
     log_probs: ArrayT, blank: int = 0, penalty: float = PENALTY, *, without: Collection[int] = ()
 ) -> ArrayT:
-    """Return the wildcard's score at each frame: the best class but the blank minus `penalty`, or
-    the blank's.
+    """Return each frame's wildcard score: the best class minus `penalty`, or the blank's.
 
     Without the blank a wildcard would be as short as one label: CTC's blanks between labels are so
     much likelier than any label that the neighbours would take the rest of the unknown speech.
@@ -90,14 +88,12 @@ def wildcard_scores(
 
 
 def scores_of(emissions: Emissions) -> np.ndarray:
-    """Return (T,) the wildcard's scores on log-probs; stars (MMS_FA has one) and word separators do
-    not count."""
+    """Return (T,) the wildcard's scores; stars (as in MMS_FA) and separators do not count."""
     return wildcard_scores(emissions.array, emissions.blank, without=soundless(emissions))
 
 
 def soundless(emissions: Emissions) -> list[int]:
-    """Return the classes besides the blank that are not sounds: separators of words, silences, a
-    star (of MMS_FA)."""
+    """Return the classes that are no sounds, without the blank: separators, silences, a star."""
     return [
         index
         for index, token in enumerate(emissions.vocab)
@@ -106,8 +102,7 @@ def soundless(emissions: Emissions) -> list[int]:
 
 
 def speech_scores(states: np.ndarray | ArrayOnDisk) -> np.ndarray:
-    """Return (T,) the wildcard's scores on segmentation states (T, K): the best sound's minus the
-    penalty.
+    """Return (T,) the wildcard's scores on states (T, K): the best sound minus the penalty.
 
     The last state is silence. The topology has it beside the wildcard, which therefore need not
     score silence.
@@ -119,8 +114,7 @@ def speech_scores(states: np.ndarray | ArrayOnDisk) -> np.ndarray:
 def with_wildcards(
     tokens: Tokens, word_tokens: Sequence[WordTokens], separator: int | None
 ) -> Tokens | None:
-    """Return the tokens with a wildcard, labelled with its letters, wherever the vocabulary lacks
-    letters.
+    """Return the tokens with a labelled wildcard wherever the vocabulary lacks letters.
 
     None if it lacks no letters, or where they are is unknown (inside a word pronounced by rules).
 
@@ -167,8 +161,7 @@ def place_wildcards(
     separator: int | None,
     backend: str = "auto",
 ) -> KernelSteps[tuple[Tokens, Spans]]:
-    """Return the tokens with wildcards where the vocabulary lacks letters, and their spikes on the
-    best path.
+    """Return the tokens with wildcards for missing letters, and their spikes on the best path.
 
     Where no letters are lacking, or wildcards do not fit, return tokens and spikes unchanged: the
     other words have times all the same. Arguments as `with_wildcards`; `spikes` are those of the
@@ -190,8 +183,7 @@ def place_wildcards(
 
 
 def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndarray) -> Spans:
-    """Return the spikes with each wildcard from the first to the last label that the model finds
-    there.
+    """Return the spikes with each wildcard from its first to its last label in the model.
 
     A blank scores as well in a wildcard as beside it: on the best path a wildcard may have a single
     frame of the speech that it covers. Where the model finds no label, the wildcard begins at its
@@ -207,7 +199,7 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndar
     first, last = spikes.start.copy(), spikes.end.copy()
     weights = np.where(lacking, [len(label) for label in tokens.labels], 0)
     words = np.asarray(tokens.words)
-    for low, high in _stretches(lacking, words):
+    for low, high in _find_runs(lacking, words):
         # Separators beside a wildcard may be anywhere among the blanks: they follow its edges.
         before, after = low - 1, high
         while before >= 0 and words[before] < 0:
@@ -230,7 +222,7 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndar
         else:
             begin = max(begin, end - most)
         if end - begin >= np.count_nonzero(lacking[low:high]):
-            first[low:high], last[low:high] = _shares(weights[low:high], begin, end)
+            first[low:high], last[low:high] = _share_frames(weights[low:high], begin, end)
             first[before + 1 : low] = np.minimum(first[before + 1 : low], begin)
             last[before + 1 : low] = np.minimum(last[before + 1 : low], begin)
             first[high:after] = np.maximum(first[high:after], end)
@@ -238,9 +230,8 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndar
     return Spans(first, last)
 
 
-def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
-    """Return runs of wildcards, with or without separators between them, as (first, last
-    exclusive)."""
+def _find_runs(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
+    """Return runs of wildcards, with their separators, as (first, last exclusive)."""
     stretches: list[tuple[int, int]] = []
     for at in np.flatnonzero(lacking).tolist():
         if stretches and (words[stretches[-1][1] : at] < 0).all():
@@ -250,11 +241,12 @@ def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
     return stretches
 
 
-def _shares(weights: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return starts and ends that share out the frames [begin, end) by weights: at least one each,
-    none for weight 0.
+def _share_frames(weights: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return starts and ends that share out the frames [begin, end) by weights.
 
-    >>> [part.tolist() for part in _shares(np.array([1, 0, 9]), 5, 9)]
+    Each has at least one frame, none for weight 0.
+
+    >>> [part.tolist() for part in _share_frames(np.array([1, 0, 9]), 5, 9)]
     [[5, 6, 6], [6, 6, 9]]
     """
     one_each = (weights > 0).astype(np.int64)

@@ -488,7 +488,7 @@ _HUGE = 1e10
 in a network."""
 _GROWTH = 2**16
 MOST_IN_MEMORY = 2**25
-"""The most samples that stay in memory: 35 minutes at 16 kHz, 128 MiB."""
+"""The maximum number of samples that stay in memory: 35 minutes at 16 kHz, 128 MiB."""
 
 
 @dataclass(frozen=True)

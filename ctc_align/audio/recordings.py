@@ -115,8 +115,10 @@ def lies_behind(unread_s: float) -> str:
 
 
 def ends_early(missing_s: float, used_s: float) -> list[str]:
-    """Return a sentence on a file that is `missing_s` shorter than its header says, [] for an
-    encoder's delay."""
+    """Return a sentence on a file that is `missing_s` shorter than its header says.
+
+    It is [] if no more is missing than the delay of an encoder.
+    """
     if missing_s <= MISSING_S:
         return []
     used = f"the first {used_s:.2f} s are used"
@@ -333,10 +335,10 @@ _GAP_S = 1.0
 """Shorter stretches without sound are pauses that a recorder left out, or are reported as
 damage."""
 _OPEN_FILES, _OPEN_S = 64, 12 * 3600.0
-"""The most files that stay open for further parts, and the most seconds of sound whose pieces are
-remembered."""
+"""The maximum number of files that stay open for further parts, and of seconds of sound whose
+pieces are remembered."""
 _UNKNOWN_PIECES = 64
-"""The most unknown pieces after a seek before the first known one."""
+"""The maximum number of unknown pieces after a seek before the first known one."""
 
 
 class MediaRecording(Recording):

@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ctc_align._version import __version__
-from ctc_align.cli.options import GENERAL, PANELS
+from ctc_align.cli.options import GENERAL, PANELS, with_examples
 from ctc_align.cli.printing import (
     INTERRUPTED,
     OK,
@@ -41,6 +41,7 @@ from ctc_align.errors import BackendError, ConfigError, CtcAlignError, InputErro
 from ctc_align.private_folders import unset_relative_cache_home
 
 
+@with_examples("ctc-align help", "ctc-align help align", "ctc-align help settings > settings.toml")
 def show_help(
     context: typer.Context,
     command: Annotated[
@@ -149,8 +150,7 @@ def _raising_ours(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class _SparingConversions:
-    """Leaves values alone that are of their types: for those Typer would load pydantic, in 0.07
-    s."""
+    """Leaves values alone that have their types: Typer would load pydantic for them (0.07 s)."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, that of --help too."""
@@ -179,8 +179,10 @@ class PlainProgram(_SparingConversions, TyperGroup):
 
 
 class PlainCommand(_SparingConversions, TyperCommand):
-    """A command whose help names arguments as we do: versions of the parser add braces, dots and
-    Python's types."""
+    """A command whose help names arguments plainly.
+
+    Versions of the parser add braces, dots and Python's types.
+    """
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line after the command's name."""
@@ -208,6 +210,17 @@ class PlainCommand(_SparingConversions, TyperCommand):
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the example calls, each on a line that is never broken."""
+        examples = getattr(self.callback, "examples", ())
+        if examples:
+            with formatter.section("Examples"):
+                formatter.write("".join(f"  {line}\n" for line in examples))
+
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the whole summary for the list of commands, whatever the limit is."""
+        return super().get_short_help_str(limit=sys.maxsize)
+
 
 @functools.cache
 def program(*names: str) -> Any:
@@ -232,8 +245,10 @@ def program(*names: str) -> Any:
 
 
 def program_for(arguments: Sequence[str]) -> Any:
-    """Return the program with the command of a command line; with all where the shell asks for
-    completions."""
+    """Return the program with the command of a command line.
+
+    Where the shell asks for completions, it has all commands.
+    """
     name = arguments[0] if arguments else ""
     return program(name) if name in COMMANDS and _COMPLETION not in os.environ else program()
 
@@ -267,16 +282,17 @@ def main() -> None:
 
 
 def _ignore_interrupts() -> None:
-    """Ignore Ctrl-C from now on: while Python ends, it would replace the exit code and print
-    tracebacks."""
+    """Ignore Ctrl-C from now on.
+
+    While Python ends, it would replace the exit code and print tracebacks.
+    """
     while signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         with contextlib.suppress(KeyboardInterrupt):
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def completed_with_command(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables for shell completion of a line without a command, which is completed
-    like "align".
+    """Return the variables for shell completion; a line without a command is completed as "align".
 
     >>> completed_with_command({"COMP_WORDS": "ctc-align talk.wav --fo", "COMP_CWORD": "2"})
     {'COMP_WORDS': 'ctc-align align talk.wav --fo', 'COMP_CWORD': '3'}
@@ -293,8 +309,7 @@ def completed_with_command(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _replace_closed_streams() -> None:
-    """Replace streams that the caller closed (None): messages are dropped, and writing data
-    fails."""
+    """Replace streams that the caller closed (None): messages are dropped, writing data fails."""
     if sys.stderr is None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8")
     if sys.stdout is None:
@@ -302,8 +317,7 @@ def _replace_closed_streams() -> None:
 
 
 def as_everywhere(stream: object) -> None:
-    """Let a stream to a pipe or a file write UTF-8 and line feeds: Windows would write its code
-    page and CRLF."""
+    """Write UTF-8 and line feeds to pipes and files, on Windows, too."""
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(encoding="utf-8", newline="\n")
 
@@ -365,8 +379,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:
-    """Return the command line with its command: "align" if none is named, "--help" if the line is
-    empty.
+    """Return the command line with its command: "align" if none is named, "--help" if it is empty.
 
     >>> with_command(["talk.wav", "talk.txt"])
     ['align', 'talk.wav', 'talk.txt']
@@ -380,8 +393,7 @@ def with_command(arguments: Sequence[str]) -> list[str]:
 
 
 def _refuse_unknown_command(arguments: Sequence[str]) -> None:
-    """Raise UsageError if the first argument looks like a misspelt command, not like a
-    recording."""
+    """Raise UsageError if the first argument looks like a misspelt command."""
     name = arguments[0] if arguments else ""
     if name in COMMANDS or name.startswith("-") or not name.isalpha() or os.path.exists(name):
         return
@@ -393,8 +405,7 @@ def _refuse_unknown_command(arguments: Sequence[str]) -> None:
 
 
 def _refuse_option_as_value(arguments: Sequence[str]) -> None:
-    """Raise UsageError if an option follows one that needs a value: the parser would take it for
-    the value."""
+    """Raise UsageError if an option stands where another one's value should be."""
     command = program_for(arguments).commands.get(arguments[0])
     # An argument has a name without hyphens, which may be that of a file or folder in the call:
     # `reference`.
@@ -439,8 +450,7 @@ def _parser_message(error: Exception) -> str:
 
 
 def _expected_number(error: Exception, no_number: re.Match[str]) -> str:
-    """Return what a numeric option expected and what it got, whichever version of the parser
-    complains."""
+    """Return what a numeric option expected and what it got, for every version of the parser."""
     options = getattr(getattr(error, "param", None), "opts", [])
     what = _NUMBERS.get(options[0] if options else "", "")
     whole = "whole " if "integer" in no_number[0] else ""
@@ -452,8 +462,7 @@ def _expected_number(error: Exception, no_number: re.Match[str]) -> str:
 
 
 def _drop_stdout() -> None:
-    """Discard the buffer of stdout, which is closed or full: it would fail again when the
-    interpreter ends."""
+    """Discard what is buffered for a closed or full stdout: Python would fail as it ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -40,6 +40,7 @@ from ctc_align.cli.options import (
     folder_option,
     force_option,
     formats_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import (
@@ -115,8 +116,10 @@ def code_of_file(
     *,
     alone: bool,
 ) -> int:
-    """Return the exit code of `run` for one file; if there are more files, report its error and let
-    them continue."""
+    """Return the exit code of `run` for one file.
+
+    If there are more files, report its error and let them continue.
+    """
     try:
         return run(path, files)
     except CtcAlignError as error:
@@ -148,6 +151,11 @@ TranscriptFile = Annotated[
 ]
 
 
+@with_examples(
+    "ctc-align interview.wav interview.txt",
+    "ctc-align film.mp4 film.srt --format srt,vtt --out-dir subtitles",
+    'ctc-align interview.wav --text "Good morning!" --format ctm --stdout',
+)
 @with_options
 def align(
     audio: Recording,
@@ -161,8 +169,8 @@ def align(
     format: str | None = formats_option(),
     destination: DestinationOptions,
     model: ModelOptions,
-    config: SettingsOptions,
     log_probs: LogProbsOptions,
+    config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Find when each word of TRANSCRIPT is spoken in AUDIO.
@@ -231,7 +239,7 @@ def write_alignment(
         report(alignment, [], talk)
     else:
         paths = files.write(alignment, settings, sound=sound)
-        note_renamed(files, talk)
+        talk.notes(renamed_notes(files))
         report(alignment, paths, talk)
     talk.notes(fast_cue_notes(alignment, settings, (format,) if files is None else files.formats))
     unmet = limit_lines(alignment)
@@ -240,10 +248,12 @@ def write_alignment(
     return THRESHOLD_NOT_MET if unmet else OK
 
 
-def note_renamed(outputs: OutputFiles, talk: Talk) -> None:
-    """Note the outputs that would have replaced an input."""
-    for path, renamed in outputs.renamed.items():
-        talk.note(f"{path} is an input and stays as it is: what would replace it is in {renamed}")
+def renamed_notes(outputs: OutputFiles) -> list[str]:
+    """Return notes on the outputs that would have replaced an input."""
+    return [
+        f"{path} is an input and stays as it is: what would replace it is in {renamed}"
+        for path, renamed in outputs.renamed.items()
+    ]
 
 
 def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tuple[str, ...]:
@@ -273,8 +283,7 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
 def with_source_format(
     formats: tuple[str, ...], written: Transcript, stdout: bool
 ) -> tuple[str, ...]:
-    """Return the formats, plus that of a transcript with cues or tiers, which is written with new
-    times.
+    """Return the formats, and that of a transcript with cues or tiers, which gets new times.
 
     Raises:
         UsageError: a format needs a book, and the transcript is not a book.
@@ -286,8 +295,7 @@ def with_source_format(
 
 
 def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: str) -> None:
-    """Raise UsageError if a format of books is requested and the transcript is not a book, or has
-    no ids."""
+    """Raise UsageError if a format of books is requested but the transcript is no book with ids."""
     if "smil" not in formats or any(place.id for place in places):
         return
     what = (
@@ -326,8 +334,7 @@ def run_aligner(
 def sound_of(
     audio: str, reader: LogProbsReader | None, aligner: Aligner, language: str = ""
 ) -> AudioLike:
-    """Return AUDIO as an aligner takes it: log-probs read by `reader`, a path, or the contents of
-    standard input.
+    """Return AUDIO as an aligner takes it: log-probs from `reader`, a path, or what stdin holds.
 
     `language` is that of the transcript, "" if it names none.
     """
@@ -370,8 +377,7 @@ def write_stdout(
 
 
 def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
-    """Print a table of the words (on a terminal), notes, the fit, and the files that were
-    written."""
+    """Print the words (a table, on a terminal), notes, the fit, and the files that were written."""
     from ctc_align.cli.tables import fit_line, words_table
 
     if talk.quiet:

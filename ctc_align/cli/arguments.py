@@ -29,8 +29,7 @@ _LIKELY = (".txt", ".srt", ".vtt", ".lab", _BOOK)
 
 
 def kind_of(path: str, argument: str) -> str:
-    """Return "file" (also for a device), "folder" or "nothing" for `path`; raise UsageError if it
-    is unreadable."""
+    """Return "file" (or a device), "folder" or "nothing"; raise UsageError if it is unreadable."""
     if not path:
         raise UsageError(f"{argument}: expected the path of a file, got an empty one")
     try:
@@ -74,8 +73,7 @@ def check_audio(audio: str) -> None:
 
 
 def _near(path: str, role: str = RECORDING_ROLE) -> str:
-    """Return "; did you mean …?" with a file of this role and a similar name in the same folder, or
-    ""."""
+    """Return "; did you mean …?" with a file of this role and a similar name beside it, or ""."""
     folder, name = os.path.split(path)
     try:
         names = [entry for entry in os.listdir(folder or ".") if not entry.startswith(".")]
@@ -91,8 +89,7 @@ def _near(path: str, role: str = RECORDING_ROLE) -> str:
 
 
 def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence[str] = ()) -> None:
-    """Raise AudioError if AUDIO cannot be read as a recording, UsageError if it is too long for a
-    format.
+    """Raise AudioError if AUDIO is no recording, UsageError if it is too long for a format.
 
     Log-probs and standard input are read later.
     """
@@ -153,8 +150,7 @@ def is_book(text: str | None) -> bool:
 
 
 def check_text(text: str | None) -> None:
-    """Raise UsageError if the transcript itself, after --text, is the name of a file or of a
-    missing book."""
+    """Raise UsageError if the text after --text is the name of a file or of a missing book."""
     if (
         text
         and text.casefold().endswith(_BOOK)
@@ -172,8 +168,7 @@ def check_text(text: str | None) -> None:
 
 
 def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
-    """Raise UsageError if AUDIO is a text or TRANSCRIPT a recording: they are swapped, or one is
-    given twice.
+    """Raise UsageError if AUDIO and TRANSCRIPT are swapped, or one of them is given twice.
 
     Only the beginnings of regular files are read; their readers report other faults.
     """
@@ -213,8 +208,7 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
 
 
 def _role(path: str) -> str:
-    """Return whether a file is a recording or a text, "" if it is neither or its start does not
-    show it."""
+    """Return whether a file is a recording or a text; "" if its start does not show it."""
     from ctc_align.models.log_probs import is_log_probs_path
 
     head = None if is_log_probs_path(path) else _head_of(path)
@@ -222,8 +216,7 @@ def _role(path: str) -> str:
 
 
 def _head_of(path: str) -> bytes | None:
-    """Return the first bytes of a regular file; None if it cannot be read, which its reader
-    reports."""
+    """Return the first bytes of a regular file; None if it cannot be read."""
     if not os.path.isfile(path):
         return None
     try:
@@ -294,8 +287,7 @@ def alignments_at(path: str) -> list[str]:
 
 
 def _is_beside_alignments(path: Path) -> bool:
-    """Return whether a file, by its name and content, is the summary of a corpus run or JSON for
-    another program."""
+    """Return whether a file is the summary of a corpus run, or JSON for another program."""
     from ctc_align.files.formats import JSON_EXPORTS
 
     if path.name.startswith("summary."):
@@ -312,8 +304,7 @@ def _is_beside_alignments(path: Path) -> bool:
 
 
 def check_files(files: dict[str, str | None]) -> None:
-    """Raise UsageError unless the file of each given option exists; --calibration may be the file's
-    folder."""
+    """Raise UsageError unless the file of each option exists; --calibration may name its folder."""
     from ctc_align.models.calibration import FILE
 
     for option, path in files.items():
@@ -333,8 +324,7 @@ def check_files(files: dict[str, str | None]) -> None:
 
 
 def check_new(path: Path, force: bool, other: str = "another --out-dir") -> None:
-    """Raise UsageError, before any work, if a file to write is a folder, or exists and `force` is
-    not given.
+    """Raise UsageError, before any work, if a file to write is a folder, or exists without `force`.
 
     `other`: what the caller can give instead.
     """

@@ -9,7 +9,13 @@ import typer
 
 from ctc_align.cli.arguments import alignments_at, check_new, is_book, kind_of
 from ctc_align.cli.notes import latest_alignments, recording_notes
-from ctc_align.cli.options import MessageOptions, folder_option, force_option, with_options
+from ctc_align.cli.options import (
+    MessageOptions,
+    folder_option,
+    force_option,
+    with_examples,
+    with_options,
+)
 from ctc_align.cli.printing import Talk, counted
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
@@ -20,6 +26,11 @@ if TYPE_CHECKING:
 _EXTENSION = ".read-aloud.epub"
 
 
+@with_examples(
+    "ctc-align book book.epub spoken",
+    "ctc-align book book.epub spoken --audio chapters --out-dir read-aloud",
+    "ctc-align book book.epub spoken/one.json --by words --out-dir karaoke",
+)
 @with_options
 def book(
     epub: Annotated[
@@ -92,8 +103,7 @@ def book(
 
 
 def _readings(alignments: list[str], audio: str, talk: Talk) -> list[Reading]:
-    """Return the alignments with their recordings, from `audio` or from the paths in the
-    alignments."""
+    """Return the alignments with their recordings, from `audio` or from their own paths."""
     from ctc_align.corpus.sources.named_recordings import find_recording
     from ctc_align.files.alignment_files import read_alignment
     from ctc_align.files.read_aloud import Reading

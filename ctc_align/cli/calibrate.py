@@ -1,5 +1,4 @@
-"""ctc-align calibrate: corrections of a model's edges and confidences, learnt from labelled
-files."""
+"""ctc-align calibrate: corrections of a model's edges and confidences, learnt from labels."""
 
 from __future__ import annotations
 
@@ -22,6 +21,7 @@ from ctc_align.cli.options import (
     folder_option,
     force_option,
     lexicon_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, counted
@@ -41,6 +41,11 @@ FAR_MS = 100.0
 """A model that was trained on the language is never so far off."""
 
 
+@with_examples(
+    "ctc-align calibrate english labels --out-dir mine",
+    "ctc-align calibrate english labels --audio recordings --out-dir mine --force",
+    "ctc-align calibrate universal labels --out-dir theirs",
+)
 @with_options
 def calibrate(
     model: Annotated[
@@ -71,10 +76,10 @@ def calibrate(
 ) -> None:
     """Learn corrections of a model's edges from hand labels.
 
-    Writes calibration.toml, and from 8 labelled files on perhaps edges.safetensors, which needs
-    PyTorch. To use them, give their folder as --calibration; if it is the model's folder, --model
-    suffices. What is not proven to be better than the model as it is, for speakers or files left
-    out in turn, is not written: the model's own values stay.
+    Writes calibration.toml and, with 8 labelled files or more, perhaps edges.safetensors, which
+    needs PyTorch. To use them, give their folder as --calibration; if it is the model's folder,
+    --model suffices. Each correction is tested on speakers or files that it was not learnt from. It
+    is written only if it is proven to improve the model; otherwise the model keeps its own values.
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.models import EMBEDDED, check_model
@@ -133,8 +138,7 @@ def _labelled(
 
 
 def _say_files(found: LabelFiles, used: int, talk: Talk) -> None:
-    """Say how many files were learnt from, how many were not corrected, and which corrections were
-    used."""
+    """Print how many files were learnt from, how many not, and which corrections were used."""
     talk.notes(first_notes(found.notes))
     line = (
         "learnt from"

@@ -14,6 +14,7 @@ from ctc_align.cli.options import (
     SettingsOptions,
     lexicon_option,
     source_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, counted, put
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 _MOST_UNLISTED = 20
 
 
+@with_examples(
+    "ctc-align check recordings",
+    "ctc-align check corpus.jsonl --model universal --examples 20",
+    "ctc-align check corpus.jsonl --format jsonl > problems.jsonl",
+)
 @with_options
 def check(
     source: Annotated[

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,16 +16,15 @@ from ctc_align.cli.align import (
     checked_formats,
     code_of_file,
     distinct_outputs,
-    note_renamed,
+    renamed_notes,
     write_stdout,
 )
 from ctc_align.cli.arguments import alignments_at, check_alignments, kind_of
 from ctc_align.cli.notes import (
     effect_notes,
     fast_cue_notes,
-    latest_alignments,
-    read_with_corrections,
     recording_notes,
+    several,
     tier_notes,
 )
 from ctc_align.cli.options import (
@@ -32,16 +32,21 @@ from ctc_align.cli.options import (
     SettingsOptions,
     formats_option,
     recording_option,
+    with_examples,
     with_options,
 )
-from ctc_align.cli.printing import SOME_FAILED, Talk
+from ctc_align.cli.printing import SOME_FAILED, counted
 from ctc_align.config import Settings, known_settings
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
+    from ctc_align.cli.printing import Talk
     from ctc_align.files import Alignment, OutputFiles
 
 
+_WRITER_OF_PAGES = "ctc_align.files.pages"
+_MOST_NAMED = 3
+"""Files that are named in a note on many, and notes of a kind that are printed in full."""
 Alignments = Annotated[
     list[str],
     typer.Argument(
@@ -54,6 +59,11 @@ Alignments = Annotated[
 ]
 
 
+@with_examples(
+    "ctc-align convert talk.json --format srt,vtt",
+    "ctc-align convert aligned --format csv --tiers syllables --out-dir tables",
+    "ctc-align convert talk.json --format csv --phones ipa --stdout > talk.csv",
+)
 @with_options
 def convert(
     alignments: Alignments,
@@ -76,86 +86,150 @@ def convert(
     if format is None:
         raise UsageError("--format: expected the formats to write, such as srt,vtt; got none")
     formats = checked_formats(format, destination.stdout, destination.out_dir)
-    names = dict(_named(alignments, talk))
+    notes = _FileNotes()
+    names = dict(_name_outputs(alignments, notes))
     if destination.stdout and len(names) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(names)}")
-    if (
-        audio
-        and (kind := kind_of(audio, "--audio")) != "folder"
-        and (kind == "nothing" or len(names) > 1)
-    ):
-        got = (
-            "no such file"
-            if kind == "nothing"
-            else f"one recording for {len(names)} alignments: give their folder"
-        )
-        raise UsageError(
-            f"--audio {audio}: expected a recording, or a folder of recordings, got {got}"
-        )
+    _check_audio(audio, len(names))
     talk.listen()
     outputs = distinct_outputs(names, destination, formats, [*names, audio or None, config.file])
-
-    def run(path: str, files: OutputFiles | None) -> int:
-        from ctc_align.files import FORMATS
-        from ctc_align.files.tiers import with_phones
-
-        alignment = read_with_corrections(path, talk)
-        check_places(formats, alignment.places, f"the transcript of {path} is not one")
-        known = known_settings(alignment.config, f"{path}: config.")
-        settings, before = config.settings(known), Settings(**known)
-        keeps_cues = alignment.subtitles is not None and settings.cues != "again"
-        talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
-        new = {name: getattr(settings, name) for name in config.overrides}
-        changed = {name: value for name, value in new.items() if value != getattr(before, name)}
-        alignment = replace(alignment, config={**alignment.config, **changed})
-        if config.overrides["phones"]:
-            alignment = with_phones(alignment, settings.phones)
-        recording = (
-            _recording(path, alignment, audio, talk)
-            if any(FORMATS[name].needs_sound for name in formats)
-            else None
-        )
-        talk.notes(fast_cue_notes(alignment, settings, formats))
-        if files is None:
-            write_stdout(alignment, formats[0], settings, recording)
-            return 0
-        written = files.write(alignment, settings, sound=recording)
-        note_renamed(files, talk)
-        talk.notes(tier_notes(alignment))
-        talk.say("wrote " + ", ".join(map(str, written)))
-        return 0
-
-    codes = [
-        code_of_file(run, path, files, alone=len(names) == 1) for path, files in zip(names, outputs)
-    ]
+    conversion = _Conversion(formats, audio, config, talk, notes)
+    is_alone = len(names) == 1
+    try:
+        codes = [
+            code_of_file(conversion.convert_file, path, files, alone=is_alone)
+            for path, files in zip(names, outputs)
+        ]
+    finally:
+        logging.getLogger(_WRITER_OF_PAGES).disabled = False
+        talk.notes(notes.lines(len(names)))
     if any(codes):
         raise typer.Exit(SOME_FAILED)
 
 
-def _named(given: Sequence[str], talk: Talk) -> Iterator[tuple[str, str]]:
-    """Yield the files of alignments and the names of their outputs: those in folders by their paths
-    there."""
-    from ctc_align.files.corrections import original_of
+def _check_audio(audio: str, alignments: int) -> None:
+    """Raise UsageError unless --audio is a folder, or the recording of the only alignment."""
+    kind = kind_of(audio, "--audio") if audio else "folder"
+    got = ""
+    if kind == "nothing":
+        got = "no such file"
+    elif kind == "file" and alignments > 1:
+        got = f"one recording for {alignments} alignments: give their folder"
+    if got:
+        raise UsageError(
+            f"--audio {audio}: expected a recording, or a folder of recordings, got {got}"
+        )
+
+
+class _FileNotes:
+    """The notes on the files of a call, by kind: equal ones, and those on many files, are one."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[str, dict[str, list[str]]] = {}
+
+    def add(self, kind: str, path: str, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._kinds.setdefault(kind, {}).setdefault(line, []).append(path)
+
+    def lines(self, files: int) -> Iterator[str]:
+        """Yield the lines to print about this many files."""
+        for kind, noted in self._kinds.items():
+            if len(noted) > _MOST_NAMED:
+                paths = [path for group in noted.values() for path in group]
+                yield f"{kind}: {_name_files(paths)}"
+                continue
+            for line, paths in noted.items():
+                names_all = len(paths) == files or all(path in line for path in paths)
+                yield line if names_all else f"{line} ({_name_files(paths)})"
+
+
+def _name_files(paths: list[str]) -> str:
+    """Return the number of files, and the first of them by name."""
+    different = list(dict.fromkeys(paths))
+    named = several(different, ", ", _MOST_NAMED)
+    return f"{counted(len(different), 'file', 'files')}: {named}"
+
+
+def _name_outputs(given: Sequence[str], notes: _FileNotes) -> Iterator[tuple[str, str]]:
+    """Yield the files of alignments and the names of their outputs, in folders by their paths."""
+    from ctc_align.files.corrections import latest_works, original_of
 
     files = [path for path in given if kind_of(path, "ALIGNMENT.json") != "folder"]
     for path in check_alignments(files, "ALIGNMENT.json") if files else ():
         yield path, Path(path).stem
     for folder in given:
         if folder not in files:
-            for path in latest_alignments(alignments_at(folder), talk):
-                yield path, original_of(Path(path)).relative_to(folder).with_suffix("").as_posix()
+            for work in latest_works(map(Path, alignments_at(folder))):
+                path = str(work.path)
+                notes.add("alignments used in place of others", path, work.notes())
+                yield path, original_of(work.path).relative_to(folder).with_suffix("").as_posix()
 
 
-def _recording(path: str, alignment: Alignment, audio: str, talk: Talk) -> str | None:
-    """Return the recording of an alignment; None, and a note, if it is not there."""
-    from ctc_align.corpus.sources.named_recordings import find_recording
+@dataclass(frozen=True)
+class _Conversion:
+    """The options of a call that apply to each alignment, and the notes on them."""
 
-    try:
-        recording = find_recording(alignment, Path(path), audio)
-    except UsageError as error:
-        if audio:
-            raise
-        talk.note(str(error))
-        return None
-    talk.notes(recording_notes(alignment, recording))
-    return str(recording)
+    formats: tuple[str, ...]
+    audio: str
+    config: SettingsOptions
+    talk: Talk
+    notes: _FileNotes
+
+    def convert_file(self, path: str, files: OutputFiles | None) -> int:
+        """Write the alignment in a file to other files, or to stdout; return the exit code."""
+        from ctc_align.evaluate.corrected_labels import read_corrected
+        from ctc_align.files import FORMATS
+
+        corrected = read_corrected(path)
+        self.notes.add("alignments with later corrections", path, corrected.notes)
+        alignment, settings = self._apply_options(corrected.alignment, path)
+        recording = None
+        if any(FORMATS[name].needs_sound for name in self.formats):
+            recording = self._find_recording(path, alignment)
+            # it would say once more that there is no recording
+            logging.getLogger(_WRITER_OF_PAGES).disabled = recording is None
+        fast = fast_cue_notes(alignment, settings, self.formats)
+        self.notes.add("cues faster than --max-cps, because the speech is", path, fast)
+        if files is None:
+            write_stdout(alignment, self.formats[0], settings, recording)
+            return 0
+        written = files.write(alignment, settings, sound=recording)
+        kept = renamed_notes(files)
+        self.notes.add("inputs that stay as they are, beside NAME.aligned.EXT", path, kept)
+        tiers = tier_notes(alignment)
+        self.notes.add("tiers of documents that are the text, or stay as they are", path, tiers)
+        self.talk.say("wrote " + ", ".join(map(str, written)))
+        return 0
+
+    def _apply_options(self, alignment: Alignment, path: str) -> tuple[Alignment, Settings]:
+        """Return the alignment with the options of the call, and its settings with them."""
+        from ctc_align.files.tiers import with_phones
+
+        check_places(self.formats, alignment.places, f"the transcript of {path} is not one")
+        known = known_settings(alignment.config, f"{path}: config.")
+        settings = self.config.settings(known)
+        before = Settings(**known)
+        keeps_cues = alignment.subtitles is not None and settings.cues != "again"
+        unused = effect_notes(self.config, self.formats, keeps_cues=keeps_cues)
+        self.notes.add("options without effect", path, unused)
+        new = {name: getattr(settings, name) for name in self.config.overrides}
+        changed = {name: value for name, value in new.items() if value != getattr(before, name)}
+        alignment = replace(alignment, config={**alignment.config, **changed})
+        if self.config.overrides["phones"]:
+            alignment = with_phones(alignment, settings.phones)
+        return alignment, settings
+
+    def _find_recording(self, path: str, alignment: Alignment) -> str | None:
+        """Return the recording of an alignment; None, and a note, if it is not there."""
+        from ctc_align.corpus.sources.named_recordings import find_recording
+
+        try:
+            recording = find_recording(alignment, Path(path), self.audio)
+        except UsageError as error:
+            if self.audio:
+                raise
+            self.notes.add("recordings that are not there, or do not fit", path, [str(error)])
+            return None
+        longer = recording_notes(alignment, recording)
+        self.notes.add("recordings much longer than their alignment", path, longer)
+        return str(recording)

@@ -39,6 +39,7 @@ from ctc_align.cli.options import (
     folder_option,
     formats_option,
     source_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import Interrupted, Talk
@@ -184,6 +185,11 @@ Source = Annotated[
 ]
 
 
+@with_examples(
+    "ctc-align corpus recordings --out-dir aligned",
+    "ctc-align corpus corpus.jsonl --out-dir sharded --layout shards --workers 4",
+    "ctc-align corpus chapters --text book.epub --out-dir spoken --format json",
+)
 @with_options
 def corpus(
     source: Source = None,
@@ -198,8 +204,8 @@ def corpus(
     ),
     model: ModelOptions,
     work: RunOptions,
-    config: SettingsOptions,
     log_probs: LogProbsOptions,
+    config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Align every utterance of SOURCE with its transcript.
@@ -257,7 +263,8 @@ def _listed(names: str | None) -> tuple[str, ...]:
 
 
 def parse_shard(text: str | None) -> Shard:
-    """
+    """Return the shard that --shard I/N names.
+
     >>> parse_shard("1/4")
     Shard(index=1, count=4)
     """
@@ -279,8 +286,10 @@ def _keeps_cues(run: CorpusRun, first: Sequence[Utterance]) -> bool:
 
 
 def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
-    """Run, print the failures and the summary, and exit with the code for them; `first` are its
-    first utterances."""
+    """Run, print failures and summary, and exit with the code for them.
+
+    `first` are the first utterances of the run.
+    """
     from ctc_align.alignment.model_choice import only_model
     from ctc_align.cli.tables import ProgressDisplay, print_profile, print_summary
     from ctc_align.corpus.run import run_corpus
@@ -325,8 +334,7 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
 
 
 def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
-    """Raise UsageError if a book format is requested, and the texts are surely not books, or have
-    no ids."""
+    """Raise UsageError if a book format is requested and the texts are surely no books with ids."""
     if "smil" in run.outputs.formats and (
         Path(run.source).is_file() or (run.text and not is_book(run.text))
     ):
@@ -342,8 +350,7 @@ def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
 
 
 def _first_utterances(run: CorpusRun) -> list[Utterance]:
-    """Return the first utterances; none if the source cannot be read, which the run itself
-    reports."""
+    """Return the first utterances; none if the source is unreadable, which the run reports."""
     from ctc_align.corpus.sources import open_source
     from ctc_align.corpus.utterance import Utterance
 

@@ -1,5 +1,4 @@
-"""ctc-align doctor: a check of the installation; ctc-align demo: the alignment of a recording in
-the package.
+"""ctc-align doctor checks the installation; ctc-align demo aligns the package's recording.
 
 A broken part is reported and does not stop the check of the others, because the command is for
 broken installations.
@@ -33,7 +32,13 @@ from ctc_align.cli.align import (
     output_files,
     run_aligner,
 )
-from ctc_align.cli.options import MessageOptions, ModelOptions, formats_option, with_options
+from ctc_align.cli.options import (
+    MessageOptions,
+    ModelOptions,
+    formats_option,
+    with_examples,
+    with_options,
+)
 from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, put
 from ctc_align.config import Settings, setting
 from ctc_align.errors import UsageError
@@ -84,6 +89,11 @@ TOLERANCE_S = 0.05
 between processors."""
 
 
+@with_examples(
+    "ctc-align doctor",
+    "ctc-align doctor > report.txt",
+    "ctc-align doctor --format json",
+)
 @with_options
 def doctor(
     *,
@@ -188,8 +198,7 @@ def installation() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """Return the version of each package, None if it is missing, and of the libraries inside two of
-    them."""
+    """Return the versions of packages (None: missing), and of libraries inside two of them."""
     return {
         "ctc-align": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -286,8 +295,9 @@ def _mps() -> str:
 
 
 def _folders() -> list[dict[str, Any]]:
-    """Return the folders that are written to besides the outputs; for kernels, the first writable
-    one is used.
+    """Return the folders, besides those of outputs, that are written to.
+
+    For kernels, the first writable one is used.
 
     `unused` says why a folder of kernels is neither read nor written.
     """
@@ -401,8 +411,7 @@ def self_test(device: str) -> dict[str, Any]:
 
 
 def compared(found: Iterable[tuple[str, float | None, float | None]]) -> dict[str, Any]:
-    """Return whether words with times are the known ones, and the largest distance from their known
-    times."""
+    """Return whether the words are the known ones, and their largest error in time."""
     found = list(found)
     texts, known = [text for text, _, _ in found], [text for text, _, _ in KNOWN_TIMES]
     if texts != known:
@@ -423,8 +432,7 @@ def compared(found: Iterable[tuple[str, float | None, float | None]]) -> dict[st
 
 
 def without_user(value: Any) -> Any:
-    """Return a JSON value in which strings have `~` for the home folder, and no folder named after
-    the user.
+    """Return a JSON value with `~` for the home folder, and without folders named after the user.
 
     >>> without_user([{"folder": str(Path.home() / "cache")}])[0]["folder"].replace(os.sep, "/")
     '~/cache'
@@ -447,6 +455,11 @@ def _without_user(text: str) -> str:
     return text
 
 
+@with_examples(
+    "ctc-align demo",
+    "ctc-align demo --out-dir subtitles --format srt,vtt",
+    "ctc-align demo --examples practice",
+)
 @with_options
 def demo(
     *,
@@ -499,8 +512,7 @@ def demo(
 
 
 def copy_examples(folder: Path) -> list[Path]:
-    """Copy the recordings, texts and programs of the documentation; return all files, even those
-    that existed.
+    """Copy the files of the documentation; return all of them, even those that existed.
 
     Raises:
         UsageError: a file with one of their names has different content, or the folder is not a

@@ -13,7 +13,7 @@ import typer
 
 from ctc_align.cli.arguments import check_new
 from ctc_align.cli.notes import first_notes
-from ctc_align.cli.options import LIMITS, Group, force_option, with_options
+from ctc_align.cli.options import LIMITS, Group, force_option, with_examples, with_options
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
@@ -28,8 +28,7 @@ _ALIGNMENTS = (".textgrid", ".json", ".ctm", ".jsonl", ".gz", ".wrd", ".phn")
 
 @dataclass(frozen=True)
 class EvaluationOptions(Group):
-    """The tiers to compare, the figures and their format, and thresholds that both edges together
-    must reach.
+    """The tiers to compare, the figures and their format, and thresholds for both edges together.
 
     Raises:
         UsageError: a threshold out of its range.
@@ -164,6 +163,11 @@ class EvaluationOptions(Group):
         return by_kind
 
 
+@with_examples(
+    "ctc-align evaluate talk.json talk.hand.TextGrid",
+    "ctc-align evaluate aligned labels --against earlier",
+    "ctc-align evaluate aligned labels --max-mae 40 --format json > errors.json",
+)
 @with_options
 def evaluate(
     hypothesis: Annotated[
@@ -282,8 +286,7 @@ def _print_tables(results: list[_TierResult], worst: int, names: tuple[str, str]
 
 
 def _say_notes(evaluation: Evaluation, whose: str) -> None:
-    """Report missing, unreadable, extra and doubtful inputs, and words of one side only, on
-    stderr."""
+    """Report missing, unreadable, extra and doubtful inputs, and unpaired words, on stderr."""
     for side in ("missing", "extra"):
         lone = [
             f"{one.label!r} at {one.start_s:.2f} s of {paired.utterance}"
@@ -321,8 +324,7 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
 def _check_paths(
     hypothesis: str, reference: str, against: str | None, plot: str | None, force: bool
 ) -> None:
-    """Raise UsageError if an input is missing, if a file is to pair with a folder, or the picture
-    cannot be written."""
+    """Raise UsageError if inputs are missing or do not pair, or the plot cannot be written."""
     from ctc_align.evaluate.utterance_files import check_paths
 
     check_paths(Path(hypothesis), Path(reference))
@@ -334,8 +336,7 @@ def _check_paths(
 
 
 def _check_kind(path: Path) -> None:
-    """Raise UsageError for a file that is clearly not an alignment; TextGrids may have any
-    extension."""
+    """Raise UsageError for a file that is clearly no alignment (TextGrids have any extension)."""
     if not path.is_file() or path.suffix.casefold() in _ALIGNMENTS:
         return
     with open(path, "rb") as file:

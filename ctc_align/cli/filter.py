@@ -16,7 +16,14 @@ import typer
 
 from ctc_align.cli.arguments import check_files, check_new, check_source
 from ctc_align.cli.notes import first_notes
-from ctc_align.cli.options import LIMITS, MessageOptions, force_option, source_option, with_options
+from ctc_align.cli.options import (
+    LIMITS,
+    MessageOptions,
+    force_option,
+    source_option,
+    with_examples,
+    with_options,
+)
 from ctc_align.cli.printing import Talk, console_for, counted, put
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
@@ -26,6 +33,11 @@ if TYPE_CHECKING:
     from ctc_align.corpus.selection import Selected
 
 
+@with_examples(
+    "ctc-align filter aligned --min-fit good --to good.jsonl",
+    "ctc-align filter aligned --max-skipped 5 --to kept.jsonl --left-out rest.jsonl",
+    "ctc-align filter aligned recordings --max-loss-per-token 2 > kept.jsonl",
+)
 @with_options
 def filter_run(
     run: Annotated[
@@ -90,7 +102,7 @@ def filter_run(
     force: bool = force_option(),
     messages: MessageOptions,
 ) -> None:
-    """Write a manifest of the utterances of a corpus run that are good enough.
+    """Write a manifest of the good utterances of a corpus run.
 
     Reads the journal of the run and its corpus, no sound, and of the outputs only those that a
     person has corrected: their figures are those of the latest corrections. The manifest has the
@@ -117,8 +129,7 @@ def filter_run(
 
 @dataclass
 class _Counts:
-    """Utterances and seconds, kept and in all, how many are corrected, and how often each reason
-    was found."""
+    """Utterances and seconds, kept and in all, corrected ones, and the count of each reason."""
 
     kept: tuple[int, float] = (0, 0.0)
     every: tuple[int, float] = (0, 0.0)
@@ -128,8 +139,7 @@ class _Counts:
 
 
 def _targets(given: dict[str, str | None], source: str | None, force: bool) -> dict[str, Path]:
-    """Return the files to write by their options; raise UsageError, before any work, if one cannot
-    be written."""
+    """Return the files to write by their options; raise UsageError if one cannot be written."""
     targets = {name: Path(path) for name, path in given.items() if path is not None and path != "-"}
     for name, path in targets.items():
         if path.suffix.casefold() in (".csv", ".tsv"):
@@ -148,8 +158,7 @@ def _targets(given: dict[str, str | None], source: str | None, force: bool) -> d
 
 
 def _write(entries: Iterable[Selected], targets: Mapping[str, Path]) -> _Counts:
-    """Write the lines that are kept, and those that are not, whole or not at all; return the
-    counts."""
+    """Write the lines that are kept and those left out, whole or not at all; return the counts."""
     from ctc_align.files.whole_files import placing
 
     counts = _Counts()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli.options import SettingsOptions, with_options
-from ctc_align.cli.printing import put_row, say
+from ctc_align.cli.options import SettingsOptions, with_examples, with_options
+from ctc_align.cli.printing import console_for, put_row, say
 from ctc_align.errors import UsageError
-from ctc_align.text.characters import json_escaped
+from ctc_align.text.characters import json_escaped, printable
 
 if TYPE_CHECKING:
     from ctc_align.models import AcousticModel
+    from ctc_align.models.catalogue import CatalogueEntry
 
 HEADER = ("model", "state", "megabytes", "licence", "about")
 _COLUMNS_NOTE = (
@@ -28,6 +31,11 @@ _COLUMNS_NOTE = (
 LANGUAGE_HEADER = ("language", "code", "script", "digits", "hours_in_training")
 
 
+@with_examples(
+    "ctc-align models",
+    "ctc-align models languages",
+    "ctc-align models show english",
+)
 @with_options
 def models(
     action: Annotated[
@@ -44,10 +52,10 @@ def models(
 ) -> None:
     """List the models that --model takes, or describe one.
 
-    Prints tab-separated columns: a list with a header, or the names and values of one model
-    (vocabulary, frames, receptive field …). `show` loads the model, and downloads it if necessary.
-    `languages` lists the languages that the model universal was trained on or measured with; it
-    aligns others, too.
+    Prints a table on a terminal, otherwise tab-separated columns. `show` prints the names and
+    values of one model (vocabulary, frames, receptive field …); it loads the model, and downloads
+    it if necessary. `languages` lists the languages that the model universal was trained on or
+    measured with; it aligns others, too.
     """
     if action is None:
         _list()
@@ -67,19 +75,32 @@ def models(
 def _list() -> None:
     from ctc_align.models.catalogue import catalogue_entries
 
+    entries = catalogue_entries()
+    if sys.stdout.isatty():
+        _print_table(("model", "MB", "licence", "about"), _rows_by_state(entries))
+        return
     put_row(HEADER)
-    for row in catalogue_entries():
-        size = "" if row.megabytes is None else str(row.megabytes)
-        put_row((row.name, row.state, size, row.licence, row.about))
+    for one in entries:
+        put_row((one.name, one.state, _size(one), one.licence, one.about))
+
+
+def _rows_by_state(entries: Iterable[CatalogueEntry]) -> Iterator[Sequence[object]]:
+    """Yield the state of each group of models in a row of its own, then the models."""
+    for state, group in itertools.groupby(entries, key=lambda one: one.state):
+        yield (state, "", "", "")
+        for one in group:
+            yield (f"  {one.name}", _size(one), one.licence, one.about)
+
+
+def _size(entry: CatalogueEntry) -> str:
+    return "" if entry.megabytes is None else str(entry.megabytes)
 
 
 def _list_languages() -> None:
     from ctc_align.models.catalogue import model_languages
 
     figures, languages = model_languages()
-    put_row((*LANGUAGE_HEADER, *figures))
-    for row in languages:
-        put_row(row)
+    _put_table((*LANGUAGE_HEADER, *figures), languages)
     sys.stdout.flush()
     say(f"ctc-align: note: {_COLUMNS_NOTE}")
 
@@ -102,8 +123,32 @@ def _show(model: AcousticModel, name: str) -> None:
         "vocabulary": _json(model.vocab),
         **_folder_values(model, name),
     }
-    for key, value in values.items():
-        put_row((key, value))
+    _put_table((), values.items())
+
+
+def _put_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows below a header, if any: a table on a terminal, otherwise tab-separated."""
+    if sys.stdout.isatty():
+        _print_table([name.replace("_", " ") for name in header], rows)
+        return
+    if header:
+        put_row(header)
+    for row in rows:
+        put_row(row)
+
+
+def _print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table as wide as the terminal: long cells wrap, and nothing is cut."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(*header, box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=bool(header))
+    for row in rows:
+        table.add_row(*(Text(printable(str(cell))) for cell in row))
+    for column in table.columns:
+        column.overflow = "fold"
+    table.columns[0].no_wrap = True
+    console_for(sys.stdout).print(table)
 
 
 def _json(value: object) -> str:

@@ -1,5 +1,4 @@
-"""Options of the commands: single parameters, and groups of options that a command takes as one
-object.
+"""Options of the commands: single parameters, and groups that a command takes as one object.
 
     @with_options
     def align(audio: …, *, text: str | None = setting(None, "…"), model: ModelOptions, config:
@@ -17,7 +16,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
 
@@ -25,6 +24,7 @@ from ctc_align.cli.printing import Talk
 from ctc_align.config import (
     BACKENDS,
     EVERYDAY,
+    LOG_PROBS,
     MACHINE,
     READING,
     SUBTITLES,
@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 
     from ctc_align.models.log_probs import LogProbsReader
 
+Command = TypeVar("Command", bound=Callable[..., None])
+
 OUTPUTS = "Outputs"
 WORKERS = "Workers and resuming"
 LIMITS = "Limits"
-LOG_PROBS = "Log-probs instead of a recording"
 GENERAL = "Settings and messages"
 PANELS = (
     EVERYDAY,
@@ -54,8 +55,8 @@ PANELS = (
     TIMES,
     SUBTITLES,
     MACHINE,
-    LOG_PROBS,
     GENERAL,
+    LOG_PROBS,
 )
 """The headings under which `--help` lists options, in order."""
 
@@ -125,8 +126,7 @@ field of a group."""
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with its options, single ones and those of its groups, replaced by Typer's
-    parameters."""
+    """Return the command with its options and those of its groups as Typer's parameters."""
     # Not get_type_hints: for what is None by default Python 3.10 puts Optional around the
     # annotation.
     given = inspect.signature(command, eval_str=True).parameters
@@ -161,9 +161,21 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return called
 
 
+def with_examples(*lines: str) -> Callable[[Command], Command]:
+    """Return a decorator that gives a command the example calls at the end of its help."""
+
+    def add_examples(command: Command) -> Command:
+        command.examples = lines  # type: ignore[attr-defined]
+        return command
+
+    return add_examples
+
+
 def _check_choices(declared: Iterable[dataclasses.Field[Any]], values: Mapping[str, Any]) -> None:
-    """Raise UsageError if the value of an option is not among its choices; settings are checked
-    with their file."""
+    """Raise UsageError if a value is not among the choices of its option.
+
+    Settings are checked with their file.
+    """
     for each in declared:
         choices, value = each.metadata["choices"], values[each.name]
         if choices and value is not None and value not in choices:
@@ -177,8 +189,7 @@ def _fields(group: type[Group]) -> list[dataclasses.Field[Any]]:
 
 
 def _options(group: type[Group], command: str) -> Iterator[inspect.Parameter]:
-    """Yield a Typer parameter for each option of a group; for SettingsOptions, also for each
-    setting."""
+    """Yield a Typer parameter for each option of a group, and for each of its settings."""
     types = get_type_hints(group)
     for each in _fields(group):
         yield _option(each, types[each.name], each.default, group.panel)
@@ -187,8 +198,7 @@ def _options(group: type[Group], command: str) -> Iterator[inspect.Parameter]:
 
 
 def settings_options(kind: Any, command: str) -> Iterator[inspect.Parameter]:
-    """Yield a Typer parameter for each field of `kind`, a dataclass of settings, that names the
-    command.
+    """Yield a Typer parameter for each setting of the dataclass `kind` that names the command.
 
     An option that is not given is None, so that a file of settings decides.
     """
@@ -201,8 +211,7 @@ def settings_options(kind: Any, command: str) -> Iterator[inspect.Parameter]:
 def _option(
     declared: dataclasses.Field[Any], kind: Any, default: Any, panel: str
 ) -> inspect.Parameter:
-    """Return the parameter of an option of the type `kind`; `panel` is its heading if the field
-    names none."""
+    """Return the parameter of an option of the type `kind`; `panel` is its heading by default."""
     about, names = declared.metadata, option_names(declared)
     shown = about["shown"]
     if kind == bool | None:
@@ -268,15 +277,13 @@ class ModelOptions(Group):
     backend: str = backend_option()
 
     def name_for(self, log_probs: LogProbsReader | None) -> str | None:
-        """Return the model's name, by default the one that means a choice by language; None if
-        log-probs replace it."""
+        """Return the model's name, "auto" by default; None if log-probs replace the model."""
         return None if log_probs is not None else self.model or "auto"
 
 
 @dataclass(frozen=True)
 class SettingsOptions(Group):
-    """The settings of a command: a file of them, single ones, and the options of the command in
-    `overrides`."""
+    """A command's settings: a file, single assignments, and its own options in `overrides`."""
 
     panel: ClassVar[str] = GENERAL
 
@@ -291,8 +298,7 @@ class SettingsOptions(Group):
         return cls(values.pop("file"), values.pop("assignments"), values)
 
     def settings(self, base: dict[str, Any] | None = None) -> Settings:
-        """Return the settings of the file, then those of `--set`, then those of the command's
-        options.
+        """Return the settings: of the file, then of `--set`, then of the command's options.
 
         `base` replaces defaults.
 
@@ -360,8 +366,7 @@ class LogProbsOptions(Group):
         return [option for option, value in values.items() if value is not None]
 
     def _reader(self, audio: str, model: str | None) -> LogProbsReader:
-        """Return the reader; raise UsageError if an option is missing, or a model is given as
-        well."""
+        """Return the reader; raise UsageError if an option is missing or a model is given."""
         from ctc_align.models.log_probs import LogProbsReader
 
         if self.vocab is None or self.frame_shift is None:

@@ -1,5 +1,4 @@
-"""Everything that a command prints goes through this module: messages to stderr, data to stdout,
-tables to either.
+"""All that commands print: messages to stderr, data to stdout, tables to either.
 
 Names of files, transcripts, labels and messages of other libraries may contain characters that
 control a terminal. They are escaped (`\\x1b`), for pipes as well, because piped output is often
@@ -48,8 +47,7 @@ def put(text: str = "") -> None:
 
 
 def put_row(cells: Sequence[object], file: IO[bytes] | None = None) -> None:
-    """Print a row of TSV to stdout, or to a binary file in UTF-8; escape line ends and formulas in
-    cells."""
+    """Print a row of TSV to stdout or to a binary file; escape line ends and formulas in cells."""
     line = "\t".join(tsv_cell(cell) for cell in cells)
     if file is None:
         _write(sys.stdout, line)
@@ -88,8 +86,7 @@ def _write(file: TextIO, line: str) -> None:
 
 
 def console_for(file: TextIO, *, whole: bool = False) -> Console:
-    """Return a console for tables and bars that prints text without markup and escapes control
-    characters.
+    """Return a console that prints text without markup and escapes control characters.
 
     `whole`: tables in a log are as wide as they need; Rich would cut them at 80 columns.
     """
@@ -157,8 +154,7 @@ class Talk:
             self.note(line)
 
     def listen(self) -> None:
-        """Print what the library logs from now on: warnings, and more when verbose or at a
-        terminal."""
+        """Print what the library logs: warnings, and more if verbose or on a terminal."""
         logger = logging.getLogger("ctc_align")
         for handler in [handler for handler in logger.handlers if isinstance(handler, _LogLines)]:
             logger.removeHandler(handler)
@@ -185,8 +181,7 @@ class _LogLines(logging.Handler):
 
 
 class ProgressBar:
-    """A progress bar; call it with the completed share, in [0, 1], as a `ProgressValue`, which
-    names the current step.
+    """A progress bar; call it with the share that is done, a `ProgressValue` that names the step.
 
     It appears a second after the block began, even without another call, moves during long steps,
     and vanishes when the block ends.
@@ -246,8 +241,7 @@ class ProgressBar:
 
 
 def bar_on_stderr(*columns: Any) -> Any:
-    """Return one of Rich's progress bars on stderr; it disappears at the end, and other output goes
-    above it."""
+    """Return a progress bar of Rich's on stderr, which ends without a trace."""
     from rich.progress import Progress
 
     return Progress(

@@ -1,5 +1,4 @@
-"""ctc-align realign: realignment of corrected alignments between the edges that a person has
-fixed."""
+"""ctc-align realign: align again between the edges that a person has corrected."""
 
 from __future__ import annotations
 
@@ -36,6 +35,7 @@ from ctc_align.cli.options import (
     SettingsOptions,
     formats_option,
     recording_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, Talk, counted
@@ -59,6 +59,11 @@ Corrected = Annotated[
 ]
 
 
+@with_examples(
+    "ctc-align realign talk.json",
+    "ctc-align realign talk.json --hand talk.hand.TextGrid --out-dir by-hand",
+    "ctc-align realign talk.json --format json,csv --out-dir again",
+)
 @with_options
 def realign(
     corrected: Corrected,
@@ -76,8 +81,8 @@ def realign(
     model: ModelOptions,
     format: str = formats_option("json", shown=""),
     destination: DestinationOptions,
-    config: SettingsOptions,
     log_probs: LogProbsOptions,
+    config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Align again between the edges that a person has corrected.
@@ -132,8 +137,7 @@ def realign(
 
 
 def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) -> None:
-    """Raise UsageError if --stdout gets several alignments, if two have the same name, or if the
-    sound is missing."""
+    """Raise UsageError if outputs would collide, on --stdout or by name, or if sound is missing."""
     if stdout and len(corrected) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(corrected)}")
     if audio is not None and (
@@ -150,8 +154,7 @@ def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) 
 
 
 def _names(corrected: Sequence[str]) -> dict[str, str]:
-    """Return the names of the outputs: of files with one name in several folders, the paths below
-    their common folder.
+    """Return the names of the outputs, with their paths where files in several folders share one.
 
     Raises:
         UsageError: a file is given twice.
@@ -170,8 +173,7 @@ def _names(corrected: Sequence[str]) -> dict[str, str]:
 
 
 def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
-    """Raise UsageError if the labels are missing, or if one file of labels is given for several
-    alignments."""
+    """Raise UsageError if labels are missing, or one file of labels is for several alignments."""
     from ctc_align.evaluate.corrected_labels import labels_of
 
     if hand is None:

@@ -27,6 +27,7 @@ from ctc_align.cli.options import (
     ModelOptions,
     SettingsOptions,
     source_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import (
@@ -105,16 +106,16 @@ class Thresholds(Group):
 
     @property
     def percent(self) -> Fraction:
-        """`worst` as an exact fraction, so that ten percent of a hundred are ten; below 0 if it is
-        not a number."""
+        """`worst` as an exact fraction (ten percent of 100 is 10); below 0 if it is no number."""
         try:
             return Fraction(("0" if self.worst is None else self.worst).strip().removesuffix("%"))
         except (ValueError, ZeroDivisionError):
             return Fraction(-1)
 
     def marked(self, rows: Iterable[ScoreRow]) -> Iterator[ScoreRow]:
-        """Yield the rows with their marks. Only `worst` needs all rows first: they wait in a
-        temporary file.
+        """Yield the rows with their marks.
+
+        Only `worst` needs all rows first: they wait in a temporary file.
 
         Raises:
             OutputError: the temporary file cannot be written.
@@ -174,6 +175,11 @@ Transcripts = Annotated[
 ]
 
 
+@with_examples(
+    "ctc-align score talk.wav first.txt second.txt",
+    'ctc-align score talk.wav --text "Good morning!" --text "Good evening!"',
+    "ctc-align score corpus.jsonl --max-loss-per-token 4 > scores.tsv",
+)
 @with_options
 def score(
     audio: AudioOrSource,
@@ -199,8 +205,8 @@ def score(
         "Seconds of audio per model batch; smaller values need less memory.",
         metavar="SECONDS",
     ),
-    config: SettingsOptions,
     log_probs: LogProbsOptions,
+    config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
     """Print the exact CTC loss of transcripts, best first.
@@ -261,8 +267,7 @@ def _is_terminal() -> bool:
 def _read(
     files: list[str], texts: list[str], encoding: str
 ) -> list[tuple[str, Transcript | TranscriptError, bool]]:
-    """Return for each transcript its name, its text or the error of reading it, and whether it
-    comes from a file.
+    """Return the name of each transcript, its text or error, and whether it comes from a file.
 
     Raises:
         UsageError: a file is missing, or there is no transcript.
@@ -327,8 +332,7 @@ def _rows_of_audio(
 def _scoring(
     model: ModelOptions, settings: Settings, reader: LogProbsReader | None
 ) -> WorkerOptions:
-    """Return the function that scores a corpus; raise faults in the description of log-probs at
-    once."""
+    """Return the function that scores a corpus; raise faults of the log-probs' options at once."""
     from ctc_align.corpus.corpus_scores import ScoreTask
     from ctc_align.corpus.engine.stages import WorkerOptions
 
@@ -382,8 +386,7 @@ def _rows_of_source(scored: Iterator[ScoredUtterance], talk: Talk) -> Iterator[S
 
 
 def _refuse_audio(path: str) -> None:
-    """Raise UsageError, which asks for the missing transcript, if `path` is a sound file and not a
-    corpus."""
+    """Raise UsageError if `path` is a recording and no corpus: its transcript is missing."""
     from ctc_align.audio.loading import estimated_duration_s
     from ctc_align.cli.arguments import check_transcript, kind_of
     from ctc_align.models.log_probs import is_log_probs_path
@@ -449,8 +452,7 @@ def _print(
 
 @dataclass
 class ScoreRow:
-    """A transcript and its figures; `loss` is inf if it does not fit; figures that do not exist are
-    None."""
+    """A transcript and its figures; `loss` is inf if it does not fit, missing figures are None."""
 
     utterance: str | None
     transcript: str
@@ -485,8 +487,7 @@ def _above(value: float | None, limit: float | None) -> bool:
 
 
 def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
-    """Return (limit, ties): the worst `percent` of values are those above the limit and `ties` that
-    equal it.
+    """Return (limit, ties): the worst are the values above the limit, and `ties` that equal it.
 
     >>> _limit(array("d", [5.0, 1.0, 4.0, 4.0, 2.0]), Fraction(40))
     (4.0, 1)
@@ -502,8 +503,7 @@ def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
 
 
 def printer_for(format: str, *, with_utterance: bool) -> TablePrinter | LinePrinter:
-    """Return the printer of rows to stdout for "table", "tsv" or "jsonl"; `add` a row, and `close`
-    prints the rest."""
+    """Return the printer of rows for "table", "tsv" or "jsonl"; `close` prints what is left."""
     if format == "table":
         return TablePrinter(console_for(sys.stdout), with_utterance)
     sys.stdout.flush()
@@ -556,8 +556,7 @@ class JsonlPrinter(LinePrinter):
 
 
 class TablePrinter:
-    """A table as wide as the terminal; rows appear utterance by utterance, because a source may be
-    long."""
+    """A table as wide as the terminal, whose rows appear as utterances are done."""
 
     def __init__(self, console: Console, with_utterance: bool) -> None:
         self.console = console
@@ -658,8 +657,7 @@ def _cell(name: str, value: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    r"""Return text as one field of a line: other white space becomes a space, control characters
-    escapes.
+    r"""Return text as one field: white space becomes a space, control characters are escaped.
 
     >>> _one_line("two\tlines\r\n\x1b[31m")
     'two lines \\x1b[31m'

@@ -15,6 +15,7 @@ from ctc_align.cli.options import (
     MessageOptions,
     ModelOptions,
     SettingsOptions,
+    with_examples,
     with_options,
 )
 from ctc_align.config import setting
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
 _limit = functools.partial(setting, panel=LIMITS)
 
 
+@with_examples(
+    "ctc-align serve",
+    "ctc-align serve aligned --audio recordings",
+    "ctc-align serve --port 8000 --max-audio 600 --language de",
+)
 @with_options
 def serve(
     folder: Annotated[

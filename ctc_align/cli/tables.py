@@ -287,7 +287,8 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
         )
     if summary.same_texts:
         same, of = (summary.same_text_counts[name] for name in ("transcripts", "utterances"))
-        rows.append(("transcripts that several utterances share", f"{same:,}, {of:,} utterances"))
+        shared = f"{counted(same, 'transcript', 'transcripts')} in {of:,} utterances"
+        rows.append(("texts shared by several utterances", shared))
     if summary.skipped_words:
         of_all = f" of {summary.words:,}" if summary.words else ""
         rows.append(("words not in the recordings", f"{summary.skipped_words:,}{of_all}"))

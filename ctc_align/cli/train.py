@@ -1,5 +1,4 @@
-"""ctc-align train: an acoustic model from a transcribed corpus; ctc-align adapt: a model adapted to
-its speakers."""
+"""ctc-align train: a new acoustic model; ctc-align adapt: a model adapted to a corpus."""
 
 from __future__ import annotations
 
@@ -24,6 +23,7 @@ from ctc_align.cli.options import (
     folder_option,
     lexicon_option,
     source_option,
+    with_examples,
     with_options,
 )
 from ctc_align.cli.printing import Interrupted, Talk, bar_on_stderr, put
@@ -125,8 +125,7 @@ class LearningOptions(Group):
         return replace(recipe, language=checked_language(recipe.language), training=training)
 
     def run_options(self, corpus: str, lexicon: str | None) -> TrainOptions:
-        """Return the options of a run: its corpora, its folder, and the command line for the
-        model's card."""
+        """Return the options of a run: corpora, folder, and the command line for the card."""
         from ctc_align.models.acoustic_model import torch_device
         from ctc_align.training.run_folder import TrainOptions
 
@@ -145,6 +144,11 @@ class LearningOptions(Group):
         )
 
 
+@with_examples(
+    "ctc-align train recordings --out-dir model",
+    "ctc-align train corpus.jsonl --lexicon words.dict --epochs 20 --out-dir model",
+    "ctc-align train corpus.jsonl --from universal --language mt --out-dir model",
+)
 @with_options
 def train(
     corpus: Corpus,
@@ -184,6 +188,11 @@ def train(
     conclude(package, talk)
 
 
+@with_examples(
+    "ctc-align adapt recordings --out-dir adapted",
+    "ctc-align adapt corpus.jsonl --minutes 30 --out-dir adapted",
+    "ctc-align adapt recordings --model universal --language de --out-dir adapted",
+)
 @with_options
 def adapt(
     corpus: Corpus,

@@ -1,5 +1,4 @@
-"""Pages for a browser: ctc-align view for alignments with their sound, ctc-align report for a
-corpus run."""
+"""Pages for a browser: ctc-align view for alignments, ctc-align report for a corpus run."""
 
 from __future__ import annotations
 
@@ -12,7 +11,14 @@ import typer
 
 from ctc_align.cli.arguments import check_alignments, check_new, kind_of
 from ctc_align.cli.notes import later_notes, read_with_corrections, recording_notes
-from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, with_options
+from ctc_align.cli.options import (
+    Group,
+    MessageOptions,
+    folder_option,
+    force_option,
+    with_examples,
+    with_options,
+)
 from ctc_align.cli.printing import SOME_FAILED, Talk, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
@@ -50,6 +56,11 @@ class PageOptions(Group):
     )
 
 
+@with_examples(
+    "ctc-align view talk.json",
+    "ctc-align view talk.json --audio none --out-dir pages",
+    "ctc-align view aligned --utterance anna/one --out-dir pages",
+)
 @with_options
 def view(
     alignments: Annotated[
@@ -144,8 +155,7 @@ def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]
 
 
 def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
-    """Return the page of each alignment; raise UsageError, before any work, if it cannot be
-    written."""
+    """Return the page of each alignment; raise UsageError if one cannot be written."""
     from ctc_align.files.alignment_files import check_folder
 
     if not page.stdout:
@@ -168,8 +178,7 @@ def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
 def _write_page(
     path: Path, alignment: Alignment, target: Path, page: PageOptions, talk: Talk
 ) -> None:
-    """Write the page of an alignment, completely or not at all, with its sound beside it if that is
-    too large."""
+    """Write the page of an alignment, whole or not at all; large sound goes beside it."""
     from ctc_align.files.pages import page_object
     from ctc_align.files.whole_files import write_whole
     from ctc_align.view.page import MOST_EMBEDDED_BYTES
@@ -224,8 +233,7 @@ def _sound(
 def _file_beside(
     path: Path, target: Path, recording: Path | None, size: int, page: PageOptions
 ) -> Path:
-    """Return the file beside the page `target` for sound of `size` bytes, which does not exist
-    yet."""
+    """Return the new file beside the page `target` for sound of `size` bytes."""
     from ctc_align.files.pages import sound_place
 
     if page.stdout:
@@ -241,6 +249,11 @@ def _file_beside(
     return beside
 
 
+@with_examples(
+    "ctc-align report aligned",
+    "ctc-align report aligned --out-dir pages",
+    "ctc-align report aligned --against earlier --force",
+)
 @with_options
 def report(
     run: Annotated[
@@ -305,8 +318,7 @@ def report(
 
 
 def _name_unread(figures: RunFigures, changes: RunChanges | None) -> bool:
-    """Name on stderr the outputs that could not be read, each once; return whether there are
-    any."""
+    """Name on stderr each output that could not be read; return whether there are any."""
     reports: list[RunFigures | RunChanges] = [figures] if changes is None else [figures, changes]
     for fault in dict.fromkeys(fault for report in reports for fault in report.faults):
         say(f"ctc-align: {fault}")
@@ -317,8 +329,7 @@ def _name_unread(figures: RunFigures, changes: RunChanges | None) -> bool:
 
 
 def _check_target(run: Path, target: Path, force: bool) -> None:
-    """Raise UsageError, before any work, if the page would replace another file, or a report
-    without --force."""
+    """Raise UsageError if the page would replace another file, or a report without --force."""
     from ctc_align.corpus.report.report_page import MARK
 
     if run.is_dir() and os.path.lexists(target):

@@ -104,7 +104,7 @@ class ScoreTask:
         return results
 
     def write(self, state: JobState) -> Outcome:
-        """Return the outcome."""
+        """Write nothing; return the outcome."""
         outcome: Outcome = state.result
         return outcome
 

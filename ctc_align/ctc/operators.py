@@ -35,7 +35,7 @@ PROBLEM = (
     " backend"
 )
 UNITS_CELLS = 2**20
-"""The most numbers in the unit vectors whose products `hessian` computes at once."""
+"""The maximum size of the unit vectors whose products `hessian` computes at once."""
 
 LIBRARY = torch.library.Library("ctc_align", "DEF")
 defined: dict[str, Any] = {}

@@ -1,5 +1,4 @@
-"""Boundary errors of alignments against reference alignments in milliseconds, paired differences,
-and plots.
+"""Boundary errors of alignments against references, in milliseconds; differences, and plots.
 
 Plots need matplotlib (the extra `plot`), and `occupancy_figure` also torch; both are imported when
 a plot is drawn.
@@ -45,7 +44,12 @@ from ctc_align.evaluate.pairing import (
     parse_tier,
 )
 from ctc_align.evaluate.sanity_checks import find_doubts
-from ctc_align.evaluate.utterance_files import UtteranceTier, check_paths, matched, open_source
+from ctc_align.evaluate.utterance_files import (
+    UtteranceTier,
+    check_paths,
+    match_utterances,
+    open_source,
+)
 from ctc_align.files.corrections import original_of
 from ctc_align.types import Interval
 from ctc_align.units import seconds_to_ms
@@ -96,8 +100,10 @@ class WorstEdge:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Boundary errors of alignments; `missing` words are only in the reference, `extra` ones only
-    in the hypothesis."""
+    """Boundary errors of alignments.
+
+    `missing` words are only in the reference, `extra` ones only in the hypothesis.
+    """
 
     tier: str
     both: EdgeErrors
@@ -126,11 +132,11 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     """Which corrections are used, and which are not."""
     pairings: tuple[Pairing, ...] = field(default=(), repr=False, compare=False)
-    """By utterance: the figures of edges are made from them …"""
+    """The pairs of each utterance, from which the figures of edges are computed."""
     counts: np.ndarray = field(
         default_factory=lambda: np.zeros((0, len(KINDS), 3), int), repr=False, compare=False
     )
-    """… and those of boundaries from these (U, len(KINDS), 3), see `error_statistics.counts`."""
+    """(U, len(KINDS), 3): `error_statistics.counts`, from which those of boundaries are."""
 
     @property
     def complete(self) -> bool:
@@ -157,8 +163,7 @@ class Evaluation:
         return sorted(edges, key=lambda edge: -abs(edge.error_ms))[:count]
 
     def to_dict(self, worst: int = 5) -> dict[str, Any]:
-        """Return plain dicts, lists, strings and finite numbers or None; numbers have three
-        decimals."""
+        """Return plain dicts, lists, texts, and numbers with three decimals or None."""
         values = {
             name: value
             for name, value in vars(self).items()
@@ -177,8 +182,9 @@ def evaluate(
     tier: str = "words",
     options: Options | None = None,
 ) -> Evaluation:
-    """Measure `hypothesis` against `reference`: files or folders of TextGrids, JSON, CTM and
-    TIMIT's labels.
+    """Measure `hypothesis` against `reference`.
+
+    Both are files or folders of TextGrids, JSON, CTM and TIMIT's labels.
 
     Files in folders match by their path without extension; if one folder is flat, by the end of the
     path, provided that only one file fits. CTM with several utterances, and shards of JSON, count
@@ -204,7 +210,7 @@ def evaluate(
     check_paths(hypothesis, reference)
     ours = open_source(hypothesis, tier, options.hypothesis_tier, OUTPUT)
     theirs = open_source(reference, tier, options.reference_tier, CORRECTIONS)
-    triples, missing, extra = matched(ours, theirs)
+    triples, missing, extra = match_utterances(ours, theirs)
     utterances: list[tuple[str, UtteranceTier, UtteranceTier]] = []
     failures = [*ours.failures, *theirs.failures]
     without_tier: list[MissingTierError] = []
@@ -216,7 +222,7 @@ def evaluate(
             if _is_same_file(output, labels) and not labels.is_corrected:
                 untouched += 1
                 continue
-            utterances += _by_speaker(name, output, labels)
+            utterances += _merge_by_speaker(name, output, labels)
         except InputError as error:
             if ours.is_alone and theirs.is_alone:
                 raise
@@ -230,7 +236,7 @@ def evaluate(
     if untouched and not utterances and not failures:
         raise UsageError(_no_corrections(hypothesis, reference, untouched, notes))
     return replace(
-        _evaluation(utterances, tier, options),
+        _make_evaluation(utterances, tier, options),
         untouched=untouched,
         notes=tuple(notes),
         missing_files=tuple(name for name in missing if name not in dict(ours.failures)),
@@ -244,8 +250,9 @@ def evaluate_intervals(
     tier: str = "words",
     options: Options | None = None,
 ) -> Evaluation:
-    """Measure intervals in memory: (utterance, hypothesis, reference) triples, with or without
-    silences.
+    """Measure (utterance, hypothesis, reference) triples of intervals in memory.
+
+    The intervals may include silences.
 
     >>> reference = [Interval(0.0, 0.5, "hello"), Interval(0.5, 1.0, "world")]
     >>> hypothesis = [Interval(0.02, 0.5, "Hello,"), Interval(0.5, 0.96, "world.")]
@@ -257,7 +264,7 @@ def evaluate_intervals(
         (name, UtteranceTier({"": tuple(hypothesis)}), UtteranceTier({"": tuple(reference)}))
         for name, hypothesis, reference in utterances
     ]
-    return _evaluation(tiers, parse_tier(tier), options or Options())
+    return _make_evaluation(tiers, parse_tier(tier), options or Options())
 
 
 def _no_corrections(hypothesis: Path, reference: Path, untouched: int, notes: Sequence[str]) -> str:
@@ -276,11 +283,10 @@ def _is_same_file(output: UtteranceTier, labels: UtteranceTier) -> bool:
     return os.path.realpath(original_of(output.path)) == os.path.realpath(original_of(labels.path))
 
 
-def _by_speaker(
+def _merge_by_speaker(
     name: str, ours: UtteranceTier, theirs: UtteranceTier
 ) -> list[tuple[str, UtteranceTier, UtteranceTier]]:
-    """Return an utterance for each speaker if both sides have the same speakers, because speakers
-    may overlap."""
+    """Return an utterance for each speaker if both sides have the same ones: they may overlap."""
     if len(ours.speakers) < 2 or ours.speakers.keys() != theirs.speakers.keys():
         return [(name, ours, theirs)]
     return [
@@ -293,7 +299,7 @@ def _by_speaker(
     ]
 
 
-def _evaluation(
+def _make_evaluation(
     utterances: Sequence[tuple[str, UtteranceTier, UtteranceTier]], tier: str, options: Options
 ) -> Evaluation:
     pairings, rows = [], []
@@ -415,8 +421,10 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of both and their difference, first minus second, with its interval (None with one
-    utterance)."""
+    """One figure of both sides, and their difference (first minus second) with its interval.
+
+    With one utterance the interval is None.
+    """
 
     hypothesis: float | None
     against: float | None
@@ -454,8 +462,9 @@ class Comparison:
 
 
 def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
-    """Return `hypothesis` minus `against`, both evaluated against the same reference; negative
-    means smaller errors.
+    """Return `hypothesis` minus `against`, both measured by the same reference.
+
+    Negative differences mean smaller errors of `hypothesis`.
 
     Both have the same resamples of utterances, so that what makes an utterance hard for both
     cancels out.
@@ -473,7 +482,9 @@ def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
     left, right = _numbers(hypothesis), _numbers(against)
     names = [name for name in left if name in right]
     rows = [
-        _common(hypothesis.pairings[left[name]].pairs, against.pairings[right[name]].pairs)
+        _find_common_pairs(
+            hypothesis.pairings[left[name]].pairs, against.pairings[right[name]].pairs
+        )
         for name in names
     ]
     paired = sum(len(kept) for kept, _, _ in rows)
@@ -518,9 +529,10 @@ def _spans(row: Sequence[Pair]) -> list[tuple[float, float]]:
     return [(pair.reference.start_s, pair.reference.end_s) for pair in row]
 
 
-def _common(left: Sequence[Pair], right: Sequence[Pair]) -> tuple[list[Pair], list[Pair], int]:
-    """Return the pairs of both with the same interval of the reference, and the number of intervals
-    of only one."""
+def _find_common_pairs(
+    left: Sequence[Pair], right: Sequence[Pair]
+) -> tuple[list[Pair], list[Pair], int]:
+    """Return the pairs of both with the same reference interval, and how many only one has."""
     both = set(_spans(left)) & set(_spans(right))
     either = set(_spans(left)) | set(_spans(right))
     kept = [[pair for pair, span in zip(row, _spans(row)) if span in both] for row in (left, right)]
@@ -528,7 +540,7 @@ def _common(left: Sequence[Pair], right: Sequence[Pair]) -> tuple[list[Pair], li
 
 
 def _edge_differences(edge: str, sides: Sequence[_Side]) -> dict[str, Difference]:
-    points = [_flat(edge_errors(signed[edge].ms.tolist())) for signed, _, _ in sides]
+    points = [_flatten(edge_errors(signed[edge].ms.tolist())) for signed, _, _ in sides]
     return {
         figure: _difference(figure, points, [samples.get(edge, {}) for _, _, samples in sides])
         for figure in FIGURES
@@ -541,7 +553,7 @@ def _rate_differences(kind: str, sides: Sequence[_Side]) -> dict[str, Difference
     return {rate: _difference(rate, points, samples) for rate in RATES}
 
 
-def _flat(errors: EdgeErrors) -> dict[str, float | None]:
+def _flatten(errors: EdgeErrors) -> dict[str, float | None]:
     return {
         **vars(errors),
         **{f"within_{limit}_ms": percent for limit, percent in errors.within_ms.items()},
@@ -632,8 +644,7 @@ def occupancy_figure(
     labels: Sequence[str] | None = None,
     frame_shift_s: float | None = None,
 ) -> Figure:
-    """Draw two panels over time: the posterior of each class given the transcript, and the best
-    (Viterbi) path.
+    """Draw each class's posterior given the transcript, and the best (Viterbi) path, over time.
 
     Rows are the blank and the classes of the transcript as they first appear; a repeated class is
     one row.

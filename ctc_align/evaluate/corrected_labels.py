@@ -1,5 +1,4 @@
-"""Hand corrections of an alignment, in its JSON and in the files of labels beside it, read by one
-rule.
+"""Hand corrections of an alignment, in its JSON and in the label files beside it, by one rule.
 
 `docs/correcting.md` states the rule, and `read_corrected` is the rule: all commands that read an
 alignment call it. A file of labels (TextGrid, ELAN, CSV, Audacity) is compared with the record of
@@ -75,8 +74,7 @@ _KEPT = (".hand.TextGrid", ".TextGrid", ".textgrid")
 
 @dataclass(frozen=True)
 class ChangedWords:
-    """Words of the alignment whose labels have become other words: merged, split, removed, added or
-    renamed.
+    """Words whose labels have become other words: merged, split, removed, added or renamed.
 
     `places` are indices into the alignment's words, () for added ones; `words` and `phones` are the
     labels.
@@ -122,8 +120,7 @@ class Corrected:
         )
 
     def intervals(self, tier: str) -> list[Interval]:
-        """Return the words or phones with times: of changed words, the labels; seconds from the
-        utterance's start."""
+        """Return the words or phones with times, in seconds; of changed words, the labels."""
         replaced = {place for change in self.changed for place in change.places}
         words = [
             word
@@ -143,8 +140,7 @@ class Corrected:
 def read_corrected(
     path: str | Path, is_output: Callable[[Path], bool] = lambda _: False
 ) -> Corrected:
-    """Read an alignment's JSON with the corrections in the files of labels that were written with
-    it.
+    """Read an alignment's JSON with the corrections in the label files written with it.
 
     Corrections of JSON such as `NAME.corrected.json` are joined with those in the labels of
     `NAME.json`.
@@ -163,7 +159,7 @@ def read_corrected(
     sources: list[_Source] = []
     unknown: list[Path] = []
     notes: list[str] = []
-    for own, stem in _owners(path, alignment):
+    for own, stem in _find_owners(path, alignment):
         for file, is_known in _label_files(stem, own):
             if is_output(file):
                 continue
@@ -198,14 +194,12 @@ def unknown_note(path: Path, file: Path) -> str:
 
 
 def is_kept(file: Path) -> bool:
-    """Return whether a corpus run has kept these labels: a person had changed them when it made
-    them again."""
+    """Return whether a run has kept these labels because a person had changed them."""
     return file.name.endswith(_KEPT[0])
 
 
 def output_tier(path: Path, tier: str) -> UtteranceTier:
-    """Return a tier of an alignment's JSON as the program made it, without the corrections in the
-    JSON.
+    """Return a tier of an alignment's JSON without the corrections that are in the JSON.
 
     It is in the record of what was written, or in the file that was kept or corrected. A word that
     was by hand when the JSON was written (by `realign`) is as it was written; a note says so.
@@ -220,7 +214,7 @@ def output_tier(path: Path, tier: str) -> UtteranceTier:
         return found
     if alignment.written is not None:
         rows = alignment.written.words
-        places = {at: rows[row][0] for row, at in _places(rows, alignment).items()}
+        places = {at: rows[row][0] for row, at in _find_places(rows, alignment).items()}
         fixed = {
             at
             for at in fixed
@@ -282,8 +276,7 @@ OUTPUT, CORRECTIONS = JsonReading(output_tier), JsonReading(corrected_tier, is_l
 
 
 def read_label_tiers(path: Path) -> Sequence[Tier]:
-    """Return the tiers of a file of labels: TextGrid, ELAN, CSV or Audacity, by its name; otherwise
-    a TextGrid.
+    """Return the tiers of a label file: by its name ELAN, CSV or Audacity, otherwise a TextGrid.
 
     Raises:
         InputError: it cannot be read.
@@ -304,9 +297,8 @@ def read_label_tiers(path: Path) -> Sequence[Tier]:
         raise InputError(f"{path}: not a table that can be read: {error}") from error
 
 
-def _owners(path: Path, alignment: Alignment) -> Iterator[tuple[Alignment, Path]]:
-    """Yield the alignments that may have been written with files of labels, and the names of these
-    without extension.
+def _find_owners(path: Path, alignment: Alignment) -> Iterator[tuple[Alignment, Path]]:
+    """Yield the alignments of label files, and the names of these without extension.
 
     They are the alignment itself, and the one that it corrects; if that is not there, the first has
     its files.
@@ -333,8 +325,7 @@ def _label_files(stem: Path, alignment: Alignment) -> Iterator[tuple[Path, bool]
 
 
 def label_files_beside(path: Path) -> list[Path]:
-    """Return the files of labels that may belong to the JSON of an alignment, or to the alignment
-    that it corrects."""
+    """Return the label files that may belong to an alignment, or to the one that it corrects."""
     stems = dict.fromkeys((path.with_suffix(""), original_of(path).with_suffix("")))
     files = (
         stem.with_name(f"{stem.name}{end}")
@@ -353,8 +344,7 @@ def _changed_ns(path: Path) -> int:
 
 @dataclass
 class _Edits:
-    """The differences of a file of labels: labels by the index of the word that was written, and
-    changed words.
+    """The differences of a label file: labels by the index of the written word, and changed words.
 
     The phones of an edit are all of the speaker's; None if the file has none. Indices of `changed`
     are of words that were written, too.
@@ -373,8 +363,7 @@ class _Edits:
 
 
 def _find_edits(alignment: Alignment, tiers: Sequence[Tier], file: Path) -> _Edits:
-    """Return what differs between the tiers of a file and what was written; nothing if the file has
-    no words."""
+    """Return how the tiers of a file differ from what was written; nothing without words."""
     rows = labels_of_words(alignment, Style.of(alignment.config))
     timed = [word for word in alignment.words if is_timed(word)]
     if alignment.written is not None:
@@ -382,11 +371,9 @@ def _find_edits(alignment: Alignment, tiers: Sequence[Tier], file: Path) -> _Edi
     speakers = _speakers_of(timed) if len(timed) == len(rows) else [UNNAMED] * len(rows)
     shift_s = _shift_s(alignment, file)
     edits = _Edits(rows)
-    for own, words, phones in _by_speaker(speakers, tiers):
+    for own, words, phones in _group_by_speaker(speakers, tiers):
         by_time = sorted(own, key=lambda at: rows[at][0].start_s)
-        labels = moved_intervals(
-            _without_silences(words, [rows[at][0].label for at in own]), -shift_s
-        )
+        labels = moved_intervals(_drop_silences(words, [rows[at][0].label for at in own]), -shift_s)
         labels = [_inside_recording(label, alignment.duration_s) for label in labels]
         _compare(
             edits, by_time, labels, None if phones is None else moved_intervals(phones, -shift_s)
@@ -409,14 +396,13 @@ def _shift_s(alignment: AlignmentData, file: Path) -> float:
 def _compare(
     edits: _Edits, own: Sequence[int], labels: Sequence[Interval], phones: Sequence[Interval] | None
 ) -> None:
-    """Add to `edits` how the labels of a speaker differ from the words `own`, both in order of
-    time."""
+    """Add to `edits` how the labels of a speaker differ from the words `own`, both by time."""
     rows = [edits.rows[at][0] for at in own]
     row_of = {id(row): at for at, row in zip(own, rows)}
     pairing = pair_intervals(rows, labels)
     for pair in pairing.pairs:
-        places = _covered(rows, pair.hypothesis)
-        found = _covered(labels, pair.reference)
+        places = _find_covered(rows, pair.hypothesis)
+        found = _find_covered(labels, pair.reference)
         if pair.mismatch or len(places) != 1 or len(found) != 1:
             change = ChangedWords(
                 tuple(own[place] for place in places), tuple(labels[at] for at in found)
@@ -426,7 +412,7 @@ def _compare(
         at, label = own[places[0]], labels[found[0]]
         edits.shared += 1
         word, tokens = edits.rows[at]
-        spoken = tokens if phones is None else _inside(phones, label)
+        spoken = tokens if phones is None else _select_inside(phones, label)
         is_moved = len(spoken) != len(tokens) or not all(
             map(_are_same_edges, (word, *tokens), (label, *spoken))
         )
@@ -441,9 +427,8 @@ def _compare(
         edits.changed.append(_with_phones(ChangedWords((), (label,)), phones))
 
 
-def _covered(intervals: Sequence[Interval], whole: Interval) -> list[int]:
-    """Return the indices of the intervals, in order of time, from the start of `whole` to its end:
-    itself, or parts."""
+def _find_covered(intervals: Sequence[Interval], whole: Interval) -> list[int]:
+    """Return the indices of the intervals that `whole` covers: itself, or its parts in order."""
     first = bisect_left(intervals, whole.start_s, key=_start)
     found: list[int] = []
     for at in range(first, len(intervals)):
@@ -459,13 +444,12 @@ def _covered(intervals: Sequence[Interval], whole: Interval) -> list[int]:
 def _with_phones(change: ChangedWords, phones: Sequence[Interval] | None) -> ChangedWords:
     if phones is None or not change.words:
         return change
-    own = [phone for word in change.words for phone in _inside(phones, word)]
+    own = [phone for word in change.words for phone in _select_inside(phones, word)]
     return replace(change, phones=tuple(own))
 
 
 def _are_same_edges(one: Interval, other: Interval) -> bool:
-    """Return whether times differ at most by rounding to milliseconds, down at the end of the
-    recording."""
+    """Return whether times differ only by rounding, which is down at the end of the recording."""
     return (
         abs(one.start_s - other.start_s) <= SAME_EDGE_S
         and abs(one.end_s - other.end_s) <= SAME_EDGE_S
@@ -474,8 +458,7 @@ def _are_same_edges(one: Interval, other: Interval) -> bool:
 
 @dataclass
 class _Source:
-    """A file of labels, when it was changed (ns), its corrections, and the alignment that it was
-    written with."""
+    """A label file, when it was changed (ns), its corrections, and the alignment it belongs to."""
 
     file: Path
     changed_ns: int
@@ -495,7 +478,7 @@ class _Merge:
         self.changed: list[ChangedWords] = []
         self.files: list[Path] = []
         rows = alignment.written.words if alignment.written is not None else ()
-        known = {at: rows[row][0] for row, at in _places(rows, alignment).items()}
+        known = {at: rows[row][0] for row, at in _find_places(rows, alignment).items()}
         self.taken_over = {
             at for at, row in known.items() if _are_same_edges(_interval(self.words[at]), row)
         }
@@ -503,16 +486,15 @@ class _Merge:
         all."""
 
     def add(self, source: _Source) -> Iterator[str]:
-        """Take the corrections of a file that are later than the present ones; yield notes on
-        them."""
-        places, name = _places(source.edits.rows, self.alignment), source.file.name
+        """Take the corrections of a file that are later than the present ones; yield notes."""
+        places, name = _find_places(source.edits.rows, self.alignment), source.file.name
         used, later, earlier = 0, dict[str, int](), dict[str, int]()
         for row, (label, phones) in source.edits.words.items():
             at = places.get(row)
             if at is None:
                 source.edits.changed.append(ChangedWords((row,), (label,)))
                 continue
-            changed_ns, by = self._last(at, source)
+            changed_ns, by = self._find_last_correction(at, source)
             if by and _are_same_edges(_interval(self.words[at]), label):
                 continue
             if changed_ns > source.changed_ns:
@@ -520,7 +502,7 @@ class _Merge:
                 continue
             if by:
                 later[by] = later.get(by, 0) + 1
-            self.words[at] = _labelled(self.words[at], label, phones)
+            self.words[at] = _label_word(self.words[at], label, phones)
             self.by[at] = source.changed_ns, name
             used += 1
         changed = [self._placed(change, places) for change in source.edits.changed]
@@ -538,11 +520,10 @@ class _Merge:
             yield f"{source.file}: corrections of {_count(count)} are not used: {by} has later ones"
         if changed:
             yield _changed_note(source.file, changed, self.alignment)
-        yield from self._doubts(source)
+        yield from self._find_doubts(source)
 
-    def _last(self, at: int, source: _Source) -> tuple[int, str]:
-        """Return when a word was corrected last, and where; (0, "") if it was not, or before the
-        labels were made."""
+    def _find_last_correction(self, at: int, source: _Source) -> tuple[int, str]:
+        """Return when and where a word was corrected last; (0, "") if it was not since."""
         if at in self.by:
             return self.by[at]
         is_older = source.owner is self.alignment and at in self.taken_over
@@ -555,7 +536,7 @@ class _Merge:
     def _placed(self, change: ChangedWords, places: dict[int, int]) -> ChangedWords:
         return replace(change, places=tuple(places[row] for row in change.places if row in places))
 
-    def _doubts(self, source: _Source) -> Iterator[str]:
+    def _find_doubts(self, source: _Source) -> Iterator[str]:
         rows = source.edits.rows
         pairs = tuple(
             Pair(rows[row][0], label, False) for row, (label, _) in source.edits.words.items()
@@ -564,12 +545,11 @@ class _Merge:
         yield from (f"{source.file}: {doubt}" for doubt in find_time_doubts([pairing]))
 
     def merged(self) -> Alignment:
-        """Return the alignment with all corrections; a word that a later correction overlaps ends
-        where that begins."""
+        """Return the alignment with all corrections; later ones end the words they overlap."""
         fixed = {at: self.changed_ns for at, word in enumerate(self.words) if is_fixed(word)}
         if not self.by:
             return self.alignment
-        words = _without_overlaps(
+        words = _shorten_overlaps(
             self.words, fixed | {at: changed_ns for at, (changed_ns, _) in self.by.items()}
         )
         check_fixed_words(words, self.alignment.text, self.alignment.duration_s, str(self.path))
@@ -584,9 +564,11 @@ def _interval(word: AlignedWord) -> Interval:
     return Interval(word.start_s or 0.0, word.end_s or 0.0, word.text)
 
 
-def _places(rows: Sequence[WrittenWord], alignment: AlignmentData) -> dict[int, int]:
-    """Return the index of each word that was written among the words of the alignment, whose text
-    may be another."""
+def _find_places(rows: Sequence[WrittenWord], alignment: AlignmentData) -> dict[int, int]:
+    """Return the index of each written word among the words of the alignment.
+
+    The alignment may have another text.
+    """
     style = Style.of(alignment.config)
     timed = [at for at, word in enumerate(alignment.words) if is_timed(word)]
     names = [normalised_label(style.label(alignment.words[at])) for at in timed]
@@ -614,11 +596,10 @@ def _changed_note(file: Path, changed: Sequence[ChangedWords], alignment: Alignm
     )
 
 
-def _without_overlaps(
+def _shorten_overlaps(
     words: Sequence[AlignedWord], changed_ns: Mapping[int, int]
 ) -> list[AlignedWord]:
-    """Return the words; of two that overlap, the one that was corrected earlier, or not at all, is
-    made shorter.
+    """Return the words; of two that overlap, shorten the one that was corrected earlier, or never.
 
     `changed_ns` says when words were corrected, by their indices.
     """
@@ -632,13 +613,13 @@ def _without_overlaps(
         if end_s <= start_s:
             continue
         if changed_ns.get(first, 0) > changed_ns.get(second, 0):
-            found[second] = _clipped(found[second], end_s, found[second].end_s or end_s)
+            found[second] = _clip_word(found[second], end_s, found[second].end_s or end_s)
         else:
-            found[first] = _clipped(found[first], found[first].start_s or 0.0, start_s)
+            found[first] = _clip_word(found[first], found[first].start_s or 0.0, start_s)
     return found
 
 
-def _clipped(word: AlignedWord, low_s: float, high_s: float) -> AlignedWord:
+def _clip_word(word: AlignedWord, low_s: float, high_s: float) -> AlignedWord:
     """Return a word, and its tokens, between two times."""
 
     def clip(time_s: float) -> float:
@@ -654,8 +635,7 @@ def _clipped(word: AlignedWord, low_s: float, high_s: float) -> AlignedWord:
 
 
 def labels_of(folder: Path, json_path: Path) -> Path:
-    """Return the TextGrid in a folder that belongs to an alignment, by the endings of its path, the
-    longest first.
+    """Return the TextGrid of an alignment in a folder, by the endings of its path, longest first.
 
     Raises:
         InputError: no such file.
@@ -675,8 +655,7 @@ def labels_of(folder: Path, json_path: Path) -> Path:
 
 
 def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]:
-    """Return the words of an alignment with the times of a file of labels; those that get times are
-    hand-corrected.
+    """Return the words with the times of a label file, as hand-corrected words.
 
     The file has the words of the alignment, in their order; those without times stay so. Its phones
     are used if
@@ -701,15 +680,13 @@ def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]
         )
     timed = sorted(aligned_words(alignment), key=lambda word: word.start_s or 0.0)
     labelled: dict[int, AlignedWord] = {}
-    for own, words, phones in _by_speaker(_speakers_of(timed), tiers):
+    for own, words, phones in _group_by_speaker(_speakers_of(timed), tiers):
         spoken = [timed[at] for at in own]
-        intervals = moved_intervals(
-            _without_silences(words, [word.text for word in spoken]), -shift_s
-        )
+        intervals = moved_intervals(_drop_silences(words, [word.text for word in spoken]), -shift_s)
         _check_labels(spoken, intervals, path)
         moved = None if phones is None else moved_intervals(phones, -shift_s)
         for word, interval in zip(spoken, intervals):
-            labelled[word.char_start] = _labelled(
+            labelled[word.char_start] = _label_word(
                 word, _inside_recording(interval, alignment.duration_s), moved
             )
     found = tuple(labelled.get(word.char_start, word) for word in alignment.words)
@@ -725,8 +702,10 @@ def _inside_recording(label: Interval, duration_s: float) -> Interval:
 def label_doubts(
     alignment: AlignmentData, words: Sequence[AlignedWord], path: Path
 ) -> tuple[str, ...]:
-    """Return why the labels in `path` can hardly belong to the recording; `words` are the result of
-    `with_labels`."""
+    """Return why the labels in `path` can hardly belong to the recording.
+
+    `words` are the result of `with_labels`.
+    """
     pairs = [
         Pair(_checked_interval(was), _checked_interval(word), False)
         for was, word in zip(alignment.words, words)
@@ -745,11 +724,12 @@ def _speakers_of(words: Sequence[AlignedWord]) -> list[str]:
     return [" ".join((word.speaker or UNNAMED).split()).casefold() for word in words]
 
 
-def _by_speaker(
+def _group_by_speaker(
     speakers: Sequence[str], tiers: Sequence[Tier]
 ) -> Iterator[tuple[list[int], Sequence[Interval], list[Interval] | None]]:
-    """Yield the indices of each speaker's words, the labels of their tier, and those of their
-    phones without silences.
+    """Yield the indices of each speaker's words, with the labels of their words and phones.
+
+    Phones are without silences.
 
     If the tiers are not those of the speakers, all words and all labels are yielded at once;
     nothing if there is no tier of words. Phones are None if there is no tier of them.
@@ -758,29 +738,35 @@ def _by_speaker(
     if not of_words:
         return
     if len(of_words) < 2 or {*of_words} != {*speakers}:
-        yield list(range(len(speakers))), _joined(of_words.values()), _phones(of_phones.values())
+        yield (
+            list(range(len(speakers))),
+            _join_labels(of_words.values()),
+            _phones(of_phones.values()),
+        )
         return
     for name, row in of_words.items():
         own = [at for at, speaker in enumerate(speakers) if speaker == name]
         yield own, row, _phones([of_phones[name]] if name in of_phones else [])
 
 
-def _joined(tiers: Iterable[Sequence[Interval]]) -> list[Interval]:
+def _join_labels(tiers: Iterable[Sequence[Interval]]) -> list[Interval]:
     return sorted((label for tier in tiers for label in tier), key=_start)
 
 
 def _phones(tiers: Collection[Sequence[Interval]]) -> list[Interval] | None:
     """Return the phones by time; None if there are no tiers."""
     return (
-        [phone for phone in _joined(tiers) if not _is_silence(phone, PHONE_SILENCES)]
+        [phone for phone in _join_labels(tiers) if not _is_silence(phone, PHONE_SILENCES)]
         if tiers
         else None
     )
 
 
-def _without_silences(row: Sequence[Interval], words: Sequence[str]) -> list[Interval]:
-    """Return the labels of words by time; "sil" and the like are words if they are words of the
-    alignment."""
+def _drop_silences(row: Sequence[Interval], words: Sequence[str]) -> list[Interval]:
+    """Return the labels of words by time, without silences.
+
+    "sil" and the like are words if the alignment has such words.
+    """
     said = {normalised_label(word) for word in words}
     found = [
         each
@@ -820,15 +806,14 @@ def _check_labels(words: Sequence[AlignedWord], intervals: Sequence[Interval], p
     )
 
 
-def _labelled(
+def _label_word(
     word: AlignedWord, interval: Interval, phones: Sequence[Interval] | None
 ) -> AlignedWord:
-    """Return a hand-corrected word with the times of its label, and with those of `phones` (by
-    time) that fill it."""
+    """Return a hand-corrected word with the times of its label and of the `phones` in it."""
     own = phones
     if own is None:
         own = [Interval(token.start_s, token.end_s, token.token) for token in word.tokens]
-    inside = _inside(own, interval)
+    inside = _select_inside(own, interval)
     fixed = replace(word, start_s=interval.start_s, end_s=interval.end_s, by=HAND, tokens=())
     fixed = replace(fixed, confidence=None, start_sd_ms=None, end_sd_ms=None)
     edges = (interval.start_s, interval.end_s)
@@ -846,7 +831,7 @@ def _labelled(
     return replace(fixed, tokens=tokens)
 
 
-def _inside(phones: Sequence[Interval], word: Interval) -> list[Interval]:
+def _select_inside(phones: Sequence[Interval], word: Interval) -> list[Interval]:
     """Return the phones, by time, that start in a word."""
     first = bisect_left(phones, word.start_s - SAME_EDGE_S, key=_start)
     last = bisect_left(phones, word.end_s - SAME_EDGE_S, key=_start)

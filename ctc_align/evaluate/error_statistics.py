@@ -71,8 +71,9 @@ class Detection:
 
 
 def boundaries_s(intervals: Sequence[Interval], kind: str) -> list[float]:
-    """Return the boundaries of one utterance's intervals (without silences, in order), ascending,
-    in seconds.
+    """Return the ascending boundaries of an utterance's intervals in seconds.
+
+    The intervals are in order, without silences.
 
     >>> row = [Interval(0.1, 0.5, "a"), Interval(0.5, 0.8, "b"), Interval(0.9, 1.0, "c")]
     >>> boundaries_s(row, "both"), boundaries_s(row, "inner_onset")
@@ -91,8 +92,9 @@ def boundaries_s(intervals: Sequence[Interval], kind: str) -> list[float]:
 
 
 def hits(hypothesis_s: Sequence[float], reference_s: Sequence[float], tolerance_ms: float) -> int:
-    """Return the largest number of pairs, one to one and in order, of times at most `tolerance_ms`
-    apart; rows ascend.
+    """Return the largest number of pairs of times at most `tolerance_ms` apart.
+
+    Pairs are one to one and in order; rows ascend.
 
     >>> hits([0.10, 0.12, 0.50], [0.11, 0.53], 20.0)
     1
@@ -115,8 +117,7 @@ def hits(hypothesis_s: Sequence[float], reference_s: Sequence[float], tolerance_
 def counts(
     hypothesis: Sequence[Interval], reference: Sequence[Interval], tolerance_ms: float
 ) -> list[list[int]]:
-    """Return [boundaries of the reference, of the hypothesis, hits] of one utterance for each of
-    KINDS."""
+    """Return the boundaries of reference and hypothesis, and the hits, of an utterance by KINDS."""
     rows = []
     for kind in KINDS:
         ours, theirs = boundaries_s(hypothesis, kind), boundaries_s(reference, kind)
@@ -147,8 +148,7 @@ def detection(
 
 
 def rates(totals: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the rates of many totals (R, 3) of [reference, hypothesis, hits]; NaN for a division
-    by 0."""
+    """Return the rates of totals (R, 3) of [reference, hypothesis, hits]; NaN for x / 0."""
     reference, hypothesis, matched = totals.T.astype(float)
     with np.errstate(divide="ignore", invalid="ignore"):
         recall, over = matched / reference, hypothesis / reference - 1
@@ -227,8 +227,7 @@ def edge_errors(
 
 
 def resampled_errors(signed: SignedErrors, drawn: np.ndarray) -> dict[str, np.ndarray]:
-    """Return each figure of `EdgeErrors` (R,) in each resample of `drawn` (R, U), NaN without
-    pairs."""
+    """Return each figure of `EdgeErrors` (R,) in resamples `drawn` (R, U), NaN without pairs."""
     absolute = np.abs(signed.ms)
     figures = {
         "mae_ms": bootstrap_means(absolute, signed.utterance, drawn),
@@ -243,8 +242,7 @@ def resampled_errors(signed: SignedErrors, drawn: np.ndarray) -> dict[str, np.nd
 
 
 def resample_units(names: Sequence[str], interval_by: str) -> np.ndarray:
-    """Return the number (U,) of each utterance's resampling unit: the utterance itself, or the
-    folder in its name.
+    """Return the number (U,) of each utterance's resampling unit: itself, or its folder.
 
     >>> resample_units(["anna/1", "bert/1", "anna/2"], "folder")
     array([0, 1, 0])
@@ -263,8 +261,9 @@ def resampled(
     resamples: int,
     seed: int,
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return {edge: {figure: (resamples,)}} for each of EDGES, and for KINDS as "boundaries both"
-    …; {} of one unit.
+    """Return {edge: {figure: (resamples,)}} for EDGES, and for KINDS as "boundaries both" …
+
+    It is {} if there is only one unit.
 
     Args:
         signed: the errors of each of EDGES.
@@ -304,8 +303,9 @@ def detections(
 
 
 def shares(signed_ms: np.ndarray, edges_ms: Sequence[float]) -> list[float]:
-    """Return percentages per bin: below the first edge, between edges (lower one inclusive), from
-    the last edge on.
+    """Return percentages per bin: below the first edge, between edges, and from the last edge on.
+
+    Bins include their lower edge.
 
     >>> shares(np.array([-30.0, -10.0, 0.0, 10.0]), [-10, 0, 10])
     [25.0, 25.0, 25.0, 25.0]
@@ -321,8 +321,7 @@ def shares(signed_ms: np.ndarray, edges_ms: Sequence[float]) -> list[float]:
 def bootstrap_weights(
     utterances: int, resamples: int, seed: int, cells: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield resamples in portions (R, U) of weights, whose rows sum to U; the same for the same
-    seed.
+    """Yield resamples in portions (R, U) of weights, whose rows sum to U, by a seed.
 
     `cells` is how many numbers a row takes, if more than U.
     """
@@ -336,8 +335,7 @@ def bootstrap_weights(
 
 
 def bootstrap_interval(samples: np.ndarray) -> tuple[float, float] | None:
-    """Return the middle 95 % of a statistic's resamples, ignoring those in which it is undefined
-    (NaN).
+    """Return the middle 95 % of a statistic's resamples that are not NaN.
 
     >>> bootstrap_interval(np.arange(1001.0))
     (25.0, 975.0)
@@ -350,8 +348,10 @@ def bootstrap_interval(samples: np.ndarray) -> tuple[float, float] | None:
 
 
 def bootstrap_means(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the mean (R,) of `values` (N,) in each resample of `drawn` (R, U); `utterance` (N,) is
-    each value's."""
+    """Return the mean (R,) of `values` (N,) in each resample of `drawn` (R, U).
+
+    `utterance` (N,) is that of each value.
+    """
     total = np.bincount(utterance, values, drawn.shape[1])
     count = np.bincount(utterance, minlength=drawn.shape[1])
     with np.errstate(invalid="ignore"):
@@ -359,8 +359,9 @@ def bootstrap_means(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray
 
 
 def bootstrap_medians(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the median (R,) of `values` (N,) in each resample of `drawn` (R, U), exactly that of
-    the repeated values.
+    """Return the median (R,) of `values` (N,) in each resample of `drawn` (R, U).
+
+    It is exactly that of the repeated values.
 
     Only a window of the sorted values around their median is searched; it grows until it holds
     every resample's median.
@@ -381,11 +382,11 @@ def bootstrap_medians(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarr
         if ((number - 1) // 2 >= below).all() and (number // 2 < last).all():
             break
         window *= 4
-    result[filled] = _middles(values[inside], utterance[inside], drawn, number, below)
+    result[filled] = _mean_of_middles(values[inside], utterance[inside], drawn, number, below)
     return result
 
 
-def _middles(
+def _mean_of_middles(
     values: np.ndarray,
     utterance: np.ndarray,
     drawn: np.ndarray,

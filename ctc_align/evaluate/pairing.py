@@ -106,8 +106,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """The pairs of an utterance in order, and the intervals without a partner; with facts about its
-    two files."""
+    """The pairs of an utterance in order, intervals without a partner, and facts on both files."""
 
     pairs: tuple[Pair, ...]
     missing: tuple[Interval, ...] = ()
@@ -140,8 +139,7 @@ def pair_intervals(
     reference: Sequence[Interval],
     normalised: Callable[[str], str] = normalised_label,
 ) -> Pairing:
-    """Pair two sequences of intervals with the fewest edits of their labels; ties go to the nearest
-    in time.
+    """Pair two sequences of intervals with the fewest edits of labels, on ties the nearest in time.
 
     Labels are compared after normalisation by `normalised`. A substitution is a pair with
     `mismatch`; "twenty-two" pairs with "twenty",
@@ -157,7 +155,7 @@ def pair_intervals(
     if left == right:
         steps = [(i, i) for i in range(len(left))]
     else:
-        steps = _fewest_edits(hypothesis, reference, left, right)
+        steps = _find_fewest_edits(hypothesis, reference, left, right)
     pairs: list[Pair] = []
     missing: list[Interval] = []
     extra: list[Interval] = []
@@ -182,14 +180,16 @@ def _close_region(
     into: tuple[list[Pair], list[Interval], list[Interval]],
     normalised: Callable[[str], str],
 ) -> None:
-    """Sort the steps between two matches into pairs, missing and extra; a compound written as two
-    words is one pair."""
+    """Sort the steps between two matches into pairs, missing and extra.
+
+    A compound written as two words is one pair.
+    """
     pairs, missing, extra = into
     left = [hypothesis[i] for i, _ in region if i >= 0]
     right = [reference[j] for _, j in region if j >= 0]
     spelled = _letters if normalised is normalised_label else _labels
     if left and right and spelled(left) == spelled(right) != "":
-        pairs.append(Pair(_joined(left), _joined(right), mismatch=False))
+        pairs.append(Pair(_join_intervals(left), _join_intervals(right), mismatch=False))
         return
     for i, j in region:
         if i >= 0 and j >= 0:
@@ -210,7 +210,7 @@ def _labels(intervals: Sequence[Interval]) -> str:
     return "".join(interval.label for interval in intervals)
 
 
-def _joined(intervals: Sequence[Interval]) -> Interval:
+def _join_intervals(intervals: Sequence[Interval]) -> Interval:
     return Interval(
         intervals[0].start_s,
         intervals[-1].end_s,
@@ -218,16 +218,18 @@ def _joined(intervals: Sequence[Interval]) -> Interval:
     )
 
 
-def _fewest_edits(
+def _find_fewest_edits(
     hypothesis: Sequence[Interval], reference: Sequence[Interval], left: list[str], right: list[str]
 ) -> list[tuple[int, int]]:
-    """Return steps (i, j) of an optimal edit path, -1 for no partner, from a band that grows until
-    it suffices."""
+    """Return steps (i, j) of an optimal edit path, -1 for no partner.
+
+    The band in which it is searched grows until it suffices.
+    """
     cost_of_pair = _pair_costs(hypothesis, reference, left, right)
     slack = 8
     while True:
         width = abs(len(left) - len(right)) + slack
-        edits, steps = _banded_edits(len(left), len(right), width, cost_of_pair)
+        edits, steps = _find_banded_edits(len(left), len(right), width, cost_of_pair)
         # a path with so few edits stays inside the band
         if edits <= slack or width >= max(len(left), len(right)):
             return steps
@@ -247,7 +249,7 @@ def _pair_costs(
     return cost_of_pair
 
 
-def _banded_edits(
+def _find_banded_edits(
     rows: int, columns: int, width: int, cost_of_pair: Callable[[int, int], float]
 ) -> tuple[float, list[tuple[int, int]]]:
     """Return (cost, steps) of the edit distance within `width` of the diagonal."""
@@ -270,10 +272,10 @@ def _banded_edits(
             move[j - low] = options.index(current[j])
         moves.append(move)
         previous = current
-    return previous[columns], _walked_back(rows, columns, width, moves)
+    return previous[columns], _walk_back(rows, columns, width, moves)
 
 
-def _walked_back(
+def _walk_back(
     rows: int, columns: int, width: int, moves: list[bytearray]
 ) -> list[tuple[int, int]]:
     steps: list[tuple[int, int]] = []
@@ -312,13 +314,12 @@ def compared_intervals(
             broad_phones(intervals) if labels is None else merged_closures(plain_phones(intervals))
         )
     if labels is not None:
-        intervals = _mapped(intervals, labels)
+        intervals = _map_labels(intervals, labels)
     return [interval for interval in intervals if interval.label.strip().casefold() not in silences]
 
 
 def plain_phones(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return phones without case and without the stress mark of pronunciation dictionaries; other
-    digits stay.
+    """Return phones without case and without a dictionary's stress mark; other digits stay.
 
     >>> [interval.label for interval in plain_phones([Interval(0, 1, "AH0"), Interval(1, 2, "6")])]
     ['ah', '6']
@@ -332,8 +333,7 @@ def plain_phones(intervals: Sequence[Interval]) -> list[Interval]:
 
 
 def merged_closures(intervals: Sequence[Interval]) -> list[Interval]:
-    """Join each stop closure with the burst that follows at once; a closure without one becomes the
-    stop.
+    """Join each stop closure with its burst; a closure without one becomes the stop.
 
     Labels are those of `plain_phones`.
 
@@ -359,8 +359,9 @@ def _is_burst(interval: Interval, closure: Interval) -> bool:
 
 
 def broad_phones(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return phones without case and stress mark; if closures have labels, in the classes of a
-    dictionary.
+    """Return phones without case and stress mark.
+
+    If closures have labels, phones are in the classes of a dictionary.
 
     Closures are merged as by `merged_closures`, ix becomes ih, axr er …, glottal stops are dropped.
 
@@ -389,7 +390,7 @@ def _keys(label: str) -> tuple[str, ...]:
     return (label.casefold(), normalised_label(label), plain)
 
 
-def _mapped(intervals: Sequence[Interval], labels: Mapping[str, str]) -> list[Interval]:
+def _map_labels(intervals: Sequence[Interval], labels: Mapping[str, str]) -> list[Interval]:
     folded = {source.casefold(): target for source, target in labels.items()}
 
     def target(label: str) -> str:
@@ -402,8 +403,7 @@ def _mapped(intervals: Sequence[Interval], labels: Mapping[str, str]) -> list[In
 
 
 def read_labels(source: str | Path) -> dict[str, str]:
-    """Read a map of labels: a built-in one by its name ("timit": 61 phones to Lee & Hon's 39), or a
-    file.
+    """Read a map of labels: a file, or "timit", which maps 61 phones to Lee & Hon's 39.
 
     A line holds two columns, `from to`, separated by spaces; `from` alone removes such intervals.
     Lines that begin with "#", and text after " #", are comments. Case does not matter; labels that
@@ -416,7 +416,7 @@ def read_labels(source: str | Path) -> dict[str, str]:
     """
     if str(source) in BUILT_IN:
         text = (resources.files("ctc_align.evaluate") / "maps" / f"{source}.map").read_text("utf-8")
-        return _parsed(text, str(source))
+        return _parse_map(text, str(source))
     try:
         text = read_input(source, pipes=True).decode("utf-8-sig")
     except OSError as error:
@@ -429,10 +429,10 @@ def read_labels(source: str | Path) -> dict[str, str]:
         raise InputError(
             f"{source}: expected UTF-8, got {error.reason} at byte {error.start}"
         ) from error
-    return _parsed(text, str(source))
+    return _parse_map(text, str(source))
 
 
-def _parsed(text: str, name: str) -> dict[str, str]:
+def _parse_map(text: str, name: str) -> dict[str, str]:
     labels: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):

@@ -46,8 +46,7 @@ def find_doubts(utterances: Sequence[Pairing]) -> tuple[str, ...]:
 
 
 def find_time_doubts(utterances: Sequence[Pairing]) -> tuple[str, ...]:
-    """Return the sentence that says why the times of both sides can hardly be of one recording, if
-    there is one."""
+    """Return why the times of both sides can hardly be of one recording, in a sentence, if so."""
     doubt = _shifted(utterances) or _far(utterances)
     return (doubt,) if doubt else ()
 

@@ -332,8 +332,7 @@ ReadTier = Callable[[], UtteranceTier]
 
 @dataclass
 class AlignmentSource:
-    """The utterances of a path, each with a function that reads it, and the reasons why files
-    cannot be read."""
+    """The utterances of a path, each with its reader, and the reasons why files are not read."""
 
     path: Path
     utterances: dict[str, ReadTier] = field(default_factory=dict)
@@ -392,9 +391,9 @@ def _table_readers(path: Path, tier: str) -> dict[str, ReadTier]:
 def _scan(source: AlignmentSource, tier: str, tier_name: str | None, json: JsonReading) -> None:
     ranks: dict[str, int] = {}
     ranked = {
-        path: _rank(path, tier) for path in sorted(source.path.rglob("*")) if not path.is_dir()
+        path: _rank_name(path, tier) for path in sorted(source.path.rglob("*")) if not path.is_dir()
     }
-    chosen = _chosen_json([path for path, rank in ranked.items() if rank == _JSON_RANK], json)
+    chosen = _choose_json([path for path, rank in ranked.items() if rank == _JSON_RANK], json)
     for path, rank in ranked.items():
         if rank is None or (rank == _JSON_RANK and path not in chosen):
             continue
@@ -417,9 +416,8 @@ def _scan(source: AlignmentSource, tier: str, tier_name: str | None, json: JsonR
                 source.utterances[key] = read
 
 
-def _chosen_json(paths: Sequence[Path], json: JsonReading) -> dict[Path, Path]:
-    """Return the JSON files that are read, one of each alignment, and the file that each is named
-    after."""
+def _choose_json(paths: Sequence[Path], json: JsonReading) -> dict[Path, Path]:
+    """Return the JSON files to read, one of each alignment, and the files they are named after."""
     chosen: dict[Path, Path] = {}
     for work in latest_works(paths):
         original = original_of(work.path)
@@ -428,9 +426,8 @@ def _chosen_json(paths: Sequence[Path], json: JsonReading) -> dict[Path, Path]:
     return chosen
 
 
-def _rank(path: Path, tier: str) -> int | None:
-    """Return the rank of a file by its name, lowest for the preferred one; None if it is not an
-    alignment."""
+def _rank_name(path: Path, tier: str) -> int | None:
+    """Return the rank of a file by its name, lowest for the preferred one, or None."""
     name = path.name.casefold()
     if path.name in _NOT_ALIGNMENTS or name.startswith(".") or name.endswith(JSON_EXPORTS):
         return None
@@ -454,8 +451,7 @@ def _name(path: Path) -> str:
 
 
 def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> None:
-    """Raise UsageError unless both exist and are two files or two folders; a table may be
-    either."""
+    """Raise UsageError unless both exist and are of one kind; a table may be either."""
     for path, side in ((hypothesis, role), (reference, "reference")):
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder (the {side})")
@@ -467,11 +463,12 @@ def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> 
         raise UsageError(f"expected two files or two folders, got {hypothesis} and {reference}")
 
 
-def matched(
+def match_utterances(
     ours: AlignmentSource, theirs: AlignmentSource
 ) -> tuple[list[tuple[str, ReadTier, ReadTier]], list[str], list[str]]:
-    """Match utterances by name, otherwise by the end of their paths if only one fits; a single pair
-    always matches.
+    """Match utterances by name, or by the end of their paths if only one fits.
+
+    A single pair always matches.
 
     Returns:
         (name of the reference, hypothesis, reference) triples; the references, and the hypotheses,
@@ -483,12 +480,12 @@ def matched(
         name = next(iter(left if is_table(theirs.path) and not is_table(ours.path) else right))
         return [(name, next(iter(left.values())), next(iter(right.values())))], [], []
     partner = {name: name for name in right if name in left}
-    spare = _by_leaf(name for name in left if name not in right)
-    lonely = _by_leaf(name for name in right if name not in left)
+    spare = _group_by_leaf(name for name in left if name not in right)
+    lonely = _group_by_leaf(name for name in right if name not in left)
     for leaf, names in lonely.items():
         for name in names:
-            fits = [other for other in spare.get(leaf, ()) if _one_ends_the_other(name, other)]
-            if len(fits) == 1 and sum(_one_ends_the_other(other, fits[0]) for other in names) == 1:
+            fits = [other for other in spare.get(leaf, ()) if _do_ends_agree(name, other)]
+            if len(fits) == 1 and sum(_do_ends_agree(other, fits[0]) for other in names) == 1:
                 partner[name] = fits[0]
     triples = [(name, left[partner[name]], right[name]) for name in right if name in partner]
     used = set(partner.values())
@@ -499,12 +496,12 @@ def matched(
     )
 
 
-def _by_leaf(names: Iterable[str]) -> dict[str, list[str]]:
+def _group_by_leaf(names: Iterable[str]) -> dict[str, list[str]]:
     leaves: dict[str, list[str]] = {}
     for name in names:
         leaves.setdefault(name.rpartition("/")[2], []).append(name)
     return leaves
 
 
-def _one_ends_the_other(left: str, right: str) -> bool:
+def _do_ends_agree(left: str, right: str) -> bool:
     return left.endswith(f"/{right}") or right.endswith(f"/{left}")

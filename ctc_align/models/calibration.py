@@ -40,10 +40,9 @@ WEIGHTS = 5
 `ctc_align.alignment.confidence.FEATURES`."""
 SHRINKAGE = 5
 """To estimate an offset, this many edges with the usual error of their position are added to the
-measured ones …"""
+measured ones."""
 WIDER_SHRINKAGE = 20.0
-"""… and this many with the error of edges of the same kinds inside words, if all sounds are
-labelled."""
+"""The same, with the error of edges of the same kinds inside words, if all sounds are labelled."""
 DOUBT = 0.05
 """A convention moves edges by the least shift that labels prove, up to this doubt on either
 side."""

@@ -38,9 +38,9 @@ FINE_WINDOW_S = 0.016
 FINE_MELS = 30
 LOW_HZ, HIGH_HZ = 60.0, 8000.0
 LEVEL_FRAMES = 200
-"""Each second has its level …"""
+"""How often the level of the recording is measured (once a second)."""
 LEVEL_REACH_FRAMES = 1000
-"""… which is the `LOUD_QUANTILE` of the frames within five seconds of it."""
+"""The level is the `LOUD_QUANTILE` of the frames within this distance (five seconds)."""
 LOUD_QUANTILE = 0.9
 LEVEL_STEP = 4
 FLOOR, CENTRE, SCALE = -14.0, -5.0, 0.3
@@ -123,7 +123,7 @@ def _log_mel(audio: Audio, first: int, last: int) -> np.ndarray:
 FILE = "edges.safetensors"
 FORMAT = "ctc-align-edges/1"
 FARTHEST = 12
-"""The most fine frames by which an edge is moved (60 ms)."""
+"""The maximum number of fine frames by which an edge is moved (60 ms)."""
 POSITIONS = 2 * FARTHEST + 1
 KERNEL = 5
 DILATIONS = (1, 2, 3)
@@ -297,8 +297,7 @@ class EdgeNetwork:
 
     @staticmethod
     def together(networks: Sequence[EdgeNetwork]) -> EdgeNetwork:
-        """Return networks of one shape and one member each as one, whose chances are the means of
-        theirs."""
+        """Join networks of one shape, with one member each; probabilities are their means."""
         named = zip(_prefixes(len(networks)), networks)
         weights = {
             prefix + name: weight

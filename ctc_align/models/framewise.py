@@ -320,7 +320,8 @@ class FrameModel(AcousticModel):
         self._pass_frames = window
         self._inner = facts.grid.after(facts.front)
         self._limit: int | None = None
-        """The most frames that the network takes in one pass; None until a pass had too few."""
+        """The maximum number of frames that the network takes in one pass; None until a pass had
+        too few."""
 
     def _signal(self, audio: Audio) -> Signal:
         """Return the network's inputs of an utterance: its samples."""

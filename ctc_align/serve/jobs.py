@@ -41,7 +41,7 @@ FULL_RETRY_S = 60
 LOOK_S = 30.0
 """Time after which an idle worker checks again for expired jobs."""
 VARIANTS = 16
-"""The most settings whose aligners are kept, all with the same model."""
+"""The maximum number of settings whose aligners are kept, all with the same model."""
 
 logger = logging.getLogger(__name__)
 

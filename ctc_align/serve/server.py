@@ -541,7 +541,7 @@ async def result_of(job: ServerJob, request: Request) -> Any:
 
     Raises:
         RefusedError: the job's refusal.
-        ClientDisconnect: its client has gone before.
+        ClientDisconnect: the client has left before the end.
     """
     over = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -14,7 +14,7 @@ from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.types import SPEAKER, Word, Words
 
 _MOST_PARTS = 6
-"""The most words that a dictionary may have as one."""
+"""The maximum number of words that a dictionary may have as one."""
 _NAMED = 5
 
 logger = logging.getLogger(__name__)

@@ -32,8 +32,8 @@ from ctc_align.training.training_batches import (
 
 STAGE = "training"
 EVALUATIONS = 20
-"""The most evaluations of the held-out part in a run; with `keep_best` there is one after each
-epoch."""
+"""The maximum number of evaluations of the held-out part in a run; with `keep_best` there is one
+after each epoch."""
 CPU = torch.device("cpu")
 HEADS = ("up", "local", "mix", "tokens", "states")
 """The network's modules above its body."""

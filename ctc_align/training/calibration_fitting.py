@@ -7,8 +7,8 @@ offsets and their spread, the weights of the confidence, and a new network are e
 
 All errors are measured on held-out speakers (held-out files if there is one speaker, parts of them
 if there are fewer than `FEWEST_FILES`): neither constants nor network have learnt from their
-labels. What is not proven to be better than the model as it is leaves the model's own values. The
-final constants and the final network come from all labels.
+labels. A correction that is not proven to improve the model is not used: the model keeps its own
+values. The final constants and the final network come from all labels.
 """
 
 from __future__ import annotations

@@ -135,12 +135,11 @@ class EdgeTraining:
 
 
 GOING_ON = EdgeTraining(epochs=10, learning_rate=3e-4)
-"""The further training of a model's own network …"""
+"""The further training of a model's own network."""
 HALFWAY = 0.5
-"""… to whose weights the result then returns this share of the way: what few labels teach is mostly
-their own
-(Wortsman et al. 2022, arXiv 2109.01903). Without it, networks taught by 8 files draw other
-speakers' edges worse."""
+"""The share of the way from the trained weights back to the model's own (Wortsman et al. 2022, arXiv
+2109.01903). A few labels mostly teach their own habits: without this, networks taught by 8 files
+draw other speakers' edges worse."""
 
 
 def examples_of(scene: EdgeScene, edge_s: np.ndarray, weight: np.ndarray) -> EdgeExamples:

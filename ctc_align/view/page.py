@@ -27,7 +27,7 @@ from ctc_align.text.characters import json_escaped
 from ctc_align.types import DEFAULT_SOUND, Audio, SoundChoice
 
 MOST_EMBEDDED_BYTES = 20_000_000
-"""The most encoded sound that is put into a page; larger sound lies beside it."""
+"""The maximum size of the encoded sound inside a page; larger sound lies beside it."""
 OPUS = "audio/ogg"
 PEAKS_PER_S = 100
 _OPUS_RATES = (8000, 12000, 16000, 24000)

@@ -64,7 +64,8 @@ _CONFIDENCES = (
 _SPEAKERS = ("#e3efdc", "#efe2f2", "#f3ead6", "#dcefee")
 _UNEXPLAINED = "#b06fd0"
 _MOST_LINES = 200
-"""The most edges that are drawn in a tier of a row: more would be nothing but lines."""
+"""The maximum number of edges that are drawn in a tier of a row: more would be nothing but
+lines."""
 _LARGEST_PT, _SMALLEST_PT, _READABLE_PT = 9.0, 4.5, 6.0
 
 

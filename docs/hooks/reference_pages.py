@@ -138,6 +138,9 @@ def command_pages() -> Iterator[tuple[str, str]]:
                     *map(_option_row, below),
                     "",
                 ]
+        examples = getattr(command.callback, "examples", ())
+        if examples:
+            lines += ["## Examples", "", *[f"    {line}" for line in examples], ""]
         if name in SEE_ALSO:
             lines += [f"See also: {SEE_ALSO[name]}."]
         yield name, "\n".join(lines).rstrip() + "\n"

@@ -17,7 +17,7 @@ from sample_alignments import make_alignment
 
 from ctc_align.alignment import islands
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.found_words import FoundWords, _in_one_piece, find_words, gaps_of
+from ctc_align.alignment.found_words import FoundWords, _drop_scattered_labels, find_words, gaps_of
 from ctc_align.alignment.token_search import (
     JUMP_NATS,
     PAUSE_NATS,
@@ -197,8 +197,8 @@ def test_a_passage_that_is_read_twice_is_found_in_one_reading() -> None:
 def test_words_and_islands_in_one_piece() -> None:
     labels, words = np.array([3, 4, 9, -1, 10, 11]), np.array([0, 0, 0, 1, 1, 1])
     spare = np.array([2, 3, 4, 9, 10, 11])  # other words are said from 5 to 8
-    assert _in_one_piece(labels, words, spare).tolist() == [3, 4, -1, -1, 10, 11]
-    assert _in_one_piece(np.full(6, -1), words, spare).tolist() == [-1] * 6
+    assert _drop_scattered_labels(labels, words, spare).tolist() == [3, 4, -1, -1, 10, 11]
+    assert _drop_scattered_labels(np.full(6, -1), words, spare).tolist() == [-1] * 6
     heard = heard_of(np.arange(1, 9))
     count, order = 3, np.array([1, 0, 2])  # nothing of the first is heard; all are in reverse order
     first, last = np.array([4, 0, 4]), np.array([3, 3, 7])
@@ -214,7 +214,7 @@ def test_words_and_islands_in_one_piece() -> None:
         np.zeros(4),
     )
     gaps = gaps_of(found, heard, found.in_time(), 0.01)
-    assert islands._with_labels(found, found.in_time(), gaps).tolist() == [True, False, True]
+    assert islands._have_labels(found, found.in_time(), gaps).tolist() == [True, False, True]
     gaps = SimpleNamespace(before=[10], after=[50], foreign=[False], unheard=[(0, 0)])
     assert islands._edges(gaps, 0, np.array([4, 10, 20, 50, 90]), 100, 0.01) == (35, 35)  # type: ignore[arg-type]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +48,22 @@ def test_what_is_here_and_what_can_be_had(cli: Any, monkeypatch: pytest.MonkeyPa
     assert found["torchaudio:MMS_FA"]["megabytes"] == "1262"
     assert found["hf:…"]["state"] == "downloaded when first used"
     assert found["PATH"]["state"] == "yours"
+
+
+@pytest.mark.parametrize("action", [(), ("languages",), ("show", "english")])
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_a_terminal_gets_a_table_that_loses_nothing(
+    action: tuple[str, ...], width: int, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = re.split(r"[\t\n]", cli("models", *action, code=0).stdout)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+    shown = re.sub(r"\x1b\[\d*m", "", cli("models", *action, code=0).stdout)
+    assert "\t" not in shown
+    assert max(map(len, shown.splitlines())) <= width
+    assert shown.count("…") == sum(cell.count("…") for cell in cells), "no cell is cut"
+    words = set(" ".join(cells).split()) - {"state", "megabytes", "hours_in_training"}
+    assert width < 160 or words <= set(shown.split())
 
 
 def test_every_family_and_name_is_listed() -> None:

@@ -490,3 +490,18 @@ def test_inputs_stay_and_lost_recordings_are_said(cli, two_seconds, fake_aligner
         == 0
     )
     assert len(Path("b/talk.html").read_bytes()) > len(silent)
+
+
+def test_notes_on_many_converted_files_are_one_line_a_kind(cli, two_seconds, fake_aligner) -> None:
+    for number in range(5):
+        shutil.copy("talk.wav", f"{number}.wav")
+        assert cli(f"{number}.wav", "talk.txt", "--format", "json", "-o", "run").code == 0
+        Path(f"{number}.wav").unlink()
+    options = ("--max-line", "30", "-o", "out")
+    said = cli("convert", "run", "--format", "svg,html", *options, code=0).stderr
+    assert said.count("no effect, because no subtitles are written") == 1
+    assert said.count("recording") == 1
+    assert "no sound" not in said
+    assert "not fit: 5 files: run/0.json, run/1.json, run/2.json and 2 more\n" in said
+    said = cli("convert", "run/0.json", "run/3.json", "--format", "ctm", *options, code=0).stderr
+    assert said.count("no effect") == 1

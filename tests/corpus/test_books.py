@@ -285,7 +285,7 @@ def test_a_transcript_of_two_recordings_is_told(tmp_path, monkeypatch, inline_co
         "a, b have the same transcript (8 words), which does not fit b: was it given to the wrong"
         " recording?" in told
     )
-    assert "transcripts that several utterances share 2, 4 utterances" in told
+    assert "texts shared by several utterances 2 transcripts in 4 utterances" in told
     summary = json.loads((tmp_path / "out" / "summary.json").read_text("utf-8"))
     assert [(row["utterances"], row["count"], row["misfits"]) for row in summary["same_texts"]] == [
         (["a", "b"], 2, ["b"]),

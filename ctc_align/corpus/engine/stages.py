@@ -282,8 +282,10 @@ class Stages:
         return batch_state
 
     def _choice(self, utterance: Utterance) -> SoundChoice:
-        """Return the channel of an utterance, and the audio track: of several, that in the
-        transcript's language."""
+        """Return the channel of an utterance, and its audio track.
+
+        Of several tracks, the one in the language of the transcript is preferred.
+        """
         choice = self.aligner.choice
         language = utterance.language or choice.language_of(utterance.text[:_LANGUAGE_CHARS])
         return SoundChoice(

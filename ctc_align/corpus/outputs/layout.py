@@ -47,7 +47,7 @@ SHARD_FORMATS = ("json", "ctm")
 MANIFESTS = ("nemo", "lhotse")
 UTTERANCE, PAUSE = "utterance", "pause"
 MARGIN_S = 0.25
-"""The most silence that a phrase keeps before and after it."""
+"""The longest silence that a phrase keeps before and after it."""
 _BACK_S = 1e-3
 """A word that begins this long before the end of its predecessor was spoken elsewhere in the
 recording."""

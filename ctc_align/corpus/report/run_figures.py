@@ -35,7 +35,8 @@ from ctc_align.reading import parse_json
 LACKING = "an alignment in it lacks a field, or a field has the wrong type"
 """The fault of an output that is JSON, but not a whole alignment."""
 MOST_NAMED = 20
-"""The most utterances that are named for each reason of failure, and the most faults of outputs."""
+"""The maximum number of utterances that are named for each reason of failure, and of faults of
+outputs."""
 MOST_REASONS = 200
 MOST_WORST = 100
 """Utterances in the table of each criterion."""

@@ -13,7 +13,7 @@ from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.types import AlignmentData
 
 MOST_CHARS, MOST_ENDS = 4096, 16
-"""The most characters of a recording's path, and the most endings of it that are tried."""
+"""The maximum number of characters of a recording's path, and of endings of it that are tried."""
 
 
 def named_ends(named: str) -> list[Path]:

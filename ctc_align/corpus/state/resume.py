@@ -56,7 +56,7 @@ from ctc_align.reading import content_hash
 
 logger = logging.getLogger(__name__)
 _MOST_NAMED = 20
-"""The most faults that are listed."""
+"""The maximum number of faults that are listed."""
 _MOST_LINES = 1000
 """Lines that are appended together."""
 

@@ -22,14 +22,15 @@ from ctc_align.text import split
 from ctc_align.types import NONE, POOR
 
 MOST_GAPS = 1000
-"""The most gaps, and overlaps, that are listed for one text."""
+"""The maximum number of gaps, and overlaps, that are listed for one text."""
 _FEWEST_TWICE = 4
-"""The fewest words in a row that count as an overlap: a word or two at an edge match by chance."""
+"""The minimum number of words in a row that count as an overlap: a word or two at an edge match by
+chance."""
 _SHOWN_CHARS = 60
 MOST_SAME = 1000
-"""The most shared transcripts that a summary lists."""
+"""The maximum number of shared transcripts that a summary lists."""
 MOST_NAMED = 10
-"""The most utterances of a shared transcript that the summary names."""
+"""The maximum number of utterances of a shared transcript that the summary names."""
 _FEWEST_WORDS = 8
 """Shorter transcripts ("yes", "seven") are the same in many recordings."""
 

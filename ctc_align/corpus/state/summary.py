@@ -28,7 +28,7 @@ from ctc_align.types import FITS, NONE, POOR
 
 FORMAT = "ctc-align-corpus/1"
 MOST_FAILURES = 10_000
-"""The most failures that a summary lists; the journal has them all."""
+"""The maximum number of failures that a summary lists; the journal has them all."""
 MOST_RANKED = 10
 """The number of utterances in each of its rankings."""
 _RESULT_FIELDS = fields(UtteranceResult)
