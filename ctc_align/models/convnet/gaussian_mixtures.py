@@ -75,7 +75,10 @@ def share_of_weight(statistics: features.Statistics) -> float:
     It is 0 if noise covers the quiet sounds, or if the recording has no high frequencies: cepstra
     are of the whole spectrum.
     """
-    above = statistics.loud - statistics.quiet if statistics.band == features.MELS else 0.0
+    if statistics.band == features.MELS:
+        above = statistics.loud - statistics.quiet
+    else:
+        above = 0.0
     return min(1.0, max(0.0, (above - NOISY_NATS) / (QUIET_NATS - NOISY_NATS)))
 
 
@@ -120,7 +123,8 @@ class Mixtures:
         x_d² / σ_d²): the rows are for x * x, then for x; the Gaussians of a state are K columns
         apart.
         """
-        means, precision = self.means.astype(np.float64), 1.0 / self.variances.astype(np.float64)
+        means = self.means.astype(np.float64)
+        precision = 1.0 / self.variances.astype(np.float64)
         size = means.shape[2]
         constant = self.weights - 0.5 * (
             size * math.log(2 * math.pi)
@@ -145,7 +149,8 @@ class Mixtures:
 
     def scaled(self, mean: np.ndarray, deviation: np.ndarray) -> Mixtures:
         """Return the mixtures of values * `deviation` (D,) + `mean` (D,)."""
-        means, variances = self.means * deviation + mean, self.variances * deviation**2
+        means = self.means * deviation + mean
+        variances = self.variances * deviation**2
         return Mixtures(self.weights, means.astype(np.float32), variances.astype(np.float32))
 
 
@@ -160,11 +165,10 @@ def from_weights(weights: Mapping[str, np.ndarray], states: int) -> Mixtures:
         if MIXTURES + name not in weights:
             raise ValueError(f"mixture_weight is set, and there is no {MIXTURES}{name}")
         part = np.asarray(weights[MIXTURES + name], np.float32)
-        shape = (
-            (*parts[0].shape, VALUES)
-            if parts
-            else (states, max(1, part.shape[-1] if part.ndim else 1))
-        )
+        if parts:
+            shape = (*parts[0].shape, VALUES)
+        else:
+            shape = (states, max(1, part.shape[-1] if part.ndim else 1))
         if part.shape != shape:
             raise ValueError(f"{MIXTURES}{name} has shape {part.shape}, expected {shape}")
         if not np.isfinite(part).all():
@@ -208,7 +212,9 @@ class StateScoring:
 
     def weight_for(self, share: float) -> float:
         """Return the weight of the mixtures' log-posteriors, 0 for none."""
-        return 0.0 if self.mixtures is None else self.mixture_weight * share
+        if self.mixtures is None:
+            return 0.0
+        return self.mixture_weight * share
 
     def values_of(self, inputs: np.ndarray) -> np.ndarray:
         """Return what mixtures score (T, 39), from the network's inputs (T + 2 * context_frames,
