@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ctc_align.alignment.ctc_path import ctc_loss, local_loss
+from ctc_align.alignment.ctc_path import ctc_loss_steps, local_loss
 from ctc_align.alignment.inputs import read_words, seconds_of
 from ctc_align.alignment.pronunciations import (
     check_word_tokens,
@@ -22,7 +22,7 @@ from ctc_align.alignment.pronunciations import (
 )
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.models.array_checks import warn_of_frame_shift
 from ctc_align.text import require_words, words_of
 from ctc_align.tokens.tokenizer import Tokenizer, count_missing
@@ -64,11 +64,15 @@ class Scored:
 
     @property
     def loss_per_token(self) -> float:
-        return self.loss / self.tokens if self.tokens else self.loss
+        if self.tokens:
+            return self.loss / self.tokens
+        return self.loss
 
     @property
     def loss_per_frame(self) -> float:
-        return self.loss / self.frames if self.frames else self.loss
+        if self.frames:
+            return self.loss / self.frames
+        return self.loss
 
 
 def score_transcript(
@@ -78,7 +82,7 @@ def score_transcript(
     tokenizer: Tokenizer,
     settings: Settings,
     backend: str,
-) -> KernelSteps[Scored]:
+) -> StageSteps[Scored]:
     """Score one transcript of an audio, without rank and posterior; its `error` says why it cannot
     be scored.
 
@@ -118,7 +122,7 @@ def score_transcript(
     if emissions.duration_s is None:  # they are another program's
         spoken = [word.spoken for word in words.words if word.spoken]
         warn_of_frame_shift(emissions, spoken, len(tokens.ids), seconds_of(emissions))
-    loss = yield from ctc_loss(emissions.array, tokens.ids, emissions.blank, score, backend)
+    loss = yield from ctc_loss_steps(emissions.array, tokens.ids, emissions.blank, score, backend)
     return replace(
         scored,
         tokens=len(tokens.ids),

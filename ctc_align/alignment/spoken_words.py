@@ -23,7 +23,7 @@ from ctc_align import lattice, units
 from ctc_align.alignment.ctc_path import token_spans
 from ctc_align.alignment.found_words import FoundWords, Gaps, room_frames
 from ctc_align.alignment.token_search import HeardTokens
-from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelSteps
+from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, StageSteps
 from ctc_align.types import WordTokens
 
 OTHER_SPEECH_NATS = 3.5
@@ -39,9 +39,11 @@ SURE_TOKENS, SURE_LABEL, SURE_SDS = 2.0, 2.0, 12.0
 """A word is surely absent if its gain would be enough with this many more tokens, and exceeds that
 by this many nats per label heard there; or if it is this many standard deviations above the mean of
 surely spoken words, and above 0."""
-ABSENT_NATS, PRIOR_SAMPLES = 11.0, 4
+ABSENT_NATS = 11.0
+PRIOR_SAMPLES = 4
 """The mean gain per token of absent words with the English model, and its weight in samples."""
-SPOKEN_SD, PRIOR_SPOKEN = 1.9, 2
+SPOKEN_SD = 1.9
+PRIOR_SPOKEN = 2
 """The standard deviation of gain / sqrt(tokens) of spoken words with the English model, and its
 weight in samples."""
 SAMPLES, FEWEST_SPOKEN = 24, 4
@@ -179,7 +181,7 @@ def spoken_words(
     gaps: Gaps,
     fixed: np.ndarray,
     loose: bool = False,
-) -> KernelSteps[tuple[FoundWords, bool]]:
+) -> StageSteps[tuple[FoundWords, bool]]:
     """Return the words with those that are spoken as the found ones, and whether another round may
     add more.
 
@@ -234,7 +236,9 @@ class _Sequence:
     """The found words in the order of time, and where the words that are missing would be."""
 
     def __init__(self, found: FoundWords, gaps: Gaps, fixed: np.ndarray) -> None:
-        self.found, self.gaps, self.fixed = found, gaps, fixed
+        self.found = found
+        self.gaps = gaps
+        self.fixed = fixed
         self.in_time = found.in_time()
         self.sure = found.sure
         self.segments = list(self._segments())
@@ -287,11 +291,15 @@ class _Sequence:
         places = np.flatnonzero(self.found.found)
         for rank in range(len(self.in_time) + 1):
             left = int(self.in_time[rank - 1]) if rank else None
-            right = int(self.in_time[rank]) if rank < len(self.in_time) else None
+            if rank < len(self.in_time):
+                right = int(self.in_time[rank])
+            else:
+                right = None
             if left is not None and right is not None and not self.gaps.cuts[rank]:
                 between = self._missing(left, right)
                 if len(between) > 2 * LONGEST_RUN:
-                    between, more = between[:LONGEST_RUN] + between[-LONGEST_RUN:], True
+                    between = between[:LONGEST_RUN] + between[-LONGEST_RUN:]
+                    more = True
                 words += [*between, right]
                 continue
             if left is not None:
@@ -305,7 +313,10 @@ class _Sequence:
                 before = self._missing(int(earlier[-1]) if len(earlier) else -1, right)
                 more = len(before) > LONGEST_RUN
                 words = [*before[-LONGEST_RUN:], right]
-                joined = dict.fromkeys(before[-LONGEST_RUN:], -1) if self.gaps.cuts[rank] else {}
+                if self.gaps.cuts[rank]:
+                    joined = dict.fromkeys(before[-LONGEST_RUN:], -1)
+                else:
+                    joined = {}
 
     def windows(self, speech: HeardSpeech) -> Iterator[_Window]:
         """Yield the words that are doubtful or missing, with the words around them."""
@@ -360,12 +371,10 @@ class _Sequence:
         right: int | None,
         speech: HeardSpeech,
     ) -> int:
-        gaps, ranks, lengths, shift_s = (
-            self.gaps,
-            self.found.order,
-            self.found.lengths,
-            speech.frame_shift_s,
-        )
+        gaps = self.gaps
+        ranks = self.found.order
+        lengths = self.found.lengths
+        shift_s = speech.frame_shift_s
         if left is not None:
             return speech.frames_from_to(gaps, ranks[left], ranks[left])[0]
         lead = run[: run.index(inside[0])] if inside else run
@@ -387,12 +396,10 @@ class _Sequence:
         right: int | None,
         speech: HeardSpeech,
     ) -> int:
-        gaps, ranks, lengths, shift_s = (
-            self.gaps,
-            self.found.order,
-            self.found.lengths,
-            speech.frame_shift_s,
-        )
+        gaps = self.gaps
+        ranks = self.found.order
+        lengths = self.found.lengths
+        shift_s = speech.frame_shift_s
         if right is not None:
             return speech.frames_from_to(gaps, ranks[right], ranks[right])[1]
         trail = run[run.index(inside[-1]) + 1 :] if inside else run
@@ -414,7 +421,7 @@ class _Sequence:
 
 def _thresholds(
     speech: HeardSpeech, found: FoundWords, gaps: Gaps
-) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
+) -> StageSteps[tuple[np.ndarray, np.ndarray]]:
     """Return (K,) the gains above which each word is absent in a transcript that is not exact, and
     in any."""
     absent, spoken = _samples(speech, found, gaps)
@@ -439,12 +446,11 @@ def _thresholds(
     columns = np.stack((1 / root, root), 1)
     line, *_ = np.linalg.lstsq(columns, table[:, 1] / root, rcond=None)
     residuals = table[:, 1] / root - columns @ line
-    squares, freedom = (
-        np.sum(residuals**2) + PRIOR_SPOKEN * SPOKEN_SD**2,
-        len(table) - 2 + PRIOR_SPOKEN,
-    )
+    squares = np.sum(residuals**2) + PRIOR_SPOKEN * SPOKEN_SD**2
+    freedom = len(table) - 2 + PRIOR_SPOKEN
     sd = float(np.sqrt(squares / freedom))
-    mean, root = line[0] + line[1] * found.lengths, np.sqrt(found.lengths)
+    mean = line[0] + line[1] * found.lengths
+    root = np.sqrt(found.lengths)
     enough = np.minimum(enough, np.maximum(mean + SKIP_SDS * sd * root, 0.0))
     return enough, np.minimum(surely, np.maximum(mean + SURE_SDS * sd * root, 0.0))
 
@@ -496,13 +502,14 @@ def _labels_between(found: FoundWords) -> np.ndarray:
     `MOST_LABELS`."""
     beyond = np.iinfo(np.int64).max
     heard = found.found & (found.last >= found.first)
-    first, last = np.where(heard, found.first, beyond), np.where(heard, found.last, -1)
+    first = np.where(heard, found.first, beyond)
+    last = np.where(heard, found.last, -1)
     before = np.append(-1, np.maximum.accumulate(last)[:-1])
     after = np.append(np.minimum.accumulate(first[::-1])[::-1][1:], beyond)
     return np.clip(after - before - 1, 0, MOST_LABELS)
 
 
-def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[None]:
+def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> StageSteps[None]:
     """Give each doubtful word the pronunciation that is likeliest beside the first ones of the
     others."""
     tried, requests = [], []
@@ -522,14 +529,14 @@ def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> K
             window.kept[word] = way
 
 
-def _with_doubt(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[_Window]]:
+def _with_doubt(speech: HeardSpeech, windows: Sequence[_Window]) -> StageSteps[list[_Window]]:
     """Return the windows with missing words, or with a word of a positive gain: no threshold is
     below 0."""
     gains = yield from _gains(speech, windows)
     return [window for window, own in zip(windows, gains) if window.missing or (own > 0).any()]
 
 
-def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[np.ndarray]]:
+def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> StageSteps[list[np.ndarray]]:
     """Return the gains of leaving out each doubtful word of each window; none where all of them
     have no path."""
     scores = iter(
@@ -556,7 +563,7 @@ def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[
 
 def _leave_out(
     speech: HeardSpeech, windows: Sequence[_Window], enough: np.ndarray
-) -> KernelSteps[None]:
+) -> StageSteps[None]:
     """Leave out of each window the doubtful word of greatest gain, then the next one, while the
     gain is `enough`."""
     windows = [window for window in windows if window.doubtful]
@@ -580,7 +587,7 @@ def _leave_out(
 
 def _add(
     speech: HeardSpeech, windows: Sequence[_Window], most: np.ndarray | None
-) -> KernelSteps[None]:
+) -> StageSteps[None]:
     """Add to each window the missing word of least gain, then the next one, while the gain is at
     most `most`.
 
@@ -628,14 +635,17 @@ def _add(
 def _variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
     """Yield the sets of words to add, single ones in each of their pronunciations."""
     for words in window.additions():
-        ways = len(speech.word_tokens[words[0]].pronunciations) if len(words) == 1 else 1
+        if len(words) == 1:
+            ways = len(speech.word_tokens[words[0]].pronunciations)
+        else:
+            ways = 1
         for way in range(ways):
             yield dict.fromkeys(words, way)
 
 
 def _labels_of_added(
     speech: HeardSpeech, found: FoundWords, heard: HeardTokens, windows: Sequence[_Window]
-) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
+) -> StageSteps[tuple[np.ndarray, np.ndarray]]:
     """Return the first and the last label of each word; those of added words are at their frames on
     the best path."""
     first, last = found.first.copy(), found.last.copy()
