@@ -79,19 +79,7 @@ def convert(
     names = dict(_named(alignments, talk))
     if destination.stdout and len(names) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(names)}")
-    if (
-        audio
-        and (kind := kind_of(audio, "--audio")) != "folder"
-        and (kind == "nothing" or len(names) > 1)
-    ):
-        got = (
-            "no such file"
-            if kind == "nothing"
-            else f"one recording for {len(names)} alignments: give their folder"
-        )
-        raise UsageError(
-            f"--audio {audio}: expected a recording, or a folder of recordings, got {got}"
-        )
+    _check_recordings(audio, len(names))
     talk.listen()
     outputs = distinct_outputs(names, destination, formats, [*names, audio or None, config.file])
 
@@ -102,7 +90,8 @@ def convert(
         alignment = read_with_corrections(path, talk)
         check_places(formats, alignment.places, f"the transcript of {path} is not one")
         known = known_settings(alignment.config, f"{path}: config.")
-        settings, before = config.settings(known), Settings(**known)
+        settings = config.settings(known)
+        before = Settings(**known)
         keeps_cues = alignment.subtitles is not None and settings.cues != "again"
         talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
         new = {name: getattr(settings, name) for name in config.overrides}
@@ -110,11 +99,9 @@ def convert(
         alignment = replace(alignment, config={**alignment.config, **changed})
         if config.overrides["phones"]:
             alignment = with_phones(alignment, settings.phones)
-        recording = (
-            _recording(path, alignment, audio, talk)
-            if any(FORMATS[name].needs_sound for name in formats)
-            else None
-        )
+        recording = None
+        if any(FORMATS[name].needs_sound for name in formats):
+            recording = _recording(path, alignment, audio, talk)
         talk.notes(fast_cue_notes(alignment, settings, formats))
         if files is None:
             write_stdout(alignment, formats[0], settings, recording)
@@ -130,6 +117,18 @@ def convert(
     ]
     if any(codes):
         raise typer.Exit(SOME_FAILED)
+
+
+def _check_recordings(audio: str, count: int) -> None:
+    """Raise UsageError if --audio names no file, or one recording for several alignments."""
+    kind = kind_of(audio, "--audio") if audio else "folder"
+    if kind == "nothing":
+        got = "no such file"
+    elif kind != "folder" and count > 1:
+        got = f"one recording for {count} alignments: give their folder"
+    else:
+        return
+    raise UsageError(f"--audio {audio}: expected a recording, or a folder of recordings, got {got}")
 
 
 def _named(given: Sequence[str], talk: Talk) -> Iterator[tuple[str, str]]:
