@@ -440,11 +440,15 @@ class Settings:
         >>> Settings(language="de").for_language("fr").language, Settings().for_language("fr").language
         ('de', 'fr')
         """
-        return self if self.language else dataclasses.replace(self, language=default or ENGLISH)
+        if self.language:
+            return self
+        return dataclasses.replace(self, language=default or ENGLISH)
 
     def in_language(self, language: str) -> Settings:
         """Return the settings for a transcript that names its language; "" if it does not."""
-        return dataclasses.replace(self, language=language) if language else self
+        if language:
+            return dataclasses.replace(self, language=language)
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Return names and values, as the JSON output shows them."""
@@ -547,7 +551,10 @@ def _assigned(kind: Any, assignments: Iterable[str], faults: list[str]) -> dict[
 
 def _type_of(kind: Any, names: list[str]) -> Any:
     for name in names:
-        kind = get_type_hints(kind).get(name) if dataclasses.is_dataclass(kind) else None
+        if dataclasses.is_dataclass(kind):
+            kind = get_type_hints(kind).get(name)
+        else:
+            kind = None
     return kind
 
 
@@ -558,7 +565,9 @@ def _value(text: str, wanted: Any) -> Any:
         value = parse_toml(f"value = {text}")["value"]
     except (ValueError, KeyError):
         return text
-    return text if wanted is str and not isinstance(value, str) else value
+    if wanted is str and not isinstance(value, str):
+        return text
+    return value
 
 
 def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
@@ -566,9 +575,10 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     tables = dict(base)
     for key, value in over.items():
         inner = tables.get(key)
-        tables[key] = (
-            merged(inner, value) if isinstance(inner, dict) and isinstance(value, dict) else value
-        )
+        if isinstance(inner, dict) and isinstance(value, dict):
+            tables[key] = merged(inner, value)
+        else:
+            tables[key] = value
     return tables
 
 
@@ -609,13 +619,12 @@ def find_config(source: str | os.PathLike[str]) -> Path:
             )
     if not os.path.isfile(text):
         exists = os.path.exists(text)
-        problem = (
-            "got a folder"
-            if os.path.isdir(text)
-            else "got a pipe or a device"
-            if exists
-            else "no such file"
-        )
+        if os.path.isdir(text):
+            problem = "got a folder"
+        elif exists:
+            problem = "got a pipe or a device"
+        else:
+            problem = "no such file"
         raise ConfigError(f"config {text}: expected a TOML file, {problem}")
     return Path(text)
 
@@ -628,7 +637,9 @@ def config_names() -> list[str]:
 def _configs_folder() -> Path:
     """Return the folder beside this file (installed) or beside the package (in a checkout)."""
     here = Path(__file__).resolve().parent
-    return here / "configs" if (here / "configs").is_dir() else here.parent / "configs"
+    if (here / "configs").is_dir():
+        return here / "configs"
+    return here.parent / "configs"
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -688,39 +699,38 @@ def checked_values(
         if _is_allowed(fields[key], wanted, value):
             valid[key] = value
             continue
-        expected, near = (
-            allowed_values(fields[key], wanted),
-            _near(value, _choices(fields[key]), ""),
-        )
+        expected = allowed_values(fields[key], wanted)
+        near = _near(value, _choices(fields[key]), "")
         faults.append(f"{where}{table}{key}: expected {expected}, got {shown(value)}{near}")
     return valid
 
 
 def _tuples(value: Any) -> Any:
     """Return lists, and lists in them, as tuples: frozen settings hold no lists."""
-    return tuple(_tuples(part) for part in value) if isinstance(value, list) else value
+    if isinstance(value, list):
+        return tuple(_tuples(part) for part in value)
+    return value
 
 
 def allowed_values(field: dataclasses.Field[Any], wanted: Any) -> str:
     """Return the valid values of a field of the type `wanted`, in words for messages: "a number
     above 0"."""
-    choices, above, within = (
-        _choices(field),
-        field.metadata.get("above"),
-        field.metadata.get("within"),
-    )
+    choices = _choices(field)
+    above = field.metadata.get("above")
+    within = field.metadata.get("within")
     if field.metadata.get("pattern"):
         return str(field.metadata["pattern"][1])
     if choices:
         return " or ".join(repr(choice) for choice in choices)
     if wanted not in _KINDS:
-        return "a table" if dataclasses.is_dataclass(wanted) else "a list"
+        if dataclasses.is_dataclass(wanted):
+            return "a table"
+        return "a list"
     least = f" above {above:g}" if above is not None else ""
-    default = (
-        ""
-        if within is None or within[0] <= field.default <= within[1]
-        else f", or {field.default:g}"
-    )
+    if within is None or within[0] <= field.default <= within[1]:
+        default = ""
+    else:
+        default = f", or {field.default:g}"
     return (
         _KINDS[wanted]
         + least
@@ -729,11 +739,9 @@ def allowed_values(field: dataclasses.Field[Any], wanted: Any) -> str:
 
 
 def _is_allowed(field: dataclasses.Field[Any], wanted: Any, value: Any) -> bool:
-    choices, above, within = (
-        _choices(field),
-        field.metadata.get("above"),
-        field.metadata.get("within"),
-    )
+    choices = _choices(field)
+    above = field.metadata.get("above")
+    within = field.metadata.get("within")
     pattern = field.metadata.get("pattern")
     if pattern:
         return isinstance(value, str) and re.fullmatch(pattern[0], value) is not None
@@ -743,7 +751,10 @@ def _is_allowed(field: dataclasses.Field[Any], wanted: Any, value: Any) -> bool:
         return value in choices
     if isinstance(value, str):
         return value != "" or bool(field.metadata.get("may_be_empty"))
-    finite = math.isfinite(value) if wanted is float else abs(value) <= MOST_NUMBER
+    if wanted is float:
+        finite = math.isfinite(value)
+    else:
+        finite = abs(value) <= MOST_NUMBER
     return (
         finite
         and (above is None or value > above)
@@ -764,4 +775,6 @@ def _near(value: Any, names: Iterable[Any], otherwise: str | None = None) -> str
     )
     if near:
         return f": did you mean {near[0]!r}?"
-    return f": there is {', '.join(known)}" if otherwise is None else otherwise
+    if otherwise is None:
+        return f": there is {', '.join(known)}"
+    return otherwise

@@ -208,7 +208,10 @@ def hessian(
             [ 0.1111, -0.1111]]))
     """
     arguments.check_log_probs(logits, "(N, T, C)", (3,), "logits")
-    dtype = torch.float64 if logits.dtype == torch.float64 else torch.float32
+    if logits.dtype == torch.float64:
+        dtype = torch.float64
+    else:
+        dtype = torch.float32
     utterances, frames, classes = logits.shape
     memory_limits.require(
         dtype.itemsize * utterances * (frames * classes) ** 2,
@@ -256,8 +259,14 @@ def forced_align(
     arguments.check_log_probs(log_probs, "(B, T, C)", (3,))
     ids = arguments.as_targets(targets)
     counts = arguments.row_lengths(targets) if target_lengths is None else target_lengths
-    tokens = None if counts is None else arguments.as_lengths(counts, "target_lengths")
-    frames = None if input_lengths is None else arguments.as_lengths(input_lengths, "input_lengths")
+    if counts is None:
+        tokens = None
+    else:
+        tokens = arguments.as_lengths(counts, "target_lengths")
+    if input_lengths is None:
+        frames = None
+    else:
+        frames = arguments.as_lengths(input_lengths, "input_lengths")
     paths, scores = operators.forced_align(log_probs.detach(), ids, frames, tokens, blank)
     return paths if isinstance(targets, torch.Tensor) else paths.to(log_probs.device), scores
 
@@ -296,7 +305,8 @@ def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> 
             f"tokens and scores: expected one path, (T,) and (T,), got {tuple(tokens.shape)} and"
             f" {tuple(scores.shape)}"
         )
-    labels, values = tokens.cpu().numpy(), scores.detach().cpu().double().numpy()
+    labels = tokens.cpu().numpy()
+    values = scores.detach().cpu().double().numpy()
     if not len(labels):
         return []
     starts = np.concatenate(([0], np.flatnonzero(labels[1:] != labels[:-1]) + 1))

@@ -82,7 +82,9 @@ class CTCLoss(torch.nn.Module):
     ) -> None:
         super().__init__()
         check_reduction(reduction)
-        self.blank, self.reduction, self.zero_infinity = blank, reduction, zero_infinity
+        self.blank = blank
+        self.reduction = reduction
+        self.zero_infinity = zero_infinity
 
     def forward(
         self,
@@ -381,7 +383,8 @@ class LabelPrior(torch.nn.Module):
                 "expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; got classes"
                 f" {classes}, decay {decay}, floor {floor}"
             )
-        self.decay, self.floor = decay, floor
+        self.decay = decay
+        self.floor = floor
         self.register_buffer("mean", torch.full((classes,), 1 / classes))
 
     @torch.no_grad()

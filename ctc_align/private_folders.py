@@ -67,14 +67,18 @@ def user_cache_folder(program: str) -> Path | None:
     home = os.path.expanduser("~")
     if sys.platform == "win32":
         caches = os.environ.get("LOCALAPPDATA", "")
-        caches = caches if os.path.isabs(caches) else os.path.join(home, "AppData", "Local")
+        if not os.path.isabs(caches):
+            caches = os.path.join(home, "AppData", "Local")
         program = os.path.join(program, "Cache")
     elif sys.platform == "darwin":
         caches = os.path.join(home, "Library", "Caches")
     else:
         caches = os.environ.get("XDG_CACHE_HOME", "")
-        caches = caches if os.path.isabs(caches) else os.path.join(home, ".cache")
-    return Path(caches, program) if os.path.isabs(caches) else None
+        if not os.path.isabs(caches):
+            caches = os.path.join(home, ".cache")
+    if os.path.isabs(caches):
+        return Path(caches, program)
+    return None
 
 
 def is_shared(place: Path) -> bool:
@@ -87,7 +91,9 @@ def is_shared(place: Path) -> bool:
 
 def private_folder_in(place: Path, name: str) -> Path:
     """Return the folder `name` of a place, one for each user where the place is shared."""
-    return place / f"{name}-{os.geteuid()}" if is_shared(place) else place / name
+    if is_shared(place):
+        return place / f"{name}-{os.geteuid()}"
+    return place / name
 
 
 def use_private_folder(variable: str, name: str) -> None:
@@ -100,7 +106,10 @@ def use_private_folder(variable: str, name: str) -> None:
     if not chosen:
         return
     place = Path(chosen)
-    folder = private_folder_in(place, name) if is_shared(place) else place
+    if is_shared(place):
+        folder = private_folder_in(place, name)
+    else:
+        folder = place
     try:
         make_private_folder(folder)
         os.environ[variable] = str(folder)
@@ -198,7 +207,8 @@ def _steps_to(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     Raises:
         OSError: a name cannot be looked up, or links go in a circle.
     """
-    current, links = "/", 0
+    current = "/"
+    links = 0
     ahead = list(reversed(folder.parts[1:]))
     yield current, os.lstat(current)
     while ahead:

@@ -62,7 +62,9 @@ def thread_count() -> int:
         return int(torch.get_num_threads())
     given = os.environ.get(_COUNT, "")
     most = cpu_count()
-    return min(max(1, int(given)), most) if given.isascii() and given.isdigit() else most
+    if given.isascii() and given.isdigit():
+        return min(max(1, int(given)), most)
+    return most
 
 
 def set_thread_count(count: int) -> None:
@@ -92,7 +94,9 @@ def begin_process() -> None:
 
 def cpu_count() -> int:
     """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def on_one_thread(work: Callable[[], Result]) -> Result:
@@ -117,7 +121,8 @@ def side_by_side(tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
 
     Raises the error of the first task that fails; tasks that have not begun are then dropped.
     """
-    torch, at_once = imported_torch(), min(thread_count(), MOST_AT_ONCE)
+    torch = imported_torch()
+    at_once = min(thread_count(), MOST_AT_ONCE)
     if (
         at_once == 1
         or _CALLS.get() is not None
@@ -130,7 +135,8 @@ def side_by_side(tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         return
     pool = _pool(os.getpid())
     calls: Calls = SimpleQueue()
-    waiting, running = iter(tasks), deque[Future[Result]]()
+    waiting = iter(tasks)
+    running = deque[Future[Result]]()
     try:
         while True:
             for task in islice(waiting, at_once - len(running)):
@@ -167,7 +173,8 @@ def _result_of(future: Future[Result], calls: Calls) -> Result:
 
 def _carried(task: Callable[[], Result], calls: Calls) -> Callable[[], Result]:
     """Return the task with what torch and Python keep for each thread, as they are in this one."""
-    context, torch = copy_context(), imported_torch()
+    context = copy_context()
+    torch = imported_torch()
     context.run(_CALLS.set, calls)
     if torch is None:
 
@@ -176,7 +183,8 @@ def _carried(task: Callable[[], Result], calls: Calls) -> Callable[[], Result]:
                 return context.run(task)
 
         return alone
-    grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    grad = torch.is_grad_enabled()
+    inference = torch.is_inference_mode_enabled()
 
     def carried() -> Result:
         _pool(os.getpid()).settle(torch)
@@ -235,7 +243,9 @@ def _pool(process: int) -> _Pool:
 
 
 def _one_blas_thread() -> AbstractContextManager[None]:
-    return nullcontext() if os.environ.get(_BLAS) == "1" else _pool(os.getpid()).one_blas_thread()
+    if os.environ.get(_BLAS) == "1":
+        return nullcontext()
+    return _pool(os.getpid()).one_blas_thread()
 
 
 @lru_cache

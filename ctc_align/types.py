@@ -124,12 +124,14 @@ class Word:
     "-" breaks off: it has the first sounds of `spoken`."""
 
     @property
-    def sounding(self) -> str:
+    def reading_text(self) -> str:
         """The letters from which the pronunciation is derived: the reading, otherwise `spoken`."""
-        return self.spoken if self.reading is None else self.reading
+        if self.reading is None:
+            return self.spoken
+        return self.reading
 
     @property
-    def said(self) -> str:
+    def lookup_text(self) -> str:
         """The text to look up in the model's vocabulary: phones, otherwise Latin letters, otherwise
         `spoken`."""
         said = self.roman if self.phones is None else self.phones
@@ -354,7 +356,7 @@ class Emissions:
     @cached_property
     def array(self) -> np.ndarray:
         """The log-probs in main memory: (T, C) float32, or float64 if they were given so."""
-        return _in_numpy(self.__dict__["log_probs"])
+        return _to_float_array(self.__dict__["log_probs"])
 
     @cached_property
     def state_array(self) -> np.ndarray | ArrayOnDisk | None:
@@ -364,7 +366,7 @@ class Emissions:
         states = self.__dict__["states"]
         if isinstance(states, ArrayOnDisk):
             return ArrayOnDisk(states.rows, states.first, states.last)
-        return None if states is None else _in_numpy(states)
+        return None if states is None else _to_float_array(states)
 
     def altered(self, **changes: Any) -> Emissions:
         """Return emissions with other values of some fields, as `dataclasses.replace` does, without
@@ -387,7 +389,10 @@ class Emissions:
             return self
         states = self.__dict__["states"]
         if states is not None:
-            states = states.part(first, last) if hasattr(states, "part") else states[first:last]
+            if hasattr(states, "part"):
+                states = states.part(first, last)
+            else:
+                states = states[first:last]
         end_s = round(self.first_frame_s + last * self.frame_shift_s, 6)
         if last == frames and self.duration_s is not None:
             end_s = self.duration_s
@@ -422,7 +427,9 @@ class _ReadAsTensor:
             )
             tensor = torch.from_numpy(np.require(value, requirements=("C", "W")))
             return emissions.__dict__.setdefault(f"_{self.name}", tensor)
-        return value.as_tensor() if hasattr(value, "as_tensor") else value
+        if hasattr(value, "as_tensor"):
+            return value.as_tensor()
+        return value
 
     def __set__(self, emissions: Emissions, value: object) -> None:
         emissions.__dict__[self.name] = value
@@ -435,7 +442,7 @@ for _name in (
     setattr(Emissions, _name, _ReadAsTensor(_name))
 
 
-def _in_numpy(values: np.ndarray | torch.Tensor) -> np.ndarray:
+def _to_float_array(values: np.ndarray | torch.Tensor) -> np.ndarray:
     """Return floating-point values as float32 or float64, without a copy where they are that in
     main memory."""
     import numpy as np
@@ -443,7 +450,9 @@ def _in_numpy(values: np.ndarray | torch.Tensor) -> np.ndarray:
     if not isinstance(values, np.ndarray):
         values = values.detach().cpu()
         values = (values if values.dtype.itemsize >= 4 else values.float()).numpy()
-    return values if values.dtype.itemsize >= 4 else values.astype(np.float32)
+    if values.dtype.itemsize >= 4:
+        return values
+    return values.astype(np.float32)
 
 
 def utterance_name(audio: str) -> str:
@@ -453,7 +462,9 @@ def utterance_name(audio: str) -> str:
     >>> utterance_name("clips/a.wav"), utterance_name("-"), utterance_name("")
     ('a', 'stdin', 'utterance')
     """
-    return "stdin" if audio == "-" else Path(audio).stem or "utterance"
+    if audio == "-":
+        return "stdin"
+    return Path(audio).stem or "utterance"
 
 
 AudioLike: TypeAlias = Union[

@@ -31,7 +31,7 @@ from ctc_align.alignment.refined_edges import Edges, EdgeScene, edges_of, uttera
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.kernels import batching
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeWindows, edge_network_bytes
 from ctc_align.training.edge_learning import (
     EdgeExamples,
@@ -76,7 +76,7 @@ def target_edges(aligner: Aligner, inputs: UtteranceInputs) -> tuple[Tokens, Spa
     return chosen.tokens, batching.run([finished])[0]
 
 
-def coarse_edges(inputs: UtteranceInputs, tokens: Tokens) -> KernelSteps[Spans]:
+def coarse_edges(inputs: UtteranceInputs, tokens: Tokens) -> StageSteps[Spans]:
     """Return where the segmentation draws the edges of given tokens, before a network sees them."""
     emissions = inputs.emissions
     spikes, _ = yield from best_ctc_path(emissions.array, tokens.ids, emissions.blank)

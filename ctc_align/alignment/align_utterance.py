@@ -46,7 +46,7 @@ from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.models.array_checks import are_distributions
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import FitLimits
@@ -99,7 +99,7 @@ class TokenizedWords:
 
 @dataclass(frozen=True)
 class PlacedWords:
-    """Every word of a transcript, in its order, and the losses of those that are aligned.
+    """Every word of a transcript, in its order, and the score_whole_recording of those that are aligned.
 
     Attributes:
         words: of the transcript.
@@ -126,7 +126,7 @@ class PlacedWords:
         return self.loss / max(len(self.ids), 1)
 
 
-def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
+def align_utterance(inputs: UtteranceInputs) -> StageSteps[Alignment]:
     """Align one utterance with its transcript: all of it, or the islands that are spoken.
 
     Raises:
@@ -148,7 +148,7 @@ def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
 
 def _search_hardly_heard(
     inputs: UtteranceInputs, word_tokens: list[WordTokens], placed: PlacedWords, is_whole: bool
-) -> KernelSteps[PlacedWords]:
+) -> StageSteps[PlacedWords]:
     """Return all words of a transcript that hardly fits if they are heard after all, else `placed`.
 
     What is spoken and badly pronounced here, or in a language that the model has not met, keeps its
@@ -163,14 +163,19 @@ def _search_hardly_heard(
     if most is None or _count_states(word_tokens) * len(inputs.emissions) > MOST_HEARD_CELLS:
         return placed
     try:
-        whole = placed if is_whole else (yield from align_whole(inputs, word_tokens))
+        if is_whole:
+            whole = placed
+        else:
+            whole = yield from align_whole(inputs, word_tokens)
     except InputError:
         return placed
     heard = yield from is_heard(inputs.emissions, whole.ids, whole.loss, most, inputs.backend)
-    return replace(whole, heard=heard) if heard or is_whole else placed
+    if heard or is_whole:
+        return replace(whole, heard=heard)
+    return placed
 
 
-def tokenize_words(inputs: UtteranceInputs) -> KernelSteps[list[WordTokens]]:
+def tokenize_words(inputs: UtteranceInputs) -> StageSteps[list[WordTokens]]:
     """Return the tokens of each word.
 
     Raises TranscriptError if no word has any, InputError if one is the blank.
@@ -180,7 +185,7 @@ def tokenize_words(inputs: UtteranceInputs) -> KernelSteps[list[WordTokens]]:
     return word_tokens
 
 
-def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> KernelSteps[PlacedWords]:
+def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> StageSteps[PlacedWords]:
     """Align a transcript whose every word is spoken. Raises as `align_utterance`."""
     chosen = yield from choose_tokens(inputs, word_tokens)
     inputs.progress.begin("edges")
@@ -192,7 +197,7 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Kerne
 
 def choose_tokens(
     inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None
-) -> KernelSteps[TokenizedWords]:
+) -> StageSteps[TokenizedWords]:
     """Choose the pronunciations that the audio prefers, and compute their CTC loss.
 
     Raises as `align_utterance`.
@@ -213,14 +218,15 @@ def choose_tokens(
             inputs.backend,
         )
     tokenized = yield from choose_pronounced_tokens(inputs, words, word_tokens)
-    ids, blank = tokenized.tokens.ids, emissions.blank
+    ids = tokenized.tokens.ids
+    blank = emissions.blank
     loss = yield from ctc_loss_steps(emissions.array, ids, blank, tokenized.score, inputs.backend)
     return replace(tokenized, loss=loss)
 
 
 def choose_pronounced_tokens(
     inputs: UtteranceInputs, words: Words, word_tokens: Sequence[WordTokens]
-) -> KernelSteps[TokenizedWords]:
+) -> StageSteps[TokenizedWords]:
     """Choose the pronunciations that the audio prefers.
 
     Raises InputError if they do not fit into the emissions.
@@ -239,7 +245,7 @@ def choose_pronounced_tokens(
 
 def place_words(
     inputs: UtteranceInputs, tokenized: TokenizedWords
-) -> KernelSteps[tuple[tuple[AlignedWord, ...], FitLimits | None]]:
+) -> StageSteps[tuple[tuple[AlignedWord, ...], FitLimits | None]]:
     """Return the words with times and confidences.
 
     The second value has the limits of the network that has assessed them, if any.
@@ -264,9 +270,11 @@ def with_shown_labels(tokens: Tokens, inputs: UtteranceInputs) -> Tokens:
 
 def place_tokens(
     inputs: UtteranceInputs, tokenized: TokenizedWords
-) -> KernelSteps[tuple[Tokens, Spans, Spans]]:
+) -> StageSteps[tuple[Tokens, Spans, Spans]]:
     """Return the tokens, with wildcards for letters outside the vocabulary, spikes and edges."""
-    emissions, tokens, spikes = inputs.emissions, tokenized.tokens, tokenized.spikes
+    emissions = inputs.emissions
+    tokens = tokenized.tokens
+    spikes = tokenized.spikes
     if inputs.settings.unknown == "wildcard":
         tokens, spikes = yield from place_wildcards(
             emissions,
@@ -282,7 +290,7 @@ def place_tokens(
     return tokens, spikes, share_out_wildcards(edges, tokens)
 
 
-def adjust_edges(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> KernelSteps[Spans]:
+def adjust_edges(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> StageSteps[Spans]:
     """Return the edges of all tokens, refined by the edge network if there is one."""
     if inputs.edge_network is None or not inputs.refines_edges:
         return edges
@@ -302,7 +310,7 @@ def finish_edges(
     edges: Spans,
     calibration: Calibration,
     network: EdgeNetwork,
-) -> KernelSteps[Spans]:
+) -> StageSteps[Spans]:
     """Return the edges of all tokens, refined by a network and moved by a convention."""
     fine = yield from refine_edges(emissions, tokens, edges, network)
     # Hand labels say where words end beside pauses; without them the level of the sound does.
@@ -378,7 +386,8 @@ def aligned_words(
             continue
         parts = tuple([token for _, token in next_tokens])
         next_word, next_tokens = next(by_word, (-1, iter(())))
-        first, last = parts[0], parts[-1]
+        first = parts[0]
+        last = parts[-1]
         aligned.append(
             AlignedWord(
                 word.text,
@@ -415,8 +424,13 @@ def with_confidence_of_neighbours(words: tuple[AlignedWord, ...]) -> tuple[Align
 
 def word_without_times(word: Word, tokens: WordTokens | None = None) -> AlignedWord:
     """Return a word without times: skipped if it has `tokens`, otherwise unspoken or unknown."""
-    skipped = tokens is not None and tokens.pronunciations and word.said
-    status = SKIPPED if skipped else UNKNOWN if word.said else UNSPOKEN
+    skipped = tokens is not None and tokens.pronunciations and word.lookup_text
+    if skipped:
+        status = SKIPPED
+    elif word.lookup_text:
+        status = UNKNOWN
+    else:
+        status = UNSPOKEN
     written = (word.text, word.spoken, word.char_start, word.char_end)
     return AlignedWord(*written, status=status, kind=word.kind, speaker=word.speaker)
 
@@ -424,11 +438,9 @@ def word_without_times(word: Word, tokens: WordTokens | None = None) -> AlignedW
 def _yield_timed_tokens(
     tokens: Tokens, edges: Spans, confidence: Sequence[float], emissions: Emissions
 ) -> Iterator[AlignedToken]:
-    shift_s, begin_s, duration_s = (
-        emissions.frame_shift_s,
-        emissions.first_frame_s,
-        duration_of(emissions),
-    )
+    shift_s = emissions.frame_shift_s
+    begin_s = emissions.first_frame_s
+    duration_s = duration_of(emissions)
     spreads: Iterator[tuple[float, float]] | Iterator[tuple[None, None]] = repeat((None, None))
     if edges.start_sd is not None and edges.end_sd is not None:
         ms = units.seconds_to_ms(shift_s)
@@ -455,7 +467,7 @@ def _yield_numbers(numbers: np.ndarray) -> Iterator[float]:
 
 def align_islands(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], islands: Sequence[Island]
-) -> KernelSteps[PlacedWords]:
+) -> StageSteps[PlacedWords]:
     """Align the words of each island with its part of the recording."""
     found: dict[int, AlignedWord] = {}
     ids: list[int] = []
@@ -543,7 +555,7 @@ def score_whole_recording(
     word_tokens: Sequence[WordTokens],
     words: Sequence[AlignedWord],
     ids: Sequence[int],
-) -> KernelSteps[tuple[float, float, float | None, Sequence[int]]]:
+) -> StageSteps[tuple[float, float, float | None, Sequence[int]]]:
     """Return the loss, the best path's score and the local loss of the whole recording; and `ids`.
 
     Loss and score are of `ids`, the tokens of the aligned words; they are infinite without a path.
@@ -551,7 +563,8 @@ def score_whole_recording(
     of the whole transcript, so that words which were skipped because the sound lacks them are seen
     in it.
     """
-    emissions, blank = inputs.emissions, inputs.emissions.blank
+    emissions = inputs.emissions
+    blank = inputs.emissions.blank
     try:
         spikes, score = yield from best_ctc_path(
             emissions.array, ids, blank, backend=inputs.backend

@@ -46,7 +46,7 @@ from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files import Alignment
 from ctc_align.files.json_files import is_fixed
 from ctc_align.kernels import backend_of, batching
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.models import AUTO
 from ctc_align.models.array_checks import check_computed, warn_of_frame_shift, with_named_classes
 from ctc_align.models.calibration import Calibration, file_in, read_calibration
@@ -181,7 +181,8 @@ class Aligner:
         """
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
-        aligner, report = self.choice.aligner(self, words.language), StepProgress(progress)
+        aligner = self.choice.aligner(self, words.language)
+        report = StepProgress(progress)
         language = self.choice.track_language(words.language)
         with error_context(name, source):
             steps = aligner._align(
@@ -213,11 +214,9 @@ class Aligner:
                 missing, or belongs to another alignment.
         """
         aligner = self.choice.aligner_of(self, alignment.model, alignment.config)
-        heard, config, sound = (
-            aligner.settings,
-            alignment.config,
-            alignment.audio if audio is None else audio,
-        )
+        heard = aligner.settings
+        config = alignment.config
+        sound = alignment.audio if audio is None else audio
         if isinstance(sound, (str, PathLike)) and Path(sound).name == Path(alignment.audio).name:
             unset = [
                 name
@@ -230,18 +229,16 @@ class Aligner:
             aligner = aligner.with_settings(heard)
         if aligner is not self:
             return aligner.realign(alignment, audio, progress=progress)
-        name, sound = alignment.utterance, path_of(alignment) if audio is None else audio
-        source, report, fixed = (
-            names_of(sound, name)[1],
-            StepProgress(progress),
-            any(map(is_fixed, alignment.words)),
-        )
+        name = alignment.utterance
+        sound = path_of(alignment) if audio is None else audio
+        source = names_of(sound, name)[1]
+        report = StepProgress(progress)
+        fixed = any(map(is_fixed, alignment.words))
         with error_context(name, source):
-            words = (
-                corrected_words(alignment, self.settings, name)
-                if fixed
-                else self.split(text_of(alignment), name)
-            )
+            if fixed:
+                words = corrected_words(alignment, self.settings, name)
+            else:
+                words = self.split(text_of(alignment), name)
             loaded = self._load(sound, alignment)
             check_length(alignment, seconds_of(loaded), source)
             steps = self._align(
@@ -438,10 +435,8 @@ class Aligner:
         network."""
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
-        aligner, language = (
-            self.choice.aligner(self, words.language),
-            self.choice.track_language(words.language),
-        )
+        aligner = self.choice.aligner(self, words.language)
+        language = self.choice.track_language(words.language)
         with error_context(name, source):
             loaded = aligner._load(audio, language=language)
             [emissions] = batching.run([aligner._emit(loaded, None, keep_sound=keep_sound)])
@@ -471,7 +466,7 @@ class Aligner:
         lexicon = aligner._lexicon
         if lexicon is None or not isinstance(tokenizer, PhoneTokenizer):
             return words, tokens, []
-        parts = (part for word in words.words for part in word.said.split())
+        parts = (part for word in words.words for part in word.lookup_text.split())
         return words, tokens, [part for part in parts if lexicon.get(part) is None]
 
     @property
@@ -483,7 +478,10 @@ class Aligner:
     def fit_limits(self) -> FitLimits | None:
         """The limits for `ctc_align.alignment.fit.fit_of`: the model's, or if it has none those of
         any model."""
-        own = None if self.model is None else self.model.confidence_network
+        if self.model is None:
+            own = None
+        else:
+            own = self.model.confidence_network
         return (own or network_of_any_model()).limits
 
     def _align(
@@ -494,10 +492,15 @@ class Aligner:
         source: str,
         report: StepProgress,
         corrected: Sequence[AlignedWord] | None = None,
-    ) -> KernelSteps[Alignment]:
+    ) -> StageSteps[Alignment]:
         with error_context(name, source):
             emissions = yield from self._emit(loaded, report.of_model(seconds_of(loaded)))
-        given, track = (emissions, 0) if isinstance(loaded, Emissions) else (None, loaded.track)
+        if isinstance(loaded, Emissions):
+            given = emissions
+            track = 0
+        else:
+            given = None
+            track = loaded.track
         del (
             loaded
         )  # three hours of samples are 700 MB; they stay only if an edge network needs them
@@ -512,28 +515,30 @@ class Aligner:
             _check_rate(alignment, given)
         return alignment
 
-    def _listen(self, audio: AudioLike, progress: Progress | None = None) -> KernelSteps[Emissions]:
+    def _listen(self, audio: AudioLike, progress: Progress | None = None) -> StageSteps[Emissions]:
         return (
             yield from self._emit(self._load(audio, language=self.choice.given.language), progress)
         )
 
     def _emit(
         self, loaded: Audio | Emissions, progress: Progress | None, keep_sound: bool = False
-    ) -> KernelSteps[Emissions]:
+    ) -> StageSteps[Emissions]:
         if isinstance(loaded, Emissions):
             return loaded
         model = self._loaded_model()
         emissions = yield ModelEmissions(model, loaded, progress)
         check_computed(emissions, model.name)
         keep_sound = keep_sound or may_refine(self.settings.edges, self._edge_network)
-        return emissions.altered(sound=loaded) if keep_sound else emissions
+        if keep_sound:
+            return emissions.altered(sound=loaded)
+        return emissions
 
     def _groups(
         self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]
-    ) -> Iterator[list[KernelSteps[Alignment]]]:
+    ) -> Iterator[list[StageSteps[Alignment]]]:
         """Yield the stages of the pairs, in order and with loaded audio, in groups of `GROUP_S`
         seconds."""
-        group: list[KernelSteps[Alignment]] = []
+        group: list[StageSteps[Alignment]] = []
         seconds = 0.0
         for audio, text, name in pairs:
             source = names_of(audio, name)[1]
@@ -551,7 +556,8 @@ class Aligner:
             seconds += seconds_of(loaded)
             if seconds >= GROUP_S:
                 yield group
-                group, seconds = [], 0.0
+                group = []
+                seconds = 0.0
         if group:
             yield group
 
@@ -586,9 +592,9 @@ class Aligner:
         Raises:
             TranscriptError: the transcript has no spoken word.
         """
-        return (
-            text if isinstance(text, Words) else self._splitter.split(self.choice.named(text), name)
-        )
+        if isinstance(text, Words):
+            return text
+        return self._splitter.split(self.choice.named(text), name)
 
     def _inputs(
         self,

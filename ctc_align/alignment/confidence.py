@@ -22,15 +22,17 @@ from ctc_align.alignment.fit import is_sound
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.segmentation import parts_of
 from ctc_align.errors import ConfigError
-from ctc_align.kernels.batching import CtcTargets, Forward, KernelSteps
+from ctc_align.kernels.batching import CtcTargets, Forward, StageSteps
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.lattice import WILDCARD
-from ctc_align.models.calibration import probability
+from ctc_align.models.calibration import Calibration, probability
 from ctc_align.models.confidence_network import FitLimits, network_of_any_model
 from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.types import Emissions, Tokens
 
-SHORT_WORDS, SHORT_TEXT, SHORT_FACTOR = 5, 40, 2.0
+SHORT_WORDS = 5
+SHORT_TEXT = 40
+SHORT_FACTOR = 2.0
 """In a text of so few words and characters a word cannot have more than this many times the chance
 that the network of any model gives it: that network has learnt that a word or two may be found in
 any noise."""
@@ -93,7 +95,7 @@ by less than the other."""
 
 def confidences(
     inputs: UtteranceInputs, tokens: Tokens, spikes: Spans, edges: Spans
-) -> KernelSteps[tuple[list[float], list[float], FitLimits | None]]:
+) -> StageSteps[tuple[list[float], list[float], FitLimits | None]]:
     """Return confidences by the model's network or calibration, or by the network for any model.
 
     Args:
@@ -107,11 +109,9 @@ def confidences(
         the limits of `fit` that come with the network that has judged whether the words are there
         at all, None if a calibration has.
     """
-    emissions, calibration, network = (
-        inputs.emissions,
-        inputs.calibration,
-        inputs.confidence_network,
-    )
+    emissions = inputs.emissions
+    calibration = inputs.calibration
+    network = inputs.confidence_network
     spoken, begins = word_begins(tokens)
     lacking = np.asarray(tokens.ids) == WILDCARD
     ids = np.where(lacking, 0, np.asarray(tokens.ids))
@@ -123,52 +123,63 @@ def confidences(
     lengths = np.diff(begins)
     known = 1.0 - np.add.reduceat(lacking[spoken].astype(np.float64), begins[:-1]) / lengths
     fits = sound_fits(emissions, tokens, edges, calibration.spread)
-    if fits is None or (network is None and not calibration.word_confidence):
-        if (
-            network is not None
-            and emissions.state_array is not None
-            and len(spoken) * parts_of(emissions) > len(emissions.state_array)
-        ):
-            of_token, known = of_token * TOO_DENSE, known * TOO_DENSE
-        network = network_of_any_model()
-        features = yield from emission_features(emissions, tokens, spikes, inputs.backend)
+    is_of_any_model = fits is None or (network is None and not calibration.word_confidence)
+    if is_of_any_model and network is not None and _is_too_dense(emissions, len(spoken)):
+        of_token = of_token * TOO_DENSE
+        known = known * TOO_DENSE
+    if fits is not None and calibration.token_confidence:
+        of_sounds = fits.features(np.arange(len(spoken) + 1))
+        of_token[spoken] = probability(of_sounds, calibration.token_confidence)
+        of_token[lacking] = 0.0
+    limits = None
+    if is_of_any_model:
+        here = yield from _chances_for_any_model(inputs, tokens, spikes)
+        of_word = here
+        limits = network_of_any_model().limits
     elif network is not None:
         if network.features != NAMES:
             raise ConfigError(
                 "the model's confidence network is from a different version of ctc-align; train it"
                 " again"
             )
-        features = word_features(emissions, tokens, spikes, fits, at_spikes)
-    if fits is not None and calibration.token_confidence:
-        of_token[spoken] = probability(
-            fits.features(np.arange(len(spoken) + 1)), calibration.token_confidence
-        )
-        of_token[lacking] = 0.0
-    if network is not None:
-        of_word = here = network.chances(features)
-        if (
-            network.features == NAMES
-            and len(lengths) <= SHORT_WORDS
-            and len(inputs.words.text) <= SHORT_TEXT
-        ):
-            features = yield from emission_features(emissions, tokens, spikes, inputs.backend)
-            of_word = here = np.minimum(
-                here, SHORT_FACTOR * network_of_any_model().chances(features)
-            )
+        assert fits is not None
+        here = network.chances(word_features(emissions, tokens, spikes, fits, at_spikes))
+        if len(lengths) <= SHORT_WORDS and len(inputs.words.text) <= SHORT_TEXT:
+            of_any_model = yield from _chances_for_any_model(inputs, tokens, spikes)
+            here = np.minimum(here, SHORT_FACTOR * of_any_model)
+        of_word = here
+        limits = network.limits
     else:
         assert fits is not None
-        of_sounds = fits.features(begins)
-        # Edges are right only where the word is there.
-        here = (
-            probability(of_sounds, calibration.word_presence)
-            if calibration.word_presence
-            else np.ones(len(lengths))
-        )
-        of_word = probability(of_sounds, calibration.word_confidence) * here
+        here, of_word = _chances_by_calibration(fits.features(begins), calibration)
     of_token[spoken] *= np.repeat(here, lengths)
     # More digits would be noise of single precision.
-    limits = None if network is None else network.limits
     return of_token.round(4).tolist(), (of_word * known).round(4).tolist(), limits
+
+
+def _is_too_dense(emissions: Emissions, sounds: int) -> bool:
+    """Return whether the recording has fewer frames than parts of sounds."""
+    states = emissions.state_array
+    return states is not None and sounds * parts_of(emissions) > len(states)
+
+
+def _chances_for_any_model(
+    inputs: UtteranceInputs, tokens: Tokens, spikes: Spans
+) -> StageSteps[np.ndarray]:
+    """Return the chances (W,) that words are there, by the network that judges emissions alone."""
+    features = yield from emission_features(inputs.emissions, tokens, spikes, inputs.backend)
+    return network_of_any_model().chances(features)
+
+
+def _chances_by_calibration(
+    of_sounds: np.ndarray, calibration: Calibration
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the chances (W,) that words are there, and that they are there with right edges, which
+    they have only where they are there."""
+    here = np.ones(len(of_sounds))
+    if calibration.word_presence:
+        here = probability(of_sounds, calibration.word_presence)
+    return here, probability(of_sounds, calibration.word_confidence) * here
 
 
 # How well the sounds of words fit where they are: nats below what fits best there, and the spreads
@@ -177,7 +188,8 @@ def confidences(
 
 def word_begins(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices (L,) of tokens of words, and of the first one of each word (W + 1,)."""
-    words, spoken = np.asarray(tokens.words), spoken_indices(tokens)
+    words = np.asarray(tokens.words)
+    spoken = spoken_indices(tokens)
     return spoken, np.append(np.flatnonzero(np.diff(words[spoken], prepend=-1)), len(spoken))
 
 
@@ -190,7 +202,8 @@ class SoundFits:
 
     def features(self, begins: np.ndarray) -> np.ndarray:
         """Return `FEATURES` (U, F) of units; unit u has the sounds begins[u] to begins[u + 1]."""
-        begin, final = begins[:-1], begins[1:] - 1
+        begin = begins[:-1]
+        final = begins[1:] - 1
         assert self.edges.start_sd is not None
         assert self.edges.end_sd is not None
         return np.stack(
@@ -219,7 +232,8 @@ def sound_fits(
     if emissions.state_array is None or edges.start_sd is None or edges.end_sd is None:
         return None
     spoken = spoken_indices(tokens)
-    ids, placed = np.asarray(tokens.ids)[spoken], edges.of(spoken)
+    ids = np.asarray(tokens.ids)[spoken]
+    placed = edges.of(spoken)
     lacking = ids == WILDCARD
     sounds = np.where(lacking, 0, ids - (ids > emissions.blank))
     frames = len(emissions.state_array)
@@ -258,7 +272,8 @@ def fit_of_sounds(
     piece = first // PIECE_FRAMES
     edges = [0, *(np.flatnonzero(np.diff(piece)) + 1).tolist(), len(sounds)]
     for low, high in pairwise(edges):
-        begin, end = int(first[low:high].min()), int(last[low:high].max())
+        begin = int(first[low:high].min())
+        end = int(last[low:high].max())
         _, frame = _frames_in(first[low:high] - begin, last[low:high] - begin)
         own = np.repeat(sounds[low:high] * parts, (last - first)[low:high])[:, None] + np.arange(
             parts
@@ -313,7 +328,9 @@ def word_features(
         at_spikes: (sounds,) `spike_confidence` of each.
     """
     spoken, begins = word_begins(tokens)
-    begin, final, lengths = begins[:-1], begins[1:] - 1, np.diff(begins)
+    begin = begins[:-1]
+    final = begins[1:] - 1
+    lengths = np.diff(begins)
     ids = np.where(np.asarray(tokens.ids) == WILDCARD, 0, np.asarray(tokens.ids))
     spike = np.log(np.maximum(at_spikes, 1e-6))
     shortfall, labels_for_blank, labels, entropy, speech, silence = _sums_before(
@@ -464,7 +481,7 @@ class _Heard:
 
 def emission_features(
     emissions: Emissions, tokens: Tokens, spikes: Spans, backend: str
-) -> KernelSteps[np.ndarray]:
+) -> StageSteps[np.ndarray]:
     """Return the features `EMISSION_NAMES` (W, F), float32, of the W words that have tokens.
 
     Args:
@@ -474,9 +491,11 @@ def emission_features(
         backend: of the kernels.
     """
     spoken, begins = word_begins(tokens)
-    first, last = spoken[begins[:-1]], spoken[begins[1:] - 1]
+    first = spoken[begins[:-1]]
+    last = spoken[begins[1:] - 1]
     frames = len(emissions)
-    before, after = np.append(0, spikes.end)[first], np.append(spikes.start, frames)[last + 1]
+    before = np.append(0, spikes.end)[first]
+    after = np.append(spikes.start, frames)[last + 1]
     context = max(1, round(CONTEXT_S / emissions.frame_shift_s))
     low = np.maximum(spikes.start[first] - context, before)
     high = np.minimum(spikes.end[last] + context, after)
@@ -492,7 +511,8 @@ def emission_features(
     scale = (others.mean(0).sum() + PRIOR_WORDS * TYPICAL_NATS) / (len(own) + PRIOR_WORDS)
     spread = np.sqrt(((others - scale) ** 2).mean() + 1.0)
     below, ranks = _spikes(emissions, ids, spikes.of(spoken))
-    begin, pace = begins[:-1], heard.pace
+    begin = begins[:-1]
+    pace = heard.pace
     token_frames = (spikes.end[last] - spikes.start[first]) / lengths
     columns = (
         np.log(lengths),
@@ -551,7 +571,7 @@ def _scores(
     low: np.ndarray,
     high: np.ndarray,
     backend: str,
-) -> KernelSteps[np.ndarray]:
+) -> StageSteps[np.ndarray]:
     """Return (R, W) log-likelihoods of the tokens of each word, for each row of ids (R, L).
 
     Word w has the tokens from begins[w] to begins[w + 1].
@@ -595,7 +615,10 @@ def _heard(emissions: Emissions) -> _Heard:
     label = np.concatenate(labels)
     begins = (np.diff(label, prepend=-1) != 0) & (label != emissions.blank)
     distances = np.diff(np.flatnonzero(begins))
-    pace = float(np.median(distances)) if len(distances) else float(max(len(label), 1))
+    if len(distances):
+        pace = float(np.median(distances))
+    else:
+        pace = float(max(len(label), 1))
     return _Heard(_before(np.concatenate(best)), _before(begins), pace)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ctc_align import lattice, units
 from ctc_align.errors import EmissionsError, TooShortError
-from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelSteps
+from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, StageSteps
 from ctc_align.types import Emissions, Tokens
 
 GAP_FRAMES = 50
@@ -81,7 +81,7 @@ def best_ctc_path(
     *,
     wildcard: np.ndarray | None = None,
     backend: str = "auto",
-) -> KernelSteps[tuple[Spans, float]]:
+) -> StageSteps[tuple[Spans, float]]:
     """Find the best CTC path; return the frames of its tokens, its spikes, and its log-probability.
 
     Args:
@@ -120,7 +120,7 @@ def best_word_path(
     *,
     wildcard: np.ndarray | None = None,
     backend: str = "auto",
-) -> KernelSteps[tuple[Spans, float]]:
+) -> StageSteps[tuple[Spans, float]]:
     """Find the best CTC path; with segmentation states, one that does not tear words apart.
 
     CTC finds a second of blanks as likely inside a word as outside. In long pauses with noise, and
@@ -141,20 +141,22 @@ def best_word_path(
     spikes, score = yield from best_ctc_path(
         log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend
     )
-    ids, owner = np.asarray(tokens.ids, np.int64), np.asarray(tokens.words)
+    ids = np.asarray(tokens.ids, np.int64)
+    owner = np.asarray(tokens.words)
     inside = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
     torn = (inside & (spikes.start[1:] - spikes.end[:-1] > GAP_FRAMES)).any()
     if emissions.state_array is None or not torn:
         return spikes, score
     # Blanks inside words emit a class of their own: the wildcard's scores, where no token needs
     # these, else a new one.
-    costly, inner_blank = log_probs[:, blank] - log_probs.dtype.type(GAP_COST), lattice.WILDCARD
+    costly = log_probs[:, blank] - log_probs.dtype.type(GAP_COST)
+    inner_blank = lattice.WILDCARD
     if lattice.WILDCARD in tokens.ids:
         log_probs, inner_blank = np.concatenate((log_probs, costly[:, None]), 1), log_probs.shape[1]
     else:
         wildcard = costly
 
-    def part(first: int, last: int, token: int, stop: int) -> KernelSteps[Spans | None]:
+    def part(first: int, last: int, token: int, stop: int) -> StageSteps[Spans | None]:
         """Return the spans of tokens [token, stop) in frames [first, last); None without a path."""
         topology = lattice.ctc([ids[token:stop]], blank)
         emit = topology.emit.copy()
@@ -181,11 +183,11 @@ def best_word_path(
 
 
 def _find_spans_in_windows(
-    part: Callable[[int, int, int, int], KernelSteps[Spans | None]],
+    part: Callable[[int, int, int, int], StageSteps[Spans | None]],
     spikes: Spans,
     word_starts: np.ndarray,
     frames: int,
-) -> KernelSteps[Spans | None]:
+) -> StageSteps[Spans | None]:
     """Return the spans of all tokens, window by window; None if a window has no path.
 
     Args:
@@ -206,7 +208,8 @@ def _find_spans_in_windows(
         start[token:stop], end[token:stop] = found.start, found.end
         if following is None:
             return Spans(start, end)
-        token, first = following, int(start[following])
+        token = following
+        first = int(start[following])
 
 
 def window_from(
@@ -256,19 +259,19 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
     """
     start, end = np.full((2, tokens), -1, np.int64)
     token = np.where(states < 0, -1, token_of_state[np.maximum(states, 0)])
-    edges = (
-        np.flatnonzero(np.diff(token, prepend=-2, append=-2))
-        if len(token)
-        else np.zeros(1, np.int64)
-    )
+    if len(token):
+        edges = np.flatnonzero(np.diff(token, prepend=-2, append=-2))
+    else:
+        edges = np.zeros(1, np.int64)
     run = token[edges[:-1]]
-    start[run[run >= 0]], end[run[run >= 0]] = edges[:-1][run >= 0], edges[1:][run >= 0]
+    start[run[run >= 0]] = edges[:-1][run >= 0]
+    end[run[run >= 0]] = edges[1:][run >= 0]
     return Spans(start, end)
 
 
 def ctc_loss_steps(
     log_probs: np.ndarray, ids: Sequence[int], blank: int, best_score: float, backend: str
-) -> KernelSteps[float]:
+) -> StageSteps[float]:
     """Return the exact CTC loss -log p(ids | audio), natural log, over all paths.
 
     `best_score` is the best path's.

@@ -20,7 +20,7 @@ from ctc_align.alignment.segmentation import SpokenTokens, segment, segmented_so
 from ctc_align.alignment.wildcard import scores_of
 from ctc_align.config import Settings
 from ctc_align.errors import InputError
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import SILENCE, SOUND, Calibration
 from ctc_align.models.edge_network import EdgeNetwork
@@ -53,8 +53,14 @@ def edge_method(method: str, calibration: Calibration, *, segmented: bool) -> st
     (`may_refine`).
     """
     if method == "auto":
-        return "refined" if segmented else "calibrated" if calibration.draws else "spikes"
-    return "calibrated" if method == "refined" and not segmented else method
+        if segmented:
+            return "refined"
+        if calibration.draws:
+            return "calibrated"
+        return "spikes"
+    if method == "refined" and not segmented:
+        return "calibrated"
+    return method
 
 
 def edges_warning(
@@ -70,7 +76,10 @@ def edges_warning(
     """
     segmented = emissions.state_array is not None
     if method == "refined" and not refines_edges(method, network, emissions):
-        lacking = f"{whose}: no network for edges" if network is None else "there is no audio"
+        if network is None:
+            lacking = f"{whose}: no network for edges"
+        else:
+            lacking = "there is no audio"
         drawn = "medians over all paths"
     elif method == "calibrated" and not (
         calibration.offsets_ms if segmented else calibration.draws
@@ -80,7 +89,10 @@ def edges_warning(
     else:
         return ""
     if not segmented:
-        drawn = "calibrated spikes of CTC" if calibration.draws else "spikes of CTC"
+        if calibration.draws:
+            drawn = "calibrated spikes of CTC"
+        else:
+            drawn = "spikes of CTC"
     return f"--edges {method} is not possible here ({lacking}): using {drawn}"
 
 
@@ -101,7 +113,7 @@ def place_edges(
     calibration: Calibration,
     settings: Settings,
     backend: str,
-) -> KernelSteps[Spans]:
+) -> StageSteps[Spans]:
     """Return where the tokens of an utterance begin and end, between frames.
 
     Args:
@@ -135,9 +147,10 @@ def place_edges(
         spikes = yield from _find_spikes_with_costly_blanks(
             emissions, tokens, spikes, calibration.blank_cost, backend
         )
-    gap_frames = (
-        calibration.spike_gap_s / emissions.frame_shift_s if method == "calibrated" else 0.0
-    )
+    if method == "calibrated":
+        gap_frames = calibration.spike_gap_s / emissions.frame_shift_s
+    else:
+        gap_frames = 0.0
     return correct_edges(
         spikes,
         medians,
@@ -150,16 +163,17 @@ def place_edges(
 
 def _compute_medians(
     emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, backend: str
-) -> KernelSteps[Spans]:
+) -> StageSteps[Spans]:
     """Return medians over all paths for the tokens of words; `scale` multiplies state scores."""
     if emissions.state_array is not None:
         _, sounds = segmented_sounds(emissions, tokens, spans)
         return (yield from soft_edges(sounds, scale, backend))
     # Scores of CTC are used as they are: its peaks leave no edge to draw more softly.
-    words, wildcard = (
-        np.asarray(tokens.words),
-        scores_of(emissions) if WILDCARD in tokens.ids else None,
-    )
+    words = np.asarray(tokens.words)
+    if WILDCARD in tokens.ids:
+        wildcard = scores_of(emissions)
+    else:
+        wildcard = None
     sounds = SpokenTokens(
         emissions.array,
         np.asarray(tokens.ids),
@@ -174,11 +188,14 @@ def _compute_medians(
 
 def _find_spikes_with_costly_blanks(
     emissions: Emissions, tokens: Tokens, spikes: Spans, blank_cost: float, backend: str
-) -> KernelSteps[Spans]:
+) -> StageSteps[Spans]:
     """Return CTC's best path if a blank costs `blank_cost` nats a frame; `spikes` if none fits."""
     log_probs = emissions.array.copy()
     log_probs[:, emissions.blank] -= blank_cost
-    wildcard = scores_of(emissions) if WILDCARD in tokens.ids else None
+    if WILDCARD in tokens.ids:
+        wildcard = scores_of(emissions)
+    else:
+        wildcard = None
     try:
         costly, _ = yield from best_ctc_path(
             log_probs, tokens.ids, emissions.blank, wildcard=wildcard, backend=backend
@@ -291,7 +308,9 @@ def shortest_pause(before: str, after: str) -> float:
         return 1.0
     if _is_glottal(before, after):
         return LONGER
-    return LONG if after in CLOSURES or before == "stop" else SHORT
+    if after in CLOSURES or before == "stop":
+        return LONG
+    return SHORT
 
 
 def belongs_to_next(before: str, after: str) -> bool:
@@ -373,7 +392,8 @@ def in_order(
     """
     count = len(start)
     edges = np.empty(2 * count)
-    edges[::2], edges[1::2] = start, end
+    edges[::2] = start
+    edges[1::2] = end
     shared = np.zeros(2 * count, np.bool_)
     shared[2::2] = ~pause_after[:-1]
     # A shared edge has one time: the mean of the end before it and the start after it.
@@ -407,11 +427,10 @@ def among_all_tokens(spans: Spans, spoken: np.ndarray, sounds: Spans) -> Spans:
     start[spoken], end[spoken] = sounds.start, sounds.end
     others = np.setdiff1d(np.arange(len(start)), spoken)
     before = np.searchsorted(spoken, others) - 1
-    at = (
-        np.where(before >= 0, end[spoken[np.maximum(before, 0)]], 0.0)
-        if len(spoken)
-        else np.zeros(len(others))
-    )
+    if len(spoken):
+        at = np.where(before >= 0, end[spoken[np.maximum(before, 0)]], 0.0)
+    else:
+        at = np.zeros(len(others))
     start[others] = end[others] = at
     if sounds.start_sd is None or sounds.end_sd is None:
         return Spans(start, end)
@@ -437,7 +456,8 @@ def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
         least = min(SHORTEST_FRAMES, length / len(row))
         shares = least + (length - least * len(row)) * letters / letters.sum()
         cuts = start[row[0]] + np.cumsum(shares)[:-1]
-        start[row[1:]], end[row[:-1]] = cuts, cuts
+        start[row[1:]] = cuts
+        end[row[:-1]] = cuts
     return replace(edges, start=start, end=end)
 
 
@@ -466,5 +486,7 @@ def seconds_at(frames: float, frame_shift_s: float, first_frame_s: float) -> flo
     """
     if frames.is_integer():
         begin_s = units.frames_to_seconds(int(frames), frame_shift_s)
-        return begin_s if not first_frame_s else round(begin_s + first_frame_s, 6)
+        if not first_frame_s:
+            return begin_s
+        return round(begin_s + first_frame_s, 6)
     return round(frames * frame_shift_s + first_frame_s, 5)

@@ -23,7 +23,7 @@ from ctc_align.alignment.ctc_path import PIECE_FRAMES, runs_of
 from ctc_align.alignment.edges import duration_of
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.files import Alignment
-from ctc_align.kernels.batching import CtcTargets, Forward, KernelSteps
+from ctc_align.kernels.batching import CtcTargets, Forward, StageSteps
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import (
@@ -73,7 +73,8 @@ read English in noise, against ten words in noise alone."""
 MOST_SYMMETRIC = 0.75
 """If a greater share of the pairs of neighbours is the same backwards, as in "no, no, no",
 backwards says nothing. In read texts of 10 tokens and more it is at most 0.57."""
-HEARD, FEWEST_HEARD_TOKENS = 0.02, 20
+HEARD = 0.02
+FEWEST_HEARD_TOKENS = 20
 """Without a confidence network: the least confidence of words that are heard, and the fewest tokens
 for a decision."""
 SHORTEST_TOKEN_S = 0.045
@@ -187,7 +188,7 @@ def hardly_fits(
 
 def is_heard(
     emissions: Emissions, ids: Sequence[int], loss: float, most: float, backend: str
-) -> KernelSteps[bool | None]:
+) -> StageSteps[bool | None]:
     """Return whether the recording fits the tokens better than the same tokens backwards.
 
     Where the model or the pronunciations suit a recording badly, the loss of any text is high;
@@ -321,17 +322,18 @@ def _find_unlikely_runs(words: Sequence[AlignedWord]) -> list[tuple[int, int]]:
 
 def _region(run: Sequence[tuple[int, AlignedWord]]) -> Region:
     """Return the region of consecutive words, each with its number in the transcript, from 1."""
-    (first, begin), (last, end) = run[0], run[-1]
+    first, begin = run[0]
+    last, end = run[-1]
     spoken_s = sum((word.end_s or 0.0) - (word.start_s or 0.0) for _, word in run)
     named = f"words {first}–{last}"
     if spoken_s < SHORTEST_TOKEN_S * sum(len(word.tokens) for _, word in run):
-        kind, reason = (
-            NOT_SPOKEN,
-            f"{named} are not in the recording: there is no time for them here",
-        )
+        kind = NOT_SPOKEN
+        reason = f"{named} are not in the recording: there is no time for them here"
     else:
-        kind, reason = MISFIT, f"{named} do not fit the recording"
-    start_s, end_s = begin.start_s or 0.0, end.end_s or 0.0
+        kind = MISFIT
+        reason = f"{named} do not fit the recording"
+    start_s = begin.start_s or 0.0
+    end_s = end.end_s or 0.0
     return Region(
         kind, min(start_s, end_s), max(start_s, end_s), begin.char_start, end.char_end, reason
     )
@@ -357,7 +359,8 @@ def _find_skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
             run.append(index)
         elif word.status == ALIGNED:
             end_run(word.start_s)
-            before_s, run = word.end_s, []
+            before_s = word.end_s
+            run = []
     end_run(None)
     return regions
 
@@ -389,7 +392,9 @@ def unexplained_sounds(
     not sure enough of these to distinguish speech from music, only the segmentation states find
     speech, which may then include music.
     """
-    shift_s, origin_s, frames = emissions.frame_shift_s, emissions.first_frame_s, len(emissions)
+    shift_s = emissions.frame_shift_s
+    origin_s = emissions.first_frame_s
+    frames = len(emissions)
 
     def frame(seconds: float) -> int:
         return min(max(round((seconds - origin_s) / shift_s), 0), frames)
@@ -425,7 +430,8 @@ def _find_gaps(
     words: Sequence[AlignedWord], origin_s: float, shift_s: float, frames: int
 ) -> list[tuple[int, int]]:
     """Return the stretches of frames that lie wholly outside words, ascending."""
-    gaps, first = [], 0
+    gaps = []
+    first = 0
     times = sorted(
         (word.start_s, word.end_s)
         for word in words
@@ -565,7 +571,8 @@ class SoundKinds:
             return []
         begin, end = np.searchsorted(self.at, (first, last))
         at, clear = self.at[begin:end], self.clear[begin:end]
-        like, heard_share = self.likeness[first:last], 1.0 - self.silent[first:last]
+        like = self.likeness[first:last]
+        heard_share = 1.0 - self.silent[first:last]
         long_window = self._frames(LONG_WINDOW_S)
         near = _average_in_windows(like, self._frames(WINDOW_S))
         lasting = np.maximum(
@@ -608,9 +615,11 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
     """
     at, peaks, quiet = _find_heard_tokens(emissions)
     clear = np.clip((peaks - CLEAR_FROM) / (CLEAR_AT - CLEAR_FROM), 0.0, 1.0)
-    shift_s, frames = emissions.frame_shift_s, len(quiet)
+    shift_s = emissions.frame_shift_s
+    frames = len(quiet)
     tokens, clearness = np.zeros(frames, np.float32), np.zeros(frames, np.float32)
-    tokens[at], clearness[at] = 1.0, clear
+    tokens[at] = 1.0
+    clearness[at] = clear
     words = np.zeros(frames, np.bool_)
     for first, last in spoken:
         words[max(first, 0) : max(last, 0)] = True
@@ -620,7 +629,8 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
     if not frames:
         return SoundKinds(shift_s, at, clear, quiet, clearness)
     silent = _average_in_windows(quiet, max(1, round(QUIET_WINDOW_S / shift_s))) >= QUIET_SHARE
-    heard_rate, least_rate = float(clearness[words].mean()), LEAST_CLEAR_PER_S * shift_s
+    heard_rate = float(clearness[words].mean())
+    least_rate = LEAST_CLEAR_PER_S * shift_s
     clear_rate = max(heard_rate, least_rate)
     token_rate = max(float(tokens[words].mean()), clear_rate)
     shares = clearness / clear_rate + ANY_TOKEN * tokens / token_rate
@@ -721,15 +731,14 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
     >>> part.text, part.text_offset, part.words[0].char_start, part.skipped
     ('b', 2, 0, 0)
     """
-    words, alignment = alignment.words, replace(alignment, local_loss=None)
+    words = alignment.words
+    alignment = replace(alignment, local_loss=None)
     if not any(word.status == ALIGNED for word in words):
         return alignment
     first, last = _choose_weightiest(words)
     away = _find_far_stretches(words, first, last)
-    first, last = (
-        _extend_over_unspoken(alignment, first, -1),
-        _extend_over_unspoken(alignment, last, 1),
-    )
+    first = _extend_over_unspoken(alignment, first, -1)
+    last = _extend_over_unspoken(alignment, last, 1)
     cut = _Cut(words[first].char_start, words[last].char_end, first)
     subtitles = alignment.subtitles
     if subtitles is not None:
@@ -763,21 +772,27 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
 
 def _choose_weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
     """Return the first and the last word of the part."""
-    least = (
-        UNLIKELY
-        if any(word.confidence is not None and word.confidence > UNLIKELY for word in words)
-        else -1.0
-    )
-    best, sum_so_far, start, part = 0, 0, 0, (0, 0)
+    least = -1.0
+    if any(word.confidence is not None and word.confidence > UNLIKELY for word in words):
+        least = UNLIKELY
+    best = 0
+    sum_so_far = 0
+    start = 0
+    part = (0, 0)
     # The stretch of the greatest sum ends at each word in turn (Kadane): a sum that is not above 0
     # is worth nothing.
     for index, word in enumerate(words):
         if sum_so_far <= 0:
-            sum_so_far, start = 0, index
+            sum_so_far = 0
+            start = index
         is_likely = word.confidence is not None and word.confidence > least
-        sum_so_far += WEIGHT if is_likely else -1 if word.status == SKIPPED else 0
+        if is_likely:
+            sum_so_far += WEIGHT
+        elif word.status == SKIPPED:
+            sum_so_far -= 1
         if is_likely and sum_so_far > best:
-            best, part = sum_so_far, (start, index)
+            best = sum_so_far
+            part = (start, index)
     return part
 
 
@@ -791,10 +806,8 @@ def _find_far_stretches(words: Sequence[AlignedWord], first: int, last: int) -> 
         for status, run in groupby(outside, key=lambda word: word.status):
             if status == ALIGNED:
                 said = list(run)
-                start_s, end_s = (
-                    min(word.start_s or 0.0 for word in said),
-                    max(word.end_s or 0.0 for word in said),
-                )
+                start_s = min(word.start_s or 0.0 for word in said)
+                end_s = max(word.end_s or 0.0 for word in said)
                 begins = " ".join(word.text for word in said[:_NAMED])
                 more = " …" if len(said) > _NAMED else ""
                 reason = (
@@ -827,7 +840,9 @@ class _Cut:
     """A stretch of a text, characters `start` to `end` (exclusive), after `first` words."""
 
     def __init__(self, start: int, end: int, first: int) -> None:
-        self.start, self.end, self.first = start, end, first
+        self.start = start
+        self.end = end
+        self.first = first
 
     def has(self, item: Region | BookPlace | SourceCue) -> bool:
         """Return whether an item has characters of the stretch, or no characters at all."""

@@ -111,7 +111,10 @@ def _ends_sentence(words: Words, index: int) -> bool:
     word = words.words[index]
     if word.text.rstrip(_CLOSING)[-1:] in SENTENCE_MARKS:
         return True
-    after = words.words[index + 1].char_start if index + 1 < len(words.words) else len(words.text)
+    if index + 1 < len(words.words):
+        after = words.words[index + 1].char_start
+    else:
+        after = len(words.text)
     return "\n" in words.text[word.char_end : after]
 
 
@@ -145,7 +148,8 @@ def find_words(
             break
         places = np.where(again.labels >= 0, spare[again.labels], -1)
         labels[left[found]] = _drop_scattered_labels(places, text.words[left], spare)[found]
-        spoken[left[found]], passage[left[found]] = True, number
+        spoken[left[found]] = True
+        passage[left[found]] = number
     lacking = np.array(
         [
             LABELS_OF_ANY if own.missing == (ANY_SPEECH,) else LABELS_A_LETTER * len(own.missing)
@@ -204,7 +208,9 @@ def _fill_in_labels(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) 
         np.arange(labels[a], labels[b])
         for a, b in zip(met[:-1][near].tolist(), met[1:][near].tolist())
     ]
-    return np.concatenate([labels[met], *spans]) if len(met) else met
+    if len(met):
+        return np.concatenate([labels[met], *spans])
+    return met
 
 
 def _words_of(
@@ -221,29 +227,35 @@ def _words_of(
     met = np.flatnonzero(labels >= 0)
     score[met] = heard.odds_at(text.ids[met], labels[met])
     score = np.add.reduceat(score, begins) if count else score
-    found = (
-        2 * np.add.reduceat(spoken.astype(np.int64), begins) > lengths
-        if count
-        else np.zeros(0, np.bool_)
-    )
+    if count:
+        found = 2 * np.add.reduceat(spoken.astype(np.int64), begins) > lengths
+    else:
+        found = np.zeros(0, np.bool_)
     first, last = np.full((2, count), -1, np.int64)
     unheard = np.zeros((count, 2), np.int64)
     for k, (begin, length) in enumerate(zip(begins.tolist(), lengths.tolist())):
         own = np.flatnonzero(labels[begin : begin + length] >= 0)
-        unheard[k] = (own[0], length - 1 - own[-1]) if len(own) else (length, 0)
         if len(own):
-            first[k], last[k] = labels[begin + own[0]], labels[begin + own[-1]]
+            unheard[k] = (own[0], length - 1 - own[-1])
+            first[k] = labels[begin + own[0]]
+            last[k] = labels[begin + own[-1]]
+        else:
+            unheard[k] = (length, 0)
     order = np.full(count, -1, np.int64)
     own_passage = np.maximum.reduceat(passage, begins) if count else passage
     places = np.zeros(count)
     for number in np.unique(own_passage[found]).tolist() if count else []:
         own = np.flatnonzero(found & (own_passage == number))
-        place = float(first[own[last[own] >= 0]].min(initial=len(heard))) - 0.5 if number else -1.0
+        if number:
+            place = float(first[own[last[own] >= 0]].min(initial=len(heard))) - 0.5
+        else:
+            place = -1.0
         for k in own.tolist():
             place = float(last[k]) if last[k] >= 0 else place
             places[k] = place
             if first[k] < 0:
-                first[k], last[k] = int(np.floor(place)) + 1, int(np.floor(place))
+                first[k] = int(np.floor(place)) + 1
+                last[k] = int(np.floor(place))
     chosen = np.flatnonzero(found)
     ranked = chosen[np.lexsort((chosen, own_passage[chosen], places[chosen]))]
     order[ranked] = np.arange(len(ranked))
@@ -291,7 +303,8 @@ def gaps_of(
     found: FoundWords, heard: HeardTokens, in_time: np.ndarray, frame_shift_s: float
 ) -> Gaps:
     """Return the gaps between words `in_time`, indices into those of `found`."""
-    frames, count = len(heard.log_probs), len(in_time)
+    frames = len(heard.log_probs)
+    count = len(in_time)
     if not count:
         nothing = np.zeros(1, np.bool_)
         return Gaps(
@@ -310,11 +323,14 @@ def gaps_of(
     trail = np.where(has_labels, found.unheard[in_time, 1], 0)
     silent = np.append(0, np.cumsum(lengths))
     places = np.arange(count)
-    before = np.maximum.accumulate(np.where(has_labels, places, -1)) if count else places
-    after = (
-        np.minimum.accumulate(np.where(has_labels, places, count)[::-1])[::-1] if count else places
-    )
-    left, right = np.append(-1, before), np.append(after, count)
+    if count:
+        before = np.maximum.accumulate(np.where(has_labels, places, -1))
+        after = np.minimum.accumulate(np.where(has_labels, places, count)[::-1])[::-1]
+    else:
+        before = places
+        after = places
+    left = np.append(-1, before)
+    right = np.append(after, count)
     first_label = np.where(
         right < count, found.first[in_time][np.minimum(right, count - 1)], len(heard)
     )
@@ -323,9 +339,11 @@ def gaps_of(
     ahead = np.where(right < count, lead[np.minimum(right, count - 1)], 0) + silent[right] - silent
     marks = np.append(heard.frames, frames)
     ordered = np.append(np.append(True, np.diff(found.words[in_time]) > 0), True)
-    starts, ends = np.where(last_label >= 0, marks[last_label], -1), marks[first_label]
+    starts = np.where(last_label >= 0, marks[last_label], -1)
+    ends = marks[first_label]
     sums = np.append(0, np.cumsum(found.lacking))
-    low, high = np.append(0, in_time), np.append(in_time, len(found.words))
+    low = np.append(0, in_time)
+    high = np.append(in_time, len(found.words))
     own = np.where(high >= low, sums[np.maximum(high, low) + 1] - sums[low], 0)
     foreign = first_label - last_label - 1 - behind - ahead - own >= FOREIGN_LABELS
     long = (ends - starts) * frame_shift_s >= LONG_S

@@ -16,7 +16,7 @@ from ctc_align import units
 from ctc_align.alignment.edges import duration_of, edges_warning, refines_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.models.acoustic_model import AcousticModel, check_coverage
 from ctc_align.models.array_checks import greedy_labels, warn_of_default_blank
 from ctc_align.models.calibration import Calibration
@@ -102,11 +102,10 @@ class StepProgress:
             return None
 
         def report_progress(share: float) -> None:
-            position = (
-                ""
-                if not duration_s
-                else f", {units.clock(share * duration_s)} of {units.clock(duration_s)}"
-            )
+            if duration_s:
+                position = f", {units.clock(share * duration_s)} of {units.clock(duration_s)}"
+            else:
+                position = ""
             self.begin(f"listening{position}", READ + (LISTENED - READ) * share)
 
         self.begin("listening", READ)
@@ -126,7 +125,7 @@ class StepProgress:
             in_caller(partial(self._callback, ProgressValue(self._share, self._step)))
 
 
-def on_stage_thread(steps: KernelSteps[Result]) -> KernelSteps[Result]:
+def on_stage_thread(steps: StageSteps[Result]) -> StageSteps[Result]:
     """Return the same stages, which compute on one thread (`ctc_align.threads`).
 
     Their requests are run elsewhere.
@@ -144,9 +143,11 @@ def on_stage_thread(steps: KernelSteps[Result]) -> KernelSteps[Result]:
         if has_ended:
             return value
         try:
-            answer, error = (yield value), None
+            answer = yield value
+            error = None
         except CtcAlignError as raised:
-            answer, error = None, raised
+            answer = None
+            error = raised
 
 
 class AlignerOptions(TypedDict, total=False):
@@ -226,7 +227,8 @@ class UtteranceInputs:
 
     def warn_of_edges(self) -> None:
         """Log a warning if the edges that the settings ask for are not possible."""
-        method, whose = self.settings.edges, self.settings.calibration or self.model
+        method = self.settings.edges
+        whose = self.settings.calibration or self.model
         if warning := edges_warning(
             method, self.calibration, self.edge_network, self.emissions, whose
         ):
@@ -281,9 +283,10 @@ def named_pairs(
 
 def names_of(audio: AudioLike, utterance: str | None) -> tuple[str, str]:
     """Return the utterance's name, and the audio's path as the caller wrote it ("" for samples)."""
-    source = (
-        fspath(audio) if isinstance(audio, (str, PathLike)) else getattr(audio, "name", "") or ""
-    )
+    if isinstance(audio, (str, PathLike)):
+        source = fspath(audio)
+    else:
+        source = getattr(audio, "name", "") or ""
     return utterance or utterance_name(source), source
 
 
@@ -347,7 +350,10 @@ class TranscriptSplitter:
         """
         from ctc_align.text import require_words, with_cues, words_of
 
-        transcript = text if isinstance(text, Transcript) else Transcript(text)
+        if isinstance(text, Transcript):
+            transcript = text
+        else:
+            transcript = Transcript(text)
         if not isinstance(transcript.text, str):
             raise UsageError(
                 f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}"
@@ -357,7 +363,10 @@ class TranscriptSplitter:
         if self._book is None or self._book[0] != key:
             words = words_of(transcript.text, settings, transcript.subtitles)
             require_words(words, name)
-            self._book = (key, words) if len(words.text) >= _BOOK_CHARS else None
+            if len(words.text) >= _BOOK_CHARS:
+                self._book = (key, words)
+            else:
+                self._book = None
         else:
             words = self._book[1]
         words = replace(words, places=transcript.places, language=transcript.language)
@@ -430,7 +439,7 @@ def seconds_of(loaded: Audio | Emissions) -> float:
     return loaded.duration_s
 
 
-def failed_steps(error: CtcAlignError) -> KernelSteps[NoReturn]:
+def failed_steps(error: CtcAlignError) -> StageSteps[NoReturn]:
     """Return the stages of an utterance that failed before its first one."""
     raise error
     yield

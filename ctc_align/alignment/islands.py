@@ -31,7 +31,7 @@ from ctc_align.alignment.spoken_words import (
 )
 from ctc_align.alignment.token_search import HeardTokens, greedy_decode
 from ctc_align.alignment.wildcard import PENALTY, scores_of, soundless
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.types import WordTokens
 
 LONGEST_S = 600.0
@@ -58,7 +58,7 @@ class Island:
 
 def find_islands(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]
-) -> KernelSteps[list[Island] | None]:
+) -> StageSteps[list[Island] | None]:
     """Return the islands of a recording by time.
 
     None if exactly the transcript is spoken, or if no word is found.
@@ -83,7 +83,8 @@ def find_islands(
     )
     optional = [np.arange(passage.first, passage.last) for passage in inputs.words.optional]
     fixed = np.isin(found.words, np.concatenate([np.zeros(0, np.int64), *optional]))
-    gaps, more = gaps_of(found, heard, in_time, emissions.frame_shift_s), True
+    gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
+    more = True
     for _ in range(MOST_ROUNDS):
         found, more = yield from spoken_words(
             speech, found, heard, gaps, fixed, inputs.settings.match == "loose"
@@ -102,9 +103,9 @@ def find_islands(
     unknown = np.array(
         [bool(own.missing) and not own.pronunciations for own in word_tokens], np.bool_
     )
-    return (
-        [_extend_over_unknown(island, unknown) for island in islands] if unknown.any() else islands
-    )
+    if unknown.any():
+        return [_extend_over_unknown(island, unknown) for island in islands]
+    return islands
 
 
 def _extend_over_unknown(island: Island, unknown: np.ndarray) -> Island:
@@ -152,11 +153,13 @@ def islands_of(
 
     `in_time` (N,) are the indices of spoken words, `gaps` those between them.
     """
-    count, frames = len(in_time), len(heard.log_probs)
+    count = len(in_time)
+    frames = len(heard.log_probs)
     cuts = gaps.cuts.copy()
     cuts[[0, count]] = True
     cuts[_choose_cuts(gaps, cuts, frame_shift_s)] = True
-    begins, ends = np.zeros(count + 1, np.int64), np.full(count + 1, frames)
+    begins = np.zeros(count + 1, np.int64)
+    ends = np.full(count + 1, frames)
     places = np.flatnonzero(cuts).tolist()
     for place in places:
         ends[place], begins[place] = _edges(gaps, place, heard.frames, frames, frame_shift_s)
@@ -195,21 +198,23 @@ def _edges(
     gaps: Gaps, place: int, label_frames: np.ndarray, frames: int, frame_shift_s: float
 ) -> tuple[int, int]:
     """Return where the island before a gap ends, and where the one after it begins."""
-    before, after, foreign = (
-        int(gaps.before[place]),
-        int(gaps.after[place]),
-        bool(gaps.foreign[place]),
-    )
+    before = int(gaps.before[place])
+    after = int(gaps.after[place])
+    foreign = bool(gaps.foreign[place])
     if not foreign and before < 0:
         return 0, 0
     if not foreign and after >= frames:
         return frames, frames
     behind, ahead = (room_frames(tokens, frame_shift_s) for tokens in gaps.unheard[place])
-    end, begin = min(before + 1 + behind, after), max(after - ahead, before + 1)
+    end = min(before + 1 + behind, after)
+    begin = max(after - ahead, before + 1)
     if foreign and end <= begin:
         return end, begin
     inside = label_frames[(label_frames >= before) & (label_frames <= after)]
     marks = np.unique(np.concatenate(([before], inside, [after])))
-    widest = int(np.argmax(np.diff(marks))) if len(marks) > 1 else 0
+    if len(marks) > 1:
+        widest = int(np.argmax(np.diff(marks)))
+    else:
+        widest = 0
     cut = int(marks[widest] + marks[min(widest + 1, len(marks) - 1)] + 1) // 2
     return cut, cut

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -41,7 +42,9 @@ def model_for(language: str) -> str:
     >>> model_for(""), model_for("en-GB"), model_for("English")
     ('english', 'english', 'english')
     """
-    return ENGLISH if base_code(language) in ("", ENGLISH_CODE) else UNIVERSAL
+    if base_code(language) in ("", ENGLISH_CODE):
+        return ENGLISH
+    return UNIVERSAL
 
 
 def with_calibrated(model: str | None, settings: Settings) -> str | None:
@@ -61,7 +64,9 @@ def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | N
     model."""
     is_bound = has_lexicon or bool(given.calibration)
     model = with_calibrated(model, given)
-    return model_for(given.language) if model == AUTO and is_bound else model
+    if model == AUTO and is_bound:
+        return model_for(given.language)
+    return model
 
 
 def by_aligner(
@@ -130,7 +135,10 @@ class ModelChoice(Generic[One]):
     def named(self, text: str | Transcript) -> str | Transcript:
         """Return a transcript; if neither it nor the settings name a language, add the one that it
         appears to be in."""
-        transcript = Transcript(text) if isinstance(text, str) else text
+        if isinstance(text, str):
+            transcript = Transcript(text)
+        else:
+            transcript = text
         if (
             not isinstance(transcript, Transcript)
             or not isinstance(transcript.text, str)
@@ -138,38 +146,47 @@ class ModelChoice(Generic[One]):
         ):
             return text
         language = self.language_of(transcript.text)
-        return replace(transcript, language=language) if language else text
+        if language:
+            return replace(transcript, language=language)
+        return text
 
     def aligner(self, this: One, language: str) -> One:
         """Return the aligner for a transcript in a language ("" if it names none): `this`, or that
         of another model."""
         model = model_for(language or self.given.language) if self.is_open else self.first
-        return (
-            this
-            if model is None or model == self.first
-            else self.loaded(model, "" if language else None)
-        )
+        if model is None or model == self.first:
+            return this
+        return self.loaded(model, "" if language else None)
 
     def aligner_of(self, this: One, model: str, config: Mapping[str, Any]) -> One:
         """Return the aligner that an alignment was made with, by model and settings; `this` if a
         model was named."""
         is_other = self.is_open and model == UNIVERSAL != self.first
-        return self.loaded(model, str(config.get("language", ""))) if is_other else this
+        if is_other:
+            return self.loaded(model, str(config.get("language", "")))
+        return this
 
     def loaded(self, model: str, language: str | None = None) -> One:
         """Return the aligner of another model, loaded once, for a language; None means the language
         of the settings."""
         if model not in self._others:
             self._others[model] = self._load(model)
-        code = self.given.language if language is None else language
+        if language is None:
+            code = self.given.language
+        else:
+            code = language
         other = self._others[model]
-        return other.with_settings(replace(self.given, language=code)) if code else other
+        if code:
+            return other.with_settings(replace(self.given, language=code))
+        return other
 
     def with_settings(self, settings: Settings) -> ModelChoice[One]:
         """Return the same choice for other settings, with the same models."""
         choice = copy(self)
-        choice.given, choice._others = settings, {}
-        choice._load = lambda model: self.loaded(model, "").with_settings(
-            replace(settings, language="")
-        )
+        choice.given = settings
+        choice._others = {}
+        choice._load = partial(self._load_with_settings, replace(settings, language=""))
         return choice
+
+    def _load_with_settings(self, settings: Settings, model: str) -> One:
+        return self.loaded(model, "").with_settings(settings)

@@ -84,8 +84,11 @@ def edges_beside_pauses(
         kinds: of the tokens (`ctc_align.models.calibration.KINDS`).
     """
     assert emissions.sound is not None
-    spoken, shift_s, frames = spoken_indices(tokens), emissions.frame_shift_s, frames_in(emissions)
-    sounds, words = drawn.of(spoken), np.asarray(tokens.words)[spoken]
+    spoken = spoken_indices(tokens)
+    shift_s = emissions.frame_shift_s
+    frames = frames_in(emissions)
+    sounds = drawn.of(spoken)
+    words = np.asarray(tokens.words)[spoken]
     start, end = sounds.start.copy(), sounds.end.copy()
     first = np.flatnonzero(np.append(True, words[1:] != words[:-1]))
     last = np.append(first[1:], len(words)) - 1
@@ -123,16 +126,18 @@ def _measure_closing_s(audio: Audio, begin_s: float, at_s: float, end_s: float) 
     """
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
     first = max(round(max(begin_s, at_s - BESIDE_S) / SHIFT_S), 0)
-    last, edge = (
-        min(round(min(end_s, at_s + BESIDE_S) / SHIFT_S), count),
-        round(at_s / SHIFT_S) - first,
-    )
+    last = min(round(min(end_s, at_s + BESIDE_S) / SHIFT_S), count)
+    edge = round(at_s / SHIFT_S) - first
     if edge < FEWEST_FRAMES or last - first - edge < FEWEST_FRAMES:
         return 0.0
-    levels, reach = band_levels(audio, first, last)[:, 0], round(CLOSING_S / SHIFT_S)
-    top, bottom = np.median(levels[: edge - FEWEST_FRAMES + 1]), levels[edge:].min()
-    limit, near = top - FALLEN * (top - bottom), max(edge - reach, 0)
-    above, below = levels[near : edge + reach], levels[near + 1 : edge + reach + 1]
+    levels = band_levels(audio, first, last)[:, 0]
+    reach = round(CLOSING_S / SHIFT_S)
+    top = np.median(levels[: edge - FEWEST_FRAMES + 1])
+    bottom = levels[edge:].min()
+    limit = top - FALLEN * (top - bottom)
+    near = max(edge - reach, 0)
+    above = levels[near : edge + reach]
+    below = levels[near + 1 : edge + reach + 1]
     falls = near + np.flatnonzero((above[: len(below)] >= limit) & (below < limit))
     if top - bottom < LEAST_FALL_DB or not len(falls):
         return 0.0
@@ -163,11 +168,14 @@ class PauseEdge:
 
     def outwards_s(self, audio: Audio) -> float:
         """Return how far the sound goes on into the pause; negative: it ends before the edge."""
-        at, count = (
-            round(self.at_s / SHIFT_S),
-            -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate)),
-        )
-        behind, ahead = (at, count - at) if self.ends else (count - at, at)
+        at = round(self.at_s / SHIFT_S)
+        count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
+        if self.ends:
+            behind = at
+            ahead = count - at
+        else:
+            behind = count - at
+            ahead = at
         inside = min(round(min(self.word_s, WORD_S) / SHIFT_S), behind)
         outside = min(round(min(self.pause_s, FLOOR_S) / SHIFT_S), ahead)
         if min(inside, outside) < FEWEST_FRAMES:
@@ -176,13 +184,13 @@ class PauseEdge:
             levels = band_levels(audio, at - inside, at + outside)
         else:
             levels = band_levels(audio, at - outside, at + inside)[::-1]
-        floor, peak = (
-            np.quantile(levels[inside:], FLOOR, axis=0),
-            np.quantile(levels[:inside], PEAK, axis=0),
-        )
+        floor = np.quantile(levels[inside:], FLOOR, axis=0)
+        peak = np.quantile(levels[:inside], PEAK, axis=0)
         moved = self._find_end(self._find_sound(levels, floor, peak), inside) - inside
         least_db = CONTRAST_DB if moved > 0 else QUIET_DB
-        return SHIFT_S * moved if peak[0] - floor[0] >= least_db else 0.0
+        if peak[0] - floor[0] >= least_db:
+            return SHIFT_S * moved
+        return 0.0
 
     def _find_sound(self, levels: np.ndarray, floor: np.ndarray, peak: np.ndarray) -> np.ndarray:
         """Return which frames are sound (T,), from levels (T, 1 + bands), with floors and peaks."""
@@ -199,7 +207,10 @@ class PauseEdge:
             most_s = min(INWARDS_S, INWARDS_SHARE * self.sound_s)
             inner = np.flatnonzero(sounding[max(0, edge - round(most_s / SHIFT_S)) : edge][::-1])
             return edge - int(inner[0]) if len(inner) else edge
-        most_s = RELEASE_S if self.ends and self.kind in PLOSIVES else OUTWARDS_S
+        if self.ends and self.kind in PLOSIVES:
+            most_s = RELEASE_S
+        else:
+            most_s = OUTWARDS_S
         found = edge + np.flatnonzero(sounding[edge : edge + round(most_s / SHIFT_S)])
         breaks = np.flatnonzero(np.diff(found) > (INTERRUPTED_FRAMES if self.ends else 1))
         return int(found[breaks[0] if len(breaks) else -1]) + 1
@@ -219,8 +230,10 @@ def _make_filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
 def band_levels(audio: Audio, first: int, last: int) -> np.ndarray:
     """Return the levels (last - first, 1 + bands) in dB: all bands together, and each."""
     window, filters = _make_filters(audio.sample_rate)
-    shift, reach = round(SHIFT_S * audio.sample_rate), len(window) // 2
-    begin, end = (first - 1) * shift - reach, last * shift - reach + len(window)
+    shift = round(SHIFT_S * audio.sample_rate)
+    reach = len(window) // 2
+    begin = (first - 1) * shift - reach
+    end = last * shift - reach + len(window)
     samples = np.asarray(audio.samples[max(0, begin) : max(0, end)], np.float32)
     padded = np.pad(samples, (max(0, -begin), max(0, end - len(audio.samples))))
     power = np.exp(log_channels(padded, window, filters, shift, first, _SMALLEST_POWER))
@@ -233,7 +246,10 @@ GLOTTAL_OUT, RELEASE_OUT, BOTH_OUT = "glottal-out", "release-out", "both-out"
 VOICED_DB, GLOTTAL_S = 12.0, 0.1
 """Voicing is regular after the last frame, up to so long after the word's start, that is so far
 below the vowel."""
-BURST_DB, BURST_FRAMES, BURST_S, BURST_BAND = 9.0, 2, (0.01, 0.1), 5
+BURST_DB = 9.0
+BURST_FRAMES = 2
+BURST_S = (0.01, 0.1)
+BURST_BAND = 5
 """A burst is the steepest rise of the highest band, by this much over twice as many frames, in the
 stop or so long after it: in speech, before a pause. These five were chosen on four speakers of
 gold-dev. On the other four, edges at the end of a glottal onset come from 45 to 19 ms, those before
@@ -250,8 +266,11 @@ def edges_by_convention(
         convention: the setting.
     """
     assert emissions.sound is not None
-    spoken, shift_s, frames = spoken_indices(tokens), emissions.frame_shift_s, frames_in(emissions)
-    sounds, words = drawn.of(spoken), np.asarray(tokens.words)[spoken]
+    spoken = spoken_indices(tokens)
+    shift_s = emissions.frame_shift_s
+    frames = frames_in(emissions)
+    sounds = drawn.of(spoken)
+    words = np.asarray(tokens.words)[spoken]
     start, end = sounds.start.copy(), sounds.end.copy()
     ends_word = np.append(words[1:] != words[:-1], True)
     gap = np.append(start[1:], frames) > end
@@ -279,11 +298,10 @@ def _count_glottal_frames(audio: Audio, low: int, high: int) -> int:
     The vowel ends at `high`.
     """
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
-    levels = (
-        band_levels(audio, low, min(max(high, low + FEWEST_FRAMES), count))[:, 0]
-        if low < count
-        else np.zeros(0)
-    )
+    if low < count:
+        levels = band_levels(audio, low, min(max(high, low + FEWEST_FRAMES), count))[:, 0]
+    else:
+        levels = np.zeros(0)
     if len(levels) < FEWEST_FRAMES:
         return 0
     onset = levels[: min(round(GLOTTAL_S / SHIFT_S), len(levels) - 1)]
@@ -294,10 +312,13 @@ def _count_glottal_frames(audio: Audio, low: int, high: int) -> int:
 def _find_burst(audio: Audio, low: int, high: int, latest: int) -> int:
     """Return the frame of a stop's burst from `low` to `high` or `latest`; `high` without one."""
     count = -(-len(audio.samples) // round(SHIFT_S * audio.sample_rate))
-    first, last = max(low - BURST_FRAMES, 0), min(latest + BURST_FRAMES, count)
+    first = max(low - BURST_FRAMES, 0)
+    last = min(latest + BURST_FRAMES, count)
     if last - first <= 2 * BURST_FRAMES:
         return high
     levels = band_levels(audio, first, last)[:, BURST_BAND]
     rise = levels[2 * BURST_FRAMES :] - levels[: -2 * BURST_FRAMES]
     steepest = int(np.argmax(rise))
-    return first + BURST_FRAMES + steepest if rise[steepest] >= BURST_DB else high
+    if rise[steepest] >= BURST_DB:
+        return first + BURST_FRAMES + steepest
+    return high

@@ -24,7 +24,7 @@ from ctc_align.alignment.ctc_path import (
 from ctc_align.alignment.wildcard import soundless
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, InputError, TranscriptError
-from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelSteps
+from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, StageSteps
 from ctc_align.models.array_checks import warn_of_unused
 from ctc_align.text.captions import named_in_cues
 from ctc_align.text.languages import script_of
@@ -64,7 +64,7 @@ search takes 10 ns a cell, half a second for all of these."""
 
 def prepared_word_tokens(
     words: Words, tokenizer: Tokenizer, settings: Settings
-) -> KernelSteps[list[WordTokens]]:
+) -> StageSteps[list[WordTokens]]:
     """Return the tokens of each word; the words of many utterances are prepared together.
 
     Raises:
@@ -94,16 +94,14 @@ def check_word_tokens(
         missing = "".join(letter for word in word_tokens for letter in word.missing)
         lacking = "".join(dict.fromkeys(missing))
         script = script_of(missing)
-        written = (
-            f", which is written in {script} letters"
-            if script not in ("", "Latin", "Unknown")
-            else ""
-        )
-        remedy = (
-            ""
-            if settings.romanize
-            else ", or --romanize (romanize = true) with a model that reads Latin letters"
-        )
+        if script not in ("", "Latin", "Unknown"):
+            written = f", which is written in {script} letters"
+        else:
+            written = ""
+        if settings.romanize:
+            remedy = ""
+        else:
+            remedy = ", or --romanize (romanize = true) with a model that reads Latin letters"
         remedy = (
             "use a model for its language: --model universal covers all (see ctc-align"
             f" models){remedy}"
@@ -141,7 +139,7 @@ def choose_pronunciations(
     word_tokens: Sequence[WordTokens],
     separator: int | None,
     backend: str = "auto",
-) -> KernelSteps[tuple[Tokens, Spans, float]]:
+) -> StageSteps[tuple[Tokens, Spans, float]]:
     """Choose each word's best-fitting pronunciation.
 
     Return the tokens, and spikes and score of their `best_word_path`.
@@ -161,7 +159,7 @@ def choose_pronunciations(
         EmissionsError: every path has probability zero.
     """
 
-    def path_of(choice: list[int]) -> KernelSteps[tuple[Tokens, Spans, float]]:
+    def path_of(choice: list[int]) -> StageSteps[tuple[Tokens, Spans, float]]:
         tokens = join(word_tokens, choice, separator)
         return tokens, *(yield from best_word_path(emissions, tokens, backend=backend))
 
@@ -181,12 +179,14 @@ def choose_pronunciations(
         for word, low, high in windows
         for said in word_tokens[word].pronunciations
     ]
-    better, each_score = list(choice), iter(scores)
+    better = list(choice)
+    each_score = iter(scores)
     for word, _, _ in windows:
         best = float("-inf")
         for number, of_one in zip(range(len(word_tokens[word].pronunciations)), each_score):
             if of_one > best:
-                best, better[word] = of_one, number
+                best = of_one
+                better[word] = number
     if better != choice:
         with suppress(InputError):  # what is better word by word may not fit as a whole
             tokens, spikes, score = yield from path_of(better)
@@ -206,7 +206,9 @@ def with_chosen_readings(words: Words, word_tokens: Sequence[WordTokens], tokens
         )
         if spoken:
             changed[index] = replace(changed[index], spoken=spoken)
-    return replace(words, words=tuple(changed)) if chosen else words
+    if chosen:
+        return replace(words, words=tuple(changed))
+    return words
 
 
 def _windows(
@@ -241,7 +243,7 @@ def leave_out_unspoken(
     word_tokens: list[WordTokens],
     separator: int | None,
     backend: str = "auto",
-) -> KernelSteps[tuple[Words, list[WordTokens]]]:
+) -> StageSteps[tuple[Words, list[WordTokens]]]:
     """Return words and tokens without the optional passages that are not in the recording.
 
     The words of these passages stay in the list, unspoken and with a kind. If no decision is
@@ -278,7 +280,7 @@ def passage_gains(
     word_tokens: Sequence[WordTokens],
     separator: int | None,
     backend: str = "auto",
-) -> KernelSteps[list[tuple[OptionalWords, float]]]:
+) -> StageSteps[list[tuple[OptionalWords, float]]]:
     """Return the gain of each passage: nats per token by which the audio is likelier with it.
 
     Arguments as `leave_out_unspoken`.
@@ -296,7 +298,10 @@ def passage_gains(
     for _, first, last in passages:
         before, after = _find_neighbours(tokens, found, first, last)
         low = int(spans.start[before[0]]) if len(before) else 0
-        high = int(spans.end[after[-1]]) if len(after) else len(emissions)
+        if len(after):
+            high = int(spans.end[after[-1]])
+        else:
+            high = len(emissions)
         for tried in (
             np.concatenate((before, np.arange(first, last), after)),
             np.concatenate((before, after)),
@@ -316,12 +321,14 @@ def passage_gains(
 
 def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Passage]:
     """Yield the passages with tokens, each with the separator after it (the last: before it)."""
-    owners, spoken = np.asarray(tokens.words, np.int64), spoken_indices(tokens)
+    owners = np.asarray(tokens.words, np.int64)
+    spoken = spoken_indices(tokens)
     for words in optional:
         low, high = np.searchsorted(owners[spoken], [words.first, words.last]).tolist()
         if low == high:
             continue
-        first, last = int(spoken[low]), int(spoken[high - 1]) + 1
+        first = int(spoken[low])
+        last = int(spoken[high - 1]) + 1
         if last < len(owners) and owners[last] < 0:
             last += 1
         elif last == len(owners) and first and owners[first - 1] < 0:
@@ -331,7 +338,7 @@ def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Pas
 
 def _find_path_with_passages(
     emissions: Emissions, tokens: Tokens, passages: Sequence[Passage], backend: str
-) -> KernelSteps[Spans]:
+) -> StageSteps[Spans]:
     """Return the frames of the tokens on the best path, -1 in passages that it leaves out."""
     log_probs, blank = emissions.array, emissions.blank
     topology = lattice.ctc_passages(
@@ -395,4 +402,6 @@ def without_passages(words: Words, absent: Sequence[OptionalWords]) -> Words:
         while passage.kind == SPEAKER and index < len(changed) and changed[index].kind != SPEAKER:
             changed[index] = replace(changed[index], speaker=passage.speaker)
             index += 1
-    return replace(words, words=named_in_cues(changed, words.subtitles)) if absent else words
+    if absent:
+        return replace(words, words=named_in_cues(changed, words.subtitles))
+    return words

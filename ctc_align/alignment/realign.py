@@ -44,7 +44,7 @@ from ctc_align.errors import AudioError, InputError, TooShortError, UsageError
 from ctc_align.files import Alignment
 from ctc_align.files.json_files import SLACK_S, fixed_name, is_fixed
 from ctc_align.files.tiers import in_alphabet
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.text import require_words, words_of
@@ -109,7 +109,7 @@ class PlacedTokens:
 
 def realign_utterance(
     inputs: UtteranceInputs, corrected: Sequence[AlignedWord]
-) -> KernelSteps[Alignment]:
+) -> StageSteps[Alignment]:
     """Align one utterance again.
 
     Args:
@@ -141,14 +141,16 @@ def stretches_of(words: Sequence[AlignedWord], duration_s: float) -> Iterator[St
     >>> [stretch.room_s for stretch in stretches_of([word, word, replace(word, by="hand")], 3.0)]
     [(0.0, 1.0), (1.0, 2.0)]
     """
-    first, begin_s = 0, 0.0
+    first = 0
+    begin_s = 0.0
     for index, word in enumerate(words):
         if not is_fixed(word) or word.start_s is None or word.end_s is None:
             continue
         if first < index:
             yield Stretch(first, index, (begin_s, word.start_s))
         yield Stretch(index, index + 1, (word.start_s, word.end_s))
-        first, begin_s = index + 1, word.end_s
+        first = index + 1
+        begin_s = word.end_s
     if first < len(words):
         yield Stretch(first, len(words), (begin_s, duration_s))
 
@@ -183,15 +185,15 @@ class _Realignment:
         corrected: Sequence[AlignedWord],
         word_tokens: Sequence[WordTokens],
     ) -> None:
-        self.inputs, self.word_tokens = inputs, word_tokens
+        self.inputs = inputs
+        self.word_tokens = word_tokens
         is_english = is_arpabet(inputs.emissions.vocab)
-        self.corrected = in_alphabet(corrected, "arpabet") if is_english else corrected
-        shown = "ipa" if inputs.settings.phones == "ipa" else "arpabet"
-        self.shown = (
-            in_alphabet(corrected, shown, stress=inputs.settings.stress)
-            if is_english
-            else corrected
-        )
+        self.corrected = corrected
+        self.shown = corrected
+        if is_english:
+            shown = "ipa" if inputs.settings.phones == "ipa" else "arpabet"
+            self.corrected = in_alphabet(corrected, "arpabet")
+            self.shown = in_alphabet(corrected, shown, stress=inputs.settings.stress)
         """The corrected words with the labels of the model, and with those that the settings ask
         for."""
         self.pieces: dict[int, PlacedTokens] = {}
@@ -204,9 +206,10 @@ class _Realignment:
             for said in word.pronunciations:
                 self.known_ids |= zip(said.labels, said.ids)
 
-    def align(self, stretch: Stretch) -> KernelSteps[None]:
+    def align(self, stretch: Stretch) -> StageSteps[None]:
         """Align the words of a stretch in its time."""
-        words, tokens = self.corrected[stretch.first : stretch.last], self._tokens(stretch)
+        words = self.corrected[stretch.first : stretch.last]
+        tokens = self._tokens(stretch)
         ids = [self.known_ids.get(token.token, WILDCARD) for token in words[0].tokens]
         drawn = bool(ids) and all(token.by for token in words[0].tokens)
         if drawn and WILDCARD in ids and (yield from self._place_sounds(stretch)):
@@ -215,10 +218,8 @@ class _Realignment:
             yield from self._use_tokens(stretch, ids)
         elif any(word.pronunciations or word.missing for word in tokens):
             # "auto" trusts what was found before.
-            match, any_skipped = (
-                self.inputs.settings.match,
-                any(word.status == SKIPPED for word in words),
-            )
+            match = self.inputs.settings.match
+            any_skipped = any(word.status == SKIPPED for word in words)
             is_searched = match == "loose" or (match == "auto" and any_skipped)
             yield from (
                 self._search(stretch)
@@ -231,7 +232,8 @@ class _Realignment:
 
     def _frames(self, stretch: Stretch) -> tuple[int, int]:
         """Return the frames that lie mostly in a stretch."""
-        emissions, frames = self.inputs.emissions, len(self.inputs.emissions)
+        emissions = self.inputs.emissions
+        frames = len(self.inputs.emissions)
         first, last = (
             min(max(round(frames_of(edge_s, emissions)), 0), frames) for edge_s in stretch.room_s
         )
@@ -254,10 +256,12 @@ class _Realignment:
             self.inputs.words.words[stretch.first : stretch.last], *self._frames(stretch)
         )
 
-    def _use_tokens(self, stretch: Stretch, ids: list[int]) -> KernelSteps[None]:
+    def _use_tokens(self, stretch: Stretch, ids: list[int]) -> StageSteps[None]:
         """Use a hand-corrected word's tokens as they are; CTC places their spikes within it."""
-        inputs, word = self.inputs, self.corrected[stretch.first]
-        part, first = self._part_of(stretch).emissions, self._frames(stretch)[0]
+        inputs = self.inputs
+        word = self.corrected[stretch.first]
+        part = self._part_of(stretch).emissions
+        first = self._frames(stretch)[0]
         edges = edges_in_frames(word.tokens, inputs.emissions)
         tokens = Tokens(
             tuple(ids), tuple(token.token for token in word.tokens), (stretch.first,) * len(ids)
@@ -290,7 +294,7 @@ class _Realignment:
                 return said.ids
         return known
 
-    def _place(self, stretch: Stretch) -> KernelSteps[None]:
+    def _place(self, stretch: Stretch) -> StageSteps[None]:
         """Place all words of a stretch; raise InputError if they have no room."""
         first, last = self._frames(stretch)
         fewest = self._fewest_frames(stretch)
@@ -316,7 +320,7 @@ class _Realignment:
         if piece is not None:
             self.pieces[stretch.first] = piece
 
-    def _place_sounds(self, stretch: Stretch) -> KernelSteps[bool]:
+    def _place_sounds(self, stretch: Stretch) -> StageSteps[bool]:
         """Place the model's own sounds in a hand-corrected word with labels unknown to it.
 
         They decide its confidence, and its labels stay. Return whether there are any, and room for
@@ -332,7 +336,8 @@ class _Realignment:
     def _find_neighbours(self, stretch: Stretch) -> tuple[_Neighbour | None, _Neighbour | None]:
         """Return the last sound before a stretch and the first one after it, if a person has fixed
         known ones."""
-        left, right = self.pieces.get(stretch.first - 1), self.pieces.get(stretch.last)
+        left = self.pieces.get(stretch.first - 1)
+        right = self.pieces.get(stretch.last)
         before = after = None
         if left is not None and left.fixed and left.tokens.ids[-1] != WILDCARD:
             before = left.tokens.ids[-1], left.tokens.labels[-1], float(left.edges.start[-1])
@@ -342,17 +347,16 @@ class _Realignment:
 
     def _place_between(
         self, stretch: Stretch, before: _Neighbour | None, after: _Neighbour | None
-    ) -> KernelSteps[PlacedTokens | None]:
+    ) -> StageSteps[PlacedTokens | None]:
         """Return the tokens of a stretch between two sounds; the path tells where pauses are.
 
         None if there is room neither for their sounds nor for wildcards.
         """
         low, high = self._frames(stretch)
-        words, tokens = (
-            list(self.inputs.words.words[stretch.first : stretch.last]),
-            list(self._tokens(stretch)),
-        )
-        count, lead = len(words), int(before is not None)
+        words = list(self.inputs.words.words[stretch.first : stretch.last])
+        tokens = list(self._tokens(stretch))
+        count = len(words)
+        lead = int(before is not None)
         if before is not None:
             low = max(min(round(before[2]), low - 1), 0)
             words.insert(0, Word("", before[1], 0, 0))
@@ -375,7 +379,8 @@ class _Realignment:
         if not len(chosen):
             return None
         spoken = spoken_indices(row)
-        earlier, later = spoken[spoken < chosen[0]], spoken[spoken > chosen[-1]]
+        earlier = spoken[spoken < chosen[0]]
+        later = spoken[spoken > chosen[-1]]
         pauses = (
             bool(edges.start[chosen[0]] > edges.end[earlier[-1]]) if len(earlier) else None,
             bool(edges.end[chosen[-1]] < edges.start[later[0]]) if len(later) else None,
@@ -399,7 +404,11 @@ class _Realignment:
         """Return the message for a stretch whose words have no room."""
         begin_s, end_s = stretch.room_s
         sounds = f"{self._fewest_frames(stretch)} sounds in {end_s - begin_s:.3f} s"
-        reason, words = sounds if isinstance(error, TooShortError) else str(error), self.corrected
+        if isinstance(error, TooShortError):
+            reason = sounds
+        else:
+            reason = str(error)
+        words = self.corrected
         if is_fixed(words[stretch.first]):
             named = fixed_name(words[stretch.first])
             return (
@@ -420,9 +429,10 @@ class _Realignment:
             f" ({reason})"
         )
 
-    def _search(self, stretch: Stretch) -> KernelSteps[None]:
+    def _search(self, stretch: Stretch) -> StageSteps[None]:
         """Place the words of a stretch that are heard there; the others are skipped."""
-        part, tokens = self._part_of(stretch), list(self._tokens(stretch))
+        part = self._part_of(stretch)
+        tokens = list(self._tokens(stretch))
         if not any(word.pronunciations for word in tokens):
             return
         islands = yield from find_islands(part, tokens)
@@ -451,7 +461,7 @@ class _Realignment:
         self.ids[stretch.first] = placed.ids
         self.limits = placed.limits
 
-    def join_pieces(self) -> KernelSteps[PlacedWords]:
+    def join_pieces(self) -> StageSteps[PlacedWords]:
         """Return all words with confidences and fine edges, and the losses of aligned ones."""
         words = list(map(word_without_times, self.inputs.words.words, self.word_tokens))
         if self.pieces:
@@ -468,10 +478,13 @@ class _Realignment:
             self.limits,
         )
 
-    def _refine_words(self, words: Sequence[AlignedWord]) -> KernelSteps[list[AlignedWord]]:
+    def _refine_words(self, words: Sequence[AlignedWord]) -> StageSteps[list[AlignedWord]]:
         """Return the words, those of the pieces with their times and confidences."""
-        inputs, emissions, calibration = self.inputs, self.inputs.emissions, self.inputs.calibration
-        method, segmented = inputs.settings.edges, emissions.state_array is not None
+        inputs = self.inputs
+        emissions = self.inputs.emissions
+        calibration = self.inputs.calibration
+        method = inputs.settings.edges
+        segmented = emissions.state_array is not None
         pieces = [self.pieces[first] for first in sorted(self.pieces)]
         tokens, spikes, edges = concatenate_pieces(
             pieces, has_spreads=segmented or method == "occupancy"
@@ -504,9 +517,12 @@ def _find_only_run(
     """Return the words (first, last exclusive) that are heard, if they are one run alone."""
     if islands is None or len(islands) != 1 or islands[0].wildcards.any():
         return None
-    first, last = int(islands[0].words[0]), int(islands[0].words[-1]) + 1
+    first = int(islands[0].words[0])
+    last = int(islands[0].words[-1]) + 1
     spoken = {index for index in range(first, last) if word_tokens[index].pronunciations}
-    return (first, last) if spoken <= set(islands[0].words.tolist()) else None
+    if spoken <= set(islands[0].words.tolist()):
+        return (first, last)
+    return None
 
 
 # All tokens in a row, between fixed edges
@@ -653,10 +669,14 @@ def keep_corrections(
         if is_fixed(was):
             word = _keep_correction(word, was)
         elif word.status == ALIGNED:
-            begin_s = (
-                corrected[index - 1].end_s if index and is_fixed(corrected[index - 1]) else None
-            )
-            after = corrected[index + 1] if index + 1 < len(corrected) else was
+            if index and is_fixed(corrected[index - 1]):
+                begin_s = corrected[index - 1].end_s
+            else:
+                begin_s = None
+            if index + 1 < len(corrected):
+                after = corrected[index + 1]
+            else:
+                after = was
             word = _limit_to_room(word, begin_s, after.start_s if is_fixed(after) else None)
         result.append(word)
     return tuple(result)
@@ -731,18 +751,16 @@ def _lookup_reading(word: AlignedWord, same: Word | None, settings: Settings) ->
         return written
     if same is None or (not same.spoken and word.status != UNSPOKEN):
         said = [part for part in words_of(word.text, settings).words if part.spoken]
-        roman = (
-            " ".join(part.roman or "" for part in said)
-            if any(part.roman is not None for part in said)
-            else None
-        )
+        if any(part.roman is not None for part in said):
+            roman = " ".join(part.roman or "" for part in said)
+        else:
+            roman = None
         phones = phones_together(part.phones for part in said)
         spoken = " ".join(part.spoken for part in said)
-        reading = (
-            " ".join(part.sounding for part in said)
-            if any(part.reading is not None for part in said)
-            else None
-        )
+        if any(part.reading is not None for part in said):
+            reading = " ".join(part.reading_text for part in said)
+        else:
+            reading = None
         return replace(written, spoken=spoken, roman=roman, phones=phones, reading=reading)
     return replace(
         written, spoken=same.spoken, roman=same.roman, phones=same.phones, reading=same.reading

@@ -15,7 +15,7 @@ import numpy as np
 
 from ctc_align.alignment.ctc_path import Spans, spoken_indices
 from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.lattice import WILDCARD, states_per_sound
 from ctc_align.models.edge_network import (
@@ -63,7 +63,7 @@ SILENT = -1
 
 def refine_edges(
     emissions: Emissions, tokens: Tokens, drawn: Spans, network: EdgeNetwork
-) -> KernelSteps[Spans]:
+) -> StageSteps[Spans]:
     """Return the edges of all tokens, refined by the edge network, with their standard deviations.
 
     Args:
@@ -257,7 +257,8 @@ class EdgeScene:
 
     def windows(self, first: int, last: int, margin: int = 0) -> EdgeWindows:
         """Return the windows of edges [first, last), `margin` fine frames wider on either side."""
-        edges, reach = self.edges, REACH + margin
+        edges = self.edges
+        reach = REACH + margin
         centres = self.centres()[first:last]
         fine = centres[:, None] + np.arange(-reach, reach + 1)
         values = np.empty((last - first, 2 * reach + 1, CHANNELS), np.float32)

@@ -22,7 +22,7 @@ from ctc_align.alignment.pronunciations import (
 )
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.models.array_checks import warn_of_frame_shift
 from ctc_align.text import require_words, words_of
 from ctc_align.tokens.tokenizer import Tokenizer, count_missing
@@ -64,11 +64,15 @@ class Scored:
 
     @property
     def loss_per_token(self) -> float:
-        return self.loss / self.tokens if self.tokens else self.loss
+        if self.tokens:
+            return self.loss / self.tokens
+        return self.loss
 
     @property
     def loss_per_frame(self) -> float:
-        return self.loss / self.frames if self.frames else self.loss
+        if self.frames:
+            return self.loss / self.frames
+        return self.loss
 
 
 def score_transcript(
@@ -78,7 +82,7 @@ def score_transcript(
     tokenizer: Tokenizer,
     settings: Settings,
     backend: str,
-) -> KernelSteps[Scored]:
+) -> StageSteps[Scored]:
     """Score one transcript of an audio, without rank and posterior.
 
     Its `error` says why it cannot be scored.

@@ -23,7 +23,7 @@ import numpy as np
 from ctc_align import kernels, lattice
 from ctc_align.alignment.ctc_path import Spans, spoken_indices, token_spans, window_from
 from ctc_align.alignment.wildcard import speech_scores
-from ctc_align.kernels.batching import BestPath, KernelSteps
+from ctc_align.kernels.batching import BestPath, StageSteps
 from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.types import Emissions, Tokens
 
@@ -96,8 +96,12 @@ def segmented_sounds(
     assert states is not None
     spoken = spoken_indices(tokens)
     ids = np.asarray(tokens.ids)[spoken]
-    sounds, words = ids - (ids > emissions.blank), np.asarray(tokens.words)[spoken]
-    wildcard = speech_scores(states) if (ids == lattice.WILDCARD).any() else None
+    sounds = ids - (ids > emissions.blank)
+    words = np.asarray(tokens.words)[spoken]
+    if (ids == lattice.WILDCARD).any():
+        wildcard = speech_scores(states)
+    else:
+        wildcard = None
     return spoken, SpokenTokens(
         states, sounds, words, spans.of(spoken), parts_of(emissions), wildcard=wildcard
     )
@@ -105,7 +109,7 @@ def segmented_sounds(
 
 def segment(
     emissions: Emissions, tokens: Tokens, spikes: Spans, band_frames: int, backend: str = "auto"
-) -> KernelSteps[Spans | None]:
+) -> StageSteps[Spans | None]:
     """Segment by the states `emissions.states` (T, K): parts of each token; the last is silence.
 
     Args:
@@ -133,7 +137,7 @@ def segment(
 
 def segmentation_path(
     emissions: Emissions, tokens: Tokens, spikes: Spans, band_frames: int, backend: str = "auto"
-) -> KernelSteps[tuple[np.ndarray, lattice.Topology] | None]:
+) -> StageSteps[tuple[np.ndarray, lattice.Topology] | None]:
     """Return the states (T,) of the best path near the spikes, and their topology.
 
     Arguments, and None, as for `segment`.
@@ -164,12 +168,13 @@ def segmentation_path(
 
 def _find_path_in_windows(
     given: SpokenTokens, topology: lattice.Topology, bands: np.ndarray, backend: str
-) -> KernelSteps[np.ndarray | None]:
+) -> StageSteps[np.ndarray | None]:
     """Return the states (T,) of the best path within bands; None without one.
 
     Windows bound the memory.
     """
-    frames, token = len(bands), topology.token[0]
+    frames = len(bands)
+    token = topology.token[0]
     first_state = np.searchsorted(np.maximum.accumulate(token), np.arange(len(given.sounds)))
     word_starts = np.flatnonzero(np.diff(given.words, prepend=-1))
     result = np.empty(frames, np.int64)
@@ -179,16 +184,21 @@ def _find_path_in_windows(
             first, sound, given.spans, word_starts, frames, (WINDOW_FRAMES, OVERLAP_FRAMES)
         )
         part = given.topology(sound, stop)
-        base, count = int(first_state[sound]) - 1, part.emit.shape[1]
+        base = int(first_state[sound]) - 1
+        count = part.emit.shape[1]
         part_bands = np.clip(bands[first:last] - base, (0, 1), (count - 1, count))
         if first:  # the window before has found where its first sound begins: its path starts in that sound's state
             part_bands = np.maximum(part_bands, (1, 2))
             part_bands[0] = 1, 2
         states = given.states
-        states = states.part(first, last) if isinstance(states, ArrayOnDisk) else states[first:last]
-        wildcard = (
-            given.wildcard[first:last] if given.wildcard is not None and part.has_wildcard else None
-        )
+        if isinstance(states, ArrayOnDisk):
+            states = states.part(first, last)
+        else:
+            states = states[first:last]
+        if given.wildcard is not None and part.has_wildcard:
+            wildcard = given.wildcard[first:last]
+        else:
+            wildcard = None
         found, score, _ = yield BestPath(states, part, wildcard, backend, part_bands)
         if score == float("-inf"):
             return None
@@ -225,12 +235,11 @@ def band(
         token_of_state[np.minimum(end, states - 1)] < 0, np.minimum(end + 1, states), end
     )
     t = np.arange(frames)
-    begins, ends = centre, centre
+    begins = centre
+    ends = centre
     if lasting is not None and lasting.any():
-        begins, ends = (
-            np.where(lasting, spikes.start, centre),
-            np.where(lasting, spikes.end - 1, centre),
-        )
+        begins = np.where(lasting, spikes.start, centre)
+        ends = np.where(lasting, spikes.end - 1, centre)
     earliest = np.searchsorted(ends, t - band_frames, "left")
     latest = np.searchsorted(begins, t + band_frames, "right") - 1
     low = np.where(earliest < count, before[np.minimum(earliest, count - 1)], states - 1)
@@ -251,7 +260,7 @@ def band(
 # are left out.
 
 
-def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> KernelSteps[Spans]:
+def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> StageSteps[Spans]:
     """Return the medians and deviations of all edges; the best path's where a window has none.
 
     `end` of a sound and `start` of the next are one edge unless a pause parts them.
@@ -315,11 +324,10 @@ class EdgeWindow:
         """The frames between the sounds around the window, with the pauses at its ends."""
         spans = self.sounds.spans
         begin = int(spans.end[self.low - 1]) if self.low else 0
-        end = (
-            int(spans.start[self.high])
-            if self.high < len(self.sounds.sounds)
-            else len(self.sounds.states)
-        )
+        if self.high < len(self.sounds.sounds):
+            end = int(spans.start[self.high])
+        else:
+            end = len(self.sounds.states)
         return begin, end
 
     @property
@@ -365,7 +373,8 @@ class EdgeWindow:
         result = kernels.occupancy(
             batch, lattice.stack(topologies), lengths, backend=requests[0].backend
         )
-        posteriors, totals = result.posteriors, result.scores.tolist()
+        posteriors = result.posteriors
+        totals = result.scores.tolist()
         return [
             (
                 request._edges(row[:frames, :states].astype(np.float64), topology.token[0])
@@ -425,7 +434,8 @@ def _medians(beyond: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     risen = np.concatenate((risen, np.ones((1, edges))))
     t = (risen >= 0.5).argmax(0)
     column = np.arange(edges)
-    high, low = risen[t, column], risen[np.maximum(t - 1, 0), column]
+    high = risen[t, column]
+    low = risen[np.maximum(t - 1, 0), column]
     median = np.where(t > 0, t - 0.5 + (0.5 - low) / np.maximum(high - low, 1e-12), 0.0)
     # P(the edge is in frame t) = risen[t] - risen[t - 1].
     mass = np.diff(risen, axis=0, prepend=0.0)

@@ -23,7 +23,7 @@ from ctc_align import lattice, units
 from ctc_align.alignment.ctc_path import token_spans
 from ctc_align.alignment.found_words import FoundWords, Gaps, room_frames
 from ctc_align.alignment.token_search import HeardTokens
-from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelSteps
+from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, StageSteps
 from ctc_align.types import WordTokens
 
 OTHER_SPEECH_NATS = 3.5
@@ -39,9 +39,11 @@ SURE_TOKENS, SURE_LABEL, SURE_SDS = 2.0, 2.0, 12.0
 """A word is surely absent if its gain would be enough with this many more tokens, and exceeds that
 by this many nats per label heard there; or if it is this many standard deviations above the mean of
 surely spoken words, and above 0."""
-ABSENT_NATS, PRIOR_SAMPLES = 11.0, 4
+ABSENT_NATS = 11.0
+PRIOR_SAMPLES = 4
 """The mean gain per token of absent words with the English model, and its weight in samples."""
-SPOKEN_SD, PRIOR_SPOKEN = 1.9, 2
+SPOKEN_SD = 1.9
+PRIOR_SPOKEN = 2
 """The standard deviation of gain / sqrt(tokens) of spoken words with the English model, and its
 weight in samples."""
 SAMPLES, FEWEST_SPOKEN = 24, 4
@@ -178,7 +180,7 @@ def spoken_words(
     gaps: Gaps,
     fixed: np.ndarray,
     loose: bool = False,
-) -> KernelSteps[tuple[FoundWords, bool]]:
+) -> StageSteps[tuple[FoundWords, bool]]:
     """Return the words with those that are spoken, and whether another round may add more.
 
     Args:
@@ -232,7 +234,9 @@ class _Sequence:
     """The found words in the order of time, and where the words that are missing would be."""
 
     def __init__(self, found: FoundWords, gaps: Gaps, fixed: np.ndarray) -> None:
-        self.found, self.gaps, self.fixed = found, gaps, fixed
+        self.found = found
+        self.gaps = gaps
+        self.fixed = fixed
         self.in_time = found.in_time()
         self.sure = found.sure
         self.segments = list(self._segments())
@@ -285,11 +289,15 @@ class _Sequence:
         places = np.flatnonzero(self.found.found)
         for rank in range(len(self.in_time) + 1):
             left = int(self.in_time[rank - 1]) if rank else None
-            right = int(self.in_time[rank]) if rank < len(self.in_time) else None
+            if rank < len(self.in_time):
+                right = int(self.in_time[rank])
+            else:
+                right = None
             if left is not None and right is not None and not self.gaps.cuts[rank]:
                 between = self._list_missing(left, right)
                 if len(between) > 2 * LONGEST_RUN:
-                    between, more = between[:LONGEST_RUN] + between[-LONGEST_RUN:], True
+                    between = between[:LONGEST_RUN] + between[-LONGEST_RUN:]
+                    more = True
                 words += [*between, right]
                 continue
             if left is not None:
@@ -305,7 +313,10 @@ class _Sequence:
                 before = self._list_missing(int(earlier[-1]) if len(earlier) else -1, right)
                 more = len(before) > LONGEST_RUN
                 words = [*before[-LONGEST_RUN:], right]
-                joined = dict.fromkeys(before[-LONGEST_RUN:], -1) if self.gaps.cuts[rank] else {}
+                if self.gaps.cuts[rank]:
+                    joined = dict.fromkeys(before[-LONGEST_RUN:], -1)
+                else:
+                    joined = {}
 
     def windows(self, speech: HeardSpeech) -> Iterator[_Window]:
         """Yield the words that are doubtful or missing, with the words around them."""
@@ -359,12 +370,10 @@ class _Sequence:
         right: int | None,
         speech: HeardSpeech,
     ) -> int:
-        gaps, ranks, lengths, shift_s = (
-            self.gaps,
-            self.found.order,
-            self.found.lengths,
-            speech.frame_shift_s,
-        )
+        gaps = self.gaps
+        ranks = self.found.order
+        lengths = self.found.lengths
+        shift_s = speech.frame_shift_s
         if left is not None:
             return speech.frames_from_to(gaps, ranks[left], ranks[left])[0]
         lead = run[: run.index(inside[0])] if inside else run
@@ -386,12 +395,10 @@ class _Sequence:
         right: int | None,
         speech: HeardSpeech,
     ) -> int:
-        gaps, ranks, lengths, shift_s = (
-            self.gaps,
-            self.found.order,
-            self.found.lengths,
-            speech.frame_shift_s,
-        )
+        gaps = self.gaps
+        ranks = self.found.order
+        lengths = self.found.lengths
+        shift_s = speech.frame_shift_s
         if right is not None:
             return speech.frames_from_to(gaps, ranks[right], ranks[right])[1]
         trail = run[run.index(inside[-1]) + 1 :] if inside else run
@@ -413,7 +420,7 @@ class _Sequence:
 
 def _compute_thresholds(
     speech: HeardSpeech, found: FoundWords, gaps: Gaps
-) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
+) -> StageSteps[tuple[np.ndarray, np.ndarray]]:
     """Return (K,) the gains above which words are absent: in inexact transcripts, and in any."""
     absent, spoken = _draw_samples(speech, found, gaps)
     scores = iter(
@@ -437,12 +444,11 @@ def _compute_thresholds(
     columns = np.stack((1 / root, root), 1)
     line, *_ = np.linalg.lstsq(columns, table[:, 1] / root, rcond=None)
     residuals = table[:, 1] / root - columns @ line
-    squares, freedom = (
-        np.sum(residuals**2) + PRIOR_SPOKEN * SPOKEN_SD**2,
-        len(table) - 2 + PRIOR_SPOKEN,
-    )
+    squares = np.sum(residuals**2) + PRIOR_SPOKEN * SPOKEN_SD**2
+    freedom = len(table) - 2 + PRIOR_SPOKEN
     sd = float(np.sqrt(squares / freedom))
-    mean, root = line[0] + line[1] * found.lengths, np.sqrt(found.lengths)
+    mean = line[0] + line[1] * found.lengths
+    root = np.sqrt(found.lengths)
     enough = np.minimum(enough, np.maximum(mean + SKIP_SDS * sd * root, 0.0))
     return enough, np.minimum(surely, np.maximum(mean + SURE_SDS * sd * root, 0.0))
 
@@ -492,13 +498,14 @@ def _count_labels_between(found: FoundWords) -> np.ndarray:
     """Return (K,) how many labels are heard around each word, at most `MOST_LABELS`."""
     beyond = np.iinfo(np.int64).max
     heard = found.found & (found.last >= found.first)
-    first, last = np.where(heard, found.first, beyond), np.where(heard, found.last, -1)
+    first = np.where(heard, found.first, beyond)
+    last = np.where(heard, found.last, -1)
     before = np.append(-1, np.maximum.accumulate(last)[:-1])
     after = np.append(np.minimum.accumulate(first[::-1])[::-1][1:], beyond)
     return np.clip(after - before - 1, 0, MOST_LABELS)
 
 
-def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[None]:
+def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> StageSteps[None]:
     """Give each doubtful word its likeliest pronunciation beside the others' first ones."""
     tried, requests = [], []
     for window in windows:
@@ -517,7 +524,7 @@ def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> K
             window.kept[word] = way
 
 
-def _select_doubtful(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[_Window]]:
+def _select_doubtful(speech: HeardSpeech, windows: Sequence[_Window]) -> StageSteps[list[_Window]]:
     """Return the windows with missing words, or with a word of positive gain.
 
     No threshold is below 0.
@@ -526,10 +533,9 @@ def _select_doubtful(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelS
     return [window for window, own in zip(windows, gains) if window.missing or (own > 0).any()]
 
 
-def _compute_gains(
-    speech: HeardSpeech, windows: Sequence[_Window]
-) -> KernelSteps[list[np.ndarray]]:
-    """Return the gains of leaving out each doubtful word of each window; none without a path."""
+def _compute_gains(speech: HeardSpeech, windows: Sequence[_Window]) -> StageSteps[list[np.ndarray]]:
+    """Return the gains of leaving out each doubtful word of each window; none where all of them
+    have no path."""
     scores = iter(
         (
             yield [
@@ -554,7 +560,7 @@ def _compute_gains(
 
 def _leave_out(
     speech: HeardSpeech, windows: Sequence[_Window], enough: np.ndarray
-) -> KernelSteps[None]:
+) -> StageSteps[None]:
     """Leave out the doubtful word of greatest gain of each window, and go on while `enough`."""
     windows = [window for window in windows if window.doubtful]
     while windows:
@@ -577,7 +583,7 @@ def _leave_out(
 
 def _add(
     speech: HeardSpeech, windows: Sequence[_Window], most: np.ndarray | None
-) -> KernelSteps[None]:
+) -> StageSteps[None]:
     """Add the missing word of least gain to each window, then the next, up to a gain of `most`.
 
     Args:
@@ -624,14 +630,17 @@ def _add(
 def _yield_variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
     """Yield the sets of words to add, single ones in each of their pronunciations."""
     for words in window.additions():
-        ways = len(speech.word_tokens[words[0]].pronunciations) if len(words) == 1 else 1
+        if len(words) == 1:
+            ways = len(speech.word_tokens[words[0]].pronunciations)
+        else:
+            ways = 1
         for way in range(ways):
             yield dict.fromkeys(words, way)
 
 
 def _find_labels_of_added(
     speech: HeardSpeech, found: FoundWords, heard: HeardTokens, windows: Sequence[_Window]
-) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
+) -> StageSteps[tuple[np.ndarray, np.ndarray]]:
     """Return the first and last label of each word; added words have them on the best path."""
     first, last = found.first.copy(), found.last.copy()
     for some in _divide_windows([window for window in windows if window.added]):

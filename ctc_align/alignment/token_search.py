@@ -89,7 +89,10 @@ def greedy_decode(log_probs: np.ndarray, blank: int, without: Sequence[int] = ()
     ids, frames, best = _labelled_frames(log_probs, blank, list(without))
     begins = np.flatnonzero((np.diff(ids, prepend=-1) != 0) | (np.diff(frames, prepend=-2) > 1))
     owner = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(ids))))
-    peaks = np.maximum.reduceat(best, begins) if len(begins) else best
+    if len(begins):
+        peaks = np.maximum.reduceat(best, begins)
+    else:
+        peaks = best
     at_peak = np.flatnonzero(best == peaks[owner])
     _, firsts = np.unique(owner[at_peak], return_index=True)
     centres = frames[at_peak[firsts]]
@@ -165,11 +168,9 @@ class TextTokens:
     @property
     def parts(self) -> np.ndarray:
         """(L + 1,) bool: whether words part before token l; also at 0 and L."""
-        return (
-            np.concatenate(([True], np.diff(self.words) != 0, [True]))
-            if len(self.ids)
-            else np.ones(1, np.bool_)
-        )
+        if len(self.ids):
+            return np.concatenate(([True], np.diff(self.words) != 0, [True]))
+        return np.ones(1, np.bool_)
 
     def some(self, places: np.ndarray) -> TextTokens:
         """Return the tokens at ascending indices; where others are left out, a sentence ends."""
@@ -212,7 +213,8 @@ def match_block(
     labels = np.full(len(text.ids), -1, np.int64)
     spoken = np.zeros(len(text.ids), np.bool_)
     end = len(text.ids)
-    place, score = None, 0.0
+    place = None
+    score = 0.0
     for first, row in zip(reversed(starts), reversed(stored)):
         table = np.stack([row, *block.rows(row, first, end)])
         if place is None:
@@ -231,7 +233,10 @@ class _Block:
     def __init__(
         self, text: TextTokens, odds: np.ndarray, pauses: np.ndarray, opened: bool, closed: bool
     ) -> None:
-        self.text, self.odds, self.opened, self.closed = text, odds, opened, closed
+        self.text = text
+        self.odds = odds
+        self.opened = opened
+        self.closed = closed
         jump = (JUMP_NATS + np.log(max(len(text.ids) * odds.shape[1], 1))) / 2
         self.costs = jump - PAUSE_NATS * pauses
         self.parts = text.parts
@@ -365,7 +370,8 @@ MOST_PLACES = 12
 """Runs that occur more often in the text are ignored."""
 REACH = 100
 """Runs of one fragment are at most this many tokens apart."""
-SLACK_TOKENS, SLACK_SHARE = 4, 0.3
+SLACK_TOKENS = 4
+SLACK_SHARE = 0.3
 """Runs of one fragment are spaced alike on both sides: the distances in text and labels differ at
 most by the first number and this share of the shorter one. Greedy decoding drops or adds one label
 in five (see `WORST_NATS`)."""
@@ -419,7 +425,8 @@ def search(text: TextTokens, heard: HeardTokens, pauses: np.ndarray) -> tuple[To
     score = 0.0
     corners = [(0, 0), *anchors, (len(text.ids), len(heard.ids))]
     for number, ((i0, h0), (i1, h1)) in enumerate(pairwise(corners)):
-        opened, closed = number > 0, number < len(corners) - 2
+        opened = number > 0
+        closed = number < len(corners) - 2
         for a0, b0, a1, b1, begins, ends in _divide_block(i0, h0, i1, h1, opened, closed):
             places = _choose_within_reach(text, a0, a1, b1 - b0)
             part, own = _match_parts(text.some(places), heard, pauses, (b0, b1, begins, ends))
@@ -532,7 +539,8 @@ def _find_fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
         gain -= UNEVEN_WEIGHT * np.abs(ahead - beside)
         best = int(np.argmax(gain))
         if gain[best] > weights[k]:
-            weights[k], before[k] = gain[best], low + best
+            weights[k] = gain[best]
+            before[k] = low + best
     used = np.zeros(len(starts), np.bool_)
     fragments = []
     for k in np.argsort(-weights, kind="stable").tolist():
@@ -642,7 +650,8 @@ def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens)
         )
         if not len(gaps):
             return TokenMatch(labels, match.spoken)
-        before, after = int(met[gaps[0]]), int(met[gaps[0] + 1])
+        before = int(met[gaps[0]])
+        after = int(met[gaps[0] + 1])
         _take_better_reading(labels, text, heard, before, after)
         at = before + 1
 
@@ -651,7 +660,8 @@ def _take_better_reading(
     labels: np.ndarray, text: TextTokens, heard: HeardTokens, before: int, after: int
 ) -> None:
     """Change the labels on one side of the speech between two tokens, if it repeats these."""
-    first, last = int(labels[before]) + 1, int(labels[after])
+    first = int(labels[before]) + 1
+    last = int(labels[after])
     reach = last - first
     ahead = np.arange(before + 1, min(before + 1 + reach, len(labels)))
     behind = np.arange(max(after - reach, 0), after)
@@ -659,9 +669,11 @@ def _take_better_reading(
     tail = _match_once(text.some(behind), heard, (first, last), closed=True)
     head[np.cumsum(_find_breaks(head)) > 0] = -2
     tail[np.cumsum(_find_breaks(tail[::-1]))[::-1] > 0] = -2
-    again, back = ahead[head >= -1], behind[tail >= -1]
+    again = ahead[head >= -1]
+    back = behind[tail >= -1]
     head, tail = head[head >= -1], tail[tail >= -1]
-    ends, begins = max(head, default=-1), min(tail[tail >= 0], default=-1)
+    ends = max(head, default=-1)
+    begins = min(tail[tail >= 0], default=-1)
     if (
         len(again) + len(back) < FEWEST_TOKENS
         or not 0 <= ends < begins <= ends + 1 + MOST_BETWEEN * reach
@@ -708,6 +720,9 @@ def _match_once(
 def _nats(text: TextTokens, heard: HeardTokens, tokens: np.ndarray, labels: np.ndarray) -> float:
     """Return by how many nats labels, -1 for none, speak for tokens."""
     met = labels >= 0
-    unwritten = labels[met].max() - labels[met].min() + 1 - met.sum() if met.any() else 0
+    if met.any():
+        unwritten = labels[met].max() - labels[met].min() + 1 - met.sum()
+    else:
+        unwritten = 0
     odds = heard.odds_at(text.ids[tokens[met]], labels[met]).sum()
     return float(odds - UNHEARD_NATS * np.count_nonzero(~met) - UNWRITTEN_NATS * unwritten)

@@ -21,7 +21,7 @@ from ctc_align import units
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, best_word_path
 from ctc_align.errors import InputError, KernelError
 from ctc_align.kernels import ArrayT, is_floating
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.tokens.alphabet import SEPARATORS, SILENCES, STAR
@@ -63,11 +63,10 @@ def wildcard_scores(
     [-0.1, -1.5]
     """
     if not is_floating(log_probs) or log_probs.ndim < 2:
-        got = (
-            f"{log_probs.dtype} of shape {tuple(log_probs.shape)}"
-            if hasattr(log_probs, "shape")
-            else "none"
-        )
+        if hasattr(log_probs, "shape"):
+            got = f"{log_probs.dtype} of shape {tuple(log_probs.shape)}"
+        else:
+            got = "none"
         raise KernelError(f"log_probs: expected floating-point numbers (..., T, C), got {got}")
     if not 0 <= blank < log_probs.shape[-1]:
         raise KernelError(f"blank: expected a class below {log_probs.shape[-1]}, got {blank}")
@@ -133,13 +132,12 @@ def with_wildcards(
         chosen = next(
             (said for said in word_token.pronunciations if said.ids == tokens.ids[start:end]), None
         )
-        gaps = (
-            dict(chosen.gaps)
-            if chosen
-            else {0: "".join(word_token.missing)}
-            if word_token.missing
-            else {}
-        )
+        if chosen:
+            gaps = dict(chosen.gaps)
+        elif word_token.missing:
+            gaps = {0: "".join(word_token.missing)}
+        else:
+            gaps = {}
         if row and separator is not None and (gaps or end):
             row.append((separator, "|", -1))
         for at in range(start, end + 1):
@@ -160,18 +158,17 @@ def place_wildcards(
     word_tokens: Sequence[WordTokens],
     separator: int | None,
     backend: str = "auto",
-) -> KernelSteps[tuple[Tokens, Spans]]:
+) -> StageSteps[tuple[Tokens, Spans]]:
     """Return the tokens with wildcards for missing letters, and their spikes on the best path.
 
     Where no letters are lacking, or wildcards do not fit, return tokens and spikes unchanged: the
     other words have times all the same. Arguments as `with_wildcards`; `spikes` are those of the
     best path through the tokens.
     """
-    row = (
-        with_wildcards(tokens, word_tokens, separator)
-        if any(word.missing for word in word_tokens)
-        else None
-    )
+    if any(word.missing for word in word_tokens):
+        row = with_wildcards(tokens, word_tokens, separator)
+    else:
+        row = None
     if row is None:
         return tokens, spikes
     scores = scores_of(emissions)
@@ -201,13 +198,17 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndar
     words = np.asarray(tokens.words)
     for low, high in _find_runs(lacking, words):
         # Separators beside a wildcard may be anywhere among the blanks: they follow its edges.
-        before, after = low - 1, high
+        before = low - 1
+        after = high
         while before >= 0 and words[before] < 0:
             before -= 1
         while after < len(words) and words[after] < 0:
             after += 1
         begin = int(last[before]) if before >= 0 else 0
-        end = int(first[after]) if after < len(first) else len(scores)
+        if after < len(first):
+            end = int(first[after])
+        else:
+            end = len(scores)
         labels = begin + np.flatnonzero(labelled[begin:end])
         most = max(
             1,
@@ -216,7 +217,8 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndar
             ),
         )
         if len(labels):
-            begin, end = labels[0], labels[-1] + 1
+            begin = labels[0]
+            end = labels[-1] + 1
         elif before >= 0:
             end = min(end, begin + most)
         else:

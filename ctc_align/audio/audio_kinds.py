@@ -47,7 +47,12 @@ def file_head(name: str) -> bytes:
 
 def not_regular(mode: int) -> str:
     """Return the message for a pipe, a socket or a device given as a recording, by its mode."""
-    kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+    if stat.S_ISFIFO(mode):
+        kind = "a pipe"
+    elif stat.S_ISSOCK(mode):
+        kind = "a socket"
+    else:
+        kind = "a device"
     return (
         f"expected a regular file, got {kind}: save the audio to a file first, or pipe it in and"
         " give - as AUDIO"

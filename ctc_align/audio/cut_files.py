@@ -41,12 +41,16 @@ def cut_reason(path: str) -> str | None:
         elif head[:4] == b"0&\xb2u":
             end = _asf_end(file)
         elif head[:4] == b"FLV\x01":
-            return None if _flv_is_whole(file, size) else "ends in the middle of a packet"
+            if _flv_is_whole(file, size):
+                return None
+            return "ends in the middle of a packet"
         elif head[:1] == b"G" and _packet_bytes(file) and size % _packet_bytes(file):
             return "ends in the middle of a packet"
         else:
             end = max((start + length for _, start, length in boxes(file, size)), default=0)
-    return f"lacks its last {end - size} bytes" if end > size + _PADDING_BYTES else None
+    if end > size + _PADDING_BYTES:
+        return f"lacks its last {end - size} bytes"
+    return None
 
 
 def wav_seconds(path: str) -> tuple[float, float]:
@@ -56,7 +60,10 @@ def wav_seconds(path: str) -> tuple[float, float]:
     Recorders that were stopped leave a length of 0, or an older one; and `cat` appends another file
     to the first.
     """
-    size, at, bytes_per_s, sound_bytes = os.path.getsize(path), 12, 0, -1
+    size = os.path.getsize(path)
+    at = 12
+    bytes_per_s = 0
+    sound_bytes = -1
     with open(path, "rb") as file:
         head = file.read(at)
         if head[:4] != b"RIFF" or head[8:] != b"WAVE":
@@ -189,11 +196,9 @@ def _asf_end(file: BinaryIO) -> int:
     file.seek(header_bytes)
     start = file.read(24)
     is_data = start[:16] == bytes.fromhex("3626b2758e66cf11a6d900aa0062ce6c")
-    return (
-        header_bytes + int(struct.unpack_from("<Q", start, 16)[0])
-        if is_data and len(start) == 24
-        else 0
-    )
+    if is_data and len(start) == 24:
+        return header_bytes + int(struct.unpack_from("<Q", start, 16)[0])
+    return 0
 
 
 def is_cut_frame(packet: bytes, format: str) -> bool:
@@ -213,7 +218,9 @@ def mp3_frame_bytes(frame: bytes) -> int | None:
     frame."""
     if len(frame) < 4 or frame[0] != 0xFF or frame[1] & 0xE0 != 0xE0 or frame[1] & 6 not in (2, 4):
         return None
-    version, kbits_index, rate_index = frame[1] >> 3 & 3, frame[2] >> 4, frame[2] >> 2 & 3
+    version = frame[1] >> 3 & 3
+    kbits_index = frame[2] >> 4
+    rate_index = frame[2] >> 2 & 3
     if version == 1 or rate_index == 3 or kbits_index in (0, 15):
         return None
     is_layer2 = frame[1] & 6 == 4
@@ -240,12 +247,13 @@ def mp3_promise(path: str) -> float | None:
         size = os.fstat(file.fileno()).st_size
     if mp3_frame_bytes(frame) is None:
         return None
-    version, is_mono = frame[1] >> 3 & 3, frame[3] >> 6 == 3
-    at = (
-        4
-        + ((17 if is_mono else 32) if version == 3 else (9 if is_mono else 17))
-        + (0 if frame[1] & 1 else 2)
-    )
+    version = frame[1] >> 3 & 3
+    is_mono = frame[3] >> 6 == 3
+    if version == 3:
+        side_bytes = 17 if is_mono else 32
+    else:
+        side_bytes = 9 if is_mono else 17
+    at = 4 + side_bytes + (0 if frame[1] & 1 else 2)
     for mark in (at, at - 2):
         if frame[mark : mark + 4] in (b"Xing", b"Info"):
             break

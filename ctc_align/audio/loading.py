@@ -172,14 +172,18 @@ def _loaded(
     choice: SoundChoice,
     on_disk: bool,
 ) -> Audio:
-    name, channel = recording.name, choice.channel
+    name = recording.name
+    channel = choice.channel
     first, most = _part(recording, offset_s, duration_s)
     if channel is not None and channel > recording.channels:
         raise AudioError(f"{name}: {no_such_channel(channel, recording.channels)}")
     if recording.tracks and not choice.track.isdigit():
         languages = [track.partition(' "')[0] for track in recording.tracks]
         is_alone = languages.count(languages[recording.track - 1]) == 1
-        preferred = name_of_language(base_code(choice.language)) if choice.language else ""
+        if choice.language:
+            preferred = name_of_language(base_code(choice.language))
+        else:
+            preferred = ""
         is_preferred = languages[recording.track - 1] == preferred
         if not choice.track or not is_alone:
             # the only track in the language of the transcript is the right one
@@ -188,11 +192,17 @@ def _loaded(
                 "%s",
                 several_tracks(recording),
             )
-    part = f"{name} (from {offset_s:.2f} s on)" if first else name
+    if first:
+        part = f"{name} (from {offset_s:.2f} s on)"
+    else:
+        part = name
     expected = [samples for samples in (most, recording.samples) if samples is not None]
     expects = min(expected, default=0)
     resampler = CheckedResampler(part, recording.rate, sample_rate, expects, on_disk=on_disk)
-    used = recording.mixed_channels() if channel is None else [channel - 1]
+    if channel is None:
+        used = recording.mixed_channels()
+    else:
+        used = [channel - 1]
     is_length_known = recording.samples is not None
     for block in recording.read(first, most):
         resampler.add(block if len(used) == recording.channels else block[:, used])
@@ -278,9 +288,11 @@ def as_audio(
         return source
     name = (source.name if isinstance(source, Audio) else "") or "samples in memory"
     if isinstance(source, Audio):
-        rate, samples = _rate(source.sample_rate, name), _samples(source.samples, name)
+        rate = _rate(source.sample_rate, name)
+        samples = _samples(source.samples, name)
     elif isinstance(source, (tuple, list)) and len(source) == 2:
-        rate, samples = _rate(source[1], name), _samples(source[0], name)
+        rate = _rate(source[1], name)
+        samples = _samples(source[0], name)
     else:
         raise UsageError(
             f"audio: expected a path, (samples, sample_rate) or Audio, got {type(source).__name__}"
@@ -311,13 +323,15 @@ def _part(
     """Return the first sample of a part and its number of samples (None: to the end), at the rate
     of the source."""
     first = seconds_to_samples(offset_s, recording.rate)
-    most = (
-        None
-        if duration_s is None
-        else seconds_to_samples(offset_s + duration_s, recording.rate) - first
-    )
+    if duration_s is None:
+        most = None
+    else:
+        most = seconds_to_samples(offset_s + duration_s, recording.rate) - first
     if recording.samples is not None:
-        late = 0 if most is None else first + most - recording.samples
+        if most is None:
+            late = 0
+        else:
+            late = first + most - recording.samples
         if first >= recording.samples or samples_to_seconds(late, recording.rate) > MISSING_S:
             raise _no_such_part(recording, recording.samples, offset_s, duration_s)
     return first, most
@@ -330,9 +344,10 @@ def _check_end(
     short."""
     if recording.samples is None or (not offset_s and duration_s is None):
         return
-    missing_s = (
-        0.0 if duration_s is None else duration_s - samples_to_seconds(received, recording.rate)
-    )
+    if duration_s is None:
+        missing_s = 0.0
+    else:
+        missing_s = duration_s - samples_to_seconds(received, recording.rate)
     if not received or missing_s > MISSING_S:
         raise _no_such_part(recording, recording.samples, offset_s, duration_s)
 
@@ -340,7 +355,10 @@ def _check_end(
 def _no_such_part(
     recording: Recording, samples: int, offset_s: float, duration_s: float | None
 ) -> AudioError:
-    to = "the end" if duration_s is None else f"{offset_s + duration_s:.3f} s"
+    if duration_s is None:
+        to = "the end"
+    else:
+        to = f"{offset_s + duration_s:.3f} s"
     return AudioError(
         f"{recording.name}: expected a part of the recording, which is "
         f"{samples_to_seconds(samples, recording.rate):.3f} s long; got {offset_s:.3f} s to {to}"
@@ -359,7 +377,10 @@ def _rate(rate: float, name: str) -> int:
             return int(rate)
         return operator.index(cast("SupportsIndex", rate))
     except TypeError:
-        hint = " (is it (rate, samples)? give (samples, rate))" if np.ndim(rate) else ""
+        if np.ndim(rate):
+            hint = " (is it (rate, samples)? give (samples, rate))"
+        else:
+            hint = ""
         raise AudioError(
             f"{name}: expected the sample rate as a whole number, got {type(rate).__name__}{hint}"
         ) from None
@@ -371,11 +392,10 @@ def _samples(samples: Samples, name: str) -> np.ndarray:
         tensor = samples.detach().cpu()
         samples = (tensor.float() if tensor.dtype.is_floating_point else tensor).numpy()
     try:
-        array = (
-            np.asarray(samples)
-            if hasattr(samples, "dtype")
-            else np.asarray(samples, dtype=np.float64)
-        )
+        if hasattr(samples, "dtype"):
+            array = np.asarray(samples)
+        else:
+            array = np.asarray(samples, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise AudioError(
             f"{name}: expected numbers, got {type(samples).__name__}: {error}"
@@ -399,7 +419,9 @@ def _as_float(block: np.ndarray) -> np.ndarray:
     with np.errstate(
         over="ignore"
     ):  # a float64 too large for float32 becomes inf, which the resampler reports
-        return block.astype(np.float32) if scale is None else (block / scale).astype(np.float32)
+        if scale is None:
+            return block.astype(np.float32)
+        return (block / scale).astype(np.float32)
 
 
 def open_recording(
@@ -521,9 +543,12 @@ class CheckedResampler:
             raise AudioError(
                 f"{name}: expected a sample rate from {MIN_RATE} to {MAX_RATE} Hz, got {rate_in} Hz"
             )
-        self.name, self.rate_in, self.rate_out = name, rate_in, rate_out
+        self.name = name
+        self.rate_in = rate_in
+        self.rate_out = rate_out
         self.received = 0
-        self._low, self._high = np.inf, -np.inf
+        self._low = np.inf
+        self._high = -np.inf
         self._channels_move = False
         self._loud_windows = self._cancelled_windows = 0
         self._energy_before = self._energy_after = 0.0
@@ -550,17 +575,19 @@ class CheckedResampler:
         finite = np.isfinite(block)
         if not finite.all():
             row, channel = np.argwhere(~finite)[0]
-            where = f" in channel {channel + 1}" if block.shape[1] > 1 else ""
+            if block.shape[1] > 1:
+                where = f" in channel {channel + 1}"
+            else:
+                where = ""
             at_s = samples_to_seconds(self.received + int(row), self.rate_in)
             raise AudioError(
                 f"{self.name}: sample is {block[row, channel]} at {at_s:.3f} s{where}: samples must"
                 " be finite numbers"
             )
-        mono = (
-            np.ascontiguousarray(block[:, 0])
-            if block.shape[1] == 1
-            else block.mean(axis=1, dtype=np.float64).astype(np.float32)
-        )
+        if block.shape[1] == 1:
+            mono = np.ascontiguousarray(block[:, 0])
+        else:
+            mono = block.mean(axis=1, dtype=np.float64).astype(np.float32)
         if self._first is None:
             self._first = block[0].copy()
         self._channels_move = self._channels_move or bool((block != self._first).any())
@@ -641,7 +668,10 @@ class CheckedResampler:
             return
         if self._channels_move:
             raise self._cancelling()
-        value = "zero" if self._low == self._high == 0 else f"{self._low:.4g}"
+        if self._low == self._high == 0:
+            value = "zero"
+        else:
+            value = f"{self._low:.4g}"
         raise AudioError(
             f"{self.name}: the audio is silence only (every sample is {value}): there is no speech"
             " to align"

@@ -130,7 +130,8 @@ class ByteRange(io.RawIOBase):
     def __init__(self, path: str, first: int = 0, end: int | None = None) -> None:
         super().__init__()
         self._file = open(path, "rb", buffering=0)  # noqa: SIM115
-        self._first, self._end = first, end
+        self._first = first
+        self._end = end
         self._file.seek(first)
 
     def readable(self) -> bool:
@@ -250,11 +251,15 @@ class MediaFile:
         self.has_clock = self.format not in _WITHOUT_CLOCK
         self.is_broadcast = self.format in ("mpegts", "mpeg")
         self._is_mov = self.format.startswith("mov")
-        self._good_bytes, self._good_s = 0, 0.0
+        self._good_bytes = 0
+        self._good_s = 0.0
         self._has_sync = self.format in ("mp3", "aac")
         start_s = (self.container.start_time or 0) / 1e6
         # Matroska's clock begins at 0; a codec's delay lies before it
-        self._origin_s = max(0.0, start_s) if self.format.startswith("matroska") else start_s
+        if self.format.startswith("matroska"):
+            self._origin_s = max(0.0, start_s)
+        else:
+            self._origin_s = start_s
 
     def __enter__(self) -> MediaFile:
         return self
@@ -355,7 +360,8 @@ class MediaFile:
                 ) from error
 
     def _piece(self, frame: AudioFrame, packet: Packet[AudioStream]) -> DecodedPiece:
-        samples, rate = _samples(frame), frame.sample_rate
+        samples = _samples(frame)
+        rate = frame.sample_rate
         start_s = None
         if self.has_clock and frame.pts is not None and frame.time_base is not None:
             start_s = float(frame.pts * frame.time_base) - self._origin_s
@@ -367,7 +373,10 @@ class MediaFile:
         ):
             # the last packet of an edit ends where its duration says
             samples = samples[: max(1, round(float(packet.duration * packet.time_base) * rate))]
-        position = None if packet.pos is None or packet.pos < 0 else packet.pos + self.first_byte
+        if packet.pos is None or packet.pos < 0:
+            position = None
+        else:
+            position = packet.pos + self.first_byte
         return DecodedPiece(samples, rate, start_s, frame.pts, position)
 
     def _note_end(self, packet: Packet[AudioStream]) -> None:
@@ -376,12 +385,14 @@ class MediaFile:
         if self.has_clock:
             self.damage.last_is_cut = packet.is_corrupt
         elif (data := bytes(packet))[:1] == b"\xff" or not self._has_sync:
-            self.damage.last_is_cut, self.damage.last_packet = packet.is_corrupt, data
+            self.damage.last_is_cut = packet.is_corrupt
+            self.damage.last_packet = data
 
     def _undecodable(self, packet: Packet[AudioStream], is_lost: bool = True) -> list[_BadPacket]:
         """Return a packet that cannot be decoded, or is known to be damaged, as silence; [] if it
         is not sound."""
-        data, base = bytes(packet), packet.time_base
+        data = bytes(packet)
+        base = packet.time_base
         is_frame = data[:1] == b"\xff" or not self._has_sync
         if (
             not data
@@ -417,7 +428,10 @@ class MediaFile:
         """Return the channels, from 0, that are mixed: all except the one for low-frequency
         effects."""
         layout = self.stream.codec_context.layout
-        names = [channel.name for channel in layout.channels] if layout is not None else []
+        if layout is not None:
+            names = [channel.name for channel in layout.channels]
+        else:
+            names = []
         if len(names) != channels or channels < 4:
             return list(range(channels))
         return [number for number, name in enumerate(names) if name not in ("LFE", "LFE2")] or list(
@@ -461,14 +475,19 @@ def _refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
 def _language_of(stream: AudioStream) -> str:
     """Return the code of the language that a file gives for a track, "" for none."""
     language = base_code(stream.metadata.get("language", ""))
-    return "" if language in ("und", "mul", "zxx", "mis") else language
+    if language in ("und", "mul", "zxx", "mis"):
+        return ""
+    return language
 
 
 def _shown_track(stream: AudioStream) -> str:
     """Return the language and the title of a track for messages."""
     title = "".join(filter(str.isprintable, stream.metadata.get("title", "")))[:_LONGEST_TITLE]
     language = _language_of(stream)
-    name = name_of_language(language) if language.isalpha() else "no language given"
+    if language.isalpha():
+        name = name_of_language(language)
+    else:
+        name = "no language given"
     return f'{name} "{title}"' if title else name
 
 
@@ -487,11 +506,10 @@ def no_such_track(name: str, track: str, tracks: list[str]) -> AudioError:
         wanted = f"audio track {track}"
     elif base_code(track) != track.casefold() or len(track) < _SHORTEST_NAME:
         wanted = f"an audio track in {name_of_language(track)}"
-    there = (
-        f"1 audio track ({tracks[0]})"
-        if len(tracks) == 1
-        else f"{len(tracks)} audio tracks ({numbered(tracks)})"
-    )
+    if len(tracks) == 1:
+        there = f"1 audio track ({tracks[0]})"
+    else:
+        there = f"{len(tracks)} audio tracks ({numbered(tracks)})"
     return AudioError(
         f"{name}: expected {wanted}, got a recording with {there}: choose with --track N, or omit"
         " --track"
@@ -520,7 +538,10 @@ def _chosen_stream(container: InputContainer, choice: SoundChoice, name: str) ->
             streams = every  # the only one, and nothing says that its language is another
     if every and not streams:
         raise no_such_track(name, choice.track, list(map(_shown_track, every)))
-    preferred = base_code(choice.language) if choice.language and len(streams) > 1 else ""
+    if choice.language and len(streams) > 1:
+        preferred = base_code(choice.language)
+    else:
+        preferred = ""
 
     def rank(stream: AudioStream) -> tuple[bool, bool]:
         is_other = bool(preferred) and _language_of(stream) != preferred
@@ -548,7 +569,10 @@ def _samples(frame: AudioFrame) -> np.ndarray:
             "ffmpeg -i FILE -c:a pcm_s32le NEW.wav"
         ) from error
     channels = len(frame.layout.channels)
-    array = array.T if frame.format.is_planar else array.reshape(-1, channels)
+    if frame.format.is_planar:
+        array = array.T
+    else:
+        array = array.reshape(-1, channels)
     scale = _FULL_SCALE.get(array.dtype.str[1:])
     if scale is None:
         return array.astype(np.float32)
@@ -600,7 +624,8 @@ class _Clock:
     """The position of the stream in seconds, and the sum of the jumps at resets of its clock."""
 
     def __init__(self, name: str, longest_gap_s: float) -> None:
-        self._name, self._longest_gap_s = name, longest_gap_s
+        self._name = name
+        self._longest_gap_s = longest_gap_s
         self._at_s = self._moved_s = 0.0
         self._is_first, self._has_warned = True, False
 
@@ -610,7 +635,10 @@ class _Clock:
         pieces = list(pieces)
         first = pieces[0]
         step_s = self._step_s(pieces)
-        longest_s = _LONGEST_GAP_S if self._is_first else self._longest_gap_s
+        if self._is_first:
+            longest_s = _LONGEST_GAP_S
+        else:
+            longest_s = self._longest_gap_s
         if step_s > longest_s or (step_s < -_RESTART_S and not self._is_first):
             if not self._is_first and not self._has_warned:
                 self._has_warned = True
@@ -635,10 +663,14 @@ class _Clock:
     def _step_s(self, pieces: list[DecodedPiece]) -> float:
         """Return the seconds between the end of the last piece and the first of these; 0 for
         jitter."""
-        tolerance_s = _FIRST_TOLERANCE_S if self._is_first else _TOLERANCE_S
+        if self._is_first:
+            tolerance_s = _FIRST_TOLERANCE_S
+        else:
+            tolerance_s = _TOLERANCE_S
         if pieces[0].start_s is None:
             return 0.0
-        off_s, expected_s = [], self._at_s
+        off_s = []
+        expected_s = self._at_s
         for piece in pieces:
             if piece.start_s is not None:
                 off_s.append(piece.start_s - self._moved_s - expected_s)
@@ -657,7 +689,8 @@ class Conversion:
     first piece."""
 
     def __init__(self, rate: int, channels: int) -> None:
-        self.rate, self.channels = rate, channels
+        self.rate = rate
+        self.channels = channels
         self._stream: soxr.ResampleStream | None = None
         self._stream_rate = rate
 
@@ -679,7 +712,8 @@ class Conversion:
         """Yield the samples that a resampler still holds."""
         if self._stream is not None:
             yield self._stream.resample_chunk(np.empty((0, self.channels), np.float32), last=True)
-            self._stream, self._stream_rate = None, self.rate
+            self._stream = None
+            self._stream_rate = self.rate
 
     def _start(self, rate: int) -> None:
         import soxr

@@ -60,7 +60,9 @@ class Recording(AbstractContextManager["Recording"]):
     def header_s(self) -> float | None:
         """Return the length in seconds that the header gives, without reading on; None if it gives
         none."""
-        return None if self.samples is None else samples_to_seconds(self.samples, self.rate)
+        if self.samples is None:
+            return None
+        return samples_to_seconds(self.samples, self.rate)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -85,7 +87,10 @@ class Recording(AbstractContextManager["Recording"]):
     def length_s(self) -> float:
         """Return the exact length in seconds; a recording whose header does not say is decoded to
         its end."""
-        samples = sum(map(len, self.read(0, None))) if self.samples is None else self.samples
+        if self.samples is None:
+            samples = sum(map(len, self.read(0, None)))
+        else:
+            samples = self.samples
         return samples_to_seconds(samples, self.rate)
 
     def estimated_s(self) -> float:
@@ -95,11 +100,10 @@ class Recording(AbstractContextManager["Recording"]):
 
 def no_such_channel(channel: int, channels: int) -> str:
     """Return the message for a channel, from 1, that a recording does not have."""
-    there = (
-        "1 channel"
-        if channels == 1
-        else f"{channels} channels (1 is the left one, 2 the right one)"
-    )
+    if channels == 1:
+        there = "1 channel"
+    else:
+        there = f"{channels} channels (1 is the left one, 2 the right one)"
     return (
         f"expected channel {channel}, got a recording of {there}; --channel mix averages all"
         " channels"
@@ -127,10 +131,17 @@ def ends_early(missing_s: float, used_s: float) -> list[str]:
 
 def within(blocks: Iterator[np.ndarray], first: int, most: int | None) -> Iterator[np.ndarray]:
     """Yield the samples from `first` on, at most `most`, out of blocks that begin at sample 0."""
-    at, end = 0, None if most is None else first + most
+    at = 0
+    if most is None:
+        end = None
+    else:
+        end = first + most
     for block in blocks:
         low = max(0, first - at)
-        high = len(block) if end is None else min(len(block), end - at)
+        if end is None:
+            high = len(block)
+        else:
+            high = min(len(block), end - at)
         if low < high:
             yield block[low:high]
         at += len(block)
@@ -162,7 +173,8 @@ class SoundFileRecording(Recording):
     """
 
     def __init__(self, name: str, path: str | None = None, *, is_cut: bool = False) -> None:
-        self.name, path = name, path or name
+        self.name = name
+        path = path or name
         self._is_cut = is_cut
         # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for
         # headerless audio
@@ -181,11 +193,17 @@ class SoundFileRecording(Recording):
             raise
         self.rate: int = self._sound.samplerate
         self.channels: int = self._sound.channels
-        self._unread_s = wav_seconds(path)[1] if self._sound.format in _WAV else 0.0
+        if self._sound.format in _WAV:
+            self._unread_s = wav_seconds(path)[1]
+        else:
+            self._unread_s = 0.0
         if not self._sound.frames and self._unread_s:
             self.close()
             raise NotSoundFileError("the header of the file says that it has no sound")
-        self.samples = self._sound.frames if 0 < self._sound.frames < _MOST_SAMPLES else None
+        if 0 < self._sound.frames < _MOST_SAMPLES:
+            self.samples = self._sound.frames
+        else:
+            self.samples = None
 
     def close(self) -> None:
         self._sound.close()
@@ -223,7 +241,9 @@ class SoundFileRecording(Recording):
                 f"{missing_s:.2f} s of audio are damaged and skipped, so later times are too early"
                 " by that"
             ]
-        return ends_early(missing_s, received / self.rate) if is_whole or received else []
+        if is_whole or received:
+            return ends_early(missing_s, received / self.rate)
+        return []
 
     def _seek(self, first: int) -> bool:
         try:
@@ -237,7 +257,10 @@ class SoundFileRecording(Recording):
     def _blocks(self, most: int | None) -> Iterator[np.ndarray]:
         read = 0
         while True:
-            wanted = BLOCK_SAMPLES if most is None else min(BLOCK_SAMPLES, most - read)
+            if most is None:
+                wanted = BLOCK_SAMPLES
+            else:
+                wanted = min(BLOCK_SAMPLES, most - read)
             if not wanted:
                 return
             try:
@@ -266,7 +289,9 @@ class ChainedOggRecording(Recording):
     """
 
     def __init__(self, name: str, path: str, links: list[tuple[int, int | None]]) -> None:
-        self.name, self._path, self._links = name, path, links
+        self.name = name
+        self._path = path
+        self._links = links
         with ByteRange(path, *links[0]) as first:
             try:
                 with soundfile.SoundFile(first) as sound:
@@ -299,7 +324,10 @@ def ogg_pages(path: str) -> tuple[list[tuple[int, int | None]], bool, bool]:
     Return the byte range of each stream (first, end; the last end is None), whether the file is
     truncated, and whether it is damaged.
     """
-    starts, at, in_headers, is_damaged = [0], 0, True, False
+    starts = [0]
+    at = 0
+    in_headers = True
+    is_damaged = False
     numbers: dict[bytes, int] = {}
     size = os.path.getsize(path)
     with open(path, "rb") as file:
@@ -309,12 +337,14 @@ def ogg_pages(path: str) -> tuple[list[tuple[int, int | None]], bool, bool]:
             if len(header) < 27 or header[:4] != b"OggS":
                 is_damaged = is_damaged or len(header) == 27
                 break
-            is_first, number = bool(header[5] & 2), int.from_bytes(header[18:22], "little")
+            is_first = bool(header[5] & 2)
+            number = int.from_bytes(header[18:22], "little")
             if is_first and not in_headers:
                 starts.append(at)
             elif not is_first and numbers.get(header[14:18], -1) + 1 != number:
                 is_damaged = True
-            in_headers, numbers[header[14:18]] = is_first, number
+            in_headers = is_first
+            numbers[header[14:18]] = number
             at += 27 + header[26] + sum(file.read(header[26]))
     return list(zip(starts, [*starts[1:], None])), at > size or (0 < size - at < 27), is_damaged
 
@@ -334,7 +364,8 @@ _END_S = 0.25
 _GAP_S = 1.0
 """Shorter stretches without sound are pauses that a recorder left out, or are reported as
 damage."""
-_OPEN_FILES, _OPEN_S = 64, 12 * 3600.0
+_OPEN_FILES = 64
+_OPEN_S = 12 * 3600.0
 """The maximum number of files that stay open for further parts, and of seconds of sound whose
 pieces are remembered."""
 _UNKNOWN_PIECES = 64
@@ -354,7 +385,8 @@ class MediaRecording(Recording):
     def __init__(
         self, name: str, path: str | None = None, choice: SoundChoice = DEFAULT_SOUND
     ) -> None:
-        self.name, self._path = name, path or name
+        self.name = name
+        self._path = path or name
         self.samples: int | None = None
         self._is_read = False
         self._gaps: list[tuple[float, float]] = []
@@ -373,7 +405,8 @@ class MediaRecording(Recording):
             self._media.close()
             raise
         self._first = first
-        self.rate, self.channels = first.rate, first.samples.shape[1]
+        self.rate = first.rate
+        self.channels = first.samples.shape[1]
 
     def close(self) -> None:
         self._media.close()
@@ -417,7 +450,9 @@ class MediaRecording(Recording):
     def faults(self, first: int, most: int | None, received: int) -> list[str]:
         if first or most is not None:
             return []
-        damage, found, used_s = self._media.damage, [], received / self.rate
+        damage = self._media.damage
+        found = []
+        used_s = received / self.rate
         reason = self._cut_reason()
         sound_s, unread_s = wav_seconds(self._path)
         # Where the header says that there is no sound FFmpeg reads on to the file's end.
@@ -430,15 +465,20 @@ class MediaRecording(Recording):
             )
         if self._gaps:
             start_s, length_s = self._gaps[0]
-            gaps_s, others = sum(length for _, length in self._gaps), len(self._gaps) - 1
-            more = f", and at {others} more places ({gaps_s:.2f} s in all)" if others else ""
+            gaps_s = sum(length for _, length in self._gaps)
+            others = len(self._gaps) - 1
+            if others:
+                more = f", and at {others} more places ({gaps_s:.2f} s in all)"
+            else:
+                more = ""
             found.append(
                 f"the file has no sound from {start_s:.2f} s to {start_s + length_s:.2f} s{more}:"
                 " it is damaged, or nothing was recorded; silence is used there"
             )
-        promised_s = (
-            mp3_promise(self._path) if self._media.format == "mp3" else self._media.promised_s()
-        )
+        if self._media.format == "mp3":
+            promised_s = mp3_promise(self._path)
+        else:
+            promised_s = self._media.promised_s()
         if promised_s is not None and (reason is not None or self._media.format == "mp3"):
             early = ends_early(promised_s - used_s, used_s)
             if early:
@@ -458,7 +498,8 @@ class MediaRecording(Recording):
         return cut_reason(self._path)
 
     def _whole(self) -> Iterator[np.ndarray]:
-        conversion, received = Conversion(self.rate, self.channels), 0
+        conversion = Conversion(self.rate, self.channels)
+        received = 0
         pieces = chain((self._first,), self._pieces)
         for placed in place_pieces(pieces, self.name, is_broadcast=self._media.is_broadcast):
             if received and placed.silence >= _GAP_S * placed.rate:
@@ -486,7 +527,8 @@ def gathered(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         samples += len(block)
         if samples >= BLOCK_SAMPLES:
             yield np.concatenate(waiting)
-            waiting, samples = [], 0
+            waiting = []
+            samples = 0
     if waiting:
         yield np.concatenate(waiting)
 
@@ -525,12 +567,17 @@ class _Parts:
     @property
     def known_s(self) -> float:
         """Seconds of the file that were read and whose pieces are known."""
-        return 0.0 if self._conversion is None else self._walked / self._conversion.rate
+        if self._conversion is None:
+            return 0.0
+        return self._walked / self._conversion.rate
 
     def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
         """Yield the blocks of a part."""
         if first < self._walked:
-            end = self._walked if most is None else min(first + most, self._walked)
+            if most is None:
+                end = self._walked
+            else:
+                end = min(first + most, self._walked)
             for block in self._sought(first, end):
                 yield block
                 first += len(block)
@@ -549,7 +596,10 @@ class _Parts:
             yield from blocks
             if end is not None and self._walked >= end:
                 return
-        rest = list(self._conversion.rest()) if self._conversion is not None else []
+        if self._conversion is not None:
+            rest = list(self._conversion.rest())
+        else:
+            rest = []
         self._walked += sum(map(len, rest))
         self.samples = self._walked
         yield from rest
@@ -557,7 +607,10 @@ class _Parts:
     def _remembered(self, piece: DecodedPiece) -> Iterator[np.ndarray]:
         if self._conversion is None:
             self._conversion = Conversion(piece.rate, piece.samples.shape[1])
-        number = piece.pts if self._media.has_clock else piece.position
+        if self._media.has_clock:
+            number = piece.pts
+        else:
+            number = piece.position
         last = self._numbers[-1] if self._numbers else -1
         if piece.rate != self._conversion.rate or (
             number is not None and number <= last and self._numbers
@@ -596,7 +649,10 @@ class _Parts:
             target -= 1
         if not self._can_seek or target <= 0:
             return
-        index, emitted, unknown, at = -1, False, 0, first
+        index = -1
+        emitted = False
+        unknown = 0
+        at = first
         for piece, number in self._pieces_from(self._numbers[target]):
             known = self._index_of(number, index)
             if known < 0 or (emitted and known != index + 1):
@@ -628,9 +684,13 @@ class _Parts:
         """Return the index of the piece with this number, or of one without a number after `last`;
         -1 if none."""
         if number is None:
-            return last + 1 if 0 <= last < len(self._numbers) - 1 else -1
+            if 0 <= last < len(self._numbers) - 1:
+                return last + 1
+            return -1
         index = bisect_left(self._numbers, number)
-        return index if index < len(self._numbers) and self._numbers[index] == number else -1
+        if index < len(self._numbers) and self._numbers[index] == number:
+            return index
+        return -1
 
     def _pieces_from(self, number: int) -> Iterator[tuple[DecodedPiece, int | None]]:
         """Yield the pieces, with their numbers, from the one with this number, or from one before

@@ -62,7 +62,10 @@ def show_help(
         return
     if command not in COMMANDS:
         meant = difflib.get_close_matches(command, COMMANDS, n=1, cutoff=0.6)
-        hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(COMMANDS)}"
+        if meant:
+            hint = f"did you mean {meant[0]}?"
+        else:
+            hint = f"there are {', '.join(COMMANDS)}"
         raise UsageError(f"help {command}: there is no such command; {hint}")
     program(command).main([command, "--help"], prog_name=PROGRAM, standalone_mode=False)
 
@@ -158,7 +161,10 @@ class _SparingConversions:
         declared = inspect.signature(self.callback).parameters  # type: ignore[attr-defined]
         for each in parameters:
             if "process_value" not in vars(each):
-                kind = get_args(declared[each.name].annotation)[:1] if each.name in declared else ()
+                if each.name in declared:
+                    kind = get_args(declared[each.name].annotation)[:1]
+                else:
+                    kind = ()
                 is_text = kind in ((str,), (str | None,))
                 each.process_value = functools.partial(_value, each, is_text, each.process_value)
         return parameters
@@ -169,9 +175,16 @@ def _value(
 ) -> Any:
     """Return the value of a parameter, converted where it has to be."""
     if value is None and not parameter.required:
-        return () if getattr(parameter, "multiple", False) else None
-    is_right = isinstance(value, str) if is_text else isinstance(value, bool)
-    return value if is_right and parameter.callback is None else convert(context, value)
+        if getattr(parameter, "multiple", False):
+            return ()
+        return None
+    if is_text:
+        is_right = isinstance(value, str)
+    else:
+        is_right = isinstance(value, bool)
+    if is_right and parameter.callback is None:
+        return value
+    return convert(context, value)
 
 
 class PlainProgram(_SparingConversions, TyperGroup):
@@ -201,7 +214,10 @@ class PlainCommand(_SparingConversions, TyperCommand):
             if row is not None:
                 # the parser's own --help has no panel
                 panel = getattr(each, "rich_help_panel", None) or GENERAL
-                title = "Arguments" if each.param_type_name == "argument" else panel
+                if each.param_type_name == "argument":
+                    title = "Arguments"
+                else:
+                    title = panel
                 sections[title].append(
                     (_TYPE.sub("", row[0]), _DEFAULT.sub(r"[default: \1", row[1]))
                 )
@@ -235,11 +251,10 @@ def program(*names: str) -> Any:
     app.callback()(ctc_align)
     for name in names or COMMANDS:
         module, _, function = COMMANDS[name].partition(":")
-        command = (
-            getattr(importlib.import_module(f"{__name__}.{module}"), function)
-            if module
-            else show_help
-        )
+        if module:
+            command = getattr(importlib.import_module(f"{__name__}.{module}"), function)
+        else:
+            command = show_help
         app.command(name, cls=PlainCommand)(_raising_ours(command))
     return typer.main.get_command(app)
 
@@ -250,7 +265,9 @@ def program_for(arguments: Sequence[str]) -> Any:
     Where the shell asks for completions, it has all commands.
     """
     name = arguments[0] if arguments else ""
-    return program(name) if name in COMMANDS and _COMPLETION not in os.environ else program()
+    if name in COMMANDS and _COMPLETION not in os.environ:
+        return program(name)
+    return program()
 
 
 def ctc_align(
@@ -418,7 +435,8 @@ def _refuse_option_as_value(arguments: Sequence[str]) -> None:
     for index, name in enumerate(arguments[1:-1], start=1):
         if name == "--":
             return
-        option, value = options.get(name), arguments[index + 1]
+        option = options.get(name)
+        value = arguments[index + 1]
         if (
             option is None
             or getattr(option, "is_flag", False)
@@ -428,11 +446,10 @@ def _refuse_option_as_value(arguments: Sequence[str]) -> None:
             continue
         wanted, *after = option.metavar or "its value", *arguments[index + 2 : index + 3]
         is_meant = after and options[value].metavar == wanted and not after[0].startswith("-")
-        hint = (
-            f"; did you mean {name} {after[0]}?"
-            if is_meant
-            else f"; see {PROGRAM} {arguments[0]} --help"
-        )
+        if is_meant:
+            hint = f"; did you mean {name} {after[0]}?"
+        else:
+            hint = f"; see {PROGRAM} {arguments[0]} --help"
         raise UsageError(f"{name}: expected {wanted}, got the option {value}{hint}")
 
 

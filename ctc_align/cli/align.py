@@ -184,7 +184,8 @@ def align(
     talk = messages.talk()
     check_audio(audio)
     if transcript is None and is_book(text):
-        transcript, text = text, None
+        transcript = text
+        text = None
     check_transcript(audio, transcript, text)
     reader = log_probs.reader_of_file(audio, model.model)
     calibration = config.overrides["calibration"]
@@ -196,7 +197,10 @@ def align(
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
     talk.listen()
     source = "--text" if transcript is None else transcript
-    written = read_transcript_file(source, settings.encoding) if text is None else Transcript(text)
+    if text is None:
+        written = read_transcript_file(source, settings.encoding)
+    else:
+        written = Transcript(text)
     require_text(written.text, source)
     check_recording(audio, reader, formats)
     if reader is None and model.model is not None:
@@ -298,12 +302,13 @@ def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: st
     """Raise UsageError if a format of books is requested but the transcript is no book with ids."""
     if "smil" not in formats or any(place.id for place in places):
         return
-    what = (
-        "no element of this one has an id. Omit smil, and give the JSON to ctc-align book, which"
-        " needs no ids"
-        if places
-        else advice
-    )
+    if places:
+        what = (
+            "no element of this one has an id. Omit smil, and give the JSON to ctc-align book, which"
+            " needs no ids"
+        )
+    else:
+        what = advice
     raise UsageError(f"--format smil needs an EPUB book as transcript; {what}")
 
 

@@ -61,11 +61,10 @@ def check_audio(audio: str) -> None:
             " corpus"
         )
     if kind == "nothing":
-        hint = (
-            ""
-            if Path(audio).suffix
-            else "; if a command was meant, see ctc-align --help for the commands there are"
-        )
+        if Path(audio).suffix:
+            hint = ""
+        else:
+            hint = "; if a command was meant, see ctc-align --help for the commands there are"
         raise UsageError(f"{audio}: no such audio file{_near(audio) or hint}")
     mode = os.stat(file_of(audio)).st_mode
     if kind == "file" and not stat.S_ISREG(mode):
@@ -85,7 +84,9 @@ def _near(path: str, role: str = RECORDING_ROLE) -> str:
     if not likely and "." in name:
         close = difflib.get_close_matches(name, names, n=3, cutoff=0.8)
         likely = [entry for entry in close if _role(os.path.join(folder, entry)) in ("", role)]
-    return f"; did you mean {os.path.join(folder, likely[0])}?" if likely else ""
+    if likely:
+        return f"; did you mean {os.path.join(folder, likely[0])}?"
+    return ""
 
 
 def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence[str] = ()) -> None:
@@ -133,11 +134,10 @@ def check_transcript(
     if transcript is None and text is None:
         likely = [path for path in map(Path(audio).with_suffix, _LIKELY) if str(path) != audio]
         likely_file = next((path for path in likely if path.is_file()), None)
-        hint = (
-            f"; did you mean: {command} {shlex.join((audio, str(likely_file)))}"
-            if likely_file
-            else ""
-        )
+        if likely_file:
+            hint = f"; did you mean: {command} {shlex.join((audio, str(likely_file)))}"
+        else:
+            hint = ""
         raise UsageError(
             f"no transcript for {audio}: give a text file, - for standard input, or --text"
             f' "…"{hint}'
@@ -178,11 +178,10 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
             ' transcript as a file, or with --text "…"'
         )
     for path in transcripts:
-        near = (
-            _near(path, TEXT_ROLE)
-            if path != STDIN and kind_of(path, "TRANSCRIPT") == "nothing"
-            else ""
-        )
+        if path != STDIN and kind_of(path, "TRANSCRIPT") == "nothing":
+            near = _near(path, TEXT_ROLE)
+        else:
+            near = ""
         if near:  # without it whoever reads it says so
             raise UsageError(f"{path}: no such transcript file{near}")
     first = _role(audio)
@@ -212,7 +211,9 @@ def _role(path: str) -> str:
     from ctc_align.models.log_probs import is_log_probs_path
 
     head = None if is_log_probs_path(path) else _head_of(path)
-    return "" if head is None else likely_role(head, Path(path).suffix)
+    if head is None:
+        return ""
+    return likely_role(head, Path(path).suffix)
 
 
 def _head_of(path: str) -> bytes | None:
@@ -255,11 +256,10 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
         what = "" if head is None else name_unless_object(head)
         if what:
             beside = Path(path).with_suffix(".json")
-            advice = (
-                f"did you mean {beside}?"
-                if beside.is_file()
-                else "ctc-align writes it: ctc-align AUDIO TRANSCRIPT"
-            )
+            if beside.is_file():
+                advice = f"did you mean {beside}?"
+            else:
+                advice = "ctc-align writes it: ctc-align AUDIO TRANSCRIPT"
             if path.endswith(".jsonl.gz"):
                 advice = (
                     f"of a shard one utterance is shown by ctc-align view {Path(path).parent}"

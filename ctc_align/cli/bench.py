@@ -69,7 +69,8 @@ def bench(
         put("{processor}, {cores} cores, {threads} threads{0}, {system}".format(gpu, **machine))
         put(", ".join(f"{name} {version}" for name, version in machine["versions"].items()))
     rows: list[Measurement] = []
-    cases, rounds = (benchmark.QUICK, _QUICK_ROUNDS) if quick else (benchmark.CASES, _ROUNDS)
+    cases = benchmark.QUICK if quick else benchmark.CASES
+    rounds = _QUICK_ROUNDS if quick else _ROUNDS
     for measured in benchmark.run(cases, devices, rounds):
         rows += measured
         if format == "table":
@@ -183,7 +184,10 @@ def _print_rich(rows: list[Measurement]) -> None:
 
 
 def _cells(row: Measurement) -> list[str]:
-    where = "" if row.device == "cpu" or row.who == "gpu" else f" ({row.device})"
+    if row.device == "cpu" or row.who == "gpu":
+        where = ""
+    else:
+        where = f" ({row.device})"
     return [
         row.task,
         row.who + where,
@@ -200,7 +204,11 @@ def _ratio(value: float) -> str:
     >>> _ratio(31.25), _ratio(0.0931), _ratio(0.00031)
     ('31.2 x', '0.093 x', '<0.01 x')
     """
-    return f"{value:.1f} x" if value >= 0.95 else f"{value:.2g} x" if value >= 0.01 else "<0.01 x"
+    if value >= 0.95:
+        return f"{value:.1f} x"
+    if value >= 0.01:
+        return f"{value:.2g} x"
+    return "<0.01 x"
 
 
 def _number(value: float) -> str:

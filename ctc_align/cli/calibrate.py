@@ -249,15 +249,16 @@ def _show(report: Report, took_s: float) -> None:
             f"replaced words are recognised with AUC {report.replaced_auc:.3f}", markup=False
         )
     utterances = counted(report.utterances, "utterance", "utterances")
-    who, units, number = utterances, "each", report.utterances
+    who = utterances
+    units = "each"
+    number = report.utterances
     if report.parts > 1:
-        units, number = f"{report.parts} parts of each", report.parts * report.utterances
+        units = f"{report.parts} parts of each"
+        number = report.parts * report.utterances
     if 1 < report.speakers < report.utterances:
-        who, units, number = (
-            f"{utterances} of {report.speakers} speakers",
-            "each speaker",
-            report.speakers,
-        )
+        who = f"{utterances} of {report.speakers} speakers"
+        units = "each speaker"
+        number = report.speakers
     turns = f"{units} left out in turn"
     if report.folds < number:
         turns += f", in {report.folds} groups"
@@ -274,7 +275,10 @@ def _errors_table(report: Report) -> Table:
     )
     rows = [(trial.name, trial.errors, trial.evaluation) for trial in report.trials.values()]
     for name, figures, evaluation in [(AS_IT_IS, report.before, None), *rows]:
-        rate = None if evaluation is None else evaluation.boundaries["both"].f1
+        if evaluation is None:
+            rate = None
+        else:
+            rate = evaluation.boundaries["both"].f1
         errors = (
             f"{figures.mae_ms:.1f}",
             f"{round(figures.median_signed_ms, 1) + 0.0:+.1f}",

@@ -147,7 +147,10 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     }
     for heading, rows in parts.items():
         yield f"\n{heading}"
-        pairs = list(rows.items()) if isinstance(rows, dict) else rows
+        if isinstance(rows, dict):
+            pairs = list(rows.items())
+        else:
+            pairs = rows
         width = max(len(name) for name, _ in pairs)
         yield from (f"  {name:<{width}}  {value}" for name, value in pairs)
 
@@ -155,9 +158,10 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
 def _folder_line(row: dict[str, Any]) -> str:
     if row.get("unused"):
         return f"{row['folder']} (not used: {row['unused']})"
-    size = (
-        f"{row['free_megabytes']} MB free" if "free_megabytes" in row else f"{row['megabytes']} MB"
-    )
+    if "free_megabytes" in row:
+        size = f"{row['free_megabytes']} MB free"
+    else:
+        size = f"{row['megabytes']} MB"
     return f"{row['folder']} ({'' if row['writable'] else 'not '}writable, {size})"
 
 
@@ -243,11 +247,10 @@ def _cpu() -> str:
     from ctc_align.kernels.benchmark import processor
     from ctc_align.kernels.cpu.cpu_backend import is_compiled
 
-    kernels = (
-        "kernels are compiled"
-        if is_compiled()
-        else "kernels are not compiled yet: the first recording has them compiled"
-    )
+    if is_compiled():
+        kernels = "kernels are compiled"
+    else:
+        kernels = "kernels are not compiled yet: the first recording has them compiled"
     return f"{processor()}, {os.cpu_count()} cores, {thread_count()} threads; {kernels}"
 
 
@@ -255,20 +258,16 @@ def _cuda() -> str:
     from ctc_align.models.acoustic_model import has_driver
 
     if not has_torch():
-        return (
-            f"not used: a GPU needs PyTorch: {install_line('torch')}"
-            if has_driver()
-            else "none: no driver"
-        )
+        if has_driver():
+            return f"not used: a GPU needs PyTorch: {install_line('torch')}"
+        return "none: no driver"
     import torch
 
     if not torch.cuda.is_available():
         built = torch.version.cuda
-        return (
-            f"none: PyTorch for CUDA {built} sees no device"
-            if built
-            else "none: this PyTorch is built without CUDA"
-        )
+        if built:
+            return f"none: PyTorch for CUDA {built} sees no device"
+        return "none: this PyTorch is built without CUDA"
     names = (torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count()))
     return f"{', '.join(names)} (CUDA {torch.version.cuda})"
 
@@ -279,19 +278,21 @@ def _triton() -> str:
     from ctc_align.kernels.gpu import triton_import
 
     why = triton_import.unavailable()
-    return f"none: {why}" if why else str(triton_import.triton.__version__)
+    if why:
+        return f"none: {why}"
+    return str(triton_import.triton.__version__)
 
 
 def _mps() -> str:
     if not has_torch():
-        return (
-            f"not used: --device mps needs PyTorch: {install_line('torch')}"
-            if sys.platform == "darwin"
-            else "none"
-        )
+        if sys.platform == "darwin":
+            return f"not used: --device mps needs PyTorch: {install_line('torch')}"
+        return "none"
     import torch
 
-    return "yes" if torch.backends.mps.is_available() else "none"
+    if torch.backends.mps.is_available():
+        return "yes"
+    return "none"
 
 
 def _folders() -> list[dict[str, Any]]:
@@ -372,7 +373,9 @@ def _extra(name: str) -> dict[str, Any]:
     if missing:
         return {**there, "missing": missing, "install": install_line(name)}
     broken = extra.broken()
-    return {**there, "broken": broken, "install": install_line(name)} if broken else there
+    if broken:
+        return {**there, "broken": broken, "install": install_line(name)}
+    return there
 
 
 def self_tests() -> list[dict[str, Any]]:
@@ -441,7 +444,9 @@ def without_user(value: Any) -> Any:
         return {key: without_user(item) for key, item in value.items()}
     if isinstance(value, list):
         return [without_user(item) for item in value]
-    return _without_user(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _without_user(value)
+    return value
 
 
 def _without_user(text: str) -> str:

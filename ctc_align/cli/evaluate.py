@@ -99,11 +99,10 @@ class EvaluationOptions(Group):
             ("--min-f1", self.min_f1, 1.0),
         ):
             if value is not None and not 0.0 <= value <= most:
-                upto = (
-                    "milliseconds, 0 or more"
-                    if most == math.inf
-                    else f"a number from 0 to {most:g}"
-                )
+                if most == math.inf:
+                    upto = "milliseconds, 0 or more"
+                else:
+                    upto = f"a number from 0 to {most:g}"
                 raise UsageError(f"{option}: expected {upto}, got {value}")
 
     def unmet(self, evaluation: Evaluation) -> list[str]:
@@ -112,7 +111,8 @@ class EvaluationOptions(Group):
 
         tolerance_ms = evaluation.options.tolerance_ms
         signed = evaluation.signed()["both"].ms.tolist()
-        mae_ms, share = evaluation.both.mae_ms, within(signed, tolerance_ms)
+        mae_ms = evaluation.both.mae_ms
+        share = within(signed, tolerance_ms)
         f1 = evaluation.boundaries["both"].f1
         lines = []
         if self.max_mae is not None and (mae_ms is None or mae_ms > self.max_mae):
@@ -139,7 +139,10 @@ class EvaluationOptions(Group):
         from ctc_align.evaluate import Options, read_labels
         from ctc_align.evaluate.pairing import parse_tier
 
-        labels = None if self.labels is None else read_labels(self.labels)
+        if self.labels is None:
+            labels = None
+        else:
+            labels = read_labels(self.labels)
         options = Options(
             self.tolerance, self.resamples, self.seed, labels, interval_by=self.interval_by
         )
@@ -197,7 +200,8 @@ def evaluate(
     touch share one); precision, recall, F1 and R-value match boundaries one to one. Exits with 1 if
     the hypothesis lacks files of the reference, with 3 if a threshold is missed.
     """
-    against, by_kind = wanted.against, wanted.options_by_kind()
+    against = wanted.against
+    by_kind = wanted.options_by_kind()
     _check_paths(hypothesis, reference, against, wanted.plot, wanted.force)
     results = [
         _measured(kind, hypothesis, reference, against, options)
@@ -205,7 +209,10 @@ def evaluate(
     ]
     if wanted.format == "json":
         objects = [result.to_dict(wanted.worst) for result in results]
-        whole = objects[0] if len(objects) == 1 else {"tiers": objects}
+        if len(objects) == 1:
+            whole = objects[0]
+        else:
+            whole = {"tiers": objects}
         put(json_escaped(json.dumps(whole, indent=1, allow_nan=False)))
     else:
         _print_tables(results, wanted.worst, (hypothesis, against or ""))
@@ -259,7 +266,9 @@ class _TierResult:
 
 
 def _said(number: float | None, decimals: int) -> str:
-    return "none" if number is None else f"{number:.{decimals}f}"
+    if number is None:
+        return "none"
+    return f"{number:.{decimals}f}"
 
 
 def _measured(
@@ -294,7 +303,10 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
             for one in getattr(paired, side)
         ]
         if lone:
-            more = f" and {len(lone) - _NAMED} more" if len(lone) > _NAMED else ""
+            if len(lone) > _NAMED:
+                more = f" and {len(lone) - _NAMED} more"
+            else:
+                more = ""
             say(f"ctc-align: {whose}{side} {evaluation.tier}: {', '.join(lone[:_NAMED])}{more}")
 
     for note in first_notes(evaluation.notes):
@@ -378,7 +390,8 @@ def _write_plot(plot: str | None, results: list[_TierResult]) -> None:
         rows[result.evaluation.tier] = result.evaluation
         if result.against is not None:
             rows[f"{result.evaluation.tier}, --against"] = result.against
-    figure, path = error_figure(rows), Path(plot)
+    figure = error_figure(rows)
+    path = Path(plot)
     with placing([path]) as parts:
         for target, part in parts:
             figure.savefig(part, format=target.suffix.casefold().lstrip("."))

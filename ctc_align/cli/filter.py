@@ -163,7 +163,10 @@ def _write(entries: Iterable[Selected], targets: Mapping[str, Path]) -> _Counts:
 
     counts = _Counts()
     with ExitStack() as stack:
-        parts = dict(stack.enter_context(placing(list(targets.values())))) if targets else {}
+        if targets:
+            parts = dict(stack.enter_context(placing(list(targets.values()))))
+        else:
+            parts = {}
         opened = partial(open, mode="w", encoding="utf-8", errors="backslashreplace")
         files: dict[str, IO[str]] = {
             name: stack.enter_context(opened(parts[path])) for name, path in targets.items()

@@ -160,7 +160,8 @@ def _folder_values(model: AcousticModel, name: str) -> dict[str, object]:
     from ctc_align.models.catalogue import folder_settings
     from ctc_align.text.lexicon import read_lexicon
 
-    beside, values = folder_settings(name), dict[str, object]()
+    beside = folder_settings(name)
+    values = dict[str, object]()
     if beside.language:
         values["language"] = beside.language
     if beside.lexicon is not None:

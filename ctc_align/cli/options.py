@@ -177,7 +177,8 @@ def _check_choices(declared: Iterable[dataclasses.Field[Any]], values: Mapping[s
     Settings are checked with their file.
     """
     for each in declared:
-        choices, value = each.metadata["choices"], values[each.name]
+        choices = each.metadata["choices"]
+        value = values[each.name]
         if choices and value is not None and value not in choices:
             expected = f"{', '.join(choices[:-1])} or {choices[-1]}"
             raise UsageError(f"{option_names(each)[0]}: expected {expected}, got {value!r}")
@@ -212,7 +213,8 @@ def _option(
     declared: dataclasses.Field[Any], kind: Any, default: Any, panel: str
 ) -> inspect.Parameter:
     """Return the parameter of an option of the type `kind`; `panel` is its heading by default."""
-    about, names = declared.metadata, option_names(declared)
+    about = declared.metadata
+    names = option_names(declared)
     shown = about["shown"]
     if kind == bool | None:
         shown = shown or ("" if declared.default else "no-") + names[0].removeprefix("--")
@@ -278,7 +280,9 @@ class ModelOptions(Group):
 
     def name_for(self, log_probs: LogProbsReader | None) -> str | None:
         """Return the model's name, "auto" by default; None if log-probs replace the model."""
-        return None if log_probs is not None else self.model or "auto"
+        if log_probs is not None:
+            return None
+        return self.model or "auto"
 
 
 @dataclass(frozen=True)
@@ -315,7 +319,9 @@ class SettingsOptions(Group):
     def _as_option(self, fault: str) -> str:
         """Return a fault with the name of the option that gave the value: "--min-confidence: …"."""
         name, colon, rest = fault.partition(":")
-        return f"--{name.replace('_', '-')}{colon}{rest}" if name in self.overrides else fault
+        if name in self.overrides:
+            return f"--{name.replace('_', '-')}{colon}{rest}"
+        return fault
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,10 @@ def console_for(file: TextIO, *, whole: bool = False) -> Console:
 
     if hasattr(file, "reconfigure"):
         file.reconfigure(errors="backslashreplace")
-    width = _LOG_COLUMNS if whole and not file.isatty() and "COLUMNS" not in os.environ else None
+    if whole and not file.isatty() and "COLUMNS" not in os.environ:
+        width = _LOG_COLUMNS
+    else:
+        width = None
     return SafeConsole(
         file=file, width=width, highlight=False, soft_wrap=False, markup=False, emoji=False
     )

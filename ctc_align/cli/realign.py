@@ -109,16 +109,20 @@ def realign(
     aligners: dict[tuple[str | None, Settings], Aligner] = {}
 
     def run(path: str, files: OutputFiles | None) -> int:
-        alignment = (
-            read_with_corrections(path, talk) if hand is None else _labelled(path, hand, talk)
-        )
+        if hand is None:
+            alignment = read_with_corrections(path, talk)
+        else:
+            alignment = _labelled(path, hand, talk)
         check_places(formats, alignment.places, f"the transcript of {path} is not one")
         settings = config.settings(known_settings(alignment.config, f"{path}: config."))
         keeps_cues = alignment.subtitles is not None and settings.cues != "again"
         talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
         sound = _recording(path, alignment, audio)
         reader = log_probs.reader_of_file(sound, model.model)
-        name = None if reader is not None else model.model or _model_of(alignment, path)
+        if reader is not None:
+            name = None
+        else:
+            name = model.model or _model_of(alignment, path)
         if (name, settings) not in aligners:
             aligners.clear()  # one model in memory is enough
             aligners[name, settings] = load_aligner(replace(model, model=name), reader, settings)
@@ -207,7 +211,10 @@ def _labelled(path: str, hand: str, talk: Talk) -> Alignment:
     from ctc_align.files.json_files import is_fixed
 
     alignment = read_alignment(path)
-    labels = labels_of(Path(hand), Path(path)) if Path(hand).is_dir() else Path(hand)
+    if Path(hand).is_dir():
+        labels = labels_of(Path(hand), Path(path))
+    else:
+        labels = Path(hand)
     words = with_labels(alignment, labels)
     moved = [
         was
@@ -219,7 +226,10 @@ def _labelled(path: str, hand: str, talk: Talk) -> Alignment:
     phones = counted(bare, "word's phones do not span it", "words' phones do not span them")
     placed = f"; {phones} and are placed anew" if bare else ""
     twice = sum(map(is_fixed, moved))
-    before = f" ({twice} of them also corrected in {path}; {labels} wins)" if twice else ""
+    if twice:
+        before = f" ({twice} of them also corrected in {path}; {labels} wins)"
+    else:
+        before = ""
     corrected = counted(len(fixed), "hand-corrected word", "hand-corrected words")
     talk.note(f"{labels}: {corrected}, {len(moved)} moved{before}{placed}")
     talk.notes(label_doubts(alignment, words, labels))
@@ -247,7 +257,10 @@ def _read(sound: str, alignment: Alignment, reader: LogProbsReader | None) -> Au
     """Return the log-probs of a file, or the path of a recording."""
     if reader is None:
         return sound
-    duration_s = alignment.duration_s if alignment.offset_s else None
+    if alignment.offset_s:
+        duration_s = alignment.duration_s
+    else:
+        duration_s = None
     return reader.read(sound, offset_s=alignment.offset_s, duration_s=duration_s)
 
 

@@ -121,7 +121,9 @@ class Thresholds(Group):
             OutputError: the temporary file cannot be written.
         """
         marked = (self._marked(row) for row in rows)
-        return marked if self.worst is None else self._worst_marked(marked)
+        if self.worst is None:
+            return marked
+        return self._worst_marked(marked)
 
     def _marked(self, row: ScoreRow) -> ScoreRow:
         if row.error is not None:
@@ -231,7 +233,8 @@ def score(
     """
     from ctc_align.cli.arguments import check_audio, check_files, check_roles, is_book
 
-    talk, shown = messages.talk(), format or ("table" if _is_terminal() else "tsv")
+    talk = messages.talk()
+    shown = format or ("table" if _is_terminal() else "tsv")
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab})
     settings = config.settings()
     talk.listen()
@@ -409,7 +412,10 @@ def _rows_of_utterance(one: ScoredUtterance) -> Iterator[ScoreRow]:
     for scored in one.scored:
         row = row_of(scored, scored.text, utterance=one.id)
         if row.error is not None:
-            which = f", transcript {scored.index + 1}" if len(one.scored) > 1 else ""
+            if len(one.scored) > 1:
+                which = f", transcript {scored.index + 1}"
+            else:
+                which = ""
             _say_failed(f"{one.id}{which}", f"{row.error} ({one.origin})")
         yield row
 
@@ -442,7 +448,10 @@ def _print(
     (printer or printer_for(format, with_utterance=with_utterance)).close()
     scored = counts[""] + counts[OUT]
     if with_utterance:
-        failed = f", {counts[ERROR]} could not be scored" if counts[ERROR] else ""
+        if counts[ERROR]:
+            failed = f", {counts[ERROR]} could not be scored"
+        else:
+            failed = ""
         talk.say(f"{counted(scored, 'transcript', 'transcripts')} scored{failed}")
     if counts[OUT]:
         talk.say(f"{counts[OUT]} of {scored} marked out")
@@ -476,7 +485,10 @@ def row_of(
     """Return the row of a transcript; give `text` if `transcript` is the name of its file."""
     names = ["rank", "posterior", "local_loss", "unknown", "tokens", "frames"]
     names += [] if math.isnan(scored.loss) else ["loss", "loss_per_token", "loss_per_frame"]
-    error = None if scored.error is None else " ".join(str(scored.error).split())
+    if scored.error is None:
+        error = None
+    else:
+        error = " ".join(str(scored.error).split())
     return ScoreRow(
         utterance, transcript, text, **{name: getattr(scored, name) for name in names}, error=error
     )
@@ -593,7 +605,10 @@ class TablePrinter:
             table.add_column(name, width=width, justify="right", no_wrap=True)
         table.add_column("", width=_NOTE_CELLS, no_wrap=True)
         for row in self.rows:
-            shown = [_end(_one_line(row.utterance or ""), id_cells)] if self.with_utterance else []
+            if self.with_utterance:
+                shown = [_end(_one_line(row.utterance or ""), id_cells)]
+            else:
+                shown = []
             shown += [_figure(name, getattr(row, name)) for name, _ in _TABLE]
             transcript = _one_line(row.transcript)
             shown.append(transcript if row.text is None else _end(transcript, cells))
@@ -603,7 +618,8 @@ class TablePrinter:
             ]
             table.add_row(*(Text(cell) for cell in shown), style="red" if row.mark else None)
         self.console.print(table)
-        self.rows, self.is_first = [], False
+        self.rows = []
+        self.is_first = False
 
 
 class Counter:
@@ -611,7 +627,9 @@ class Counter:
 
     def __init__(self, *, shown: bool) -> None:
         self.shown = shown
-        self.count, self.audio_s, self.started_s = 0, 0.0, time.monotonic()
+        self.count = 0
+        self.audio_s = 0.0
+        self.started_s = time.monotonic()
         self.bar: Any = None
 
     def __enter__(self) -> Counter:
@@ -623,7 +641,8 @@ class Counter:
         return self
 
     def __call__(self, audio_s: float) -> None:
-        self.count, self.audio_s = self.count + 1, self.audio_s + audio_s
+        self.count = self.count + 1
+        self.audio_s = self.audio_s + audio_s
         if self.bar is not None:
             speed = self.audio_s / max(time.monotonic() - self.started_s, 1e-3)
             self.bar.update(
@@ -637,23 +656,33 @@ class Counter:
 
 def _end(name: str, cells: int) -> str:
     """Return the end of a name that is too long, because neighbouring names differ there."""
-    return name if len(name) <= cells else "…" + name[len(name) - cells + 1 :]
+    if len(name) <= cells:
+        return name
+    return "…" + name[len(name) - cells + 1 :]
 
 
 def _figure(name: str, value: Any) -> str:
     if value is None:
         return "–"
     if name == "posterior":
-        return f"{value:.3f}" if value >= 5e-4 or not value else f"{value:.0e}"
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+        if value >= 5e-4 or not value:
+            return f"{value:.3f}"
+        return f"{value:.0e}"
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return str(value)
 
 
 def _cell(name: str, value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:.9g}" if name == "posterior" else f"{value:.6f}"
-    return _one_line(value) if isinstance(value, str) else str(value)
+        if name == "posterior":
+            return f"{value:.9g}"
+        return f"{value:.6f}"
+    if isinstance(value, str):
+        return _one_line(value)
+    return str(value)
 
 
 def _one_line(text: str) -> str:

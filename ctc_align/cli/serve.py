@@ -93,7 +93,10 @@ def serve(
     limits = _limits(max_upload, max_audio, max_text, queue, timeout)
     if audio is not None and folder is None:
         raise UsageError("--audio: names the recordings that FOLDER is of, and no FOLDER is given")
-    shown = None if folder is None else AlignmentFolder(folder, audio)
+    if folder is None:
+        shown = None
+    else:
+        shown = AlignmentFolder(folder, audio)
     settings = config.settings()
     talk.listen()
     if not talk.verbose:

@@ -163,14 +163,18 @@ def fit_line(alignment: Alignment) -> str:
             f"No path fits this transcript: CTC loss infinite ({alignment.model},"
             f" {alignment.backend})"
         )
-    fit = "" if alignment.fit is None else f"{'no' if alignment.fit == NONE else alignment.fit} fit"
+    if alignment.fit is None:
+        fit = ""
+    else:
+        fit = f"{'no' if alignment.fit == NONE else alignment.fit} fit"
     check = "" if alignment.fit == NONE else "nothing to check"
     if alignment.to_check:
         check = f"{counted(alignment.to_check, 'word', 'words')} to check"
     words = ", ".join(filter(None, (fit, check)))
-    per_token = (
-        "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} per token"
-    )
+    if alignment.loss_per_token is None:
+        per_token = ""
+    else:
+        per_token = f", {alignment.loss_per_token:.3f} per token"
     return (
         f"{words[0].upper()}{words[1:]} (CTC loss {loss:.3f}{per_token}; {alignment.model},"
         f" {alignment.backend})"
@@ -184,8 +188,14 @@ def progress_line(tally: Tally) -> str:
     '3 done, 1 failed of 10'
     """
     of = "" if tally.total is None else f" of {tally.total}"
-    skipped = f", {tally.skipped} done before" if tally.skipped else ""
-    left = "" if tally.left_s is None else f", {clock(tally.left_s)} left"
+    if tally.skipped:
+        skipped = f", {tally.skipped} done before"
+    else:
+        skipped = ""
+    if tally.left_s is None:
+        left = ""
+    else:
+        left = f", {clock(tally.left_s)} left"
     return (
         f"{tally.done} done, {tally.failed} failed{skipped}{of}, {tally.times_real_time:.0f} × real"
         f" time{left}"
@@ -231,7 +241,8 @@ class ProgressDisplay:
                 task, completed=tally.finished, total=tally.total, line=progress_line(tally)
             )
         elif tally.finished > self._told and time.monotonic() - self._last_line >= _LINE_EVERY_S:
-            self._last_line, self._told = time.monotonic(), tally.finished
+            self._last_line = time.monotonic()
+            self._told = tally.finished
             self.talk.say(f"ctc-align: {progress_line(tally)}")
 
     def warn(self, line: str) -> None:
@@ -272,7 +283,12 @@ def print_summary(summary: Summary, file: TextIO | None = None, of: int | None =
 
 
 def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
-    so_far = "" if summary.complete else " so far" if of is None else f" of {of} so far"
+    if summary.complete:
+        so_far = ""
+    elif of is None:
+        so_far = " so far"
+    else:
+        so_far = f" of {of} so far"
     rows = [
         ("utterances", f"{summary.utterances}{so_far}"),
         ("done", str(summary.done)),
@@ -294,9 +310,10 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
         rows.append(("words not in the recordings", f"{summary.skipped_words:,}{of_all}"))
     if summary.unexplained_s:
         none = summary.fit.get("none", 0)  # if nothing of the text is there, the speech is unknown
-        without = (
-            f", excluding {counted(none, 'utterance', 'utterances')} of fit none" if none else ""
-        )
+        if none:
+            without = f", excluding {counted(none, 'utterance', 'utterances')} of fit none"
+        else:
+            without = ""
         rows.append(("speech not in the texts", f"{seconds_text(summary.unexplained_s)}{without}"))
     if summary.too_many_skipped:
         rows.append(("utterances beyond --max-skipped", str(summary.too_many_skipped)))
@@ -339,14 +356,15 @@ def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
     from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 
     table = figures_table("passages that no recording reads", "where", "words", fold=True)
-    table.columns[1].justify, table.columns[1].no_wrap, table.columns[1].overflow = (
-        "left",
-        False,
-        "fold",
-    )
+    table.columns[1].justify = "left"
+    table.columns[1].no_wrap = False
+    table.columns[1].overflow = "fold"
     longest = sorted(gaps, key=lambda gap: -(gap["words"] or 0))
     for gap in (gap for gap in gaps if gap in longest[:_MOST_GAPS]):
-        words = "—" if gap["words"] is None else f"{gap['words']:,}"
+        if gap["words"] is None:
+            words = "—"
+        else:
+            words = f"{gap['words']:,}"
         table.add_row(
             Text(printable(gap_words(gap) or gap["text"])), Text(printable(gap_place(gap))), words
         )
@@ -429,11 +447,10 @@ def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:
     console.print(table)
     for name, path in zip(("HYPOTHESIS", "--against"), names):
         console.print(f"{name}: {printable(path)}", markup=False)
-    left_out = (
-        f"; {comparison.left_out} that only one of them paired are left out"
-        if comparison.left_out
-        else ""
-    )
+    if comparison.left_out:
+        left_out = f"; {comparison.left_out} that only one of them paired are left out"
+    else:
+        left_out = ""
     utterances = counted(comparison.utterances, "utterance", "utterances")
     console.print(
         f"{comparison.paired} {comparison.tier} of {utterances} that both paired{left_out}",
@@ -562,8 +579,12 @@ def _worst_table(evaluation: Evaluation, count: int) -> Table:
 
 
 def _figure(number: float | None, sign: str = "", decimals: int = 1) -> str:
-    return "–" if number is None else f"{number:{sign}.{decimals}f}"
+    if number is None:
+        return "–"
+    return f"{number:{sign}.{decimals}f}"
 
 
 def _range(both: tuple[float, float] | None, sign: str, decimals: int) -> str:
-    return "–" if both is None else f"{both[0]:{sign}.{decimals}f} … {both[1]:{sign}.{decimals}f}"
+    if both is None:
+        return "–"
+    return f"{both[0]:{sign}.{decimals}f} … {both[1]:{sign}.{decimals}f}"

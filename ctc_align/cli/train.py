@@ -120,8 +120,10 @@ class LearningOptions(Group):
     def limited(self, recipe: RecipeLike) -> RecipeLike:
         """Return a recipe with a known language, and the limits of the command line."""
         training = recipe.training
-        training = training if self.epochs is None else replace(training, epochs=self.epochs)
-        training = training if self.minutes is None else replace(training, minutes=self.minutes)
+        if self.epochs is not None:
+            training = replace(training, epochs=self.epochs)
+        if self.minutes is not None:
+            training = replace(training, minutes=self.minutes)
         return replace(recipe, language=checked_language(recipe.language), training=training)
 
     def run_options(self, corpus: str, lexicon: str | None) -> TrainOptions:
@@ -130,7 +132,8 @@ class LearningOptions(Group):
         from ctc_align.training.run_folder import TrainOptions
 
         command = "ctc-align " + shlex.join(sys.argv[1:])
-        folder, device = Path(self.out_dir or ""), torch_device(self.device)
+        folder = Path(self.out_dir or "")
+        device = torch_device(self.device)
         return TrainOptions(
             corpus,
             folder,
@@ -258,7 +261,8 @@ class TrainingProgress(Watch):
     def __init__(self, talk: Talk) -> None:
         self.talk = talk
         self._bar: Any = None
-        self._said_s, self._stage = 0.0, ""
+        self._said_s = 0.0
+        self._stage = ""
         self._began_s = time.monotonic()
 
     def __enter__(self) -> TrainingProgress:
@@ -292,7 +296,8 @@ class TrainingProgress(Watch):
         if self._bar is not None:
             self._bar.update(self._bar.tasks[0].id, description=stage, completed=share, line=line)
         elif stage != self._stage or time.monotonic() - self._said_s > _LINE_EVERY_S:
-            self._said_s, self._stage = time.monotonic(), stage
+            self._said_s = time.monotonic()
+            self._stage = stage
             self.talk.say(self._timed(f"{stage} {share:.0%}  {line}".rstrip()))
 
     def _timed(self, line: str) -> str:

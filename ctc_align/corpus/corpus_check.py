@@ -109,7 +109,9 @@ class CorpusFigures:
 
     def quantiles(self, values: array[float]) -> list[float]:
         """Return the least, median and greatest of the values; [] of none."""
-        return [float(value) for value in np.quantile(values, (0.0, 0.5, 1.0))] if values else []
+        if values:
+            return [float(value) for value in np.quantile(values, (0.0, 0.5, 1.0))]
+        return []
 
 
 def check_corpus(
@@ -144,11 +146,10 @@ def check_corpus(
     texts = _Texts(aligner, figures)
     stretches: set[tuple[str, float, float | None, int | None]] = set()
     for number, entry in enumerate(entries, start=1):
-        found = (
-            _refused(entry)
-            if isinstance(entry, Refused)
-            else _problems(entry, headers, texts, figures, stretches)
-        )
+        if isinstance(entry, Refused):
+            found = _refused(entry)
+        else:
+            found = _problems(entry, headers, texts, figures, stretches)
         for problem, detail in found:
             figures.problems[problem] += 1
             yield Finding(entry.id, problem, detail)
@@ -177,7 +178,9 @@ def _presence(name: str) -> Header:
     """Return whether a file of log-probs is there."""
     from ctc_align.models.log_probs import file_of
 
-    return Header() if os.path.isfile(file_of(name)) else Header(fault="no such file")
+    if os.path.isfile(file_of(name)):
+        return Header()
+    return Header(fault="no such file")
 
 
 def _refused(entry: Refused) -> Iterator[tuple[str, str]]:
@@ -201,7 +204,10 @@ def _problems(
         yield "audio", f"{utterance.audio}: {header.fault}"
     elif header.rate:
         left_s = header.length_s - utterance.offset_s
-        length_s = left_s if utterance.duration_s is None else min(utterance.duration_s, left_s)
+        if utterance.duration_s is None:
+            length_s = left_s
+        else:
+            length_s = min(utterance.duration_s, left_s)
         yield from _of_sound(utterance, header, length_s, texts.sample_rate)
     if length_s > 0:
         figures.lengths_s.append(length_s)
@@ -268,7 +274,10 @@ class _Texts:
         self._figures = figures
         self.grids = {""}
         """The transcripts whose tiers have been looked at."""
-        self.sample_rate = aligner.model.sample_rate if aligner.model is not None else 0
+        if aligner.model is not None:
+            self.sample_rate = aligner.model.sample_rate
+        else:
+            self.sample_rate = 0
 
     def problems(self, utterance: Utterance, length_s: float) -> Iterator[tuple[str, str]]:
         """Yield the problems of an utterance's text, which is read in `length_s` seconds (0: not
@@ -289,7 +298,7 @@ class _Texts:
         except CtcAlignError as error:
             yield "unspoken", str(error).removeprefix(f"{utterance.id}: ")
             return
-        self._figures.words += sum(bool(word.said) for word in words.words)
+        self._figures.words += sum(bool(word.lookup_text) for word in words.words)
         self._figures.unlisted.update(lacking)
         unread = [word.text for word, own in zip(words.words, tokens) if own.missing]
         if unread:

@@ -79,7 +79,8 @@ class ScoreTask:
         results: list[Any] = [None] * len(jobs)
         given = [state.job.utterance for state in jobs]
         texts = [one.texts or (one.file or one.text,) for one in given]
-        sources, named = list(map(source_of, jobs)), [one.language for one in given]
+        sources = list(map(source_of, jobs))
+        named = [one.language for one in given]
         for language_aligner, indices, languages in by_aligner(aligner, texts, named):
             heard = language_aligner.emissions_batch([sources[i] for i in indices])
             for i, one in zip(indices, heard):
@@ -89,7 +90,8 @@ class ScoreTask:
                 for i, code in zip(indices, languages)
                 if not isinstance(results[i], CtcAlignError)
             ]
-            emissions, codes = [results[i] for i, _ in usable], [code for _, code in usable]
+            emissions = [results[i] for i, _ in usable]
+            codes = [code for _, code in usable]
             scores = language_aligner.score_emissions(
                 emissions, [texts[i] for i, _ in usable], timings, codes
             )
@@ -176,7 +178,8 @@ class _Dispatch:
             if isinstance(entry, Refused):
                 yield ScoredUtterance(entry.id, entry.origin, "", (), entry.reason)
                 continue
-            one, outcome = entry.utterance, self._outcomes.pop(entry.index)
+            one = entry.utterance
+            outcome = self._outcomes.pop(entry.index)
             duration_s = outcome.result.duration_s or 0.0
             yield ScoredUtterance(
                 one.id, one.origin, one.text, outcome.scored, outcome.reason, duration_s

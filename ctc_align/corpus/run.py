@@ -382,7 +382,8 @@ def _fingerprint(run: CorpusRun, layout: Layout) -> str:
     model, settings = run.model, run.settings
     if model == AUTO:
         others = (*others, model_identity(UNIVERSAL), settings.language)
-        model, settings = ENGLISH, settings.for_language()
+        model = ENGLISH
+        settings = settings.for_language()
     return run_fingerprint(model, run.lexicon, settings.to_dict(), layout.formats_written, others)
 
 
@@ -406,9 +407,10 @@ def _summary(
 ) -> Summary:
     out_dir = journal.path.parent
     tally = engine.tally
-    stages = (
-        {stage: round(seconds, 3) for stage, seconds in tally.stages.items()} if run.profile else {}
-    )
+    if run.profile:
+        stages = {stage: round(seconds, 3) for stage, seconds in tally.stages.items()}
+    else:
+        stages = {}
     stats = RunStats(
         round(tally.wall_s, 3),
         tally.done,

@@ -102,28 +102,39 @@ def selected(
     """
     paths = journal_paths(out_dir) if out_dir.is_dir() else []
     if not paths:
-        got = (
-            "a folder without a journal"
-            if out_dir.is_dir()
-            else "a file"
-            if out_dir.exists()
-            else "no such folder"
-        )
+        if out_dir.is_dir():
+            got = "a folder without a journal"
+        elif out_dir.exists():
+            got = "a file"
+        else:
+            got = "no such folder"
         raise UsageError(f"OUT_DIR {out_dir}: expected the --out-dir of a corpus run, got {got}")
     path = source or source_of_run(out_dir)
     if not path or not os.path.exists(path):
-        got = f"{path}: nothing is there" if path else f"{out_dir} does not say where its corpus is"
+        if path:
+            got = f"{path}: nothing is there"
+        else:
+            got = f"{out_dir} does not say where its corpus is"
         raise UsageError(f"{got}; give the corpus: ctc-align filter {out_dir} SOURCE")
     corpus = open_source(
         path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text, encoding=encoding
     )
-    lines = read_lines(path) if isinstance(corpus, Manifest) else None
+    if isinstance(corpus, Manifest):
+        lines = read_lines(path)
+    else:
+        lines = None
     beside = LatestBeside()
     with Outcomes(paths, quiet=True) as outcomes:
         for entry in corpus:
             row = next(lines, None) if lines is not None else None
-            found = outcomes.find(line_key(entry.id)) if isinstance(entry, Utterance) else None
-            line = None if found is None else outcomes.line(line_key(entry.id))
+            if isinstance(entry, Utterance):
+                found = outcomes.find(line_key(entry.id))
+            else:
+                found = None
+            if found is None:
+                line = None
+            else:
+                line = outcomes.line(line_key(entry.id))
             if isinstance(entry, Refused):
                 yield Selected({"utterance": entry.id}, ("failed",), 0.0)
             elif line is None:
@@ -159,7 +170,8 @@ def _judged(
 ) -> Selected:
     """Return an aligned utterance, with `manifest` as its line, judged by the figures of its latest
     corrections."""
-    result, duration_s = line.result, line.result.duration_s or 0.0
+    result = line.result
+    duration_s = line.result.duration_s or 0.0
     try:
         corrected = _corrected(line, beside, out_dir)
     except CtcAlignError as error:
@@ -193,7 +205,8 @@ def _corrected(line: Line, beside: LatestBeside, out_dir: Path) -> Corrected | N
     name = json_of(line)
     if name is None or not (out_dir / name).is_file():
         return None
-    work, is_output = beside.of(out_dir / name), partial(is_output_of, line, out_dir)
+    work = beside.of(out_dir / name)
+    is_output = partial(is_output_of, line, out_dir)
     if all(map(is_output, (work.path, *label_files_beside(work.path)))):
         return None
     return read_corrected(work.path, is_output)
@@ -215,11 +228,10 @@ def _line(utterance: Utterance, result: UtteranceResult, extra: dict[str, Any]) 
     if utterance.book is not None and result.part is not None:
         text = text[slice(*result.part)]
     if not extra and (utterance.file is not None or "<" in text):
-        cues = (
-            None
-            if utterance.file is None or utterance.book is not None
-            else utterance.file.subtitles
-        )
+        if utterance.file is None or utterance.book is not None:
+            cues = None
+        else:
+            cues = utterance.file.subtitles
         text = text_said_once(
             text, words_of(text, Settings(language=utterance.language), cues).words
         )

@@ -157,7 +157,8 @@ def packed(topology: lattice.Topology) -> tuple[torch.Tensor, str]:
 def _unpacked(rows: np.ndarray, paths: str) -> lattice.Topology:
     """Return the topology from the result of `packed`."""
     _, width, most = paths.split()
-    batch, states = len(rows), int(width)
+    batch = len(rows)
+    states = int(width)
     columns = dict(zip(_COLUMNS, np.ascontiguousarray(rows[:, : len(_COLUMNS)].T, np.int64)))
     places = iter(range(len(_COLUMNS), rows.shape[1], states or 1))
 
@@ -212,7 +213,9 @@ class LossArguments(NamedTuple):
 
     def restore_order(self, values: torch.Tensor) -> torch.Tensor:
         """Return values (B, T, …) in the caller's order: (T, N, …), or (T, …)."""
-        return values.transpose(0, 1) if self.batched else values[0]
+        if self.batched:
+            return values.transpose(0, 1)
+        return values[0]
 
     def reduce(
         self, losses: torch.Tensor, reduction: str, zero_infinity: bool = False
@@ -265,7 +268,10 @@ def check_log_probs(
     """Raise KernelError unless it is a floating-point tensor of one of these dimensions, with
     classes."""
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
-        got = log_probs.dtype if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
+        if isinstance(log_probs, torch.Tensor):
+            got = log_probs.dtype
+        else:
+            got = type(log_probs).__name__
         raise KernelError(f"{name}: expected a floating-point tensor {shapes}, got {got}")
     if log_probs.dim() not in dims or not log_probs.shape[-1]:
         raise KernelError(
@@ -276,7 +282,10 @@ def check_log_probs(
 def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
     """Return log-probs (T, N, C) or (T, C) as a view (N, T, C)."""
     check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
-    rows = log_probs.transpose(0, 1) if log_probs.dim() == 3 else log_probs.unsqueeze(0)
+    if log_probs.dim() == 3:
+        rows = log_probs.transpose(0, 1)
+    else:
+        rows = log_probs.unsqueeze(0)
     if not rows.shape[0]:
         raise KernelError(
             f"log_probs: expected at least one utterance, got shape {tuple(log_probs.shape)}"
@@ -307,8 +316,13 @@ def as_targets(targets: Targets) -> torch.Tensor:
 def row_lengths(targets: Targets) -> torch.Tensor | None:
     """Return the lengths (B,) of targets that are a list of rows; None for others, whose rows are
     equally long."""
-    rows = None if isinstance(targets, torch.Tensor) else _rows(targets)
-    return None if rows is None else torch.tensor([len(row) for row in rows], device="cpu")
+    if isinstance(targets, torch.Tensor):
+        rows = None
+    else:
+        rows = _rows(targets)
+    if rows is None:
+        return None
+    return torch.tensor([len(row) for row in rows], device="cpu")
 
 
 def _rows(values: object) -> Sequence | None:
@@ -327,9 +341,10 @@ def _rows(values: object) -> Sequence | None:
 
 def as_lengths(lengths: Lengths, name: str) -> torch.Tensor:
     """Return numbers in any shape, one for each utterance, as a tensor (B,)."""
-    values = (
-        lengths if isinstance(lengths, torch.Tensor) else _tensor(lengths, name, "whole numbers")
-    )
+    if isinstance(lengths, torch.Tensor):
+        values = lengths
+    else:
+        values = _tensor(lengths, name, "whole numbers")
     return values if values.dim() == 1 else values.reshape(-1)
 
 

@@ -74,7 +74,8 @@ class _Losses(_Derivative):
             return None, *_NONE
         (log_probs, posteriors), problem = _saved(ctx)
         # The posteriors become the gradient; a retained graph computes them again.
-        again, last = ctx.spent, not torch.is_grad_enabled()
+        again = ctx.spent
+        last = not torch.is_grad_enabled()
         if again:
             _, posteriors = operators.sums(log_probs.detach(), *problem)
         if not last:
@@ -372,7 +373,10 @@ def occupancies(
 
 def _problem(topology: lattice.Topology, lengths: Lengths | None, backend: str) -> Problem:
     rows, paths = packed(topology)
-    counts = None if lengths is None else as_lengths(lengths, "lengths")
+    if lengths is None:
+        counts = None
+    else:
+        counts = as_lengths(lengths, "lengths")
     return Problem(rows, counts, torch.from_numpy(topology.states), 0, paths, backend)
 
 

@@ -77,7 +77,10 @@ def over_batches(
     rows: list[Any] = []
     for value, dim in zip(arguments, in_dims):
         if isinstance(value, torch.Tensor):
-            value = value.expand(size, *value.shape) if dim is None else value.movedim(dim, 0)
+            if dim is None:
+                value = value.expand(size, *value.shape)
+            else:
+                value = value.movedim(dim, 0)
         rows.append(value)
     if targets_at is not None and rows[targets_at].dim() == 2:
         if rows[0].shape[1] != 1:
@@ -98,12 +101,15 @@ def over_batches(
 def _float_type(log_probs: torch.Tensor) -> torch.dtype:
     """Return the type of losses and posteriors: half precision ends at 65504, which a loss may
     exceed."""
-    return torch.float64 if log_probs.dtype == torch.float64 else torch.float32
+    if log_probs.dtype == torch.float64:
+        return torch.float64
+    return torch.float32
 
 
 def _total(log_probs: torch.Tensor, *arguments: Any) -> torch.Tensor:
     problem = Problem(*arguments)
-    topology, frames = problem.topology(log_probs), problem.frames(log_probs)
+    topology = problem.topology(log_probs)
+    frames = problem.frames(log_probs)
     return _negative(
         kernels.forward(log_probs, topology, frames, backend=problem.backend), log_probs
     )
@@ -116,7 +122,8 @@ def fake_total(log_probs: torch.Tensor, *_: Any) -> torch.Tensor:
 
 def _sums(log_probs: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
     problem = Problem(*arguments)
-    topology, frames = problem.topology(log_probs), problem.frames(log_probs)
+    topology = problem.topology(log_probs)
+    frames = problem.frames(log_probs)
     result = kernels.occupancy(log_probs, topology, frames, backend=problem.backend)
     return _negative(result.scores, log_probs), _in_order(
         result.posteriors.to(log_probs.device), log_probs
@@ -161,11 +168,9 @@ def _in_order(values: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     if same_order(values, log_probs):
         return values
     expected = torch.empty_like(log_probs, dtype=values.dtype, device="meta")
-    return (
-        values
-        if same_order(values, expected)
-        else torch.empty_like(log_probs, dtype=values.dtype).copy_(values)
-    )
+    if same_order(values, expected):
+        return values
+    return torch.empty_like(log_probs, dtype=values.dtype).copy_(values)
 
 
 def gradient_kernel(
@@ -188,11 +193,9 @@ def _weighted(
     if values.dtype == result.dtype and _scale(values, upstream, result):
         return result
     product = _product(values, _weights(upstream, values))
-    return (
-        product
-        if product.dtype == result.dtype and same_order(product, result)
-        else result.copy_(product)
-    )
+    if product.dtype == result.dtype and same_order(product, result):
+        return product
+    return result.copy_(product)
 
 
 def _weights(upstream: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
@@ -221,15 +224,19 @@ def _scale(values: torch.Tensor, upstream: torch.Tensor, result: torch.Tensor) -
     if not np.isfinite(weights).all():
         return False
     order = sorted(range(3), key=lambda axis: -rows.strides[axis])
-    rows, out, place = rows.transpose(order), out.transpose(order), order.index(0)
+    rows = rows.transpose(order)
+    out = out.transpose(order)
+    place = order.index(0)
     if not rows.flags.c_contiguous or not out.flags.c_contiguous:
         np.multiply(rows, weights.reshape([-1 if axis == 0 else 1 for axis in order]), out=out)
         return True
     inner = math.prod(rows.shape[place + 1 :])
     if place:
-        shape, weights = (-1, len(weights) * inner), np.repeat(weights, inner)
+        shape = (-1, len(weights) * inner)
+        weights = np.repeat(weights, inner)
     else:
-        shape, weights = (len(weights), inner), weights[:, None]
+        shape = (len(weights), inner)
+        weights = weights[:, None]
     np.multiply(rows.reshape(shape), weights, out=out.reshape(shape))
     return True
 
@@ -248,7 +255,8 @@ def _second(
     *arguments: Any,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     problem = Problem(*arguments)
-    topology, frames = problem.topology(log_probs), problem.frames(log_probs)
+    topology = problem.topology(log_probs)
+    frames = problem.frames(log_probs)
     made, _ = kernels.tangent(
         log_probs, topology, frames, direction, posteriors=posteriors, backend=problem.backend
     )
@@ -265,7 +273,10 @@ def _second(
 def _fake_second(
     log_probs: torch.Tensor, upstream: torch.Tensor | None, *_: Any
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    nothing = _no_posteriors(log_probs) if upstream is None else torch.empty_like(upstream)
+    if upstream is None:
+        nothing = _no_posteriors(log_probs)
+    else:
+        nothing = torch.empty_like(upstream)
     return torch.empty_like(log_probs), nothing
 
 
@@ -280,11 +291,10 @@ def _forced_align(
     rows = arguments.token_ids(targets)
     if rows.ndim != 2 or len(rows) != batch:
         raise KernelError(f"targets: expected token ids ({batch}, L), got shape {rows.shape}")
-    frames = (
-        np.full(batch, most)
-        if input_lengths is None
-        else arguments.frame_counts(input_lengths, batch, most)
-    )
+    if input_lengths is None:
+        frames = np.full(batch, most)
+    else:
+        frames = arguments.frame_counts(input_lengths, batch, most)
     if target_lengths is None:
         tokens = np.full(batch, rows.shape[1])
     else:
@@ -330,7 +340,8 @@ def _refuse_pathless(scores: torch.Tensor) -> None:
 def _hessian(logits: torch.Tensor, *arguments: Any) -> torch.Tensor:
     problem = Problem(*arguments)
     result = _fake_hessian(logits).zero_()
-    topology, lengths = problem.topology(logits), problem.frames(logits)
+    topology = problem.topology(logits)
+    lengths = problem.frames(logits)
     assert lengths is not None
     for b, (frames, states) in enumerate(zip(lengths.tolist(), topology.states.tolist())):
         target = topology.emit[b, 1:states:2]
@@ -349,7 +360,8 @@ def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Te
     frames, classes = logits.shape
     if not frames:
         return logits.new_zeros((0, classes, 0, classes))
-    log_probs, size = logits.log_softmax(1), frames * classes
+    log_probs = logits.log_softmax(1)
+    size = frames * classes
 
     def rows(count: int) -> tuple[torch.Tensor, lattice.Topology, None]:
         ids = np.broadcast_to(target, (count, len(target)))

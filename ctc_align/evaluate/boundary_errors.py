@@ -205,7 +205,8 @@ def evaluate(
         MissingTierError: none of the files has the tier.
         InputError: one of two *files* cannot be read (those in folders are among `failures`).
     """
-    tier, options = parse_tier(tier), options or Options()
+    tier = parse_tier(tier)
+    options = options or Options()
     hypothesis, reference = Path(hypothesis), Path(reference)
     check_paths(hypothesis, reference)
     ours = open_source(hypothesis, tier, options.hypothesis_tier, OUTPUT)
@@ -214,10 +215,12 @@ def evaluate(
     utterances: list[tuple[str, UtteranceTier, UtteranceTier]] = []
     failures = [*ours.failures, *theirs.failures]
     without_tier: list[MissingTierError] = []
-    untouched, notes = 0, list[str]()
+    untouched = 0
+    notes = list[str]()
     for name, read_ours, read_theirs in triples:
         try:
-            output, labels = read_ours(), read_theirs()
+            output = read_ours()
+            labels = read_theirs()
             notes += dict.fromkeys((*output.notes, *labels.notes))
             if _is_same_file(output, labels) and not labels.is_corrected:
                 untouched += 1
@@ -229,7 +232,10 @@ def evaluate(
             failures.append((name, str(error)))
             without_tier += [error] if isinstance(error, MissingTierError) else []
     if without_tier and not utterances and len(without_tier) == len(failures):
-        others = f" ({len(without_tier)} files lack it)" if len(without_tier) > 1 else ""
+        if len(without_tier) > 1:
+            others = f" ({len(without_tier)} files lack it)"
+        else:
+            others = ""
         raise MissingTierError(
             f"{without_tier[0]}{others}; --tier {tier}=NAME takes the name or number of a tier"
         )
@@ -352,11 +358,9 @@ def _unused_map(
         for side in (ours, theirs)
         for interval in side.intervals
     )
-    return (
-        ()
-        if is_used(options.labels, rows)
-        else ("no label of either side is in the map: is it the right one?",)
-    )
+    if is_used(options.labels, rows):
+        return ()
+    return ("no label of either side is in the map: is it the right one?",)
 
 
 def signed_errors(rows: Sequence[Sequence[Pair]]) -> dict[str, SignedErrors]:
@@ -416,7 +420,9 @@ def plain(value: Any) -> Any:
         return plain(asdict(value))
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
 
 
 @dataclass(frozen=True)
@@ -603,7 +609,10 @@ def error_figure(evaluations: Mapping[str, Evaluation]) -> Figure:
         signed = evaluation.signed()
         for edge in ("onset", "offset"):
             ms = signed[edge].ms
-            beyond = float(np.mean((ms < edges[0]) | (ms >= edges[-1]))) if len(ms) else 0.0
+            if len(ms):
+                beyond = float(np.mean((ms < edges[0]) | (ms >= edges[-1])))
+            else:
+                beyond = 0.0
             # numpy's last bin includes its upper edge
             counts, _ = np.histogram(ms[ms < edges[-1]], edges)
             percent = 100 * counts / max(1, len(ms))
@@ -681,7 +690,8 @@ def occupancy_figure(
             f"labels: expected {log_probs.shape[1]}, one for each class, got {len(labels)}"
         )
     names = [str(k) if labels is None else labels[k] for k in classes]
-    frames, step = len(log_probs), max(1, -(-len(names) // MOST_TICKS))
+    frames = len(log_probs)
+    step = max(1, -(-len(names) // MOST_TICKS))
     figure = Figure(
         figsize=(min(6 + frames / 50, 16), min(2 + len(names) / 3, 16)), layout="constrained"
     )
@@ -711,17 +721,17 @@ def _panels(log_probs: torch.Tensor, target: torch.Tensor, blank: int) -> dict[s
     from ctc_align import functional
 
     if not isinstance(log_probs, torch.Tensor) or log_probs.dim() != 2:
-        got = (
-            tuple(log_probs.shape)
-            if isinstance(log_probs, torch.Tensor)
-            else type(log_probs).__name__
-        )
+        if isinstance(log_probs, torch.Tensor):
+            got = tuple(log_probs.shape)
+        else:
+            got = type(log_probs).__name__
         raise KernelError(f"log_probs: expected the log-probs of one utterance (T, C), got {got}")
     if target.dim() != 1:
         raise KernelError(
             f"target: expected the token ids of one utterance (L,), got {tuple(target.shape)}"
         )
-    scores, lengths = log_probs.detach(), ([len(log_probs)], [len(target)])
+    scores = log_probs.detach()
+    lengths = ([len(log_probs)], [len(target)])
     paths, _ = functional.forced_align(scores[None], target[None], blank=blank)
     soft = functional.occupancy(scores, target, *lengths, blank)
     loss = functional.ctc_loss(scores, target, *lengths, blank, "sum").item()

@@ -220,7 +220,10 @@ def output_tier(path: Path, tier: str) -> UtteranceTier:
             for at in fixed
             if at in places and _are_same_edges(_interval(alignment.words[at]), places[at])
         }
-        shift_s = alignment.offset_s if alignment.config.get("times") == RECORDING else 0.0
+        if alignment.config.get("times") == RECORDING:
+            shift_s = alignment.offset_s
+        else:
+            shift_s = 0.0
         labels = moved_intervals(_labels_of(rows, tier), shift_s)
         found = replace(found, speakers={NO_SPEAKER: tuple(labels)})
     else:
@@ -245,11 +248,9 @@ def output_tier(path: Path, tier: str) -> UtteranceTier:
 
 def _labels_of(rows: Sequence[WrittenWord], tier: str) -> list[Interval]:
     """Return the words that were written, or their tokens."""
-    return (
-        [word for word, _ in rows]
-        if tier == WORDS
-        else [token for _, tokens in rows for token in tokens]
-    )
+    if tier == WORDS:
+        return [word for word, _ in rows]
+    return [token for _, tokens in rows for token in tokens]
 
 
 def corrected_tier(path: Path, tier: str) -> UtteranceTier:
@@ -260,7 +261,10 @@ def corrected_tier(path: Path, tier: str) -> UtteranceTier:
     """
     corrected = read_corrected(path)
     alignment = corrected.alignment
-    shift_s = alignment.offset_s if alignment.config.get("times") == RECORDING else 0.0
+    if alignment.config.get("times") == RECORDING:
+        shift_s = alignment.offset_s
+    else:
+        shift_s = 0.0
     return replace(
         alignment_tier(alignment, tier),
         speakers={NO_SPEAKER: tuple(moved_intervals(corrected.intervals(tier), shift_s))},
@@ -271,7 +275,8 @@ def corrected_tier(path: Path, tier: str) -> UtteranceTier:
     )
 
 
-OUTPUT, CORRECTIONS = JsonReading(output_tier), JsonReading(corrected_tier, is_latest=True)
+OUTPUT = JsonReading(output_tier)
+CORRECTIONS = JsonReading(corrected_tier, is_latest=True)
 """How a hypothesis is read, and a reference."""
 
 
@@ -308,7 +313,10 @@ def _find_owners(path: Path, alignment: Alignment) -> Iterator[tuple[Alignment, 
     if original == path:
         return
     try:
-        first = read_alignment(original) if original.is_file() else alignment
+        if original.is_file():
+            first = read_alignment(original)
+        else:
+            first = alignment
     except InputError:
         return
     if first.utterance == alignment.utterance:
@@ -317,7 +325,9 @@ def _find_owners(path: Path, alignment: Alignment) -> Iterator[tuple[Alignment, 
 
 def _label_files(stem: Path, alignment: Alignment) -> Iterator[tuple[Path, bool]]:
     """Yield the files of labels beside an alignment, and whether they were written with it."""
-    ends = () if alignment.written is None else alignment.written.files
+    ends: tuple[str, ...] = ()
+    if alignment.written is not None:
+        ends = alignment.written.files
     for end in dict.fromkeys((*ends, *_ENDS)):
         file = stem.with_name(f"{stem.name}{end}")
         if file.is_file():
@@ -368,7 +378,10 @@ def _find_edits(alignment: Alignment, tiers: Sequence[Tier], file: Path) -> _Edi
     timed = [word for word in alignment.words if is_timed(word)]
     if alignment.written is not None:
         rows = alignment.written.words
-    speakers = _speakers_of(timed) if len(timed) == len(rows) else [UNNAMED] * len(rows)
+    if len(timed) == len(rows):
+        speakers = _speakers_of(timed)
+    else:
+        speakers = [UNNAMED] * len(rows)
     shift_s = _shift_s(alignment, file)
     edits = _Edits(rows)
     for own, words, phones in _group_by_speaker(speakers, tiers):
@@ -409,7 +422,8 @@ def _compare(
             )
             edits.changed.append(_with_phones(change, phones))
             continue
-        at, label = own[places[0]], labels[found[0]]
+        at = own[places[0]]
+        label = labels[found[0]]
         edits.shared += 1
         word, tokens = edits.rows[at]
         spoken = tokens if phones is None else _select_inside(phones, label)
@@ -470,14 +484,18 @@ class _Merge:
     """Joins corrections of one alignment, from the earliest file to the latest."""
 
     def __init__(self, path: Path, alignment: Alignment) -> None:
-        self.path, self.alignment = path, alignment
+        self.path = path
+        self.alignment = alignment
         self.words = list(alignment.words)
         self.changed_ns = _changed_ns(path)
         self.by: dict[int, tuple[int, str]] = {}
         """When each corrected word was corrected last, in ns, and the name of the file."""
         self.changed: list[ChangedWords] = []
         self.files: list[Path] = []
-        rows = alignment.written.words if alignment.written is not None else ()
+        if alignment.written is not None:
+            rows = alignment.written.words
+        else:
+            rows = ()
         known = {at: rows[row][0] for row, at in _find_places(rows, alignment).items()}
         self.taken_over = {
             at for at, row in known.items() if _are_same_edges(_interval(self.words[at]), row)
@@ -487,8 +505,11 @@ class _Merge:
 
     def add(self, source: _Source) -> Iterator[str]:
         """Take the corrections of a file that are later than the present ones; yield notes."""
-        places, name = _find_places(source.edits.rows, self.alignment), source.file.name
-        used, later, earlier = 0, dict[str, int](), dict[str, int]()
+        places = _find_places(source.edits.rows, self.alignment)
+        name = source.file.name
+        used = 0
+        later = dict[str, int]()
+        earlier = dict[str, int]()
         for row, (label, phones) in source.edits.words.items():
             at = places.get(row)
             if at is None:
@@ -527,11 +548,9 @@ class _Merge:
         if at in self.by:
             return self.by[at]
         is_older = source.owner is self.alignment and at in self.taken_over
-        return (
-            (self.changed_ns, self.path.name)
-            if is_fixed(self.words[at]) and not is_older
-            else (0, "")
-        )
+        if is_fixed(self.words[at]) and not is_older:
+            return (self.changed_ns, self.path.name)
+        return (0, "")
 
     def _placed(self, change: ChangedWords, places: dict[int, int]) -> ChangedWords:
         return replace(change, places=tuple(places[row] for row in change.places if row in places))
@@ -583,12 +602,17 @@ def _changed_note(file: Path, changed: Sequence[ChangedWords], alignment: Alignm
     first = changed[0]
     text = " ".join(alignment.words[at].text for at in first.places)
     labels = " ".join(label.label for label in first.words)
-    start_s = first.words[0].start_s if first.words else alignment.words[first.places[0]].start_s
+    start_s = alignment.words[first.places[0]].start_s
+    if first.words:
+        start_s = first.words[0].start_s
     what = (
         f"{shown(labels, 80) if labels else 'no label'} for"
         f" {shown(text, 80) if text else 'no word of the text'}"
     )
-    more = f", and {len(changed) - 1} more" if len(changed) > 1 else ""
+    if len(changed) > 1:
+        more = f", and {len(changed) - 1} more"
+    else:
+        more = ""
     return (
         f"{file}: has other words than the text, {printable(what)} at {start_s or 0.0:.2f} s{more}:"
         " the text and the times of its words stay; if the text was wrong, put the transcript"
@@ -609,7 +633,8 @@ def _shorten_overlaps(
         key=lambda at: found[at].start_s or 0.0,
     )
     for first, second in pairwise(timed):
-        end_s, start_s = found[first].end_s or 0.0, found[second].start_s or 0.0
+        end_s = found[first].end_s or 0.0
+        start_s = found[second].start_s or 0.0
         if end_s <= start_s:
             continue
         if changed_ns.get(first, 0) > changed_ns.get(second, 0):
@@ -684,7 +709,10 @@ def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]
         spoken = [timed[at] for at in own]
         intervals = moved_intervals(_drop_silences(words, [word.text for word in spoken]), -shift_s)
         _check_labels(spoken, intervals, path)
-        moved = None if phones is None else moved_intervals(phones, -shift_s)
+        if phones is None:
+            moved = None
+        else:
+            moved = moved_intervals(phones, -shift_s)
         for word, interval in zip(spoken, intervals):
             labelled[word.char_start] = _label_word(
                 word, _inside_recording(interval, alignment.duration_s), moved
@@ -755,11 +783,9 @@ def _join_labels(tiers: Iterable[Sequence[Interval]]) -> list[Interval]:
 
 def _phones(tiers: Collection[Sequence[Interval]]) -> list[Interval] | None:
     """Return the phones by time; None if there are no tiers."""
-    return (
-        [phone for phone in _join_labels(tiers) if not _is_silence(phone, PHONE_SILENCES)]
-        if tiers
-        else None
-    )
+    if tiers:
+        return [phone for phone in _join_labels(tiers) if not _is_silence(phone, PHONE_SILENCES)]
+    return None
 
 
 def _drop_silences(row: Sequence[Interval], words: Sequence[str]) -> list[Interval]:
@@ -790,16 +816,14 @@ def _check_labels(words: Sequence[AlignedWord], intervals: Sequence[Interval], p
         (at for at, (text, label) in enumerate(zip(texts, labels)) if text != label),
         min(len(texts), len(labels)),
     )
-    expected = (
-        f"{shown(words[at].text, 80)} ({words[at].start_s:.2f} s)"
-        if at < len(words)
-        else "no more words"
-    )
-    got = (
-        f"{shown(intervals[at].label, 80)} ({intervals[at].start_s:.2f} s)"
-        if at < len(intervals)
-        else "no more"
-    )
+    if at < len(words):
+        expected = f"{shown(words[at].text, 80)} ({words[at].start_s:.2f} s)"
+    else:
+        expected = "no more words"
+    if at < len(intervals):
+        got = f"{shown(intervals[at].label, 80)} ({intervals[at].start_s:.2f} s)"
+    else:
+        got = "no more"
     raise InputError(
         f"{path}: expected the words of the alignment, word {at + 1} {expected}, got {got}; if the"
         " text was wrong, put the transcript right and align again"

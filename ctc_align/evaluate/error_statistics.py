@@ -151,7 +151,8 @@ def rates(totals: np.ndarray) -> dict[str, np.ndarray]:
     """Return the rates of totals (R, 3) of [reference, hypothesis, hits]; NaN for x / 0."""
     reference, hypothesis, matched = totals.T.astype(float)
     with np.errstate(divide="ignore", invalid="ignore"):
-        recall, over = matched / reference, hypothesis / reference - 1
+        recall = matched / reference
+        over = hypothesis / reference - 1
         off = np.abs(recall - 1 - over) / math.sqrt(2)
         return {
             "precision": matched / hypothesis,
@@ -296,7 +297,10 @@ def detections(
     """Return the detection of each of KINDS over all utterances of `counts` (U, len(KINDS), 3)."""
     by_kind = {}
     for kind, totals in zip(KINDS, counts.sum(axis=0)):
-        ci95 = confidence_intervals(samples[f"boundaries {kind}"]) if samples else None
+        if samples:
+            ci95 = confidence_intervals(samples[f"boundaries {kind}"])
+        else:
+            ci95 = None
         reference, hypothesis, hits = map(int, totals)
         by_kind[kind] = detection(reference, hypothesis, hits, ci95)
     return by_kind

@@ -187,7 +187,10 @@ def _close_region(
     pairs, missing, extra = into
     left = [hypothesis[i] for i, _ in region if i >= 0]
     right = [reference[j] for _, j in region if j >= 0]
-    spelled = _letters if normalised is normalised_label else _labels
+    if normalised is normalised_label:
+        spelled = _letters
+    else:
+        spelled = _labels
     if left and right and spelled(left) == spelled(right) != "":
         pairs.append(Pair(_join_intervals(left), _join_intervals(right), mismatch=False))
         return
@@ -256,7 +259,8 @@ def _find_banded_edits(
     moves: list[bytearray] = []
     previous = [math.inf] * (columns + 1)
     for i in range(rows + 1):
-        low, high = max(0, i - width), min(columns, i + width)
+        low = max(0, i - width)
+        high = min(columns, i + width)
         current = [math.inf] * (columns + 1)
         move = bytearray(high - low + 1)
         for j in range(low, high + 1):
@@ -279,7 +283,8 @@ def _walk_back(
     rows: int, columns: int, width: int, moves: list[bytearray]
 ) -> list[tuple[int, int]]:
     steps: list[tuple[int, int]] = []
-    i, j = rows, columns
+    i = rows
+    j = columns
     while i or j:
         move = moves[i][j - max(0, i - width)]
         if move == 0:
@@ -310,9 +315,10 @@ def compared_intervals(
     silences = SILENCES
     if tier == PHONES:
         silences = PHONE_SILENCES
-        intervals = (
-            broad_phones(intervals) if labels is None else merged_closures(plain_phones(intervals))
-        )
+        if labels is None:
+            intervals = broad_phones(intervals)
+        else:
+            intervals = merged_closures(plain_phones(intervals))
     if labels is not None:
         intervals = _map_labels(intervals, labels)
     return [interval for interval in intervals if interval.label.strip().casefold() not in silences]
@@ -445,7 +451,11 @@ def _parse_map(text: str, name: str) -> dict[str, str]:
                 f"{name}:{number}: expected two columns, 'from to', got {len(columns)}:"
                 f" {line.strip()[:100]}"
             )
-        label, target = columns[0].casefold(), columns[1] if len(columns) == 2 else ""
+        label = columns[0].casefold()
+        if len(columns) == 2:
+            target = columns[1]
+        else:
+            target = ""
         if labels.setdefault(label, target) != target:
             raise InputError(
                 f"{name}:{number}: {columns[0][:60]} becomes {shown(target)}, but"

@@ -25,7 +25,9 @@ _UNIT_SLACK = 1.2
 _RATIO_SPREAD = 0.1
 _EARLIEST_S = 0.05
 _DURATIONS_DIFFER_S, _DURATIONS_DIFFER = 0.5, 0.05
-_SHIFT_S, _SHIFT_SPREAD, _SHIFT_PAIRS = 0.25, 0.2, 3
+_SHIFT_S = 0.25
+_SHIFT_SPREAD = 0.2
+_SHIFT_PAIRS = 3
 _FAR_S = 0.25
 """If labels belong to this recording, half of their edges are never farther off than this, with any
 aligner."""
@@ -71,10 +73,18 @@ def _units(utterances: Sequence[Pairing]) -> str | None:
     ]
     ratio = median(ratios) if ratios else 1.0
     # a shift makes ratios too, but they differ
-    spread = median(abs(math.log(other / ratio)) for other in ratios) if ratios else 0.0
+    if ratios:
+        spread = median(abs(math.log(other / ratio)) for other in ratios)
+    else:
+        spread = 0.0
     if 1 / _OTHER_UNIT < ratio < _OTHER_UNIT or spread > _RATIO_SPREAD:
         return None
-    side, times = ("hypothesis", ratio) if ratio > 1 else ("reference", 1 / ratio)
+    if ratio > 1:
+        side = "hypothesis"
+        times = ratio
+    else:
+        side = "reference"
+        times = 1 / ratio
     unit = min(_UNITS, key=lambda factor: abs(math.log(times / factor)))
     if 1 / _UNIT_SLACK < times / unit < _UNIT_SLACK:
         return f"the times of the {side} look like {_UNITS[unit]}; seconds are expected"
@@ -125,7 +135,8 @@ def _far(utterances: Sequence[Pairing]) -> str | None:
 
 
 def _signed_range(shifts: Sequence[float]) -> str:
-    low, high = f"{min(shifts):+.2f} s", f"{max(shifts):+.2f} s"
+    low = f"{min(shifts):+.2f} s"
+    high = f"{max(shifts):+.2f} s"
     return low if low == high else f"{low} to {high}"
 
 
@@ -169,9 +180,9 @@ def _unlabelled(utterances: Sequence[Pairing]) -> str | None:
         for paired in utterances
         if paired.extra and not paired.pairs and not paired.missing
     ]
-    return (
-        f"the reference has no labels in {_some(empty)}: is all of it labelled?" if empty else None
-    )
+    if empty:
+        return f"the reference has no labels in {_some(empty)}: is all of it labelled?"
+    return None
 
 
 def _some(names: Sequence[str]) -> str:
@@ -180,5 +191,8 @@ def _some(names: Sequence[str]) -> str:
     >>> _some(["a", "b"]), _some(list("abcde"))
     ('2 utterances: a, b', '5 utterances: a, b, c …')
     """
-    count = "1 utterance" if len(names) == 1 else f"{len(names)} utterances"
+    if len(names) == 1:
+        count = "1 utterance"
+    else:
+        count = f"{len(names)} utterances"
     return f"{count}: {', '.join(names[:_NAMED])}{' …' if len(names) > _NAMED else ''}"

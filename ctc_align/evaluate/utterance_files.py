@@ -68,9 +68,9 @@ class UtteranceTier:
     def intervals(self) -> list[Interval]:
         """The intervals of all speakers, in order of time."""
         rows = [interval for row in self.speakers.values() for interval in row]
-        return (
-            rows if len(self.speakers) == 1 else sorted(rows, key=lambda interval: interval.start_s)
-        )
+        if len(self.speakers) == 1:
+            return rows
+        return sorted(rows, key=lambda interval: interval.start_s)
 
 
 def is_table(path: Path) -> bool:
@@ -96,7 +96,8 @@ def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None)
     Raises:
         InputError: the file cannot be read, has no such tier, or holds several utterances.
     """
-    path, tier = Path(path), parse_tier(tier)
+    path = Path(path)
+    tier = parse_tier(tier)
     if not is_table(path):
         return read_one(path, tier, name).intervals
     utterances = read_table(path, tier)
@@ -117,7 +118,10 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
     if path.suffix.casefold() in SAMPLE_LABELS:
         return _sample_labels(path, tier)
     grid = read_textgrid(path)
-    wanted = TIER_NAMES[tier] if name is None else (name.strip().casefold(),)
+    if name is None:
+        wanted = TIER_NAMES[tier]
+    else:
+        wanted = (name.strip().casefold(),)
     speakers = named_tiers(grid.tiers, wanted)
     if not speakers and name is not None and name.isdecimal():
         speakers.update(
@@ -182,13 +186,19 @@ def read_table(path: Path, tier: str) -> dict[str, UtteranceTier]:
         InputError: the file cannot be read (with the line), is empty, or has an utterance twice.
     """
     name = path.name.casefold()
-    utterances = _ctm_utterances(path) if name.endswith(".ctm") else _jsonl_utterances(path, tier)
+    if name.endswith(".ctm"):
+        utterances = _ctm_utterances(path)
+    else:
+        utterances = _jsonl_utterances(path, tier)
     if not utterances:
         beside = path.with_name(
             path.name[: -len(".ctm")].removesuffix(".tokens").removesuffix(".phones") + ".json"
         )
         is_there = name.endswith(".ctm") and beside.is_file()
-        hint = f" (no word has times there); its alignment is in {beside}" if is_there else ""
+        if is_there:
+            hint = f" (no word has times there); its alignment is in {beside}"
+        else:
+            hint = ""
         raise InputError(f"{path}: expected alignments, got an empty file{hint}")
     return utterances
 
@@ -272,7 +282,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                     raise InputError(
                         f"{path}:{number}: expected a line of at most {_MOST_LINE_BYTES >> 20} MiB"
                     )
-                text = data.removeprefix(codecs.BOM_UTF8) if number == 1 else data
+                if number == 1:
+                    text = data.removeprefix(codecs.BOM_UTF8)
+                else:
+                    text = data
                 try:
                     yield number, text.decode("utf-8")
                 except UnicodeDecodeError as error:
@@ -379,7 +392,10 @@ def open_source(path: Path, tier: str, tier_name: str | None, json: JsonReading)
     elif is_table(path):
         source.utterances = _table_readers(path, tier)
     else:
-        read = json.read if path.suffix.casefold() == ".json" else partial(read_one, name=tier_name)
+        if path.suffix.casefold() == ".json":
+            read = json.read
+        else:
+            read = partial(read_one, name=tier_name)
         source.utterances = {path.with_suffix("").name: partial(read, path, tier)}
     return source
 
@@ -421,7 +437,10 @@ def _choose_json(paths: Sequence[Path], json: JsonReading) -> dict[Path, Path]:
     chosen: dict[Path, Path] = {}
     for work in latest_works(paths):
         original = original_of(work.path)
-        named = original if original in paths and original not in chosen.values() else work.path
+        if original in paths and original not in chosen.values():
+            named = original
+        else:
+            named = work.path
         chosen[work.path if json.is_latest else named] = named
     return chosen
 

@@ -486,9 +486,10 @@ def _alone(
             max(SHORTEST_S, _LETTER_S * sum(columns(word.text) + 1 for word in words)),
         )
         room_s = high_s - low_s - length_s
-        at_s = low_s + (
-            min(_LATER_S, room_s / 2 if has_after else room_s) if has_before else room_s
-        )
+        pause_s = room_s
+        if has_before:
+            pause_s = min(_LATER_S, room_s / 2 if has_after else room_s)
+        at_s = low_s + pause_s
         until_s = at_s + length_s
     weights = [max(1, columns(word.text)) for word in words]
     step_s = max(until_s - at_s, 0.0) / sum(weights)

@@ -583,11 +583,9 @@ def _refuse_twice(units: Sequence[tuple[Sequence[SpanWord], str]], text: str) ->
             for each in (name, other)
         ]
         more = len(timed[0] & timed[1]) - 1
-        and_more = (
-            f" and {more:,} more {'word' if more == 1 else 'words'}"
-            if more > 0 and name != other
-            else ""
-        )
+        and_more = ""
+        if more > 0 and name != other:
+            and_more = f" and {more:,} more {'word' if more == 1 else 'words'}"
         raise UsageError(
             f"{name} and {other} both have times for {text[word.first : word.last]!r}{and_more}"
             f" (from character {word.first} of the book); give one alignment for each part of it,"

@@ -178,7 +178,7 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
     '<v Mary>Hello\\nthere'
     """
     lines = re.split(r"\r*\n|\r+|\u2028|\x85", text.removeprefix("\ufeff"))
-    format = VTT if _HEADER.match(lines[0] if lines else "") else likely
+    format = VTT if lines and _HEADER.match(lines[0]) else likely
     rows = _times_lines(lines, source, format)
     if not rows:
         raise TranscriptError(

@@ -168,13 +168,9 @@ def name_unless_object(head: bytes) -> str:
     if has_cues(text):
         return "subtitles"
     found = non_text_kind(head) or structured_text_kind(text)
-    return (
-        found.name
-        if found is not None
-        else "another kind of file"
-        if text.strip()
-        else "an empty file"
-    )
+    if found is not None:
+        return found.name
+    return "another kind of file" if text.strip() else "an empty file"
 
 
 def _refuse(kind: FileKind | None, source: str) -> None:

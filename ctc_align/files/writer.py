@@ -53,13 +53,11 @@ class Style(Settings):
     def of(cls, settings: StyleSource) -> Style:
         """Return the style in `settings` or in an alignment's `config`; defaults replace values of
         the wrong type."""
-        values = (
-            {}
-            if settings is None
-            else settings
-            if isinstance(settings, Mapping)
-            else vars(settings)
-        )
+        values: Mapping[str, Any] = {}
+        if isinstance(settings, Mapping):
+            values = settings
+        elif settings is not None:
+            values = vars(settings)
         return cls(
             **{
                 field.name: _as_its_default(values.get(field.name), field.default)

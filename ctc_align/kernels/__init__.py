@@ -1,6 +1,6 @@
 """The door to the kernels: four functions over a topology, whichever backend runs them.
 
-    best_path(log_probs, topology, lengths) -> Path         states (B, T) int32, -1 padded; scores (B,) natural log
+    best_path(log_probs, topology, lengths) -> BestPaths    states (B, T) int32, -1 padded; scores (B,) natural log
     forward(log_probs, topology, lengths)   -> (B,)         total log-likelihood of all paths
     occupancy(log_probs, topology, lengths) -> Occupancy    posterior of every class at every frame, and the scores
     tangent(log_probs, topology, lengths, direction)        derivatives (B, T, C) of the posteriors along a direction,
@@ -12,7 +12,7 @@ that count of each utterance. Frames beyond it are never read. If a topology has
 score -inf, states -1 and occupancy 0; one whose paths meet NaN or +inf, which are no log-probs, has
 score NaN, states -1 and occupancy NaN. Every backend decides ties alike: stay, then step, then
 skip, then the detours in their order (so always the highest previous state); at the end the highest
-state. `backend` is "auto", "reference", "cpu" or "gpu"; a `Path` and an `Occupancy` name the one
+state. `backend` is "auto", "reference", "cpu" or "gpu"; a `BestPaths` and an `Occupancy` name the one
 that ran, and `backend_of` the one that "auto" takes.
 
 Arguments are NumPy arrays or tensors, and results are of the kind of `log_probs`. Results of `gpu`
@@ -52,7 +52,7 @@ _MODULES = {
 
 
 @dataclass(frozen=True)
-class Path(Generic[ArrayT]):
+class BestPaths(Generic[ArrayT]):
     """Best paths: `states` (B, T) int32, `scores` (B,) float64."""
 
     states: ArrayT
@@ -79,7 +79,7 @@ def best_path(
     wildcard: Array | None = None,
     bands: np.ndarray | None = None,
     backend: str = "auto",
-) -> Path[ArrayT]:
+) -> BestPaths[ArrayT]:
     """Find the most likely path of each utterance (Viterbi).
 
     Args:
@@ -101,11 +101,14 @@ def best_path(
     frames = _check(log_probs, topology, lengths)
     extra = _check_wildcard(wildcard, topology, log_probs)
     name, module = _open(backend, log_probs)
-    limits = None if bands is None else _check_bands(bands, log_probs, frames)
+    if bands is None:
+        limits = None
+    else:
+        limits = _check_bands(bands, log_probs, frames)
     states, scores = _call(
         name, module.best_path, log_probs, topology, frames, extra, unchanged=(limits,)
     )
-    return Path(states, scores, name)
+    return BestPaths(states, scores, name)
 
 
 def best_labels(
@@ -218,7 +221,10 @@ def tangent(
     frames = _check(log_probs, topology, lengths)
     extra = _check_wildcard(wildcard, topology, log_probs)
     along = _check_like(direction, "direction", log_probs)
-    known = None if posteriors is None else _check_like(posteriors, "posteriors", log_probs)
+    if posteriors is None:
+        known = None
+    else:
+        known = _check_like(posteriors, "posteriors", log_probs)
     name, module = _open(backend, log_probs)
     if not hasattr(module, "tangent"):
         if backend != "auto":
@@ -253,8 +259,8 @@ def _call(
     """
     given = [log_probs, *values]
     if name != "gpu":
-        in_numpy = _bits_in_numpy if name == "cpu" else _in_numpy
-        arrays = [None if each is None else in_numpy(each) for each in given]
+        convert = _to_kernel_bits if name == "cpu" else _to_kernel_array
+        arrays = [None if each is None else convert(each) for each in given]
         results = function(arrays[0], topology, frames, *arrays[1:], *unchanged)
     else:
         import torch
@@ -274,14 +280,14 @@ def _call(
     return tuple(None if each is None else _like(each, log_probs) for each in results)
 
 
-def _in_numpy(values: Array) -> np.ndarray:
+def _to_kernel_array(values: Array) -> np.ndarray:
     """Return values as floating-point numbers of NumPy."""
     if isinstance(values, np.ndarray):
         return values
     return (values.float() if values.dtype.itemsize < 4 else values).numpy(force=True)
 
 
-def _bits_in_numpy(values: Array) -> np.ndarray:
+def _to_kernel_bits(values: Array) -> np.ndarray:
     """Return values as the CPU's kernels take them: float32, float64, or the bits of half
     precision, without a copy."""
     if not isinstance(values, np.ndarray):
@@ -293,16 +299,22 @@ def _bits_in_numpy(values: Array) -> np.ndarray:
         values = (values if taken else values.float()).numpy(force=True)
     if values.dtype == np.float16:
         return values.view(np.uint16)
-    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+    if values.dtype in (np.float32, np.float64):
+        return values
+    return values.astype(np.float64)
 
 
 def _like(result: Any, log_probs: Array) -> Any:
     """Return a result as a tensor if the log-probs are one, otherwise as an array."""
     if isinstance(log_probs, np.ndarray):
-        return result if isinstance(result, np.ndarray) else result.cpu().numpy()
+        if isinstance(result, np.ndarray):
+            return result
+        return result.cpu().numpy()
     import torch
 
-    return torch.from_numpy(result) if isinstance(result, np.ndarray) else result
+    if isinstance(result, np.ndarray):
+        return torch.from_numpy(result)
+    return result
 
 
 def _real(values: Any, log_probs: Array) -> Any:
@@ -319,9 +331,8 @@ def _companion(values: Any, log_probs: Array) -> Any:
     """Return values that are given beside the log-probs: of their kind, on their device, not below
     float32."""
     if isinstance(log_probs, np.ndarray):
-        values = (
-            values if isinstance(values, np.ndarray) else values.detach().double().numpy(force=True)
-        )
+        if not isinstance(values, np.ndarray):
+            values = values.detach().double().numpy(force=True)
     else:
         import torch
 

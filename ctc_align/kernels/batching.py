@@ -1,6 +1,6 @@
 """The scheduler: runs the stages of many utterances and batches the kernel work that they request.
 
-Each utterance is a generator (`KernelSteps`) that reads straight down, without a batch dimension:
+Each utterance is a generator (`StageSteps`) that reads straight down, without a batch dimension:
 it yields requests and gets their answers. The scheduler lets each run until it requests something,
 puts the requests of one `key` into a padded batch, runs them by one call of a kernel, hands out the
 answers, and goes on. Kernels never read padding, so an answer is the same, to the bit, alone and in
@@ -53,7 +53,7 @@ class Request(Protocol):
         ...
 
 
-KernelSteps: TypeAlias = Generator["Request | Sequence[Request]", Any, Result]
+StageSteps: TypeAlias = Generator["Request | Sequence[Request]", Any, Result]
 """A stage of one utterance: yields a request and gets its answer, or several and gets a list;
 returns its result."""
 
@@ -91,7 +91,10 @@ class _OnEmissions:
         x, paths = self.scores, self.paths
         # Topologies with optional tokens go through other kernels, whose rounding others must not
         # get.
-        kind = paths.blank if isinstance(paths, CtcTargets) else paths.detours is not None
+        if isinstance(paths, CtcTargets):
+            kind = paths.blank
+        else:
+            kind = paths.detours is not None
         return (
             type(self),
             x.dtype,
@@ -126,7 +129,10 @@ class BestPath(_OnEmissions):
     @staticmethod
     def run(requests: Sequence[BestPath]) -> list[tuple[np.ndarray, float, str]]:
         log_probs, topology, lengths, wildcard = _side_by_side(requests)
-        bands = None if requests[0].bands is None else np.zeros((*log_probs.shape[:2], 2), np.int64)
+        if requests[0].bands is None:
+            bands = None
+        else:
+            bands = np.zeros((*log_probs.shape[:2], 2), np.int64)
         for b, request in enumerate(requests):
             if bands is not None and request.bands is not None:
                 bands[b, : lengths[b]] = request.bands
@@ -199,7 +205,8 @@ def pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, list[int]]:
     >>> batch.shape, lengths
     ((2, 2, 3), [2, 1])
     """
-    first, lengths = rows[0], [len(row) for row in rows]
+    first = rows[0]
+    lengths = [len(row) for row in rows]
     if all(row is first for row in rows):
         return (
             np.lib.stride_tricks.as_strided(first, (len(rows), *first.shape), (0, *first.strides)),
@@ -217,7 +224,7 @@ VALUES_AT_ONCE = 2**22
 
 @overload
 def run(
-    utterances: Sequence[KernelSteps[Result]],
+    utterances: Sequence[StageSteps[Result]],
     on_error: Literal["raise"] = "raise",
     timings: dict[str, float] | None = None,
     after_batch: Callable[[], None] | None = None,
@@ -226,7 +233,7 @@ def run(
 
 @overload
 def run(
-    utterances: Sequence[KernelSteps[Result]],
+    utterances: Sequence[StageSteps[Result]],
     on_error: Literal["return"],
     timings: dict[str, float] | None = None,
     after_batch: Callable[[], None] | None = None,
@@ -234,7 +241,7 @@ def run(
 
 
 def run(
-    utterances: Sequence[KernelSteps[Result]],
+    utterances: Sequence[StageSteps[Result]],
     on_error: Literal["raise", "return"] = "raise",
     timings: dict[str, float] | None = None,
     after_batch: Callable[[], None] | None = None,
@@ -268,7 +275,7 @@ class _Scheduler(Generic[Result]):
 
     def __init__(
         self,
-        utterances: Sequence[KernelSteps[Result]],
+        utterances: Sequence[StageSteps[Result]],
         timings: dict[str, float] | None,
         after_batch: Callable[[], None] | None,
     ) -> None:
@@ -283,7 +290,8 @@ class _Scheduler(Generic[Result]):
 
     def answer(self) -> None:
         """Run all requests that are asked for now, and let each utterance go on to its next."""
-        asked, self.requests = self.requests, {}
+        asked = self.requests
+        self.requests = {}
         requests = [request for wanted in asked.values() for request in _listed(wanted)]
         answers: list[object] = [None] * len(requests)
         for places in batches(requests):
@@ -304,7 +312,10 @@ class _Scheduler(Generic[Result]):
         answers."""
         try:
             steps = self.utterances[i]
-            self.requests[i] = steps.send(answer) if error is None else steps.throw(error)
+            if error is None:
+                self.requests[i] = steps.send(answer)
+            else:
+                self.requests[i] = steps.throw(error)
         except StopIteration as end:
             self.results[i] = end.value
         except CtcAlignError as raised:
@@ -341,16 +352,21 @@ def batches(requests: Sequence[Request]) -> Iterator[list[int]]:
         longest = widest = 0
         for place in sorted(places, key=lambda place: math.prod(requests[place].shape)):
             frames, width = requests[place].shape
-            longest, widest = max(longest, frames), max(widest, width)
+            longest = max(longest, frames)
+            widest = max(widest, width)
             if batch and (len(batch) + 1) * longest * widest > VALUES_AT_ONCE:
                 yield batch
-                batch, longest, widest = [], frames, width
+                batch = []
+                longest = frames
+                widest = width
             batch.append(place)
         yield batch
 
 
 def _listed(wanted: Request | Sequence[Request]) -> Sequence[Request]:
-    return wanted if isinstance(wanted, Sequence) else (wanted,)
+    if isinstance(wanted, Sequence):
+        return wanted
+    return (wanted,)
 
 
 def _drop_traceback(error: BaseException) -> None:

@@ -33,7 +33,10 @@ def require(
     free, limit = available(device)
     if free is None or bytes_needed <= free:
         return
-    whose = "" if utterance is None else f" of utterance {utterance}"
+    if utterance is None:
+        whose = ""
+    else:
+        whose = f" of utterance {utterance}"
     raise KernelError(
         f"{what}{whose}: {bytes_needed} bytes ({bytes_needed / 2**30:.1f} GiB) are needed, {free}"
         f" ({free / 2**30:.1f} GiB) are available ({limit}); take fewer utterances at a time, or"

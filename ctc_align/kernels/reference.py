@@ -40,7 +40,8 @@ class MaxPlus:
     as in sums."""
 
     def combine(self, *alternatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        best, choice = alternatives[0], np.zeros(alternatives[0].shape, np.int64)
+        best = alternatives[0]
+        choice = np.zeros(alternatives[0].shape, np.int64)
         for number, other in enumerate(alternatives[1:], start=1):
             better = (other > best) | np.isnan(other)
             choice = np.where(better, number, choice)
@@ -160,9 +161,11 @@ def best_path(
     float64."""
     x = _clean(log_probs, wildcard, lengths)
     transitions = _transitions(topology, log_probs.shape[2])
-    row, choices = (
-        _scan(x, transitions, lengths, MaxPlus(), bands) if x.shape[1] else (np.empty(0), [])
-    )
+    if x.shape[1]:
+        row, choices = _scan(x, transitions, lengths, MaxPlus(), bands)
+    else:
+        row = np.empty(0)
+        choices = []
     states = np.full(log_probs.shape[:2], -1, np.int32)
     scores = np.full(topology.batch, NEVER)
     for b in range(topology.batch):
@@ -177,7 +180,10 @@ def best_path(
         for other in reversed(ends):
             if row[b, other] > row[b, state] or np.isnan(row[b, other]):
                 state = other
-        scores[b] = row[b, state] if row[b, state] < math.inf else math.nan
+        if row[b, state] < math.inf:
+            scores[b] = row[b, state]
+        else:
+            scores[b] = math.nan
         if not scores[b] > NEVER:
             continue
         for t in range(length - 1, -1, -1):
@@ -196,7 +202,10 @@ def forward(
     """Return the total log-likelihood (B,) float64 over all paths."""
     x = _clean(log_probs, wildcard, lengths)
     transitions = _transitions(topology, log_probs.shape[2])
-    row = _scan(x, transitions, lengths, LogPlus())[0] if x.shape[1] else None
+    if x.shape[1]:
+        row = _scan(x, transitions, lengths, LogPlus())[0]
+    else:
+        row = None
     return _scores(row, transitions, topology, lengths)
 
 
@@ -320,8 +329,10 @@ def _posteriors(
     Args:
         row, shares: what `_scan` returns.
     """
-    emitted, batch = _emitted(along, transitions), np.arange(len(along))[:, None]
-    slope, moving = np.where(transitions.begin, emitted[:, 0], 0.0), []
+    emitted = _emitted(along, transitions)
+    batch = np.arange(len(along))[:, None]
+    slope = np.where(transitions.begin, emitted[:, 0], 0.0)
+    moving = []
     for t, share in enumerate(shares, start=1):
         before = _entered(slope, transitions)
         moving.append(_Moving.shares(share, before))

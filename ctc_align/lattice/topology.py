@@ -90,7 +90,8 @@ class Topology:
         if not len(self.states):
             return
         states, starts, finals = self.states, self.starts, self.finals
-        low, high = min(starts.min(), finals.min()), max(starts.max(), finals.max())
+        low = min(starts.min(), finals.min())
+        high = max(starts.max(), finals.max())
         if states.min() < 1 or states.max() > self.emit.shape[1] or low < 1 or high > 2:
             _raise_out_of_range(self)
         if self.emit.min() < WILDCARD or self.emit.max() > MAX_CLASS:
@@ -221,7 +222,8 @@ def check_detours_size(batch: int, states: int, most: int) -> None:
 
 
 def _check_shapes(topology: Topology) -> None:
-    shape, ways = topology.emit.shape, topology.detours
+    shape = topology.emit.shape
+    ways = topology.detours
     rows = (
         topology.skip.shape == topology.token.shape == topology.stay.shape == shape
         and len(shape) == 2
@@ -334,8 +336,10 @@ def ctc_row(target: np.ndarray, optional: np.ndarray, blank: int) -> StateRow:
     """Return the states of CTC whose `optional` tokens may be left out; see `lattice.ctc`."""
     tokens = len(target)
     size = 2 * tokens + 1
-    emit, token = np.full(size, blank, np.int32), np.full(size, -1, np.int32)
-    emit[1::2], token[1::2] = target, np.arange(tokens)
+    emit = np.full(size, blank, np.int32)
+    token = np.full(size, -1, np.int32)
+    emit[1::2] = target
+    token[1::2] = np.arange(tokens)
     places = np.arange(tokens)
     plan = _Plan(2 * places + 1, 2 * places + 1, 2 * places, places, places, optional)
     # The shortest path leaves out every optional token; a blank parts the equal tokens that then
@@ -398,7 +402,8 @@ def segmentation_row(
     last = np.cumsum(parts) + group
     first = last - parts + 1
     size = int(last[-1]) + 2 if tokens else 1
-    emit, token = np.full(size, silence, np.int32), np.full(size, -1, np.int32)
+    emit = np.full(size, silence, np.int32)
+    token = np.full(size, -1, np.int32)
     gap = first[new_word] - 1
     sounding = np.ones(size, np.bool_)
     sounding[gap] = sounding[-1] = False
@@ -415,7 +420,8 @@ def _connected(
 ) -> StateRow:
     """Return the row with all transitions; equal neighbours in `apart` (L,) must be kept apart by
     their gap."""
-    size, tokens = len(emit), len(plan.first)
+    size = len(emit)
+    tokens = len(plan.first)
     skip, begin, end = np.zeros((3, size), np.bool_)
     row = StateRow(emit, token, skip, begin, end, shortest, bool(plan.optional.any()))
     if not row.optional:
@@ -489,7 +495,10 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
     [[1], [1]]
     """
     _check_blank(blank)
-    rows = _rows(targets) if optional is None else _ids(targets)
+    if optional is None:
+        rows = _rows(targets)
+    else:
+        rows = _ids(targets)
     if optional is not None:
         chosen = _optional(optional, rows)
         if any(row.any() for row in chosen):
@@ -556,11 +565,15 @@ def ctc_padded(
             f" {lengths.dtype} of shape {lengths.shape}"
         )
     counts = lengths.tolist() or [0]
-    shortest, longest = min(counts), max(counts)
+    shortest = min(counts)
+    longest = max(counts)
     if shortest < 0 or longest > targets.shape[1]:
         raise KernelError(f"target lengths: expected 0 to {targets.shape[1]}, got {counts[:8]}")
     targets = targets[:, :longest]
-    inside = None if shortest == longest else np.arange(longest) < lengths[:, None]
+    if shortest == longest:
+        inside = None
+    else:
+        inside = np.arange(longest) < lengths[:, None]
     return _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=repeats)
 
 
@@ -627,11 +640,10 @@ def segmentation(
             )
         if row.size and (int(row.max()) + 1) * states_per_token - 1 > MAX_CLASS:
             raise KernelError(f"target {b}: token {int(row.max())} has no classes")
-    free = (
-        [np.zeros(len(row), np.bool_) for row in rows]
-        if optional is None
-        else _optional(optional, rows)
-    )
+    if optional is None:
+        free = [np.zeros(len(row), np.bool_) for row in rows]
+    else:
+        free = _optional(optional, rows)
     return stack(
         [
             _one(segmentation_row(row, np.asarray(word), may, states_per_token, silence))
@@ -670,7 +682,10 @@ def _refuse_no_class(rows: Iterable[np.ndarray]) -> None:
         bad = (row < WILDCARD) | (row > MAX_CLASS)
         if bad.any():
             place = int(np.argmax(bad))
-            what = "is negative" if row[place] < 0 else "is not a class"
+            if row[place] < 0:
+                what = "is negative"
+            else:
+                what = "is not a class"
             raise KernelError(
                 f"target {b}: token {place} ({int(row[place])}) {what}; targets hold token ids"
             )
@@ -735,20 +750,24 @@ def _blanks_between(
     """Make CTC topologies of targets (B, L), of which the elements `inside` count (None: all);
     without `repeats` simple CTC."""
     counted = targets if inside is None else targets[inside]
-    low, high = (int(counted.min()), int(counted.max())) if counted.size else (0, -1)
+    if counted.size:
+        low = int(counted.min())
+        high = int(counted.max())
+    else:
+        low, high = 0, -1
     if low < WILDCARD or high > MAX_CLASS:
         _refuse_no_class(row[:length] for row, length in zip(targets, lengths.tolist()))
     if low <= blank <= high:
         _refuse_blank(targets, inside, blank)
     batch, longest = targets.shape
     shape = (batch, 2 * longest + 1)
-    emit, skip, stay = (
-        np.empty(shape, np.int32),
-        np.zeros(shape, np.bool_),
-        np.empty(shape, np.bool_),
-    )
-    token, states = _tokens_between(longest)[None], np.empty(batch, np.int64)
-    emit[:, ::2], emit[:, 1::2] = blank, targets
+    emit = np.empty(shape, np.int32)
+    skip = np.zeros(shape, np.bool_)
+    stay = np.empty(shape, np.bool_)
+    token = _tokens_between(longest)[None]
+    states = np.empty(batch, np.int64)
+    emit[:, ::2] = blank
+    emit[:, 1::2] = targets
     stay.fill(True)
     states.fill(shape[1])
     if batch > 1:
@@ -805,7 +824,8 @@ def _one(row: StateRow) -> Topology:
 
 
 def _detours(row: StateRow) -> Detours:
-    size, most = len(row.emit), max(map(len, row.sources.values()), default=0)
+    size = len(row.emit)
+    most = max(map(len, row.sources.values()), default=0)
     check_detours_size(1, size, most)
     sources = np.full((1, size, most), -1, np.int32)
     for state, entered in row.sources.items():

@@ -67,7 +67,10 @@ def _load(name: str, device: str | Device | torch.device, settings: Settings) ->
     if (family := family_of(name)) is not None:
         model: AcousticModel = importlib.import_module(family.module).load(name, device, settings)
         return model
-    folder = embedded_folder(name) if name in EMBEDDED else Path(name)
+    if name in EMBEDDED:
+        folder = embedded_folder(name)
+    else:
+        folder = Path(name)
     if name not in EMBEDDED and _is_transformers(folder):
         from ctc_align.models.huggingface import load
 
@@ -85,7 +88,8 @@ def embedded_folder(name: str) -> Path:
 def check_model(name: str) -> None:
     """Raise UsageError if no model can have this name, before anything is loaded; families check
     their names."""
-    folder, family = Path(name), family_of(name)
+    folder = Path(name)
+    family = family_of(name)
     if family is not None and family.needs_torch:
         require_torch(f"model {name}", name.partition(":")[0])
     if name in EMBEDDED or family is not None:

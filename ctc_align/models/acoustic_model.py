@@ -124,7 +124,9 @@ def check_coverage(emissions: Emissions, name: str, beyond_s: float) -> None:
     `beyond_s` seconds."""
     if emissions.duration_s is None:
         return
-    frames, shift_s, duration_s = len(emissions), emissions.frame_shift_s, emissions.duration_s
+    frames = len(emissions)
+    shift_s = emissions.frame_shift_s
+    duration_s = emissions.duration_s
     covered_s = emissions.first_frame_s + units.frames_to_seconds(frames, shift_s)
     if duration_s - covered_s > units.frames_to_seconds(FEW_FRAMES, shift_s) + beyond_s:
         raise EmissionsError(
@@ -143,7 +145,9 @@ class Device:
     index: int | None = None
 
     def __str__(self) -> str:
-        return self.type if self.index is None else f"{self.type}:{self.index}"
+        if self.index is None:
+            return self.type
+        return f"{self.type}:{self.index}"
 
 
 def resolve_device(device: str | Device | torch.device = "auto") -> Device:
@@ -167,7 +171,10 @@ def resolve_device(device: str | Device | torch.device = "auto") -> Device:
     if named.type != "cpu":
         require_torch(f"device {name}")
     if named.type == "cuda" and (named.index or 0) >= (count := gpu_count()):
-        here = f"this machine has {count}" if count else "torch finds no CUDA device here"
+        if count:
+            here = f"this machine has {count}"
+        else:
+            here = "torch finds no CUDA device here"
         raise BackendError(f"device {name}: {here}: use --device auto or cpu")
     if named.type == "mps":
         import torch
@@ -193,7 +200,9 @@ def named_device(name: str) -> Device:
         if name not in ("cpu:0", "mps:0"):
             raise UsageError(f"device: expected auto, cpu, cuda, cuda:N or mps, got {name!r}")
         index = ""
-    return Device(kind, int(index or 0)) if kind == "cuda" else Device(kind)
+    if kind == "cuda":
+        return Device(kind, int(index or 0))
+    return Device(kind)
 
 
 def torch_device(device: str | Device | torch.device) -> torch.device:
@@ -216,7 +225,9 @@ def gpu_count() -> int:
 
     with warnings.catch_warnings():  # an old driver warns; the number of devices is enough
         warnings.simplefilter("ignore")
-        return torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if torch.cuda.is_available():
+            return torch.cuda.device_count()
+        return 0
 
 
 @lru_cache

@@ -68,7 +68,9 @@ def check_values(matrix: np.ndarray, name: str) -> None:
         WrongArrayError: the array holds something else, such as probabilities; the message says
             what to do with it.
     """
-    lowest, highest, farthest = math.inf, -math.inf, 0.0
+    lowest = math.inf
+    highest = -math.inf
+    farthest = 0.0
     excesses = []
     for start, rows in _blocks(matrix):
         bad = np.isnan(rows) | (rows == np.inf)
@@ -85,7 +87,8 @@ def check_values(matrix: np.ndarray, name: str) -> None:
             raise EmissionsError(
                 f"{name}: every class is -inf at frame {frame}: no path can pass it"
             )
-        lowest, highest = min(lowest, rows.min().item()), max(highest, rows.max().item())
+        lowest = min(lowest, rows.min().item())
+        highest = max(highest, rows.max().item())
         farthest = max(farthest, float(np.abs(sums).max()))
         excesses.append(_excess(rows))
     excess = np.concatenate(excesses)
@@ -177,7 +180,10 @@ def _other_kind(matrix: np.ndarray, lowest: float, highest: float) -> str:
                 "probabilities (all values are from 0 to 1): take the natural log (that of 0 is"
                 " -inf, as it should be)"
             )
-        excesses = [_excess(np.log(rows)) for _, rows in _blocks(matrix)] if lowest > 0 else []
+        if lowest > 0:
+            excesses = [_excess(np.log(rows)) for _, rows in _blocks(matrix)]
+        else:
+            excesses = []
         if excesses and _is_twice(np.concatenate(excesses), matrix.shape[1]):
             return (
                 "softmax of probabilities (rows sum to one, and no class stands out): take the"
@@ -217,7 +223,9 @@ class GreedyLabels:
         """Return the median distance from one label to the next, in frames; inf for fewer than two
         labels."""
         begins = np.flatnonzero((np.diff(self.best, prepend=-1) != 0) & (self.best != blank))
-        return float(np.median(np.diff(begins))) if len(begins) > 1 else math.inf
+        if len(begins) > 1:
+            return float(np.median(np.diff(begins)))
+        return math.inf
 
 
 def greedy_labels(log_probs: np.ndarray) -> GreedyLabels:
@@ -265,7 +273,8 @@ def blank_of_array(log_probs: np.ndarray, vocab: tuple[str, ...], name: str) -> 
         WrongArrayError: another class behaves like the blank, or several have the name of a blank
             and none behaves like one.
     """
-    labels, called = greedy_labels(log_probs), called_blanks(vocab)
+    labels = greedy_labels(log_probs)
+    called = called_blanks(vocab)
     blank = 0 if len(called) < 2 else _winner(labels, called)
     if blank is None:
         names = " and ".join(f"{index} {shown(vocab[index])}" for index in called)
@@ -286,7 +295,8 @@ def warn_of_default_blank(log_probs: np.ndarray, vocab: tuple[str, ...]) -> None
     is likelier."""
     if (vocab, "blank") in _warned:
         return
-    labels, called = greedy_labels(log_probs), called_blanks(vocab)
+    labels = greedy_labels(log_probs)
+    called = called_blanks(vocab)
     index = likelier_blank(labels, vocab)
     if index is not None:
         message = _not_the_blank(labels, vocab, 0, index)
@@ -306,7 +316,9 @@ def _winner(labels: GreedyLabels, indices: list[int]) -> int | None:
     """Return the only one of several classes that wins many frames, otherwise None."""
     winner = max(indices, key=lambda index: labels.frames[index])
     rest = sum(int(labels.frames[index]) for index in indices if index != winner)
-    return winner if labels.frames[winner] and rest <= _RARELY * labels.frames[winner] else None
+    if labels.frames[winner] and rest <= _RARELY * labels.frames[winner]:
+        return winner
+    return None
 
 
 def _not_the_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int, index: int) -> str:
@@ -322,7 +334,9 @@ def _not_the_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int, ind
 
 def _argument(index: int, token: str) -> str:
     """Return a token as the command line accepts it; its index if it looks like an option."""
-    return shlex.quote(token) if token[:1] != "-" else str(index)
+    if token[:1] != "-":
+        return shlex.quote(token)
+    return str(index)
 
 
 # Separators of words and silences: those that are given or called so, and classes that may be one
@@ -344,7 +358,8 @@ def with_named_classes(emissions: Emissions, settings: Settings) -> Emissions:
         UsageError: a separator or silence is not a token, is the blank, or both are the same token.
     """
     vocab, blank = emissions.vocab, emissions.blank
-    separator, silences = _separator(emissions, settings), _silences(emissions, settings)
+    separator = _separator(emissions, settings)
+    silences = _silences(emissions, settings)
     for role, index in (
         ("separator", separator),
         ("silence", silences[0] if settings.silence else None),
@@ -400,7 +415,8 @@ def _silences(emissions: Emissions, settings: Settings) -> list[int]:
     return [vocab.index(name) for name in called if of_phones or name in SILENCES]
 
 
-_LEAST_WORDS, _LONG = 3, 0.15
+_LEAST_WORDS = 3
+_LONG = 0.15
 _NO_LETTERS = frozenset("_#%+$^~=|\\ ")
 """Characters that occur in tokens other than letters, phones (X-SAMPA has @ and {) and marks of a
 text."""
@@ -432,7 +448,8 @@ def warn_of_unused(emissions: Emissions, used: Collection[int], tokens: int, wor
         return
     _warned.add((vocab, "unused"))
     index = max(often, key=lambda index: labels.frames[index])
-    token, share = _argument(index, vocab[index]), labels.frames[index] / len(labels.best)
+    token = _argument(index, vocab[index])
+    share = labels.frames[index] / len(labels.best)
     logger.warning(
         "%s: the model emits %s %d times (in %.0f%% of the frames), and no word of the transcript"
         " has it: --separator %s if it stands between words, --silence %s if it is silence%s",

@@ -72,7 +72,9 @@ def kind_of_symbol(label: str) -> str:
     ('stop', 'vowel', 'liquid', 'sound')
     """
     kinds = [kind_of(phone, ipa=True) for phone in broad_phones(label)]
-    return "vowel" if "vowel" in kinds else next(iter(kinds), SOUND)
+    if "vowel" in kinds:
+        return "vowel"
+    return next(iter(kinds), SOUND)
 
 
 @lru_cache(maxsize=8)
@@ -150,9 +152,10 @@ class Calibration:
         -0.5
         """
         pair = before, after
-        offset_ms = (
-            offset_between(self.offsets_ms, pair) if self.ipa else self.offsets_ms.get(pair, 0.0)
-        )
+        if self.ipa:
+            offset_ms = offset_between(self.offsets_ms, pair)
+        else:
+            offset_ms = self.offsets_ms.get(pair, 0.0)
         return offset_ms / (1000 * self.frame_shift_s)
 
     def convention_frames(self, before: str, after: str) -> float:
@@ -179,7 +182,9 @@ def offset_between(offsets_ms: Mapping[tuple[str, str], float], pair: tuple[str,
     9.0
     """
     found = offsets_ms.get(pair)
-    return offsets_ms.get(_position(pair), 0.0) if found is None else found
+    if found is None:
+        return offsets_ms.get(_position(pair), 0.0)
+    return found
 
 
 def fit_offsets(
@@ -265,13 +270,15 @@ def proven_shift(errors_ms: Sequence[float]) -> float:
     >>> proven_shift([3.0, 5.0, 9.0, 7.0, 8.0]), proven_shift([3.0, 5.0, 9.0, 7.0]), proven_shift([-1.0, 5.0, 9.0, 7.0])
     (3.0, 0.0, 0.0)
     """
-    ordered, count = sorted(errors_ms), len(errors_ms)
+    ordered = sorted(errors_ms)
+    count = len(errors_ms)
     heads = np.arange(1, count + 1)
     logs = np.append(0.0, np.cumsum(np.log((count + 1 - heads) / heads))) - count * np.log(2)
     rank = int((np.exp(logs).cumsum() <= DOUBT).sum())
     if not rank:
         return 0.0
-    low, high = ordered[rank - 1], ordered[-rank]
+    low = ordered[rank - 1]
+    high = ordered[-rank]
     return low if low > 0 else min(high, 0.0)
 
 
@@ -345,7 +352,9 @@ def calibration_of(model: str) -> Calibration | None:
 
 def calibration_in(folder: Path) -> Calibration | None:
     """Return the calibration in a model's folder, None if there is none."""
-    return read_calibration(folder / FILE) if (folder / FILE).is_file() else None
+    if (folder / FILE).is_file():
+        return read_calibration(folder / FILE)
+    return None
 
 
 def file_in(path: Path) -> Path:

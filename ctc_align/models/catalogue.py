@@ -50,7 +50,9 @@ class CatalogueEntry:
         if EXTRAS[self.extra].missing():
             return install_line(self.extra)
         family = family_of(self.name)
-        return "yours" if family is not None and family.is_file else "downloaded when first used"
+        if family is not None and family.is_file:
+            return "yours"
+        return "downloaded when first used"
 
 
 def catalogue_entries() -> list[CatalogueEntry]:
@@ -139,16 +141,17 @@ def folder_settings(model: str | None) -> FolderSettings:
     """
     if model in (None, AUTO, ENGLISH) or family_of(model) is not None:
         return FolderSettings()
-    folder = embedded_folder(model) if model in EMBEDDED else Path(model)
+    if model in EMBEDDED:
+        folder = embedded_folder(model)
+    else:
+        folder = Path(model)
     try:
         description = read_toml(folder / FOLDER_FILES[0])
     except (ConfigError, ValueError):  # ValueError: not a path at all
         return FolderSettings()
-    language, vocab, lexicon = (
-        description.get("language", ""),
-        description.get("vocab"),
-        folder / LEXICON,
-    )
+    language = description.get("language", "")
+    vocab = description.get("vocab")
+    lexicon = folder / LEXICON
     has_lexicon = description.get("token_kind") == "phones" and lexicon.is_file()
     ipa = isinstance(vocab, list) and is_ipa(token for token in vocab if isinstance(token, str))
     known = language if isinstance(language, str) else ""
@@ -178,11 +181,10 @@ def language_of(model: str | None) -> str:
 
     if model is None:
         return ""
-    abouts = (
-        {entry.name: entry.about for entry in catalogue_entries()}
-        if family_of(model) is not None
-        else {}
-    )
+    if family_of(model) is not None:
+        abouts = {entry.name: entry.about for entry in catalogue_entries()}
+    else:
+        abouts = {}
     about = abouts.get(model, "English" if model == ENGLISH else "").partition(",")[0]
     by_name = {name: code for code, name in NAMES.items()}
     settings = folder_settings(model)
@@ -215,11 +217,10 @@ def model_languages() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     lacking = [name for name in LANGUAGE_COLUMNS if name not in header]
     uneven = [number for number, line in enumerate(lines, 2) if len(line) != len(header)]
     if lacking or uneven:
-        what = (
-            f"it lacks {', '.join(lacking)}"
-            if lacking
-            else f"line {uneven[0]} has the wrong number of columns"
-        )
+        if lacking:
+            what = f"it lacks {', '.join(lacking)}"
+        else:
+            what = f"line {uneven[0]} has the wrong number of columns"
         raise UsageError(
             f"{path}: expected a table with the columns {', '.join(LANGUAGE_COLUMNS)}; {what}"
         )

@@ -66,7 +66,10 @@ class ConfidenceNetwork:
         limits: FitLimits | None,
         weights: Mapping[str, np.ndarray],
     ) -> None:
-        self.features, self.width, self.limits, self.weights = features, width, limits, weights
+        self.features = features
+        self.width = width
+        self.limits = limits
+        self.weights = weights
 
     def chances(self, features: np.ndarray) -> np.ndarray:
         """Return the chance (W,) float64 that each word is at its position, from features (W, F)
@@ -147,7 +150,8 @@ def _built(about: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> Confi
         for name, value in about["limits"].items()
     }
     limits = FitLimits(**given)
-    features, width = tuple(about["features"]), as_whole(about["width"], 1)
+    features = tuple(about["features"])
+    width = as_whole(about["width"], 1)
     check_weights(weights, weight_shapes(len(features), width))
     return ConfidenceNetwork(features, width, limits, weights)
 

@@ -70,7 +70,8 @@ def fine_features(audio: Audio, first: int, last: int) -> np.ndarray:
     features = np.full((last - first, FINE_MELS), FINE_SILENCE, np.float32)
     if begin >= end:
         return features
-    first_second, last_second = begin // LEVEL_FRAMES, (end - 1) // LEVEL_FRAMES
+    first_second = begin // LEVEL_FRAMES
+    last_second = (end - 1) // LEVEL_FRAMES
     near = max(0, first_second * LEVEL_FRAMES - LEVEL_REACH_FRAMES)
     far = min(count, (last_second + 1) * LEVEL_FRAMES + LEVEL_REACH_FRAMES)
     log_mel = _log_mel(audio, near, far)
@@ -113,8 +114,10 @@ def _log_mel(audio: Audio, first: int, last: int) -> np.ndarray:
     """Return frames [first, last) within the recording: (last - first, MELS) float32, natural log
     of power."""
     window, filters = _filters(audio.sample_rate)
-    shift, reach = _shift_samples(audio.sample_rate), len(window) // 2
-    begin, end = first * shift - reach, (last - 1) * shift + len(window) - reach
+    shift = _shift_samples(audio.sample_rate)
+    reach = len(window) // 2
+    begin = first * shift - reach
+    end = (last - 1) * shift + len(window) - reach
     samples = np.asarray(audio.samples[max(0, begin) : max(0, end)], np.float32)
     padded = np.pad(samples, (max(0, -begin), max(0, end - len(audio.samples))))
     return log_channels(padded, window, filters, shift, first, _SMALLEST_POWER)
@@ -181,7 +184,9 @@ class EdgeNetworkShape:
         """Return the index of a sound's token; if the network does not know the token, the index of
         its kind."""
         known = self._index.get(label)
-        return self.index_of_kind(kind_of(label)) if known is None else known
+        if known is None:
+            return self.index_of_kind(kind_of(label))
+        return known
 
     def index_of_kind(self, kind: str) -> int:
         """Return the index of a sound of which only the kind is known."""
@@ -268,7 +273,9 @@ class EdgeNetwork:
     def __init__(
         self, shape: EdgeNetworkShape, weights: Mapping[str, np.ndarray], spread: float = 1.0
     ) -> None:
-        self.shape, self.weights, self.spread = shape, weights, spread
+        self.shape = shape
+        self.weights = weights
+        self.spread = spread
 
         def of_all(name: str) -> np.ndarray:
             return np.stack([weights[prefix + name] for prefix in _prefixes(shape.members)])
@@ -290,10 +297,8 @@ class EdgeNetwork:
             [of_all(f"{name}.weight").transpose(0, 2, 1) for name in names], 2
         )
         self._constant = np.concatenate([of_all(f"{name}.bias") for name in names], 1)[:, None]
-        self._output, self._level = (
-            of_all("output.weight").transpose(0, 1, 3, 2),
-            of_all("output.bias")[:, None],
-        )
+        self._output = of_all("output.weight").transpose(0, 1, 3, 2)
+        self._level = of_all("output.bias")[:, None]
 
     @staticmethod
     def together(networks: Sequence[EdgeNetwork]) -> EdgeNetwork:
@@ -351,7 +356,8 @@ class EdgeNetwork:
         hidden = windows.values[None]
         for number, (dilation, kernel) in enumerate(zip(DILATIONS, self._kernels)):
             # The taps of a position beside each other: a window's convolution is one product.
-            time, lost = hidden.shape[2] - dilation * (KERNEL - 1), dilation * (KERNEL // 2)
+            time = hidden.shape[2] - dilation * (KERNEL - 1)
+            lost = dilation * (KERNEL // 2)
             taps = [hidden[:, :, tap * dilation : tap * dilation + time] for tap in range(KERNEL)]
             found = np.concatenate(taps, 3) @ kernel[:, None]
             gain, shift = np.split(
@@ -396,11 +402,14 @@ def edge_network_of(model: str) -> EdgeNetwork | None:
     """Return the network beside the model that `--model` names, None if it has none; raise as
     `load_edge_network`."""
     folder = folder_of(model)
-    return None if folder is None else load_edge_network(folder)
+    if folder is None:
+        return None
+    return load_edge_network(folder)
 
 
 def _built(about: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> EdgeNetwork:
-    shape, spread = _checked_shape(about, weights), as_number(about["spread"])
+    shape = _checked_shape(about, weights)
+    spread = as_number(about["spread"])
     if not 0.0 < spread <= MOST_SPREAD:
         raise ValueError("the spread is not above 0")
     if not all(np.isfinite(weight).all() for weight in weights.values()):

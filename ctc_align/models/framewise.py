@@ -61,7 +61,10 @@ class Convolution:
     def outputs(self, inputs: int) -> int:
         """Return the number of outputs for `inputs` inputs; the last inputs may be too few for one
         more."""
-        behind = self.padding if self.end_padding is None else self.end_padding
+        if self.end_padding is None:
+            behind = self.padding
+        else:
+            behind = self.end_padding
         return max(0, (inputs + self.padding + behind - self.kernel) // self.stride + 1)
 
 
@@ -189,7 +192,8 @@ class PassError(EmissionsError):
 
     def __init__(self, message: str, frames: int, got: int | None = None) -> None:
         super().__init__(message)
-        self.frames, self.got = frames, got
+        self.frames = frames
+        self.got = got
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,8 @@ class Signal:
 def standardised(samples: np.ndarray, epsilon: float) -> Signal:
     """Return samples with mean 0 and variance 1 over the whole utterance; sums are float64, block
     by block."""
-    starts, count = range(0, len(samples), BLOCK), max(1, len(samples))
+    starts = range(0, len(samples), BLOCK)
+    count = max(1, len(samples))
     mean = (
         sum(float(samples[first : first + BLOCK].sum(dtype=np.float64)) for first in starts) / count
     )
@@ -254,7 +259,8 @@ def plan_chunks(
     def rounded_up(number: int) -> int:
         return -(-number // together) * together
 
-    most, context = rounded_up(max(1, chunk_frames)), rounded_up(max(0, context_frames))
+    most = rounded_up(max(1, chunk_frames))
+    context = rounded_up(max(0, context_frames))
     count = max(1, -(-frames // most))
     each = min(most, rounded_up(max(1, -(-frames // count))))
     return [
@@ -326,7 +332,9 @@ class FrameModel(AcousticModel):
     def _signal(self, audio: Audio) -> Signal:
         """Return the network's inputs of an utterance: its samples."""
         epsilon = self.facts.norm_epsilon
-        return Signal(audio.samples) if epsilon is None else standardised(audio.samples, epsilon)
+        if epsilon is None:
+            return Signal(audio.samples)
+        return standardised(audio.samples, epsilon)
 
     @abstractmethod
     def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> Any:
@@ -387,7 +395,9 @@ class FrameModel(AcousticModel):
     def _run_passes(self, passes: Iterable[Callable[[], Result]]) -> Iterator[Result]:
         """Yield the results of passes, each with one thread of torch; several at once if the
         network is stateless."""
-        return side_by_side(passes) if self.facts.stateless else map(on_one_thread, passes)
+        if self.facts.stateless:
+            return side_by_side(passes)
+        return map(on_one_thread, passes)
 
     def _within_limit(self, signals: Sequence[Signal], run: Callable[[], Result]) -> Result:
         """Return the result of `run`; if a pass has too few frames, find the network's limit and
@@ -403,7 +413,10 @@ class FrameModel(AcousticModel):
             math.floor(10 * units.frames_to_seconds(count, self.frame_shift_s)) / 10
             for count in (self._limit, chunk, context)
         )
-        with_context = f" --set context_s={context_s:g}" if context < self.context_frames else ""
+        if context < self.context_frames:
+            with_context = f" --set context_s={context_s:g}"
+        else:
+            with_context = ""
         logger.warning(
             "model %s: its network takes at most %g s at once (%d frames): longer sound goes"
             " through it in overlapping pieces; --set chunk_s=%g%s saves the trials that found"
@@ -424,22 +437,28 @@ class FrameModel(AcousticModel):
         below = max(1, units.seconds_to_frames(LEAST_LIMIT_S, self.frame_shift_s) // together)
         above = -(-error.frames // together)
         # a network that always returns a frame less than its grid is not short
-        usual = self._missing(signal, below * together) if below < above else None
+        if below < above:
+            usual = self._missing(signal, below * together)
+        else:
+            usual = None
         if usual is None or usual > FEW_FRAMES or self._missing(signal, error.frames) == usual:
             raise error
-        most = (
-            units.seconds_to_frames(USUAL_LIMIT_S, self.frame_shift_s)
-            if error.got is None
-            else error.got + usual
-        )
+        if error.got is None:
+            most = units.seconds_to_frames(USUAL_LIMIT_S, self.frame_shift_s)
+        else:
+            most = error.got + usual
         guesses = [most // together, most // together + 1]
         while above - below > 1:
-            middle = guesses.pop(0) if guesses else (below + above) // 2
+            if guesses:
+                middle = guesses.pop(0)
+            else:
+                middle = (below + above) // 2
             if below < middle < above:
                 missing = self._missing(signal, middle * together)
-                below, above = (
-                    (middle, above) if missing is not None and missing <= usual else (below, middle)
-                )
+                if missing is not None and missing <= usual:
+                    below, above = middle, above
+                else:
+                    below, above = below, middle
         return below * together
 
     def _missing(self, signal: Signal, frames: int) -> int | None:
@@ -532,7 +551,8 @@ class FrameModel(AcousticModel):
             PassError: the network fails, or returns fewer frames.
             EmissionsError: it returns more frames.
         """
-        outputs, frames = self._log_probs(inputs, lengths), self._inner.frames(inputs.shape[1])
+        outputs = self._log_probs(inputs, lengths)
+        frames = self._inner.frames(inputs.shape[1])
         missing = frames - outputs.shape[1]
         if missing > FEW_FRAMES or (missing < -FEW_FRAMES and not self.facts.overlong):
             seconds = units.frames_to_seconds(frames, self.frame_shift_s)
@@ -565,10 +585,8 @@ class FrameModel(AcousticModel):
             raise
         except Exception as error:  # of any kind, as networks have no contract
             frames = self._inner.frames(inputs.shape[1])
-            seconds, reason = (
-                units.frames_to_seconds(frames, self.frame_shift_s),
-                one_line(error).removeprefix(f"model {self.name}: "),
-            )
+            seconds = units.frames_to_seconds(frames, self.frame_shift_s)
+            reason = one_line(error).removeprefix(f"model {self.name}: ")
             said = (
                 f"model {self.name}: its network fails on {seconds:.4g} s of sound ({frames}"
                 " frames)"

@@ -78,13 +78,18 @@ def load(
         extractor = _extractor(description, name)
         tokenizer = load_tokenizer(description, name)
         language = set_language(tokenizer, settings.language or ENGLISH, name)
-        further = (f"adapter.{language}.safetensors", f"adapter.{language}.bin") if language else ()
+        further: tuple[str, ...] = ()
+        if language:
+            further = (f"adapter.{language}.safetensors", f"adapter.{language}.bin")
         network = _network(source.weights(*further), config, name)
         if language and getattr(config, "adapter_attn_dim", None):
             _load_adapter(network, language, name)
     classes = network.lm_head.out_features
     mel = config.model_type in FEATURES
-    norms, stem = ((), None) if mel else time_norm(_body(network).feature_extractor.conv_layers[0])
+    norms: tuple[tuple[nn.Module, str], ...] = ()
+    stem = None
+    if not mel:
+        norms, stem = time_norm(_body(network).feature_extractor.conv_layers[0])
     facts = NetworkFacts(
         name=name,
         vocab=vocabulary(tokenizer, description, classes, name),
@@ -131,7 +136,8 @@ class TransformersModel(TorchModel):
                 first * _FBANK.stride : (last - 1) * _FBANK.stride + _FBANK.kernel
             ]
             features[first:last] = self._extractor._extract_fbank_features(samples)
-        mean, variance = features.mean(0), features.var(0, ddof=1)
+        mean = features.mean(0)
+        variance = features.var(0, ddof=1)
         # the extractor pads the last odd frame and masks it: it is not used
         together = self._extractor.stride
         rows = features[: count // together * together].reshape(-1, together * features.shape[1])
@@ -261,7 +267,8 @@ def _quiet() -> Iterator[None]:
     """Keep transformers' warnings and progress bars off the terminal; errors are raised as ours."""
     from transformers.utils import logging
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    verbosity = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
@@ -368,11 +375,9 @@ class HubSource:
         not in the cache."""
         from huggingface_hub import errors, snapshot_download
 
-        revision, cache_dir, repository = (
-            self.settings.revision or None,
-            self.settings.cache_dir,
-            self.target,
-        )
+        revision = self.settings.revision or None
+        cache_dir = self.settings.cache_dir
+        repository = self.target
         reasons: dict[
             type[Exception], str
         ] = {  # the first that fits: later ones are bases of earlier ones
@@ -581,7 +586,9 @@ def _written(token: str, special: set[str], delimiter: str | None, ids: dict[str
     if token == delimiter and token not in SEPARATORS and SEPARATOR not in ids:
         return SEPARATOR
     bracketed = len(token) > 2 and (token[0] + token[-1]) in ("<>", "[]")
-    return f"<{token}>" if token in special and token != delimiter and not bracketed else token
+    if token in special and token != delimiter and not bracketed:
+        return f"<{token}>"
+    return token
 
 
 def _config_text(folder: Path, key: str) -> Any:
@@ -589,6 +596,8 @@ def _config_text(folder: Path, key: str) -> Any:
     is missing."""
     try:
         value = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get(key)
-        return value["content"] if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            return value["content"]
+        return value
     except (OSError, ValueError, AttributeError, KeyError):
         return None

@@ -48,7 +48,8 @@ _FIRST = 3
 an exception."""
 _LONGEST_SHIFT_S = 1.0
 _SHORTEST_SHIFT_S = 1e-4
-_LIKELY_SHIFT_S, _LIKELY_FRAME_BYTES = 0.02, 128
+_LIKELY_SHIFT_S = 0.02
+_LIKELY_FRAME_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -132,11 +133,10 @@ class LogProbsReader:
 
     def _part(self, array: Any, offset_s: float, duration_s: float | None, name: str) -> Any:
         first = units.seconds_to_frames(offset_s, self.frame_shift_s)
-        last = (
-            None
-            if duration_s is None
-            else units.seconds_to_frames(offset_s + duration_s, self.frame_shift_s)
-        )
+        if duration_s is None:
+            last = None
+        else:
+            last = units.seconds_to_frames(offset_s + duration_s, self.frame_shift_s)
         part = array[first:last]
         if 0 in part.shape:
             raise EmissionsError(
@@ -206,9 +206,10 @@ def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) ->
     frames, classes = shape
     vocab = without_disambiguation(vocab, classes)
     if len(vocab) != classes:
-        hint = (
-            ": the blank needs its own line in the vocabulary" if len(vocab) + 1 == classes else ""
-        )
+        if len(vocab) + 1 == classes:
+            hint = ": the blank needs its own line in the vocabulary"
+        else:
+            hint = ""
         if len(vocab) == frames:
             hint = f": are the axes swapped? expected (frames, classes), got {shape}"
         elif len(vocab) > classes:
@@ -254,7 +255,10 @@ def _floats(array: Any, name: str) -> np.ndarray | torch.Tensor:
             f"{name}: expected an array of shape (T, C), got {type(array).__name__}"
         )
     elif array.layout != torch.strided or not array.dtype.is_floating_point or array.is_meta:
-        where = ", without values" if array.is_meta else f", {array.layout}"
+        if array.is_meta:
+            where = ", without values"
+        else:
+            where = f", {array.layout}"
         raise EmissionsError(
             f"{name}: expected dense floating-point log-probs, got {array.dtype}{where}"
         )
@@ -281,7 +285,10 @@ def _contiguous(array: np.ndarray | torch.Tensor, name: str) -> np.ndarray | tor
     if not isinstance(array, np.ndarray):
         import torch
 
-        dtype = array.dtype if array.dtype in (torch.float32, torch.float64) else torch.float32
+        if array.dtype in (torch.float32, torch.float64):
+            dtype = array.dtype
+        else:
+            dtype = torch.float32
         if (dtype != array.dtype or not array.is_contiguous()) and array.device.type == "cpu":
             _require(array.numel() * dtype.itemsize, tuple(array.shape), name)
         return array.to(dtype).contiguous()
@@ -367,7 +374,10 @@ def read_array(path: str | os.PathLike[str], check: Check) -> Any:
         raise UsageError(
             f"{name}: expected log-probs in {', '.join(EXTENSIONS)} or FILE.ark:OFFSET"
         )
-    kind = ".ark" if _split_ark(name) else Path(path).suffix.lower()
+    if _split_ark(name):
+        kind = ".ark"
+    else:
+        kind = Path(path).suffix.lower()
     try:
         require_regular(file_of(name))
         with warnings.catch_warnings():
@@ -543,7 +553,10 @@ def _safetensors_entry(name: str, key: str) -> tuple[dict[str, Any], memoryview]
 
 def _read_pt(name: str, check: Check) -> Any:
     loaded = load_torch_file(name, mapped=True)
-    array = _entry(loaded, name) if isinstance(loaded, dict) else loaded
+    if isinstance(loaded, dict):
+        array = _entry(loaded, name)
+    else:
+        array = loaded
     check(tuple(getattr(array, "shape", ())))
     _check_storage(array, name)
     return array
@@ -554,7 +567,8 @@ def _check_storage(array: Any, name: str) -> None:
     repeat without end."""
     if not hasattr(array, "untyped_storage"):
         return
-    stored, needed = array.untyped_storage().nbytes(), array.numel() * array.element_size()
+    stored = array.untyped_storage().nbytes()
+    needed = array.numel() * array.element_size()
     if array.layout.__str__() != "torch.strided" or needed > stored:
         raise EmissionsError(
             f"{name}: expected a value for each frame and class, got {stored:,} bytes for a tensor"

@@ -73,13 +73,17 @@ class NemoMel:
 
     def layer(self, sample_rate: int) -> Convolution:
         """Return the grid from samples to frames, of which there are samples // hop."""
-        hop, half = seconds_to_samples(self.hop_s, sample_rate), self.fft // 2
+        hop = seconds_to_samples(self.hop_s, sample_rate)
+        half = self.fft // 2
         return Convolution(2 * half, hop, half, half - hop)
 
     def rows(self, samples: np.ndarray, sample_rate: int) -> np.ndarray:
         """Return log-mel features (T, bins) float32 of `samples` (N,), before normalisation."""
         layer = self.layer(sample_rate)
-        high_hz = self.high_hz if self.high_hz > 0 else sample_rate / 2 + self.high_hz
+        if self.high_hz > 0:
+            high_hz = self.high_hz
+        else:
+            high_hz = sample_rate / 2 + self.high_hz
         filters = mel_filters(
             self.bins, self.fft, sample_rate, self.low_hz, high_hz, scale=self.scale
         )
@@ -157,7 +161,9 @@ class KaldiFbank:
         """
         layer = self.layer(sample_rate)
         rows = np.empty((layer.outputs(len(samples)), self.bins), np.float32)
-        computer, done, step = self._computer(sample_rate), 0, _BLOCK_FRAMES * layer.stride
+        computer = self._computer(sample_rate)
+        done = 0
+        step = _BLOCK_FRAMES * layer.stride
         for first in range(0, len(samples), step):
             computer.accept_waveform(
                 sample_rate, samples[first : first + step] * np.float32(self.gain)
@@ -181,7 +187,9 @@ class KaldiFbank:
         options = native.FbankOptions()
         options.eps = self.floor
         frames, channels = options.frame_opts, options.mel_opts
-        frames.samp_freq, frames.dither, frames.snip_edges = sample_rate, 0.0, self.snip_edges
+        frames.samp_freq = sample_rate
+        frames.dither = 0.0
+        frames.snip_edges = self.snip_edges
         # the library rounds down to whole samples: a quarter of a sample more gives exactly those
         # of `layer`
         layer = self.layer(sample_rate)
@@ -230,7 +238,10 @@ def _centred_window(kind: str, length: int, fft: int) -> np.ndarray:
     if kind == "hamming":
         window = np.hamming(length)
     else:
-        hann = np.hanning(length + 1)[:-1] if kind == "hann-periodic" else np.hanning(length)
+        if kind == "hann-periodic":
+            hann = np.hanning(length + 1)[:-1]
+        else:
+            hann = np.hanning(length)
         window = hann**_POVEY_POWER if kind == "povey" else hann
     left = (fft - length) // 2
     return np.pad(window.astype(np.float32), (left, fft - length - left))
@@ -381,7 +392,8 @@ def vocabulary(
         UsageError: there is no vocabulary, its size is wrong, or it lacks the blank or the word
             separator.
     """
-    path, toml = file.parent / description.tokens, file.with_suffix(".toml")
+    path = file.parent / description.tokens
+    toml = file.with_suffix(".toml")
     if not path.is_file():
         raise UsageError(
             f"model {name}: its vocabulary {path} is missing: put it there (one token per line, or"
@@ -390,11 +402,10 @@ def vocabulary(
         )
     vocab = load_vocab(path)
     if len(vocab) != classes:
-        hint = (
-            ": the blank needs its own line"
-            if len(vocab) + 1 == classes
-            else ": it belongs to a different model"
-        )
+        if len(vocab) + 1 == classes:
+            hint = ": the blank needs its own line"
+        else:
+            hint = ": it belongs to a different model"
         raise UsageError(
             f"model {name}: expected {classes} tokens in {path}, one for each class, got"
             f" {len(vocab)}{hint}"
@@ -445,13 +456,14 @@ def _faults(description: OnnxDescription, values: dict[str, Any]) -> list[str]:
 
 def _hint(name: str, toml: Path, metadata: dict[str, str]) -> str:
     kind = metadata.get("model_type")
-    said = (
-        f"its metadata (model_type {kind}) do not say it"
-        if kind
-        else "it has no metadata of sherpa-onnx's"
-    )
+    if kind:
+        said = f"its metadata (model_type {kind}) do not say it"
+    else:
+        said = "it has no metadata of sherpa-onnx's"
     return f"model {name}: {said}: write these settings into {toml}, see configs/onnx-nemo.toml"
 
 
 def _number(text: str) -> int:
-    return int(text) if text.strip().isdecimal() and len(text) < 10 else 0
+    if text.strip().isdecimal() and len(text) < 10:
+        return int(text)
+    return 0

@@ -68,7 +68,10 @@ def load(name: str, device: str | Device | torch.device, settings: Settings) -> 
         BackendError: onnxruntime cannot run on `device`.
     """
     if device == "auto":
-        device = "cuda" if CUDA in runtime().get_available_providers() and has_driver() else "cpu"
+        if CUDA in runtime().get_available_providers() and has_driver():
+            device = "cuda"
+        else:
+            device = "cpu"
     device = named_device(str(device))
     file = Path(name.removeprefix(ONNX))
     if settings.precision not in ("auto", "float32"):
@@ -111,7 +114,8 @@ class OnnxModel(FrameModel):
     ) -> None:
         super().__init__(facts, settings)
         self.network = network
-        self._description, self._alone = description, alone
+        self._description = description
+        self._alone = alone
         if not math.isnan(description.first_frame_s):
             self.first_frame_s = description.first_frame_s
 
@@ -135,7 +139,9 @@ class Trial:
     pass."""
 
     def __init__(self, network: OnnxNetwork, description: OnnxDescription, name: str) -> None:
-        self.network, self.description, self.name = network, description, name
+        self.network = network
+        self.description = description
+        self.name = name
         front, rate = description.front, description.sample_rate
         self.front: tuple[Convolution, ...] = () if front is None else (front.layer(rate),)
         self.stride = self._stride(self.front[0].stride if self.front else 1)
@@ -181,7 +187,9 @@ class Trial:
             return EQUAL
         # padding leaks at some lengths and not at others, by their remainders of the strides
         beyond = sorted({0, 1, self.stride // 2, self.stride - 1, 3 * self.stride + 1})
-        return PADDED if self._undisturbed([self.shortest + more for more in beyond]) else EQUAL
+        if self._undisturbed([self.shortest + more for more in beyond]):
+            return PADDED
+        return EQUAL
 
     def _undisturbed(self, lengths: list[int]) -> bool:
         """Return whether noise of these lengths (the last is the longest) has the same log-probs
@@ -203,10 +211,8 @@ class Trial:
     def _stride(self, hop: int) -> int:
         inputs = self.description.frame_shift_s * self.description.sample_rate / hop
         if round(inputs) < 1 or abs(inputs - round(inputs)) > 1e-6 * inputs:
-            each, got = (
-                units.samples_to_seconds(hop, self.description.sample_rate),
-                self.description.frame_shift_s,
-            )
+            each = units.samples_to_seconds(hop, self.description.sample_rate)
+            got = self.description.frame_shift_s
             raise UsageError(
                 f"model {self.name}: frame_shift_s: expected a multiple of {each:g}, got {got:g}"
             )
@@ -218,15 +224,22 @@ class Trial:
         grown = self._frames(self.shortest + more * self.stride) - count
         if grown != more:
             declared_s = self.description.frame_shift_s
-            fits = f"about {declared_s * more / grown:.2g} would fit" if grown > 0 else "correct it"
+            if grown > 0:
+                fits = f"about {declared_s * more / grown:.2g} would fit"
+            else:
+                fits = "correct it"
             raise UsageError(
                 f"model {self.name}: frame_shift_s: {declared_s:g} s are {self.stride} inputs, but "
                 f"{more * self.stride} inputs more gave {grown} frames instead of {more}: {fits}"
             )
-        below, above = self.shortest, self.shortest + self.stride
+        below = self.shortest
+        above = self.shortest + self.stride
         while above - below > 1:
             middle = (below + above) // 2
-            below, above = (middle, above) if self._frames(middle) == count else (below, middle)
+            if self._frames(middle) == count:
+                below, above = middle, above
+            else:
+                below, above = below, middle
         needed = above - count * self.stride
         padding = max(0, -(-(self.stride - needed) // 2))
         return Convolution(needed + 2 * padding, self.stride, padding)
@@ -346,7 +359,8 @@ def find_ports(
     Raises:
         UsageError: there is no such input or output, or several, or one has the wrong shape.
     """
-    inputs, outputs = session.get_inputs(), session.get_outputs()
+    inputs = session.get_inputs()
+    outputs = session.get_outputs()
     floats = [port for port in inputs if "float" in port.type or "double" in port.type]
     wholes = [port for port in inputs if "int" in port.type and len(port.shape) == 1]
     rows = _port(inputs, floats, description.input.name, f"{toml.name}, [input] name", name)
@@ -387,12 +401,16 @@ def _port(ports: list[Any], likely: list[Any], wanted: str, where: str, name: st
 
 def _axes(port: Any, description: OnnxDescription, name: str, toml: Path) -> str:
     """Return the order of the input's axes; raise UsageError if it does not fit the features."""
-    front, wanted = description.front, description.input.axes
+    front = description.front
+    wanted = description.input.axes
     allowed = ("BTD", "BDT") if front else ("BT", "B1T")
     fitting = [
         axes for axes in allowed if len(axes) == len(port.shape) and _fits(port.shape, axes, front)
     ]
-    fitting = [wanted] if wanted in fitting else [] if wanted else fitting
+    if wanted in fitting:
+        fitting = [wanted]
+    elif wanted:
+        fitting = []
     # a fixed size tells which axis is the channels'
     fitting = [
         axes for axes in fitting if front and port.shape[axes.index("D")] == front.bins
@@ -405,7 +423,10 @@ def _axes(port: Any, description: OnnxDescription, name: str, toml: Path) -> str
         raise UsageError(f'{shown} may be either: say in {toml}: [input] axes = "BTD" or "BDT"')
     if fitting and (not front or port.shape[fitting[0].index("D")] == front.bins):
         raise UsageError(f"{shown} has a fixed number of frames: export it with a free time axis")
-    what = f"{front.bins} channels of {description.features}" if front else "a waveform"
+    if front:
+        what = f"{front.bins} channels of {description.features}"
+    else:
+        what = "a waveform"
     order = f" in the axes {wanted}" if wanted else ""
     raise UsageError(
         f"{shown} does not take {what}{order}: set features, bins or [input] axes in {toml}"
@@ -432,7 +453,8 @@ class OnnxNetwork:
     """
 
     def __init__(self, session: Any, description: OnnxDescription, name: str, toml: Path) -> None:
-        self.session, self.name = session, name
+        self.session = session
+        self.name = name
         self.input, self.length, self.output = find_ports(session, description, name, toml)
         self.axes = _axes(self.input, description, name, toml)
         self._order = description.output.axes
@@ -454,7 +476,10 @@ class OnnxNetwork:
         array = {"BDT": array.swapaxes(1, -1), "B1T": array[:, None]}.get(self.axes, array)
         feed = {self.input.name: np.ascontiguousarray(array)}
         if self.length is not None:
-            ends = np.full(len(rows), rows.shape[1]) if lengths is None else lengths
+            if lengths is None:
+                ends = np.full(len(rows), rows.shape[1])
+            else:
+                ends = lengths
             feed[self.length.name] = ends.astype(_TYPES[self.length.type])
         try:
             (scores,) = self.session.run([self.output.name], feed)
@@ -469,4 +494,6 @@ class OnnxNetwork:
                 f" {scores.shape}"
             )
         ours = scores.transpose([self._order.index(axis) for axis in "BTC"]).astype(np.float32)
-        return np.log(ours.clip(min=np.finfo(np.float32).tiny)) if self._probabilities else ours
+        if self._probabilities:
+            return np.log(ours.clip(min=np.finfo(np.float32).tiny))
+        return ours

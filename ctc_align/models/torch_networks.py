@@ -84,7 +84,9 @@ class Guard:
     def lengths_of(self, rows: torch.Tensor) -> list[int] | None:
         """Return where each of `rows` (B, C, T) ends, or None if nothing is padded."""
         lengths = self._lengths.get(rows.shape[-1])
-        return lengths if lengths is not None and len(lengths) == len(rows) else None
+        if lengths is not None and len(lengths) == len(rows):
+            return lengths
+        return None
 
     def _zero_padding(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         rows = args[0]
@@ -142,7 +144,9 @@ def gather(
         blocks: rows (1, n) of samples in order; each holds all inputs of its outputs, and no output
         is in two blocks. layer: the convolution.
     """
-    count, total, squares = 0, torch.zeros(()), torch.zeros(())
+    count = 0
+    total = torch.zeros(())
+    squares = torch.zeros(())
     for block in blocks:
         outputs = layer(block[:, None])[0]
         count += outputs.shape[-1]
@@ -194,7 +198,10 @@ class TorchModel(FrameModel):
         return super().emissions_batch(audios)
 
     def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> torch.Tensor:
-        ends = None if lengths is None else torch.from_numpy(lengths).to(self.device)
+        if lengths is None:
+            ends = None
+        else:
+            ends = torch.from_numpy(lengths).to(self.device)
         logits = self._logits(torch.from_numpy(inputs).to(self.device, self.precision), ends)
         log_probs = logits.float().log_softmax(-1)
         if self.precision is not torch.float32 and bool(log_probs.isnan().any()):
@@ -250,6 +257,7 @@ def precision_of(settings: Settings, device: torch.device) -> torch.dtype:
 def _blocks(signal: Signal, grid: FrameGrid) -> Iterator[torch.Tensor]:
     """Yield cuts (1, n) of a signal; each gives complete outputs of `grid` that no other cut
     gives."""
-    outputs, each = grid.frames(len(signal)), BLOCK // grid.stride
+    outputs = grid.frames(len(signal))
+    each = BLOCK // grid.stride
     for first in range(0, outputs, each):
         yield torch.from_numpy(signal.take(*grid.inputs(first, min(outputs, first + each))))[None]

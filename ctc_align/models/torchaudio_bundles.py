@@ -89,7 +89,9 @@ class Bundle(TorchModel):
 
     def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> torch.Tensor:
         log_probs = super()._scores(inputs, lengths)
-        return nn.functional.pad(log_probs, (0, 1)) if self._star else log_probs
+        if self._star:
+            return nn.functional.pad(log_probs, (0, 1))
+        return log_probs
 
 
 def _pipelines() -> Any:
@@ -110,10 +112,16 @@ def _labelled(bundle: Any) -> bool:
 
 def _bundle(pipelines: Any, name: str) -> Any:
     wanted = name.removeprefix(TORCHAUDIO)
-    bundle = getattr(pipelines, wanted, None) if wanted in dir(pipelines) else None
+    if wanted in dir(pipelines):
+        bundle = getattr(pipelines, wanted, None)
+    else:
+        bundle = None
     if _labelled(bundle):
         return bundle
-    got = "no such bundle" if bundle is None else "it has no labels, so it was not trained with CTC"
+    if bundle is None:
+        got = "no such bundle"
+    else:
+        got = "it has no labels, so it was not trained with CTC"
     raise UsageError(f"model {name}: {got}; there is {', '.join(names())}")
 
 

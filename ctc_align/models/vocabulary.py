@@ -59,7 +59,10 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
     except OSError as error:
         raise UsageError(f"{name}: the vocabulary cannot be read: {error.strerror}") from None
     entries = _json(text, name)
-    tokens = _from_lines(text, name) if entries is None else _from_json(entries, name)
+    if entries is None:
+        tokens = _from_lines(text, name)
+    else:
+        tokens = _from_json(entries, name)
     if not tokens:
         raise EmissionsError(f"{name}: the vocabulary has no tokens")
     return tokens
@@ -82,12 +85,18 @@ def resolve_blank(blank: int | str, vocab: tuple[str, ...], role: str = "blank")
             return vocab.index(blank)
         if not re.fullmatch(r"[+-]?[0-9]{1,9}", blank):
             likely = [token for token in _LIKELY_BLANKS if token in vocab and role == "blank"]
-            hint = f"; {', '.join(likely)} would be one" if likely else ""
+            if likely:
+                hint = f"; {', '.join(likely)} would be one"
+            else:
+                hint = ""
             raise UsageError(
                 f"{role}: expected a token of the vocabulary or an index, got {shown(blank)}{hint}"
             )
     try:
-        index = int(blank) if isinstance(blank, str) else operator.index(blank)
+        if isinstance(blank, str):
+            index = int(blank)
+        else:
+            index = operator.index(blank)
     except TypeError:
         raise UsageError(
             f"{role}: expected a token or an index, got {type(blank).__name__}"
@@ -132,11 +141,9 @@ def without_disambiguation(vocab: tuple[str, ...], classes: int) -> tuple[str, .
     ('<blk>', 'a')
     """
     extra = vocab[classes:]
-    return (
-        vocab[:classes]
-        if extra and all(_DISAMBIGUATION.fullmatch(token) for token in extra)
-        else vocab
-    )
+    if extra and all(_DISAMBIGUATION.fullmatch(token) for token in extra):
+        return vocab[:classes]
+    return vocab
 
 
 def _json(text: str, name: str) -> list[Any] | None:

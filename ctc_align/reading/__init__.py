@@ -137,7 +137,12 @@ def _require_regular(mode: int, name: str) -> None:
         return
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, "expected a regular file, got a folder", name)
-    kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
+    if stat.S_ISFIFO(mode):
+        kind = "a pipe"
+    elif stat.S_ISSOCK(mode):
+        kind = "a socket"
+    else:
+        kind = "a device"
     raise OSError(
         errno.EINVAL, f"expected a regular file, got {kind}; save its content to a file first", name
     )
@@ -160,7 +165,9 @@ def require_memory(needed: int, name: str = "") -> None:
 
 
 def _gigabytes(count: int) -> str:
-    return f"{count / 1e9:.1f}" if count < 10**11 else str(count // 10**9)
+    if count < 10**11:
+        return f"{count / 1e9:.1f}"
+    return str(count // 10**9)
 
 
 def parse_json(text: str | bytes, **decoding: Any) -> Any:
@@ -305,7 +312,10 @@ def as_whole(value: object, least: int = 0, most: int = MOST_NUMBER) -> int:
     """
     number = None
     if isinstance(value, str):
-        number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,18}", value) else None
+        if re.fullmatch(r"[+-]?[0-9]{1,18}", value):
+            number = int(value)
+        else:
+            number = None
     elif (
         isinstance(value, (int, float))
         and not isinstance(value, bool)

@@ -58,7 +58,9 @@ class FileKind:
     @property
     def not_a_recording(self) -> str:
         """The name, with what to do if a recording was expected."""
-        return f"{self.name}: {self.as_recording}" if self.as_recording else self.name
+        if self.as_recording:
+            return f"{self.name}: {self.as_recording}"
+        return self.name
 
 
 _AS_TEXT = "save its text as a plain text file in UTF-8"
@@ -279,10 +281,16 @@ def likely_role(head: bytes, suffix: str) -> str:
         return RECORDING_ROLE
     if not head.strip() or head.startswith(_SOUND_WORDS):
         return ""
-    is_document = TEXT_ROLE if suffix.casefold() in _DOCUMENTS else ""
+    if suffix.casefold() in _DOCUMENTS:
+        is_document = TEXT_ROLE
+    else:
+        is_document = ""
     if non_text_kind(head) is not None:
         return is_document
-    whole_lines = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1]
+    if len(head) < HEAD_BYTES:
+        whole_lines = head
+    else:
+        whole_lines = head[: head.rfind(b"\n") + 1]
     is_text = bool(marked_encoding(whole_lines) or wide_encoding(whole_lines)) or is_utf8(
         whole_lines
     )
@@ -312,7 +320,8 @@ def _zipped(data: bytes) -> FileKind:
         NotImplementedError,
         ValueError,
     ):
-        names, mimetype = [], b""
+        names = []
+        mimetype = b""
     for start, kind in _MIMETYPES:
         if mimetype.startswith(start):
             return kind
@@ -362,7 +371,9 @@ def wide_encoding(head: bytes) -> str:
             if error.start < len(head) - 3:  # else the head ends within a character
                 shares = {codec: _text_share(head, codec) for codec in ("utf-16-le", "utf-16-be")}
                 best = max(shares, key=shares.__getitem__)
-                return best if shares[best] > 0.95 and _is_asian(head, best) else ""
+                if shares[best] > 0.95 and _is_asian(head, best):
+                    return best
+                return ""
         return ""
     shares = {codec: _text_share(head, codec) for codec in _WIDE}
     best = max(shares, key=shares.__getitem__)
@@ -479,7 +490,9 @@ def _json_kind(text: str) -> FileKind | None:
         return FileKind(
             "a JSON file", 'its transcript seems to be its "text": write that into a text file'
         )
-    return FileKind("a JSON file", _TO_TEXT) if isinstance(data, (dict, list)) and data else None
+    if isinstance(data, (dict, list)) and data:
+        return FileKind("a JSON file", _TO_TEXT)
+    return None
 
 
 def _lines_kind(text: str) -> FileKind | None:

@@ -34,7 +34,8 @@ class RowsOnDisk:
     dtype = np.dtype(np.float32)
 
     def __init__(self, row_shape: tuple[int, ...] = (), name: str = "rows") -> None:
-        self.row_shape, self.name = row_shape, name
+        self.row_shape = row_shape
+        self.name = name
         self._row_bytes = int(np.prod(row_shape, dtype=np.int64)) * self.dtype.itemsize
         self._rows = 0
         self._lock = threading.Lock()
@@ -95,7 +96,9 @@ class RowsOnDisk:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return all rows in memory, for functions that take arrays only."""
-        return self[:] if dtype is None else self[:].astype(dtype, copy=False)
+        if dtype is None:
+            return self[:]
+        return self[:].astype(dtype, copy=False)
 
     def __reduce__(self) -> tuple[Callable[..., np.ndarray], tuple[np.ndarray]]:
         """Pickle the rows themselves, for other processes."""
@@ -116,7 +119,8 @@ class RowsOnDisk:
                     f"{self.name}: the temporary file in {tempfile.gettempdir()} ended early"
                 )
             target[: len(part)] = part
-            target, at = target[len(part) :], at + len(part)
+            target = target[len(part) :]
+            at = at + len(part)
 
     def _cannot_store(self, error: OSError) -> OutputError:
         reason = error.strerror or str(error)
@@ -139,7 +143,11 @@ class ArrayOnDisk:
 
     def __init__(self, rows: RowsOnDisk, first: int = 0, last: int | None = None) -> None:
         self.rows = rows
-        self.first, self.last = first, len(rows) if last is None else last
+        self.first = first
+        if last is None:
+            self.last = len(rows)
+        else:
+            self.last = last
 
     def __len__(self) -> int:
         return self.last - self.first

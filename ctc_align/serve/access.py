@@ -201,7 +201,8 @@ class AccessGuard:
     """
 
     def __init__(self, app: ASGIApp, bound: str, token: str = "") -> None:
-        self.app, self.token = app, token
+        self.app = app
+        self.token = token
         self.loopback_only = is_loopback(bound)
         self.hosts = {*LOOPBACK, bound.lower()}
         self.cookie = hmac.new(token.encode(), b"ctc-align cookie", hashlib.sha256).hexdigest()
@@ -307,7 +308,9 @@ def _values(scope: Scope, name: bytes) -> list[str]:
 def _host_name(host: str) -> str | None:
     """Return the name in a Host header without its port; None for any other value."""
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?", host)
-    return (match[1] or match[2]).lower().rstrip(".") if match else None
+    if match:
+        return (match[1] or match[2]).lower().rstrip(".")
+    return None
 
 
 def _same(given: str, expected: str) -> bool:

@@ -59,9 +59,10 @@ class AlignmentFolder:
 
     def __init__(self, root: str | Path, audio_root: str | Path | None = None) -> None:
         self.root = _folder(root, "FOLDER")
-        self.audio_roots = (
-            [self.root] if audio_root is None else [self.root, _folder(audio_root, "--audio")]
-        )
+        if audio_root is None:
+            self.audio_roots = [self.root]
+        else:
+            self.audio_roots = [self.root, _folder(audio_root, "--audio")]
         self._rows: dict[str, tuple[str, dict[str, Any] | None]] = {}
         self._listing = threading.Lock()
         self._saving = threading.Lock()
@@ -130,7 +131,9 @@ class AlignmentFolder:
         known = self._rows.get(name, ("", None))
         try:
             tag = _tag_of((self.root / f"{name}.json").stat())
-            return known if known[0] == tag else (tag, self._row(name, tag))
+            if known[0] == tag:
+                return known
+            return (tag, self._row(name, tag))
         except (OSError, RefusedError) as error:
             return "", _faulty_row(name, self._reason_not_opened(name, error))
 
@@ -172,11 +175,9 @@ class AlignmentFolder:
             )
         if is_link(self.root / f"{name}.json"):
             return "is a link that leads out of the folder, or nowhere"
-        return (
-            f"cannot be read: {error.strerror or error}"
-            if isinstance(error, OSError)
-            else "is no file"
-        )
+        if isinstance(error, OSError):
+            return f"cannot be read: {error.strerror or error}"
+        return "is no file"
 
     def require_root(self) -> None:
         """Raise RefusedError (503) if the folder is gone."""
@@ -265,7 +266,10 @@ class AlignmentFolder:
             )
         before = _path_before(path, corrected.utterance)
         is_only_signed_off = replace(corrected, checked=current.checked) == current
-        targets = [path] if is_only_signed_off or os.path.lexists(before) else [before, path]
+        if is_only_signed_off or os.path.lexists(before):
+            targets = [path]
+        else:
+            targets = [before, path]
         with open_input(path) as file:
             old = file.read()
         with placing(targets, sync=True) as parts:
@@ -287,7 +291,8 @@ class AlignmentFolder:
         wanted = re.sub(r"[/\\:]", "_", alignment.utterance).lstrip(".") or "recording"
         wanted = wanted.encode("utf-8", "replace")[:MOST_NAME_BYTES].decode("utf-8", "ignore")
         suffix = Path(filename).suffix
-        suffix = suffix if suffix.casefold() in SOUND | MEDIA else ".audio"
+        if suffix.casefold() not in SOUND | MEDIA:
+            suffix = ".audio"
         with self._saving:
             for number in count(1):
                 name = wanted if number == 1 else f"{wanted}-{number}"
@@ -326,9 +331,9 @@ class AlignmentFolder:
             found = path.resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
             return None
-        return (
-            found if found.is_file() and any(map(found.is_relative_to, self.audio_roots)) else None
-        )
+        if found.is_file() and any(map(found.is_relative_to, self.audio_roots)):
+            return found
+        return None
 
     def _path(self, name: str) -> Path:
         """Return the file of an alignment, checked to be inside the folder.
@@ -429,7 +434,10 @@ def correction_bytes(data: Mapping[str, Any]) -> bytes:
 def check_tag(was: str | None, tag: str) -> None:
     """Raise RefusedError (412) unless a correction began with what is there; `was` is the header
     If-Match."""
-    seen = {"*"} if was is None else {one.strip().removeprefix("W/") for one in was.split(",")}
+    if was is None:
+        seen = {"*"}
+    else:
+        seen = {one.strip().removeprefix("W/") for one in was.split(",")}
     if not seen & {"*", tag}:  # "W/": a proxy that compresses makes tags weak
         raise RefusedError(
             412,
@@ -569,8 +577,12 @@ def words_to_check(
     `after` it, the seconds between its neighbours (`room_s`), the seconds from its times to those
     of the recording (`shift_s`), and `why`.
     """
-    words, text = data["words"], alignment.text
-    shift_s = 0.0 if alignment.config.get("times") == RECORDING else alignment.offset_s
+    words = data["words"]
+    text = alignment.text
+    if alignment.config.get("times") == RECORDING:
+        shift_s = 0.0
+    else:
+        shift_s = alignment.offset_s
     first_s = alignment.offset_s - shift_s
     for index, word in enumerate(words):
         if not is_to_check(word["confidence"], word.get("by") or "", alignment.min_confidence):
@@ -588,7 +600,10 @@ def words_to_check(
         ]
         begin, end = word["char_start"], word["char_end"]
         first = nearby[0][0]["char_start"] if index > AROUND else 0
-        last = nearby[1][-1]["char_end"] if index + AROUND < len(words) - 1 else len(text)
+        if index + AROUND < len(words) - 1:
+            last = nearby[1][-1]["char_end"]
+        else:
+            last = len(text)
         yield {
             **source,
             "index": index,
@@ -621,7 +636,8 @@ def mended(data: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         RefusedError: 400, the changes have another form; 409, a word is no longer as it was.
     """
-    checked, words = changes.get("checked"), changes.get("words", [])
+    checked = changes.get("checked")
+    words = changes.get("words", [])
     known = (
         isinstance(words, list)
         and isinstance(checked, bool | None)
@@ -654,7 +670,10 @@ def mended(data: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _badness(row: Mapping[str, Any]) -> tuple[bool, float, float, str]:
-    fit = FITS.index(row["fit"]) if row["fit"] in FITS else len(FITS)
+    if row["fit"] in FITS:
+        fit = FITS.index(row["fit"])
+    else:
+        fit = len(FITS)
     loss = row["loss_per_token"]
     return not row["error"], fit, -loss if loss is not None else float("-inf"), row["id"]
 

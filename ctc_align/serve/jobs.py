@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 QUEUED, RUNNING, DONE, FAILED, CANCELLED = "queued", "running", "done", "failed", "cancelled"
 ALONE_S = 120.0
 """A longer recording goes through the model alone."""
-BATCH_S, BATCH_JOBS = 300.0, 32
+BATCH_S = 300.0
+BATCH_JOBS = 32
 """Seconds of audio, and recordings, that go through the model together at most."""
 RETRY_S = 5
 FULL_RETRY_S = 60
@@ -124,11 +125,12 @@ class ServerJob:
         """Set the result, and the figures of an alignment."""
         from ctc_align.serve.alignment_folder import alignment_row
 
-        figures = alignment_row(to_dict(result)) if isinstance(result, Alignment) else {}
-        self.result, self.figures = (
-            result,
-            {key: figures[key] for key in figures.keys() - {"error", "duration_s"}},
-        )
+        if isinstance(result, Alignment):
+            figures = alignment_row(to_dict(result))
+        else:
+            figures = {}
+        self.result = result
+        self.figures = {key: figures[key] for key in figures.keys() - {"error", "duration_s"}}
         self.changes += 1
 
     @property
@@ -149,7 +151,9 @@ class ServerJob:
     @property
     def length_s(self) -> float:
         """Seconds of the recording as far as that is known; infinity where it is not."""
-        return math.inf if self.duration_s is None else self.duration_s
+        if self.duration_s is None:
+            return math.inf
+        return self.duration_s
 
     @property
     def audio(self) -> Upload:
@@ -177,7 +181,9 @@ class ServerJob:
             "tag": self.tag,
         }
         facts |= self.figures
-        return facts if self.refusal is None else {**facts, **error_body(self.refusal)}
+        if self.refusal is None:
+            return facts
+        return {**facts, **error_body(self.refusal)}
 
 
 class JobQueue:
@@ -257,7 +263,9 @@ class JobQueue:
             batch = self._next_batch()
             for job in batch:
                 self._waiting.remove(job)
-                job.state, job.step, job.started_s = RUNNING, "reading", time.monotonic()
+                job.state = RUNNING
+                job.step = "reading"
+                job.started_s = time.monotonic()
             self._running = list(batch)
             return batch
 
@@ -269,7 +277,8 @@ class JobQueue:
 
     def _next_batch(self) -> list[ServerJob]:
         first, *others = self._waiting
-        batch, seconds = [first], first.length_s
+        batch = [first]
+        seconds = first.length_s
         if first.length_s > ALONE_S or first.corrected is not None:
             return batch
         for job in others:
@@ -293,20 +302,23 @@ class JobQueue:
                 return
             if job in self._running:
                 self._running.remove(job)
-            job.state, job.refusal = (DONE, None) if refusal is None else (FAILED, refusal)
+            if refusal is None:
+                job.state = DONE
+                job.refusal = None
+            else:
+                job.state = FAILED
+                job.refusal = refusal
             if job.stop.is_set():
                 job.state = CANCELLED
                 job.set_result(None)
-                job.refusal = (
-                    self._ending()
-                    if self._stopping
-                    else RefusedError(409, "this job was cancelled")
-                )
-            job.step, job.share, job.ended_s = (
-                job.state,
-                1.0 if job.state == DONE else job.share,
-                time.monotonic(),
-            )
+                if self._stopping:
+                    job.refusal = self._ending()
+                else:
+                    job.refusal = RefusedError(409, "this job was cancelled")
+            job.step = job.state
+            if job.state == DONE:
+                job.share = 1.0
+            job.ended_s = time.monotonic()
             self.finished += 1
             self._taken -= 1
         if job.state != DONE:
@@ -326,7 +338,9 @@ class JobQueue:
     def place(self, job: ServerJob) -> int | None:
         """Return the position in the queue, from 1; None for a job that is not waiting."""
         with self._changed:
-            return self._waiting.index(job) + 1 if job in self._waiting else None
+            if job in self._waiting:
+                return self._waiting.index(job) + 1
+            return None
 
     def find(self, job_id: str) -> ServerJob:
         """Return a kept job.
@@ -433,7 +447,8 @@ class ModelWorker(threading.Thread):
 
     def __init__(self, aligner: Aligner, queue: JobQueue) -> None:
         super().__init__(name="ctc-align-model", daemon=True)
-        self._aligner, self._queue = aligner, queue
+        self._aligner = aligner
+        self._queue = queue
         self._variants: dict[Settings, Aligner] = {open_settings(aligner): aligner}
 
     def run(self) -> None:
@@ -608,12 +623,17 @@ class ModelWorker(threading.Thread):
 
 def open_settings(aligner: Aligner) -> Settings:
     """Return the settings that requests begin with; without a language if each text decides it."""
-    return aligner.choice.given if aligner.choice.by_text else aligner.settings
+    if aligner.choice.by_text:
+        return aligner.choice.given
+    return aligner.settings
 
 
 def too_long(name: str, most_s: float, duration_s: float | None = None) -> RefusedError:
     """Return the refusal of a recording that is longer than the server takes."""
-    got = "more" if duration_s is None else f"{duration_s:.1f} s"
+    if duration_s is None:
+        got = "more"
+    else:
+        got = f"{duration_s:.1f} s"
     return RefusedError(
         413, f"{name}: expected at most {most_s:g} s of audio, got {got}; send a part of it"
     )
@@ -623,7 +643,10 @@ def _score_row(scored: Scored) -> dict[str, Any]:
     """Return one transcript's figures as JSON values: null if there is no number."""
     row = asdict(replace(scored, error=None))
     row |= {"loss_per_token": scored.loss_per_token, "loss_per_frame": scored.loss_per_frame}
-    row["error"] = None if scored.error is None else " ".join(str(scored.error).split())
+    if scored.error is None:
+        row["error"] = None
+    else:
+        row["error"] = " ".join(str(scored.error).split())
     return {
         name: finite(value) if isinstance(value, float) else value for name, value in row.items()
     }

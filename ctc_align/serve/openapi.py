@@ -322,14 +322,18 @@ def _form(summary: str, shape: FormShape, answer: str, status: str = "200") -> d
 def _setting(field: dataclasses.Field[Any]) -> dict[str, Any]:
     """Return the schema of a setting's field in a form."""
     kind = {bool: "boolean", int: "integer", float: "number"}.get(type(field.default), "string")
-    about, within = field.metadata, field.metadata["within"]
+    about = field.metadata
+    within = field.metadata["within"]
     limits: dict[str, Any] = {"minimum": within[0], "maximum": within[1]} if within else {}
     if within and field.default < within[0]:
         limits = {"anyOf": [{"const": field.default}, limits]}
     choices: dict[str, Any] = {"enum": list(about["choices"])} if about["choices"] else {}
     if about["pattern"]:
         choices["pattern"] = f"^({about['pattern'][0].replace('(?i:', '(?:')})$"
-    most = {"maxLength": FIELD_CHARS} if kind == "string" else {}
+    if kind == "string":
+        most = {"maxLength": FIELD_CHARS}
+    else:
+        most = {}
     return {
         "type": kind,
         "description": f"{about['help']} {about['more']}".rstrip(),
@@ -403,7 +407,10 @@ def _prose(text: str) -> str:
 
 
 def _described(value: dict[str, Any]) -> str:
-    choices = f": {', '.join(value['enum'])}" if "enum" in value else ""
+    if "enum" in value:
+        choices = f": {', '.join(value['enum'])}"
+    else:
+        choices = ""
     return f"{value.get('description', '')}{choices}"
 
 

@@ -88,7 +88,10 @@ def _timed_words(alignment: Alignment, *, verbose: bool = False) -> dict[str, An
         if word["start_s"] is None:
             untimed.append({"word": word["text"], "status": word["status"]})
         else:
-            sure = {"confidence": word["confidence"]} if verbose else {}
+            if verbose:
+                sure = {"confidence": word["confidence"]}
+            else:
+                sure = {}
             words.append(
                 {"word": word["text"], "start": word["start_s"], "end": word["end_s"], **sure}
             )
@@ -205,7 +208,9 @@ def _as_setting(name: str, text: str) -> Any:
     if isinstance(default, bool):
         return {"true": True, "false": False}.get(text.casefold(), text)
     try:
-        return type(default)(text) if isinstance(default, (int, float)) else text
+        if isinstance(default, (int, float)):
+            return type(default)(text)
+        return text
     except ValueError:
         return text
 

@@ -326,7 +326,9 @@ class AlignRoutes:
     def __init__(self, aligner: Aligner, queue: JobQueue, uploads: UploadFolder) -> None:
         model = aligner.model
         assert model is not None
-        self.queue, self.uploads, self.settings = queue, uploads, open_settings(aligner)
+        self.queue = queue
+        self.uploads = uploads
+        self.settings = open_settings(aligner)
         self.model_name = model.name
         self._model = {
             "name": model.name,
@@ -482,7 +484,8 @@ class AlignRoutes:
         Raises:
             RefusedError: 413 too large, 400 no JSON object, 408 it did not arrive in time.
         """
-        most, form = min(MOST_BYTES, MUCH_LARGER * size + 2**20), Form(self.uploads)
+        most = min(MOST_BYTES, MUCH_LARGER * size + 2**20)
+        form = Form(self.uploads)
         refusal = RefusedError(
             413, f"expected a correction of the alignment, of at most {most >> 20} MiB of JSON"
         )
@@ -623,7 +626,8 @@ class PageRoutes:
     """
 
     def __init__(self, routes: AlignRoutes, folder: AlignmentFolder | None) -> None:
-        self.routes, self._folder = routes, folder
+        self.routes = routes
+        self._folder = folder
         self._sounds = CodedRecordings(routes.uploads)
 
     @cached_property
@@ -663,11 +667,16 @@ class PageRoutes:
     async def of_folder(self, request: Request) -> ShownAlignment:
         """Return the alignment of the folder that an address names; raise RefusedError (404)
         without one."""
-        name, folder = request.path_params["id"], self.folder
+        name = request.path_params["id"]
+        folder = self.folder
         tag = await anyio.to_thread.run_sync(folder.tag, name)
         alignment = await anyio.to_thread.run_sync(folder.read, name)
-        path, there = await anyio.to_thread.run_sync(folder.audio, name, alignment), quote(name)
-        recording = None if path is None else Upload(path, path.name)
+        path = await anyio.to_thread.run_sync(folder.audio, name, alignment)
+        there = quote(name)
+        if path is None:
+            recording = None
+        else:
+            recording = Upload(path, path.name)
         hrefs = f"/api/audio/{there}", f"/api/alignments/{there}", f"/api/realign/{there}"
         return ShownAlignment(shown_name(name), alignment, recording, hrefs, tag, self.names)
 
@@ -758,7 +767,8 @@ class PageRoutes:
         from ctc_align.files.pages import page_object
 
         shown = await find(request)
-        there, recording = shown.alignment, _recording_of(shown)
+        there = shown.alignment
+        recording = _recording_of(shown)
         size = await anyio.to_thread.run_sync(lambda: len(rendered(there, "json")))
         job = await self.routes.read_json(
             request, size, lambda data: self._correction(data, there, recording)
@@ -782,7 +792,8 @@ class PageRoutes:
             InputError: they are not an alignment, or its hand corrections are impossible.
         """
         routes = self.routes
-        corrected, limits = read_correction(data, there), routes.queue.limits
+        corrected = read_correction(data, there)
+        limits = routes.queue.limits
         if corrected.model != routes.model_name:
             raise RefusedError(
                 409,

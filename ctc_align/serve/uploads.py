@@ -66,7 +66,8 @@ class UploadFolder:
     def __init__(self, most_bytes: int, make_room: Callable[[], bool] = lambda: False) -> None:
         from filelock import FileLock
 
-        self.most_bytes, self.make_room = most_bytes, make_room
+        self.most_bytes = most_bytes
+        self.make_room = make_room
         self.bytes = 0
         self._changed = threading.Lock()
         base = Path(tempfile.gettempdir())
@@ -181,7 +182,8 @@ class Form:
             with suppress(OSError):
                 upload.path.unlink(missing_ok=True)
             with self._removing:
-                size, upload.size = upload.size, 0
+                size = upload.size
+                upload.size = 0
             self.folder.release(size)
 
     @property
@@ -255,7 +257,8 @@ async def _body(request: Request, most_bytes: int, refusal: RefusedError) -> Asy
         raise refusal
     import anyio
 
-    received, began_s = 0, anyio.current_time()
+    received = 0
+    began_s = anyio.current_time()
     pieces = request.stream()
     while True:
         try:
@@ -279,9 +282,15 @@ class _FormParts:
     """The parts of a form, as the parser finds them."""
 
     def __init__(self, form: Form, text_chars: int, files: Mapping[str, str]) -> None:
-        self.form, self.text_chars, self.files = form, text_chars, files
-        self.header, self.value, self.disposition = bytearray(), bytearray(), b""
-        self.name, self.data, self.ended = "", bytearray(), False
+        self.form = form
+        self.text_chars = text_chars
+        self.files = files
+        self.header = bytearray()
+        self.value = bytearray()
+        self.disposition = b""
+        self.name = ""
+        self.data = bytearray()
+        self.ended = False
         self.count = self.held = 0
         self.upload: Upload | None = None
         self.file: IO[bytes] | None = None
@@ -310,7 +319,9 @@ class _FormParts:
         self.count += 1
         if self.count > MOST_PARTS:
             raise RefusedError(400, f"expected at most {MOST_PARTS} parts in a form")
-        self.disposition, self.data, self.upload = b"", bytearray(), None
+        self.disposition = b""
+        self.data = bytearray()
+        self.upload = None
 
     def header_field(self, data: bytes, start: int, end: int) -> None:
         self.header += data[start:end]
@@ -354,7 +365,10 @@ class _FormParts:
             return
         self.data += data[start:end]
         self.held += end - start
-        most = self.text_chars if self.name in TEXTS else FIELD_CHARS
+        if self.name in TEXTS:
+            most = self.text_chars
+        else:
+            most = FIELD_CHARS
         if (
             len(self.data) > most * FIELD_BYTES_EACH
             or self.held > self.text_chars * FIELD_BYTES_EACH + MOST_FIELDS
@@ -399,7 +413,9 @@ def mime_of(name: str) -> str:
     """Return the type of a recording as it is played: by its name, or that of its encoded file."""
     from ctc_align.view.page import OPUS, played_type
 
-    return (played_type(name) or OPUS) if Path(name).suffix.casefold() in AS_IT_IS else OPUS
+    if Path(name).suffix.casefold() in AS_IT_IS:
+        return played_type(name) or OPUS
+    return OPUS
 
 
 class CodedRecordings:

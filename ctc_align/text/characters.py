@@ -161,7 +161,7 @@ def runs(words: tuple[Word, ...]) -> Iterator[list[Word]]:
     for word in words:
         together = run and run[-1].char_end == word.char_start and len(run) < MOST_IN_A_RUN
         if run and (word.reading is not None or run[-1].reading is not None):
-            together = together and run[-1].sounding[-1:] in ("ッ", "ン")
+            together = together and run[-1].reading_text[-1:] in ("ッ", "ン")
         if run and not (together and is_letter(run[-1].text[-1]) and is_letter(word.text[0])):
             yield run
             run = []
@@ -219,13 +219,11 @@ def _escape(char: str) -> str:
     code = ord(char)
     if 0xDC80 <= code <= 0xDCFF:  # how Python represents a byte of a file name that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
-    return (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
 
 
 def json_escaped(text: str) -> str:

@@ -109,10 +109,10 @@ def add_suffix(phones: tuple[str, ...], suffix: str) -> tuple[str, ...]:
     (('CH', 'ER', 'CH', 'IH', 'Z'), ('K', 'AE', 'T', 'S'), ('B', 'IY', 'Z'))
     """
     last = phones[-1] if phones else ""
+    if suffix == "'s" and last in _AFTER_SIBILANT:
+        return (*phones, "IH", "Z")
     if suffix == "'s":
-        return phones + (
-            ("IH", "Z") if last in _AFTER_SIBILANT else ("S",) if last in _VOICELESS else ("Z",)
-        )
+        return (*phones, "S" if last in _VOICELESS else "Z")
     if suffix == "'d":
         return phones + (("IH", "D") if last in ("T", "D") else ("D",))
     if suffix == "'ve":

@@ -69,7 +69,7 @@ def romanized(words: Words, language: str) -> Words:
     code = _uroman_code(language)
     romanized_words: list[Word] = []
     for run in runs(words.words):
-        forms = _romanized_run(tuple(word.sounding for word in run), code)
+        forms = _romanized_run(tuple(word.reading_text for word in run), code)
         romanized_words += [replace(word, roman=form) for word, form in zip(run, forms)]
     return replace(words, words=tuple(romanized_words))
 

@@ -402,11 +402,9 @@ def _initials(match: re.Match[str], scan: Scan) -> str | None:
 
 
 def _number_sign(match: re.Match[str], scan: Scan) -> str | None:
-    return (
-        None
-        if scan.previous(match.start()).isalnum()
-        else ("number" if match[1].lower() == "no" else "numbers")
-    )
+    if scan.previous(match.start()).isalnum():
+        return None
+    return "number" if match[1].lower() == "no" else "numbers"
 
 
 def _letters(match: re.Match[str], scan: Scan) -> str | None:

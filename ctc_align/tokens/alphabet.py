@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 from string import ascii_lowercase
+from typing import NamedTuple
 
 from ctc_align.text.characters import lower, plain
 from ctc_align.text.word_forms import outer_punctuation_stripped, without_markup
@@ -123,7 +124,10 @@ class Alphabet:
         spelled = ""
         for character in word:
             category = unicodedata.category(character)[0]
-            same = character if character in self.characters else plain(character)
+            if character in self.characters:
+                same = character
+            else:
+                same = plain(character)
             if category in "LM" or self.characters.issuperset(same) or character in _APOSTROPHES:
                 spelled += character if category in "LM" else same
             elif category in "NS" or character in _SPOKEN_SIGNS:
@@ -146,7 +150,10 @@ class Alphabet:
             letters = [said[at].upper() for at in places[:1] if letters and letters[0].isupper()]
         changed = list(said)
         for at, letter in zip(places, letters):
-            changed[at] = letter if self.by_bytes or letter in self.characters else said[at]
+            if self.by_bytes or letter in self.characters:
+                changed[at] = letter
+            else:
+                changed[at] = said[at]
         return "".join(changed)
 
     def sequence(self, character: str) -> tuple[int, ...]:
@@ -161,11 +168,9 @@ class Alphabet:
                 if len(parts) > 1 and all(part in self.ids for part in parts):
                     return tuple(self.ids[part] for part in parts)
         raw = character.encode()
-        return (
-            tuple(self.fallback[byte] for byte in raw)
-            if all(byte in self.fallback for byte in raw)
-            else ()
-        )
+        if all(byte in self.fallback for byte in raw):
+            return tuple(self.fallback[byte] for byte in raw)
+        return ()
 
 
 def is_special(token: str) -> bool:
@@ -197,44 +202,13 @@ def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
         for i, t in enumerate(vocab)
         if i != blank and t and t != STAR and (t == _ENDS or not is_special(t))
     }
-    by_bytes, ends, begins = (
-        False,
-        False,
-        any(piece.startswith(BEGINS) and piece != BEGINS for piece in pieces.values()),
-    )
-    if not begins and any(
-        piece.startswith(_GOES_ON) and piece != _GOES_ON for piece in pieces.values()
-    ):
-        begins = True
-        pieces = {
-            i: piece[2:] if piece.startswith(_GOES_ON) else BEGINS + piece
-            for i, piece in pieces.items()
-        }
-    elif not begins and any(piece.endswith(_ENDS) for piece in pieces.values()):
-        ends = True
-        pieces = {
-            i: p.removesuffix(_ENDS) + BEGINS if p.endswith(_ENDS) else p for i, p in pieces.items()
-        }
-    elif not begins and any(
-        piece.endswith(_DOES_NOT_END) and piece != _DOES_NOT_END for piece in pieces.values()
-    ):
-        ends = True
-        pieces = {i: p[:-2] if p.endswith(_DOES_NOT_END) else p + BEGINS for i, p in pieces.items()}
-    elif not begins and _is_bytes(pieces.values()):
-        by_bytes = True
-        begins = any(
-            piece.startswith(_BYTE_SPACE) and piece != _BYTE_SPACE for piece in pieces.values()
-        )
-        if begins:
-            marked = len(_BYTE_SPACE)
-            pieces = {
-                i: BEGINS + p[marked:] if p.startswith(_BYTE_SPACE) else p
-                for i, p in pieces.items()
-            }
+    pieces, begins, ends, by_bytes = _unify_marks(pieces)
     ids: dict[str, int] = {}
     for index, piece in pieces.items():
         ids.setdefault(piece if by_bytes else unicodedata.normalize("NFC", piece), index)
-    separator = None if begins or ends else separator_of(vocab, blank, by_bytes)
+    separator = None
+    if not begins and not ends:
+        separator = separator_of(vocab, blank, by_bytes)
     characters = frozenset("".join(piece for piece, index in ids.items() if index != separator)) - {
         BEGINS
     }
@@ -257,6 +231,56 @@ def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
     )
 
 
+class _MarkedPieces(NamedTuple):
+    """Pieces whose marks, at their begins or ends, are all `BEGINS`; and of what kind they are."""
+
+    pieces: dict[int, str]
+    begins: bool = False
+    ends: bool = False
+    by_bytes: bool = False
+
+
+def _unify_marks(pieces: dict[int, str]) -> _MarkedPieces:
+    """Return the pieces of a tokenizer with `BEGINS` in place of its own mark."""
+    texts = pieces.values()
+    if _has_prefix(texts, BEGINS):
+        return _MarkedPieces(pieces, begins=True)
+    if _has_prefix(texts, _GOES_ON):
+        marked = {
+            i: piece[len(_GOES_ON) :] if piece.startswith(_GOES_ON) else BEGINS + piece
+            for i, piece in pieces.items()
+        }
+        return _MarkedPieces(marked, begins=True)
+    if any(piece.endswith(_ENDS) for piece in texts):
+        marked = {
+            i: piece.removesuffix(_ENDS) + BEGINS if piece.endswith(_ENDS) else piece
+            for i, piece in pieces.items()
+        }
+        return _MarkedPieces(marked, ends=True)
+    if any(piece.endswith(_DOES_NOT_END) and piece != _DOES_NOT_END for piece in texts):
+        marked = {
+            i: piece.removesuffix(_DOES_NOT_END)
+            if piece.endswith(_DOES_NOT_END)
+            else piece + BEGINS
+            for i, piece in pieces.items()
+        }
+        return _MarkedPieces(marked, ends=True)
+    if not _is_bytes(texts):
+        return _MarkedPieces(pieces)
+    if not _has_prefix(texts, _BYTE_SPACE):
+        return _MarkedPieces(pieces, by_bytes=True)
+    marked = {
+        i: BEGINS + piece.removeprefix(_BYTE_SPACE) if piece.startswith(_BYTE_SPACE) else piece
+        for i, piece in pieces.items()
+    }
+    return _MarkedPieces(marked, begins=True, by_bytes=True)
+
+
+def _has_prefix(pieces: Collection[str], mark: str) -> bool:
+    """Return whether a piece begins with a mark and has more than it."""
+    return any(piece.startswith(mark) and piece != mark for piece in pieces)
+
+
 def _is_cased(characters: Collection[str]) -> bool:
     """Return whether most letters exist in both cases."""
     small = {c.lower() for c in characters if c.lower() != c.upper()}
@@ -271,7 +295,9 @@ def _fold(letter: str) -> str:
 def is_letter(character: str) -> bool:
     """Return whether a character is a letter, mark or digit; others are punctuation, which a
     vocabulary may lack."""
-    return unicodedata.category(character)[0] in "LMN" if character else False
+    if character:
+        return unicodedata.category(character)[0] in "LMN"
+    return False
 
 
 def separator_of(vocab: Sequence[str], blank: int, by_bytes: bool = False) -> int | None:
@@ -288,8 +314,7 @@ def _is_bytes(pieces: Collection[str]) -> bool:
     known = set(_byte_characters().values())
     if sum(piece in known for piece in pieces) >= _MOST_BYTES:
         return True
-    marked = any(piece.startswith(_BYTE_SPACE) and piece != _BYTE_SPACE for piece in pieces)
-    return marked and all(known.issuperset(piece) for piece in pieces)
+    return _has_prefix(pieces, _BYTE_SPACE) and all(known.issuperset(piece) for piece in pieces)
 
 
 @lru_cache(maxsize=1)
@@ -386,7 +411,8 @@ class LetterTokenizer:
         return tokens
 
     def _spellings(self, said: str, written: str) -> WordTokens:
-        alphabet, written = self._alphabet, without_markup(written)
+        alphabet = self._alphabet
+        written = without_markup(written)
         bare = outer_punctuation_stripped(written)
         forms = [alphabet.kept(written if alphabet.marks else bare), alphabet.kept(bare)]
         if not alphabet.cased and all(

@@ -39,7 +39,9 @@ def join_entries(words: Words, tokenizer: PhoneTokenizer) -> Words:
             is_spoken = not any(word.kind and word.kind != SPEAKER for word in parts)
             if entry and (not is_spoken or (count > 1 and has_spaceless(entry))):
                 unused[entry] = None
-                entry, count, parts = "", 1, parts[:1]
+                entry = ""
+                count = 1
+                parts = parts[:1]
             if entry:
                 names |= {outer_punctuation_stripped(word.text) for word in parts if word.kind}
                 parts = [_joined(words.text, parts, entry)]
@@ -73,7 +75,10 @@ def _tell(unused: Iterable[str], tokenizer: PhoneTokenizer) -> None:
     new = [entry for entry in unused if entry not in tokenizer.told]
     tokenizer.told.update(new)
     if new:
-        more = f" … ({len(new)} in all)" if len(new) > _NAMED else ""
+        if len(new) > _NAMED:
+            more = f" … ({len(new)} in all)"
+        else:
+            more = ""
         logger.warning(
             "%s: entries that match what is written are not used: %s%s; the transcript has them as"
             " several words, or as what is not spoken",
@@ -96,7 +101,8 @@ def _adjacent(words: Sequence[Word]) -> Iterator[list[Word]]:
 
 
 def _joined(text: str, parts: Sequence[Word], entry: str) -> Word:
-    start, end = parts[0].char_start, parts[-1].char_end
+    start = parts[0].char_start
+    end = parts[-1].char_end
     spoken = "".join(word.spoken for word in parts).replace(" ", "") or lower(
         "".join(filter(str.isalpha, entry))
     )

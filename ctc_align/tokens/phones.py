@@ -76,7 +76,10 @@ class PhoneTokenizer:
         self._lexicon = lexicon
         self._spelling = None if self._arpabet else spelling
         self.token_kind = "tokens" if self._spelling else "phones"
-        self.separator = self._spelling.separator if self._spelling else separator
+        if self._spelling:
+            self.separator = self._spelling.separator
+        else:
+            self.separator = separator
         self.told: set[str] = set()
         """Entries of the lexicon of which a warning has said that they are not used."""
         self._parts: dict[str, WordTokens] = {}
@@ -177,7 +180,9 @@ class PhoneTokenizer:
     @property
     def lexicon_name(self) -> str:
         """The name of the lexicon, "" without one."""
-        return "" if self._lexicon is None else self._lexicon.source
+        if self._lexicon is None:
+            return ""
+        return self._lexicon.source
 
     def entry_of(self, written: str) -> str:
         """Return the lexicon's form of a written word, with as much of its punctuation as an entry
@@ -350,11 +355,17 @@ class IpaTokenizer(PhoneTokenizer):
 
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
         """Return the pronunciations of the phones that are `said`, or the lexicon's of the word."""
-        names = ("", "") if self._lexicon is None else (self.entry_of(written), spoken)
+        if self._lexicon is None:
+            names = ("", "")
+        else:
+            names = (self.entry_of(written), spoken)
         key = (said, *names)
         if key not in self._said:
             entries = self._in_lexicon(*names)
-            self._said[key] = WordTokens(entries) if entries else self._of_phones(said)
+            if entries:
+                self._said[key] = WordTokens(entries)
+            else:
+                self._said[key] = self._of_phones(said)
         return self._said[key]
 
     def _in_lexicon(self, written: str, spoken: str) -> tuple[Pronunciation, ...]:

@@ -61,7 +61,7 @@ class Tokenizer(Protocol):
         """Prepare many calls of `word` with these spoken forms, in one batch."""
 
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
-        """Return the pronunciations of what is said (`Word.said`), best first.
+        """Return the pronunciations of what is said (`Word.lookup_text`), best first.
 
         `written` is the word of the transcript, and `spoken` its spoken form where `said` is
         another one.
@@ -87,7 +87,9 @@ class PrepareWords:
     def run(requests: Sequence[PrepareWords]) -> list[None]:
         utterances = (request.words.words for request in requests)
         spoken = chain.from_iterable(utterances)
-        requests[0].tokenizer.prepare(form.said for word in spoken for form in (word, *word.others))
+        requests[0].tokenizer.prepare(
+            form.lookup_text for word in spoken for form in (word, *word.others)
+        )
         return [None] * len(requests)
 
 
@@ -227,7 +229,9 @@ class UnitTokenizer:
         for form in (item, unicodedata.normalize("NFC", item), unicodedata.normalize("NFD", item)):
             if form in self._ids:
                 return [self._ids[form]]
-        return [] if item in self._unspoken else self._variants.get(self._bare(item), [])
+        if item in self._unspoken:
+            return []
+        return self._variants.get(self._bare(item), [])
 
     def _bare(self, token: str) -> str:
         if self._arpabet:
@@ -271,7 +275,8 @@ class SpellingOrder:
         self.tokenizer.prepare(spokens)
 
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
-        tokens, heard = self.tokenizer.word(said, written, spoken), self.heard
+        tokens = self.tokenizer.word(said, written, spoken)
+        heard = self.heard
         if heard is None:
             return replace(tokens, pronunciations=tokens.pronunciations[:1])
         ordered = sorted(tokens.pronunciations, key=lambda way: len(set(way.ids) - heard))
@@ -288,13 +293,17 @@ def runs_as_written(words: Words) -> Words:
     """
     runs: list[Word] = []
     for word in words.words:
-        said = word if word.said or word.kind else replace(word, spoken=word.text)
+        if word.lookup_text or word.kind:
+            said = word
+        else:
+            said = replace(word, spoken=word.text)
         before = runs[-1] if runs else None
         if before and before.char_end == word.char_start and not (before.kind or word.kind):
-            spoken, roman = (
-                f"{before.spoken} {said.spoken}",
-                f"{before.said} {said.said}" if said.roman else None,
-            )
+            spoken = f"{before.spoken} {said.spoken}"
+            if said.roman:
+                roman = f"{before.lookup_text} {said.lookup_text}"
+            else:
+                roman = None
             text = before.text + word.text
             runs[-1] = replace(
                 before, text=text, spoken=spoken, roman=roman, char_end=word.char_end
@@ -331,17 +340,20 @@ def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
 def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
     """Return the tokens of each word, in order; a word that is not spoken has none, and none
     missing."""
-    tokenizer.prepare(word.said for word in words.words)
+    tokenizer.prepare(word.lookup_text for word in words.words)
     made = [_word_tokens(word, tokenizer) for word in words.words]
     for passage in words.optional:
         if passage.kind == CUT_OFF and passage.last == passage.first + 1:
-            index, whole = (
-                passage.first,
-                next((at for at in range(passage.last, len(made)) if words.words[at].said), None),
+            index = passage.first
+            whole = next(
+                (at for at in range(passage.last, len(made)) if words.words[at].lookup_text), None
             )
             if whole is not None:
                 made[index] = _begun(
-                    made[index], words.words[index].said, made[whole], words.words[whole].said
+                    made[index],
+                    words.words[index].lookup_text,
+                    made[whole],
+                    words.words[whole].lookup_text,
                 )
     return made
 
@@ -350,13 +362,16 @@ def _word_tokens(word: Word, tokenizer: Tokenizer) -> WordTokens:
     """Return the pronunciations of a word, those of its usual spoken form first."""
     if word.spoken == ANY_SPEECH:
         return WordTokens((), (ANY_SPEECH,))
-    own = tokenizer.word(word.said, word.text, word.spoken) if word.said else WordTokens(())
+    if word.lookup_text:
+        own = tokenizer.word(word.lookup_text, word.text, word.spoken)
+    else:
+        own = WordTokens(())
     ways = {way.ids: way for way in own.pronunciations}
     for other in word.others if ways else ():
         if other.spoken.endswith("-"):
             part = _begun(WordTokens(()), other.spoken, own, word.spoken)
         else:
-            part = tokenizer.word(other.said, "", other.spoken)
+            part = tokenizer.word(other.lookup_text, "", other.spoken)
         for way in part.pronunciations:
             ways.setdefault(way.ids, replace(way, spoken=other.spoken.rstrip("-")))
     return replace(own, pronunciations=tuple(ways.values()))
@@ -383,7 +398,9 @@ def _begun(own: WordTokens, letters: str, whole: WordTokens, all_letters: str) -
         for size in (count, count - 1, count + 1)
         if 0 < size < len(said.ids) and not said.gaps
     ]
-    return WordTokens((*begun, *own.pronunciations), own.missing) if begun else own
+    if begun:
+        return WordTokens((*begun, *own.pronunciations), own.missing)
+    return own
 
 
 def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: int | None) -> Tokens:
@@ -436,9 +453,10 @@ def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
     ]
     if lacking:
         each = ", ".join(f"{letters!r} of {word!r}" for word, letters in lacking[:_NAMED])
-        more = (
-            f" and letters of {len(lacking) - _NAMED} more words" if len(lacking) > _NAMED else ""
-        )
+        if len(lacking) > _NAMED:
+            more = f" and letters of {len(lacking) - _NAMED} more words"
+        else:
+            more = ""
         raise TranscriptError(
             f"the model's vocabulary lacks {each}{more}; expected a transcript in its letters, for"
             " unknown is 'error': write them otherwise, romanize, or choose unknown = 'wildcard'"
@@ -448,8 +466,10 @@ def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
 
 def refuse_unreadable(words: Words, tokenizer: LetterTokenizer, vocab: Sequence[str]) -> None:
     """Raise TranscriptError if a vocabulary of unknown units lacks many letters of the words."""
-    letters = "".join(word.said for word in words.words if word.said)
-    lacking = sum(len(tokenizer.word(word.said).missing) for word in words.words if word.said)
+    letters = "".join(word.lookup_text for word in words.words if word.lookup_text)
+    lacking = sum(
+        len(tokenizer.word(word.lookup_text).missing) for word in words.words if word.lookup_text
+    )
     if lacking > _MOST_LACKING * sum(map(is_letter, letters)):
         tokens = " ".join(
             token for token in vocab if any(map(is_letter, token)) and not is_special(token)

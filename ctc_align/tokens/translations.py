@@ -33,13 +33,16 @@ def without_translations(words: Words, tokenizer: Tokenizer) -> Words:
     A translation is in a script of which the model has no letters. Most of its lines are in a cue,
     or beside a line of a text, that the model can read.
     """
-    cues = words.subtitles.cues if words.subtitles is not None else ()
+    if words.subtitles is not None:
+        cues = words.subtitles.cues
+    else:
+        cues = ()
     lines = _lines(words, cues)
     for line in lines:
         line.script = script_of(" ".join(words.words[index].spoken for index in line.indices))
     if len({line.script for line in lines}) < 2:
         return words
-    tokenizer.prepare(words.words[index].said for line in lines for index in line.indices)
+    tokenizer.prepare(words.words[index].lookup_text for line in lines for index in line.indices)
     for line in lines:
         unread = sum(_is_unread(words.words[index], tokenizer) for index in line.indices)
         line.is_read = 2 * unread <= len(line.indices)
@@ -69,25 +72,31 @@ def _lines(words: Words, cues: Sequence[SourceCue]) -> list[_Line]:
         groups.append(groups[-1] if is_same else number)
     starts = [cue.char_start for cue in cues]
     lines: list[_Line] = []
-    end, number, is_new = 0, 0, True
+    end = 0
+    number = 0
+    is_new = True
     for index, word in enumerate(words.words):
         breaks = words.text.count("\n", end, word.char_start)
         is_new = is_new or breaks > 0
         number += breaks
         end = word.char_end
         if word.spoken:
-            group = groups[max(bisect_right(starts, word.char_start) - 1, 0)] if cues else number
+            if cues:
+                group = groups[max(bisect_right(starts, word.char_start) - 1, 0)]
+            else:
+                group = number
             if is_new or lines[-1].group != group:
                 lines.append(_Line([], group))
             lines[-1].indices.append(index)
             is_new = False
         elif breaks_line(word.text):
-            number, is_new = number + 1, True
+            number = number + 1
+            is_new = True
     return lines
 
 
 def _is_unread(word: Word, tokenizer: Tokenizer) -> bool:
-    tokens = tokenizer.word(word.said, word.text, word.spoken)
+    tokens = tokenizer.word(word.lookup_text, word.text, word.spoken)
     return bool(tokens.missing) and not tokens.pronunciations
 
 

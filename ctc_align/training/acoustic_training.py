@@ -155,7 +155,10 @@ def _put_back_final(
     network: AcousticNetwork, state: dict[str, Any]
 ) -> tuple[HeldOutLosses | None, tuple[str, ...]]:
     network.load_state_dict(state["network"])
-    before = HeldOutLosses(*state["before"]) if state["before"] else None
+    if state["before"]:
+        before = HeldOutLosses(*state["before"])
+    else:
+        before = None
     return before, tuple(state["faults"])
 
 
@@ -181,14 +184,16 @@ def losses(
     with torch.autocast(device, torch.bfloat16, enabled=bfloat16 and device != "mps"):
         tokens, states = network(batch.inputs)
     nothing = tokens.new_zeros((), dtype=torch.float32)
-    ctc, count = nothing, nothing
+    ctc = nothing
+    count = nothing
     if with_ctc:
         log_probs = tokens.float().log_softmax(-1).transpose(0, 1)
         each = ctc_loss(
             log_probs, batch.targets, batch.lengths, batch.target_lengths, reduction="none"
         )
         fits = torch.isfinite(each)
-        ctc, count = each[fits].sum(), batch.target_lengths.to(each.device)[fits].sum()
+        ctc = each[fits].sum()
+        count = batch.target_lengths.to(each.device)[fits].sum()
     if states is None or batch.labels is None:
         return ctc, count, nothing, nothing
     labels = batch.labels.flatten()
@@ -230,8 +235,12 @@ class _Loop:
         watch: Watch,
         check: Check | None,
     ) -> None:
-        self.network, self.training, self.material = network, training, material
-        self.folder, self.watch, self.check = folder, watch, check
+        self.network = network
+        self.training = training
+        self.material = material
+        self.folder = folder
+        self.watch = watch
+        self.check = check
         self.device = next(network.parameters()).device
         for name, weights in network.named_parameters():
             weights.requires_grad_(training.layers == "all" or name.split(".")[0] in HEADS)
@@ -245,7 +254,8 @@ class _Loop:
             plan(lengths, frames, training.seed, epoch) for epoch in range(training.epochs)
         ]
         self.steps = sum(map(len, self.epochs))
-        self.step, self.spent_s = 0, 0.0
+        self.step = 0
+        self.spent_s = 0.0
         self.sums = [0.0] * 4
         self.best: dict[str, Any] | None = None
         self.refused: dict[str, Any] = {"loss": math.inf, "faults": []}
@@ -274,9 +284,18 @@ class _Loop:
             if now - saved > self.training.checkpoint_s:
                 run_folder.save_checkpoint(self.folder / "checkpoint.pt", self._state())
                 saved = now
-        weights = self.best["network"] if self.best is not None else self.network.state_dict()
-        before = list(astuple(self.before)) if self.before else None
-        faults = self.refused["faults"] if self.best is not None and not self.best["step"] else []
+        if self.best is not None:
+            weights = self.best["network"]
+        else:
+            weights = self.network.state_dict()
+        if self.before:
+            before = list(astuple(self.before))
+        else:
+            before = None
+        if self.best is not None and not self.best["step"]:
+            faults = self.refused["faults"]
+        else:
+            faults = []
         state = {"network": weights, "before": before, "faults": faults}
         run_folder.save_checkpoint(self.folder / "final.pt", state)
 
@@ -288,7 +307,8 @@ class _Loop:
         parts = losses(self.network, batch, bfloat16=bfloat16, with_ctc=bool(training.ctc_weight))
         ctc, tokens, frame, frames = parts
         # the minimum of 1: a mean over no frames, in a batch without labels, would be NaN
-        ctc, frame = ctc / tokens.clamp(min=1), frame / frames.clamp(min=1)
+        ctc = ctc / tokens.clamp(min=1)
+        frame = frame / frames.clamp(min=1)
         loss = training.ctc_weight * ctc + training.frame_weight * frame
         self.optimizer.zero_grad(set_to_none=True)
         if loss.requires_grad:
@@ -316,7 +336,10 @@ class _Loop:
         no check."""
         if self.best is not None and loss >= self.best["loss"]:
             return
-        faults = list(self.check(self.network)) if self.check is not None and self.step else []
+        if self.check is not None and self.step:
+            faults = list(self.check(self.network))
+        else:
+            faults = []
         if faults:
             self.watch.say(f"these weights are not kept: {'; '.join(faults)}")
             if loss < self.refused["loss"]:
@@ -334,34 +357,44 @@ class _Loop:
                 module.eval()
 
     def _evaluation_steps(self) -> set[int]:
-        ends, step = [], 0
+        ends = []
+        step = 0
         for epoch in self.epochs:
             step += len(epoch)
             ends.append(step)
-        every = 1 if self.training.keep_best else -(-len(ends) // EVALUATIONS)
+        if self.training.keep_best:
+            every = 1
+        else:
+            every = -(-len(ends) // EVALUATIONS)
         return set(ends[every - 1 :: every])
 
     def _time_share(self) -> float:
-        return self.spent_s / (60.0 * self.training.minutes) if self.training.minutes else 0.0
+        if self.training.minutes:
+            return self.spent_s / (60.0 * self.training.minutes)
+        return 0.0
 
     def _report(self) -> None:
         share = max(self.step / max(1, self.steps), min(1.0, self._time_share()))
-        ctc, frame = self.sums[0] / max(self.sums[1], 1e-9), self.sums[2] / max(self.sums[3], 1e-9)
+        ctc = self.sums[0] / max(self.sums[1], 1e-9)
+        frame = self.sums[2] / max(self.sums[3], 1e-9)
         line = f"step {self.step} of {self.steps}  ctc {ctc:.3f}/token  frame {frame:.3f}"
-        left_s = self.spent_s / share - self.spent_s if share else 0.0
+        if share:
+            left_s = self.spent_s / share - self.spent_s
+        else:
+            left_s = 0.0
         self.watch.progress(STAGE, share, f"{line}  {left_s / 60:.1f} min left")
 
     def _makers(self) -> Iterator[Callable[[], TrainingBatch]]:
-        material, training, step = self.material, self.training, 0
+        material = self.material
+        training = self.training
+        step = 0
         done = self.step
         for epoch, batches in enumerate(self.epochs):
             for batch in batches:
                 step += 1
                 if step > done:
-                    indices, context = (
-                        [int(material.train[i]) for i in batch],
-                        self.network.shape.context_frames,
-                    )
+                    indices = [int(material.train[i]) for i in batch]
+                    context = self.network.shape.context_frames
                     yield partial(
                         collate,
                         material,
@@ -402,9 +435,15 @@ class _Loop:
         torch.set_rng_state(state["random"])
         if state["cuda_random"] is not None and self.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda_random"], self.device)
-        self.best, self.refused, self.sums = state["best"], state["refused"], list(state["sums"])
-        self.before = HeldOutLosses(*state["before"]) if state["before"] else None
-        self.step, self.spent_s = int(state["step"]), float(state["spent_s"])
+        self.best = state["best"]
+        self.refused = state["refused"]
+        self.sums = list(state["sums"])
+        if state["before"]:
+            self.before = HeldOutLosses(*state["before"])
+        else:
+            self.before = None
+        self.step = int(state["step"])
+        self.spent_s = float(state["spent_s"])
 
 
 def rate(training: Training, step: int, steps: int, time_share: float = 0.0) -> float:

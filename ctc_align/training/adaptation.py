@@ -94,7 +94,8 @@ def adapt(
     watch = watch or Watch()
     check_run(options)
     base = read_base_model(model, options)
-    began, cpu = time.monotonic(), time.process_time()
+    began = time.monotonic()
+    cpu = time.process_time()
     vocab = base.description.vocab
     path = options.lexicon or folder_settings(model).lexicon
     lexicon = None if path is None else read_lexicon(path)
@@ -197,7 +198,9 @@ def outcome(trained: acoustic_training.Trained) -> str:
         for name, a, b in (("ctc", after.ctc, before.ctc), ("frame", after.frame, before.frame))
         if a > b
     ]
-    return f"{line}; better together, but {worse[0]} alone is worse" if worse else line
+    if worse:
+        return f"{line}; better together, but {worse[0]} alone is worse"
+    return line
 
 
 def refusal(faults: Sequence[str], model: str, options: TrainOptions) -> str:

@@ -28,7 +28,7 @@ from ctc_align.alignment.pronunciations import choose_pronunciations
 from ctc_align.alignment.segmentation import segmentation_path
 from ctc_align.config import Settings, setting
 from ctc_align.errors import InputError
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import level_range
 from ctc_align.models.convnet.network import AcousticNetwork
@@ -96,18 +96,16 @@ def segments(
 
 def _steps(
     base: Start, network: AcousticNetwork, corpus: Corpus, part: Sequence[int]
-) -> list[KernelSteps[OwnSegments | None]]:
+) -> list[StageSteps[OwnSegments | None]]:
     none = [np.zeros(0, np.int16)] * len(corpus.store)
     batch = collate(
         Material(corpus.store, none, None, corpus.train), part, network.shape.context_frames
     )
     device = next(network.parameters()).device
     tokens, states = (output.float().cpu() for output in network(batch.inputs.to(device)))
-    log_probs, vocab, context = (
-        tokens.log_softmax(-1),
-        base.description.vocab,
-        network.shape.context_frames,
-    )
+    log_probs = tokens.log_softmax(-1)
+    vocab = base.description.vocab
+    context = network.shape.context_frames
     found = []
     for b, (i, n) in enumerate(zip(part, batch.lengths.tolist())):
         range_nats = level_range(features.statistics_of(corpus.store[i]))
@@ -123,7 +121,7 @@ def _steps(
 
 def own_segments(
     emissions: Emissions, word_tokens: Sequence[WordTokens]
-) -> KernelSteps[OwnSegments | None]:
+) -> StageSteps[OwnSegments | None]:
     """Return the segments of an utterance, or None without a path; the blank is token 0."""
     try:
         chosen, spikes, _ = yield from choose_pronunciations(emissions, word_tokens, None)
@@ -285,7 +283,9 @@ class AdaptationCheck:
     def faults(self, network: AcousticNetwork) -> tuple[str, ...]:
         """Return what is worse than with the start."""
         comparison = self.compared(network)
-        return () if comparison is None else comparison.faults(self.limits)
+        if comparison is None:
+            return ()
+        return comparison.faults(self.limits)
 
 
 def loud_frames(frames: np.ndarray) -> np.ndarray:

@@ -32,7 +32,7 @@ from ctc_align.evaluate.pairing import pair_intervals
 from ctc_align.evaluate.sanity_checks import find_time_doubts
 from ctc_align.extras import has_torch
 from ctc_align.kernels import batching
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.models.calibration import Calibration, fit_convention, offset_between
 from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.training.labelled_speech import (
@@ -178,14 +178,16 @@ def calibrate(
     if learnt is not None:
         trials[LEARNT] = given.trial(LEARNT, learnt.words.errors_by_utterance(), learnt.evaluation)
     proven = [trial for trial in trials.values() if trial.is_proven]
-    chosen = min(proven, key=lambda trial: trial.errors.mae_ms).name if proven else AS_IT_IS
+    if proven:
+        chosen = min(proven, key=lambda trial: trial.errors.mae_ms).name
+    else:
+        chosen = AS_IT_IS
     written: Confident = given.own, (), None
     if chosen != AS_IT_IS:
-        count = (
-            "1 labelled file"
-            if len(given.utterances) == 1
-            else f"{len(given.utterances)} labelled files"
-        )
+        if len(given.utterances) == 1:
+            count = "1 labelled file"
+        else:
+            count = f"{len(given.utterances)} labelled files"
         known = replace(
             fitted.constants(everything), source=f"{source}, {count}" if source else count
         )
@@ -224,7 +226,8 @@ def is_proven(before_ms: np.ndarray, after_ms: np.ndarray, units: np.ndarray) ->
     False
     """
     _, units = np.unique(units, return_inverse=True)
-    gains, counts = np.bincount(units, np.abs(before_ms) - np.abs(after_ms)), np.bincount(units)
+    gains = np.bincount(units, np.abs(before_ms) - np.abs(after_ms))
+    counts = np.bincount(units)
     others = len(counts) - 1
     gain = gains.sum() / counts.sum()
     if not others:
@@ -275,22 +278,28 @@ class PlacedUtterances:
         for each in labelled:
             try:
                 inputs = aligner.inputs(each.audio, each.text, each.name, keep_sound=keep_sound)
-                placed += batching.run([_as_it_is(inputs, each)])
+                placed += batching.run([_place_with_current_model(inputs, each)])
             except CtcAlignError as error:
                 failed.append(str(error))
         if not placed or inputs is None:
             raise InputError(
                 f"no utterance could be used: {failed[0] if failed else 'there is none'}"
             )
-        utterances, drawn, final = zip(*_without_strangers(placed, failed))
-        parts = 1 if len(utterances) >= FEWEST_FILES else MOST_PARTS // len(utterances)
+        utterances, drawn, final = zip(*_drop_mismatched_speech(placed, failed))
+        if len(utterances) >= FEWEST_FILES:
+            parts = 1
+        else:
+            parts = MOST_PARTS // len(utterances)
         words, phones = paired_edges(utterances, final)
         if len(words.errors_ms) < FEWEST_EDGES:
             raise InputError(
                 f"expected at least {FEWEST_EDGES} labelled edges that pair with words, got fewer"
             )
         speakers = [each.labelled.speaker for each in utterances for _ in range(parts)]
-        network = inputs.edge_network if inputs.refines_edges else None
+        if inputs.refines_edges:
+            network = inputs.edge_network
+        else:
+            network = None
         return PlacedUtterances(
             utterances,
             drawn,
@@ -341,15 +350,16 @@ class PlacedUtterances:
         return errors_ms, evaluate_intervals(rows) if rows else None
 
 
-def _as_it_is(
+def _place_with_current_model(
     inputs: UtteranceInputs, labelled: LabelledUtterance
-) -> KernelSteps[tuple[SpokenUtterance, Spans, Spans]]:
+) -> StageSteps[tuple[SpokenUtterance, Spans, Spans]]:
     """Return an utterance and its edges as the model writes them, before and after the network of
     edges."""
     chosen = yield from choose_tokens(inputs)
     tokens, spikes, drawn = yield from place_tokens(inputs, chosen)
     final = yield from adjust_edges(inputs, tokens, drawn)
-    words, separator = inputs.words.words, inputs.tokenizer.separator
+    words = inputs.words.words
+    separator = inputs.tokenizer.separator
     return (
         SpokenUtterance(labelled, inputs.emissions, words, tokens, spikes, separator),
         drawn,
@@ -387,7 +397,7 @@ def _placed(
     )
 
 
-def _without_strangers(
+def _drop_mismatched_speech(
     placed: Sequence[tuple[SpokenUtterance, Spans, Spans]], failed: list[str]
 ) -> list[tuple[SpokenUtterance, Spans, Spans]]:
     """Return the utterances whose labels fit their recordings, and add the others to `failed`.
@@ -403,13 +413,12 @@ def _without_strangers(
         labelled = utterance.labelled
         labels = [label for label in labelled.words if label.label.strip()]
         pairing = pair_intervals(utterance.word_intervals(final), labels)
-        doubts = (
-            ()
-            if labelled.char_starts
-            else find_time_doubts([replace(pairing, utterance=labelled.name)])
-        )
+        doubts: Sequence[str] = ()
+        if not labelled.char_starts:
+            doubts = find_time_doubts([replace(pairing, utterance=labelled.name)])
         failed += [f"{labelled.name}: these labels are ignored: {doubt}" for doubt in doubts]
-        fitting += [] if doubts else [(utterance.with_pairs(final), drawn, final)]
+        if not doubts:
+            fitting.append((utterance.with_pairs(final), drawn, final))
     if not fitting:
         raise InputError(f"no utterance could be used: {failed[-1]}")
     return fitting
@@ -445,7 +454,8 @@ class Convention:
 
     def errors_ms(self, learnt: np.ndarray) -> np.ndarray:
         """Return the errors (E,) of all words with the convention of some."""
-        shifts_ms, words = self.shifts_ms(learnt), self.given.words
+        shifts_ms = self.shifts_ms(learnt)
+        words = self.given.words
         return np.array(
             [e + offset_between(shifts_ms, pair) for pair, e in zip(words.pairs, words.errors_ms)]
         )
@@ -568,7 +578,10 @@ def _with_confidence(
         words, phones = learnt.words, learnt.phones
         left_ms, tokens_ms = np.asarray(words.errors_ms), np.asarray(phones.errors_ms)
     chances, weights = _confidence(words, left_ms, folds)
-    tokens = _confidence(phones, tokens_ms, folds)[1] if phones.errors_ms else weights
+    if phones.errors_ms:
+        tokens = _confidence(phones, tokens_ms, folds)[1]
+    else:
+        tokens = weights
     calibration = replace(
         calibration, spread=round(spread, 3), word_confidence=weights, token_confidence=tokens
     )

@@ -89,12 +89,9 @@ class FeatureStore:
         self.starts = np.load(folder / "starts.npy")
         count = int(self.starts[-1])
         shape = (count, features.MELS)
-        # a file of no bytes cannot be mapped
-        self._frames = (
-            np.memmap(folder / "frames.f16", np.float16, "r", shape=shape)
-            if count
-            else np.empty(shape)
-        )
+        self._frames: np.ndarray = np.empty(shape)
+        if count:  # a file of no bytes cannot be mapped
+            self._frames = np.memmap(folder / "frames.f16", np.float16, "r", shape=shape)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -123,11 +120,13 @@ def build_store(
         store = FeatureStore(folder)
         if len(store) == len(utterances):
             return store
-    starts, faults = [0], {}
+    starts = [0]
+    faults = {}
     with open(folder / "frames.f16.part", "wb") as file:
         for i, frames in enumerate(spread(_frames_of, utterances)):
             if isinstance(frames, str):
-                faults[i], frames = frames, np.empty((0, features.MELS))
+                faults[i] = frames
+                frames = np.empty((0, features.MELS))
             file.write(frames.astype(np.float16).tobytes())
             starts.append(starts[-1] + len(frames))
             if progress:
@@ -221,11 +220,10 @@ def _frequent_letters(
             )
     letters = sorted(letter for letter, number in count.items() if number >= fewest)
     if not letters:
-        got = (
-            "none at all"
-            if not count
-            else f"{len(count)} letters, {count.most_common(1)[0][1]} times at most"
-        )
+        if count:
+            got = f"{len(count)} letters, {count.most_common(1)[0][1]} times at most"
+        else:
+            got = "none at all"
         raise InputError(
             f"expected transcripts with letters that occur {fewest} times or more; got {got}"
         )
@@ -377,7 +375,10 @@ def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
                 continue
             utterance = replace(utterance, language=utterance.language or language)
             # digits of texts in an unknown language are not spelled out
-            cues = utterance.file.subtitles if utterance.file is not None else None
+            if utterance.file is not None:
+                cues = utterance.file.subtitles
+            else:
+                cues = None
             words = words_of(
                 utterance.text, Settings(language=utterance.language or UNKNOWN_LANGUAGE), cues
             )
@@ -456,7 +457,10 @@ def gather(
     marked = np.array([pairs.is_dev[origin[i]] for i in indices.tolist()], bool)
     speakers = [utterances[i].speaker for i in indices.tolist()]
     lengths_s = store.lengths[indices] * features.FRAME_SHIFT_S
-    dev = marked if marked.any() else _held_out(speakers, lengths_s, dev_share, seed)
+    if marked.any():
+        dev = marked
+    else:
+        dev = _held_out(speakers, lengths_s, dev_share, seed)
     if dev.all():
         raise InputError(
             f"expected utterances to train on, got none that can be used: {summary(left_out)}"
@@ -487,7 +491,8 @@ def summary(left_out: Iterable[LeftOut]) -> str:
     for kind, number in Counter(pair.kind for pair in left_out).most_common():
         example = first[kind]
         details = " ".join(example.details.split())
-        details = details if len(details) <= 100 else details[:100] + "…"
+        if not (len(details) <= 100):
+            details = details[:100] + "…"
         lines.append(f"{number} × {kind} ({example.id}, {example.origin}: {details})")
     return "; ".join(lines) or "nothing is left out"
 
@@ -520,7 +525,10 @@ def _why_not_spelled(
     if not missing:
         return "nothing that is spoken in the transcript", words.text
     if digits:
-        hint = "give --language" if not language else f"{language!r} does not say how they are read"
+        if language:
+            hint = f"{language!r} does not say how they are read"
+        else:
+            hint = "give --language"
         return f"digits ({hint})", "".join(digits)
     if units == "letters":
         return "letters that are too rare", "".join(dict.fromkeys(missing))

@@ -163,7 +163,8 @@ class TrainableEdgeNetwork(nn.Module):
 
     def __init__(self, shape: EdgeNetworkShape) -> None:
         super().__init__()
-        self.shape, self.kind_of_sound = shape, torch.from_numpy(shape.kinds)
+        self.shape = shape
+        self.kind_of_sound = torch.from_numpy(shape.kinds)
         width, size = shape.width, shape.embedding
         self.sound = nn.Embedding(len(shape.labels) + 1, size)
         self.kind = nn.Embedding(len(KINDS), size)
@@ -210,7 +211,10 @@ class TrainableEdgeNetwork(nn.Module):
             if dropout is not None:
                 found = dropout(found)
             lost = DILATIONS[number] * (KERNEL // 2)
-            hidden = found + hidden[:, :, lost:-lost] if number else found
+            if number:
+                hidden = found + hidden[:, :, lost:-lost]
+            else:
+                hidden = found
         return self.output(hidden)[:, 0] + self.habit(around)
 
     def _around(self, left: torch.Tensor, right: torch.Tensor, role: torch.Tensor) -> torch.Tensor:
@@ -316,7 +320,8 @@ def _loss(
         torch.from_numpy(examples.offset[batch]),
         torch.from_numpy(examples.weight[batch]),
     )
-    count, most = len(batch), training.shift_frames
+    count = len(batch)
+    most = training.shift_frames
     shift = torch.randint(-most, most + 1, (count,), generator=generator)
     column = MARGIN + shift[:, None] + torch.arange(WINDOW)
     values = torch.from_numpy(windows.values).float()
@@ -326,7 +331,8 @@ def _loss(
         torch.rand(count, generator=generator) < training.hidden_sounds for _ in range(2)
     )
     kinds = torch.rand(count, generator=generator) < training.hidden_kinds
-    left, right = network.hidden(left, sounds, kinds), network.hidden(right, others, kinds)
+    left = network.hidden(left, sounds, kinds)
+    right = network.hidden(right, others, kinds)
     logits = network(
         values, left, right, role, partial(_dropout, share=training.dropout, generator=generator)
     )
@@ -418,7 +424,8 @@ def _weights_of_words(
     begins, labels = words_of(utterance, drawn)
     for w, label in labels:
         if id(label) in of_label:
-            start, end = edges.begins[begins[w]], edges.ends[begins[w + 1] - 1]
+            start = edges.begins[begins[w]]
+            end = edges.ends[begins[w + 1] - 1]
             weight[start], weight[end] = of_label[id(label)]
     return weight
 
@@ -470,11 +477,16 @@ def learn_edges(
         progress: called with the share of finished trainings, in [0, 1].
     """
     labels = network_labels(utterances[0].emissions, utterances[0].separator)
-    begin = present if present is not None and present.shape.labels == labels else None
+    if present is not None and present.shape.labels == labels:
+        begin = present
+    else:
+        begin = None
     left_out = [folds == fold for fold in range(int(folds.max()) + 1)]
     jobs = [*(~part for part in left_out), np.ones(len(folds), np.bool_)]
     trained = _trained(utterances, jobs, drawn_with, EdgeNetworkShape(labels), begin, progress)
-    words, phones, rows = PairedEdges(), PairedEdges(), list[Row]()
+    words = PairedEdges()
+    phones = PairedEdges()
+    rows = list[Row]()
     for indices in left_out:
         rows += _left_out_edges(utterances, np.flatnonzero(indices), *next(trained), words, phones)
     _, _, network = next(trained)

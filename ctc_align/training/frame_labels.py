@@ -30,7 +30,7 @@ import torch
 from ctc_align import kernels, lattice
 from ctc_align.errors import InputError
 from ctc_align.kernels import batching
-from ctc_align.kernels.batching import KernelSteps, Posteriors
+from ctc_align.kernels.batching import Posteriors, StageSteps
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import (
@@ -142,7 +142,10 @@ class Segmenter:
         watch: Watch,
         parts: int = PARTS,
     ) -> None:
-        self.store, self.spoken, self.watch, self.parts = store, dict(spoken), watch, parts
+        self.store = store
+        self.spoken = dict(spoken)
+        self.watch = watch
+        self.parts = parts
         self.silence = phones * parts
         self.states = self.silence + 1
         self.mixtures: Mixtures | None = None
@@ -155,13 +158,13 @@ class Segmenter:
             rounds: (Gaussians a state, realignments, number of utterances, the first of `order`).
         """
         for number, (gaussians, realignments, utterances) in enumerate(rounds):
-            indices, score = list(order[:utterances]), float("nan")
+            indices = list(order[:utterances])
+            score = float("nan")
             data = self._cepstra(indices)
-            labels = (
-                self._realigned(indices, data)[0]
-                if self.mixtures
-                else {i: self._flat(i) for i in indices}
-            )
+            if self.mixtures:
+                labels = self._realigned(indices, data)[0]
+            else:
+                labels = {i: self._flat(i) for i in indices}
             labelled = [(data[i], labels[i]) for i in labels]
             self.mixtures = grow_mixtures(labelled, self.states, gaussians, 3, self.mixtures)
             for turn in range(realignments):
@@ -207,7 +210,8 @@ class Segmenter:
         """Return the pronunciation of each word whose best path over the word's present frames
         scores highest."""
         assert self.mixtures is not None
-        spoken, owners = self.spoken[i], self.spoken[i].owners
+        spoken = self.spoken[i]
+        owners = self.spoken[i].owners
         word_of_frame = np.where(tokens >= 0, owners[tokens], -1)
         # each pronunciation of a word is scored by its best path through the frames that the word
         # has now
@@ -231,7 +235,8 @@ class Segmenter:
         best: dict[int, float] = {}
         for (w, k), score in zip(jobs, scores):
             if score > best.get(w, float("-inf")):
-                best[w], choice[w] = score, k
+                best[w] = score
+                choice[w] = k
         return tuple(choice)
 
     def _cepstra(self, indices: Sequence[int]) -> dict[int, np.ndarray]:
@@ -243,7 +248,8 @@ class Segmenter:
         frames = self.store[i]
         level = features.level(frames)
         loud = np.flatnonzero(level > features.statistics_of(frames).loud - QUIET_NATS)
-        first, last = int(loud[0]), int(loud[-1]) + 1
+        first = int(loud[0])
+        last = int(loud[-1]) + 1
         states = (self.spoken[i].phones[:, None] * self.parts + np.arange(self.parts)).reshape(-1)
         labels = np.full(len(frames), self.silence)
         labels[first:last] = states[(np.arange(last - first) * len(states)) // (last - first)]
@@ -252,12 +258,15 @@ class Segmenter:
     def _realigned(
         self, indices: list[int], data: dict[int, np.ndarray]
     ) -> tuple[dict[int, np.ndarray], float]:
-        labels, total, frames = {}, 0.0, 0
+        labels = {}
+        total = 0.0
+        frames = 0
         order = sorted(indices, key=lambda i: len(data[i]))
         for begin in range(0, len(order), BATCH):
             for i, states, score, _ in self._paths(order[begin : begin + BATCH], data):
                 labels[i] = states
-                total, frames = total + score, frames + len(states)
+                total = total + score
+                frames = frames + len(states)
         return labels, total / max(1, frames)
 
     def _paths(
@@ -392,14 +401,15 @@ def _packed(name: str, rows: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _unpacked(data: Mapping[str, np.ndarray], name: str) -> list[np.ndarray]:
-    values, starts = data[name], data[f"{name}_starts"]
+    values = data[name]
+    starts = data[f"{name}_starts"]
     return [values[a:b] for a, b in itertools.pairwise(starts)]
 
 
 def run_in_batches(
     store: FeatureStore,
     indices: np.ndarray,
-    steps_of: Callable[[list[int]], Sequence[KernelSteps[Result | None]]],
+    steps_of: Callable[[list[int]], Sequence[StageSteps[Result | None]]],
     watch: Watch,
     stage: str,
 ) -> Iterator[tuple[int, Result]]:
@@ -432,7 +442,8 @@ def learn_mixtures(
     labelled = [i for i in indices if len(labels.states[i])]
     rows = list(spread(lambda i: mixture_values(store[i]), labelled))
     every = np.concatenate(rows)
-    mean, deviation = every.mean(0, np.float64), np.maximum(every.std(0, np.float64), 1e-3)
+    mean = every.mean(0, np.float64)
+    deviation = np.maximum(every.std(0, np.float64), 1e-3)
     pairs = [
         (((row - mean) / deviation).astype(np.float32), labels.states[i].astype(np.int64))
         for i, row in zip(labelled, rows)
@@ -471,7 +482,7 @@ class StateScorer:
 
     def steps(
         self, store: FeatureStore, labels: Labels, part: Sequence[int]
-    ) -> list[KernelSteps[np.ndarray | None]]:
+    ) -> list[StageSteps[np.ndarray | None]]:
         """Return the steps towards the likeliest states of utterances with the tokens of
         `labels`."""
         parts = lattice.states_per_sound(len(self.offset), self.network.shape.classes)
@@ -496,9 +507,11 @@ def resegmented(scorer: StateScorer, corpus: Corpus, labels: Labels, watch: Watc
 
 def _likely_states(
     scores: torch.Tensor, phones: np.ndarray, owners: np.ndarray, parts: int
-) -> KernelSteps[np.ndarray | None]:
+) -> StageSteps[np.ndarray | None]:
     """Request the posteriors of an utterance's states and return the likeliest of each frame, None
     without a path."""
     topology = lattice.segmentation([phones], [owners], parts, scores.shape[1] - 1)
     occupancy = yield Posteriors(scores.numpy(), topology)
-    return None if occupancy is None else occupancy.argmax(1).astype(np.int16)
+    if occupancy is None:
+        return None
+    return occupancy.argmax(1).astype(np.int16)

@@ -106,7 +106,8 @@ def read_labelled(
         UsageError: there is no such folder, it has no labels, or some labels have no recording.
         InputError: labels or a transcript cannot be read, or hold no words.
     """
-    folder, sounds = Path(reference), Path(reference if audio is None else audio)
+    folder = Path(reference)
+    sounds = Path(reference if audio is None else audio)
     for needed in (folder, sounds):
         if not needed.is_dir():
             raise UsageError(
@@ -117,9 +118,10 @@ def read_labelled(
     _find_label_files(folder, problems, found)
     files = found.files
     if not files and not problems:
-        got = (
-            f"{len(found.untouched)} alignments without corrections" if found.untouched else "none"
-        )
+        if found.untouched:
+            got = f"{len(found.untouched)} alignments without corrections"
+        else:
+            got = "none"
         raise UsageError(
             f"{folder}: expected hand-labelled TextGrids in this folder or below it, or alignments"
             f" with corrections, got {got}" + "".join(f"; {note}" for note in found.notes[:1])
@@ -130,7 +132,10 @@ def read_labelled(
         failed += problems
     flat = len({name.parent for _, name in files}) == 1
     for path, name in files:
-        speaker = name.as_posix() if flat else name.parent.as_posix()
+        if flat:
+            speaker = name.as_posix()
+        else:
+            speaker = name.parent.as_posix()
         try:
             if path.suffix.casefold() == ".json":
                 utterance = _read_json(path, name, speaker, sounds, given=audio is not None)
@@ -171,7 +176,10 @@ def _find_label_files(folder: Path, problems: list[str], into: LabelFiles) -> No
     governed: set[Path] = set()
     for path in (*(work.path for work in works), *others):
         bare = original_of(path).relative_to(folder).with_suffix("")
-        name = bare if bare not in found else path.relative_to(folder).with_suffix("")
+        if bare not in found:
+            name = bare
+        else:
+            name = path.relative_to(folder).with_suffix("")
         try:
             alignment = read_corrected(path)
         except InputError as error:
@@ -227,11 +235,10 @@ def _read_json(
     """
     corrected = read_corrected(path)
     alignment = corrected.alignment
-    named = (
-        [Path(alignment.audio), path.parent / alignment.audio]
-        if alignment.audio and not given
-        else []
-    )
+    if alignment.audio and not given:
+        named = [Path(alignment.audio), path.parent / alignment.audio]
+    else:
+        named = []
     sound = next((each for each in named if each.is_file()), None)
     if sound is None and alignment.audio:
         leaf = (sounds / name).with_name(Path(alignment.audio).name)
@@ -267,9 +274,10 @@ def _spoken_text(alignment: Alignment) -> str:
 
 def _recording(name: Path, label: Path) -> Path:
     """Return the recording with the name of a file of labels."""
-    files = (
-        [path for path in name.parent.iterdir() if path.is_file()] if name.parent.is_dir() else []
-    )
+    if name.parent.is_dir():
+        files = [path for path in name.parent.iterdir() if path.is_file()]
+    else:
+        files = []
     others = [path for path in files if path.suffix.casefold() not in _NOT_AUDIO]
     # A recording may itself be called NAME.aligned.wav.
     sounds = sorted(path for path in others if path.stem in (name.name, label.stem))
@@ -368,11 +376,9 @@ class SpokenUtterance:
     def intervals(self, edges: Spans, begins: np.ndarray, labels: Sequence[str]) -> list[Interval]:
         """Return the units that have the sounds from begins[u] to begins[u + 1], between their
         edges."""
-        spoken, shift_s, origin_s = (
-            self.spoken,
-            self.emissions.frame_shift_s,
-            self.emissions.first_frame_s,
-        )
+        spoken = self.spoken
+        shift_s = self.emissions.frame_shift_s
+        origin_s = self.emissions.first_frame_s
         start, end = (
             edges.start[spoken] * shift_s + origin_s,
             edges.end[spoken] * shift_s + origin_s,
@@ -425,7 +431,10 @@ class PairedEdges:
         utterances."""
         numbers = np.asarray(self.utterances, np.int64)
         rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
-        counts = np.bincount(numbers)[numbers] if len(numbers) else numbers
+        if len(numbers):
+            counts = np.bincount(numbers)[numbers]
+        else:
+            counts = numbers
         return replace(
             self, utterances=(numbers * parts + rank // 2 * parts // (counts // 2)).tolist()
         )
@@ -442,14 +451,16 @@ class PairedEdges:
         final: Spans,
         labelled: LabelledUnits,
     ) -> None:
-        spoken, (begins, labels) = utterance.spoken, labelled
+        spoken = utterance.spoken
+        begins, labels = labelled
         apart = np.append(final.end[spoken][:-1] < final.start[spoken][1:], True)
         around_start, around_end = kinds_around(utterance.kinds, apart)
         features = utterance.features(drawn, begins)
         units = utterance.intervals(final, begins, [""] * (len(begins) - 1))
         sd_ms = seconds_to_ms(utterance.emissions.frame_shift_s)
         for u, label in labels:
-            a, b = int(begins[u]), int(begins[u + 1]) - 1
+            a = int(begins[u])
+            b = int(begins[u + 1]) - 1
             self.utterances += [number] * 2
             self.pairs += [around_start[a], around_end[b]]
             self.errors_ms += [
@@ -543,7 +554,10 @@ def folds_of(speakers: Sequence[str]) -> np.ndarray:
     [0, 1, 2]
     """
     several = len(set(speakers)) > 1
-    names = list(speakers) if several else [str(k) for k in range(len(speakers))]
+    if several:
+        names = list(speakers)
+    else:
+        names = [str(k) for k in range(len(speakers))]
     counts = {name: names.count(name) for name in dict.fromkeys(names)}
     sizes = [0] * min(MOST_FOLDS, len(counts))
     fold = {}
@@ -558,7 +572,10 @@ def offsets_of(
 ) -> dict[tuple[str, str], float]:
     """Return offsets of words' edges, shrunk towards those of all sounds, from the `used`
     utterances (U,) bool."""
-    wider = offsets_of(phones, None, used) if phones is not None and phones.errors_ms else None
+    if phones is not None and phones.errors_ms:
+        wider = offsets_of(phones, None, used)
+    else:
+        wider = None
     among = [True] * len(words.pairs) if used is None else words.among(used)
     rows = zip(among, words.pairs, words.errors_ms)
     return fit_offsets([(pair, error_ms) for is_used, pair, error_ms in rows if is_used], wider)

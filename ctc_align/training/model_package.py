@@ -83,20 +83,23 @@ class ModelPackage:
 
     def card(self) -> str:
         """Return the card in Markdown."""
-        corpus, training, inventory, shape = (
-            self.corpus,
-            self.training,
-            self.inventory,
-            self.description.shape,
-        )
+        corpus = self.corpus
+        training = self.training
+        inventory = self.inventory
+        shape = self.description.shape
         weights = sum(weight.numel() for weight in self.trained.network.parameters())
-        kind = "letters" if inventory.units == "letters" else "phones"
-        gaussians = (
-            f", with {self.mixtures.weights.shape[1]} Gaussians each" if self.mixtures else ""
-        )
-        more_epochs = (
-            f" and {self.more_epochs} on a second segmentation" if self.more_epochs else ""
-        )
+        if inventory.units == "letters":
+            kind = "letters"
+        else:
+            kind = "phones"
+        if self.mixtures:
+            gaussians = f", with {self.mixtures.weights.shape[1]} Gaussians each"
+        else:
+            gaussians = ""
+        if self.more_epochs:
+            more_epochs = f" and {self.more_epochs} on a second segmentation"
+        else:
+            more_epochs = ""
         left_out = Counter(pair.kind for pair in corpus.left_out).most_common()
         lines = [
             *self._front_matter(),
@@ -176,36 +179,34 @@ class ModelPackage:
     def _origin(self) -> str:
         if self.base:
             return "adapted from " + self.base
-        return (
-            f"begun with the weights of {_escaped(self.start)}"
-            if self.start
-            else "trained from nothing"
-        )
+        if self.start:
+            return f"begun with the weights of {_escaped(self.start)}"
+        return "trained from nothing"
 
     def _implied_settings(self) -> list[str]:
         """Return the settings that the model's folder implies."""
         inventory = self.inventory
-        implied = (
-            [f"transcripts are read in `{inventory.language}` (`--language`)"]
-            if inventory.language
-            else []
-        )
+        if inventory.language:
+            implied = [f"transcripts are read in `{inventory.language}` (`--language`)"]
+        else:
+            implied = []
         implied += (
             [f"words are looked up in `{LEXICON}` (`--lexicon`)"]
             if inventory.units == "lexicon"
             else []
         )
-        return [f"Unless the call says otherwise, {' and '.join(implied)}.", ""] if implied else []
+        if implied:
+            return [f"Unless the call says otherwise, {' and '.join(implied)}.", ""]
+        return []
 
     def _edges(self) -> str:
         """Return how the model draws edges."""
         if self.edges is None:
             return "medians over all segmentations"
-        knows = (
-            "and knows their phones"
-            if self.edges.shape.labels
-            else "and does not know their phones"
-        )
+        if self.edges.shape.labels:
+            knows = "and knows their phones"
+        else:
+            knows = "and does not know their phones"
         return f"drawn finely by a network that learnt from English edges drawn by eye, {knows}"
 
     def _figures(self) -> list[str]:
@@ -242,10 +243,8 @@ class ModelPackage:
 
     def _language_row(self, language: str) -> str:
         """Return the row of a language in the card's table."""
-        train, dev = (
-            self.corpus.in_language(self.corpus.train, language),
-            self.by_language[language],
-        )
+        train = self.corpus.in_language(self.corpus.train, language)
+        dev = self.by_language[language]
         loss = f"{dev.ctc:.3f}" if dev.utterances else "–"
         name = _escaped(language) or "not named"
         return (
@@ -260,7 +259,8 @@ def write_model(package: ModelPackage) -> None:
     Raises:
         OutputError: the system refused to write them.
     """
-    folder, left_out = package.folder, package.corpus.left_out
+    folder = package.folder
+    left_out = package.corpus.left_out
     part = folder / NAME / "model"
     try:
         shutil.rmtree(part, ignore_errors=True)

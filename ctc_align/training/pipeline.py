@@ -56,7 +56,8 @@ def train(recipe: Recipe, options: TrainOptions, watch: Watch | None = None) -> 
     check_run(options)
     recipe, lexicon = _with_lexicon(recipe, options)
     start = read_start(recipe.start, options.out_dir)
-    began, cpu = time.monotonic(), time.process_time()
+    began = time.monotonic()
+    cpu = time.process_time()
     pairs = pairs_of(options, recipe.language, watch)
     inventory = make_inventory(recipe.units, pairs.words, lexicon, recipe.fewest, recipe.language)
     settings: dict[str, object] = {
@@ -75,9 +76,10 @@ def train(recipe: Recipe, options: TrainOptions, watch: Watch | None = None) -> 
         hours = corpus.hours(corpus.train)
         shape = recipe.shape(hours, inventory.tokens, start.description.shape if start else None)
         training = recipe.resolved(hours)
-        weights = (
-            start.weights_for(shape, inventory.vocab, recipe.units, recipe.seed) if start else None
-        )
+        if start:
+            weights = start.weights_for(shape, inventory.vocab, recipe.units, recipe.seed)
+        else:
+            weights = None
         flat_start = partial(frame_labels.from_nothing, corpus, recipe, inventory.tokens, watch)
         labels = frame_labels.load_or_make(work / "labels.npz", corpus, flat_start)
         watch.say(network_line(shape, training))
@@ -132,7 +134,10 @@ def losses_by_language(
 def say_corpus(corpus: Corpus, inventory: Inventory, watch: Watch) -> None:
     """Report the sizes of a corpus, the pairs that are left out, and the tokens."""
     train, dev = corpus.hours(corpus.train), corpus.hours(corpus.dev)
-    speakers = f", {corpus.speakers} speakers" if corpus.speakers > 1 else ""
+    if corpus.speakers > 1:
+        speakers = f", {corpus.speakers} speakers"
+    else:
+        speakers = ""
     watch.say(
         f"{len(corpus.train)} utterances to train on, {60 * train:.1f} min; "
         f"{len(corpus.dev)} held out, {60 * dev:.1f} min{speakers}"
@@ -152,7 +157,10 @@ def network_line(shape: NetworkShape, training: acoustic_training.Training) -> s
 def _with_lexicon(recipe: Recipe, options: TrainOptions) -> tuple[Recipe, Lexicon | None]:
     """Return the recipe and the dictionary; if the call names a dictionary, the units are its
     phones, not letters."""
-    lexicon = None if options.lexicon is None else read_lexicon(options.lexicon)
+    if options.lexicon is None:
+        lexicon = None
+    else:
+        lexicon = read_lexicon(options.lexicon)
     if lexicon is not None and recipe.units == "letters":
         recipe = replace(recipe, units="lexicon")
     if recipe.units == "lexicon" and lexicon is None:
@@ -186,7 +194,8 @@ def _refined(
     watch: Watch,
 ) -> tuple[frame_labels.Labels, Mixtures]:
     """Return labels by the network and mixtures together, and mixtures fitted to these labels."""
-    plan, states = recipe.refining, network.shape.states
+    plan = recipe.refining
+    states = network.shape.states
     order = frame_labels.teaching_order(corpus, recipe.segmenter, recipe.seed)
     labelled = [i for i in order if len(labels.states[i])][: plan.utterances]
 

@@ -129,9 +129,10 @@ class Recipe:
         )
         batch_s = training.batch_s or (60.0 if hours < _SIZES[0][0] else 150.0)
         steps = epochs * max(1.0, hours * 3600.0 / batch_s)
-        warmup = (
-            training.warmup_steps if training.warmup_steps >= 0 else round(min(300.0, 0.1 * steps))
-        )
+        if training.warmup_steps >= 0:
+            warmup = training.warmup_steps
+        else:
+            warmup = round(min(300.0, 0.1 * steps))
         return replace(
             training, epochs=epochs, batch_s=batch_s, warmup_steps=warmup, seed=self.seed
         )
@@ -147,7 +148,10 @@ class Recipe:
         refining = self.refining
         most = round(min(60.0, 0.1 * refining.epochs * steps))
         share = training.epochs / max(1, training.epochs + refining.epochs)
-        warmup = refining.warmup_steps if refining.warmup_steps >= 0 else most
+        if refining.warmup_steps >= 0:
+            warmup = refining.warmup_steps
+        else:
+            warmup = most
         first = replace(training, minutes=training.minutes * share)
         return first, replace(
             training,
@@ -161,5 +165,7 @@ class Recipe:
 _SIZES = ((2.0, 64, 128, 96), (6.0, 96, 192, 128), (float("inf"), 128, 256, 128))
 """(fewer hours of speech than, channels of the stem, the body and the head): 0.6, 1.2 and 2.0
 million weights."""
-TRAINING_HOURS, FEWEST_EPOCHS, MOST_EPOCHS = 32.0, 12, 60
+TRAINING_HOURS = 32.0
+FEWEST_EPOCHS = 12
+MOST_EPOCHS = 60
 """Epochs times hours of speech, within limits of the epochs."""

@@ -136,7 +136,9 @@ def _check_settings(work: Path, settings: dict[str, object], *, force: bool) -> 
 def _read(path: Path) -> dict[str, object]:
     try:
         value = json.loads(path.read_text("utf-8"))
-        return value if isinstance(value, dict) else {"settings": value}
+        if isinstance(value, dict):
+            return value
+        return {"settings": value}
     except (OSError, ValueError):
         return {"settings": "that cannot be read"}
 

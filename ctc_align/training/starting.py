@@ -142,7 +142,10 @@ class Start:
         if is_ipa(vocab):
             name = phone
         elif is_arpabet(vocab):
-            name = token if units == "arpabet" else NEAREST_ARPABET.get(phone, "")
+            if units == "arpabet":
+                name = token
+            else:
+                name = NEAREST_ARPABET.get(phone, "")
         else:
             name = token
         return vocab.index(name) if name in vocab[1:] else -1
@@ -182,7 +185,9 @@ def read_start(model: str, out_dir: Path) -> Start | None:
 
 def folder_of(model: str) -> Path:
     """Return the folder of a model that the package holds, or that `ctc-align train` wrote."""
-    return embedded_folder(model) if model in EMBEDDED else Path(model)
+    if model in EMBEDDED:
+        return embedded_folder(model)
+    return Path(model)
 
 
 def read_model(folder: Path) -> tuple[ModelDescription, dict[str, torch.Tensor]]:
@@ -204,7 +209,9 @@ def _phone(token: str, units: str) -> str:
         return IPA_OF_ARPABET[token][0]
     if units == "letters":
         phones = [phone for piece in pieces(token, "") for phone in piece.phones]
-        return phones[0] if phones and phones[0] in IPA_PHONES else ""
+        if phones and phones[0] in IPA_PHONES:
+            return phones[0]
+        return ""
     return next((token[:length] for length in (3, 2, 1) if token[:length] in IPA_PHONES), "")
 
 
@@ -223,7 +230,10 @@ def learnt_edges(edges: str, vocab: Sequence[str], base: Path | None = None) -> 
     """
     if edges == "none":
         return None
-    inherited = None if base is None else load_edge_network(base)
+    if base is None:
+        inherited = None
+    else:
+        inherited = load_edge_network(base)
     if inherited is not None:
         return inherited
     english = load_edge_network(embedded_folder(ENGLISH))

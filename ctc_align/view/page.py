@@ -109,11 +109,10 @@ def page(
         "theme": theme,
     }
     # base64 has no marks of HTML
-    encoded = (
-        ""
-        if sound is None or sound.encoded is None
-        else base64.b64encode(sound.encoded).decode("ascii")
-    )
+    if sound is None or sound.encoded is None:
+        encoded = ""
+    else:
+        encoded = base64.b64encode(sound.encoded).decode("ascii")
     rest = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
     pieces = []
     for element, empty, content in ((_DATA, "null", json_in_html(data)), (_SOUND, "", encoded)):
@@ -292,14 +291,16 @@ def encoded_opus(audio: Audio) -> bytes:
     file = io.BytesIO()
     with av.open(file, "w", format="ogg", container_options={"fflags": "+bitexact"}) as container:
         stream = container.add_stream("libopus", rate=audio.sample_rate, options=_OPUS_OPTIONS)
-        stream.layout, stream.bit_rate = "mono", _OPUS_BITS_PER_S
+        stream.layout = "mono"
+        stream.bit_rate = _OPUS_BITS_PER_S
         # in parts of a second: samples of a long recording may lie on disk
         for first in range(0, len(audio.samples), audio.sample_rate):
             block = np.asarray(audio.samples[first : first + audio.sample_rate], np.float32)
             frame = av.AudioFrame.from_ndarray(
                 np.clip(block, -1, 1)[None], format="flt", layout="mono"
             )
-            frame.sample_rate, frame.pts = audio.sample_rate, first
+            frame.sample_rate = audio.sample_rate
+            frame.pts = first
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return file.getvalue()
@@ -325,7 +326,10 @@ def _header(name: str) -> tuple[int, float | None, str]:
 
     with open_recording(name) as recording:
         rate, samples, channels = recording.rate, recording.samples, recording.channels
-    length_s = None if samples is None else samples_to_seconds(samples, rate)
+    if samples is None:
+        length_s = None
+    else:
+        length_s = samples_to_seconds(samples, rate)
     return rate, length_s, _type_as_it_is(name) if channels <= 2 and 8000 <= rate <= 96000 else ""
 
 
@@ -336,4 +340,6 @@ def _type_as_it_is(name: str) -> str:
         found = soundfile.info(name)
     except soundfile.SoundFileError:
         return ""
-    return _AS_IT_IS.get(found.format, "") if found.subtype in _SUBTYPES else ""
+    if found.subtype in _SUBTYPES:
+        return _AS_IT_IS.get(found.format, "")
+    return ""

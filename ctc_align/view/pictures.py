@@ -49,7 +49,8 @@ PANELS: tuple[Panel, ...] = ("waveform", "spectrogram")
 MOST_FINE_S = 36.0
 """Stretches of up to this many seconds are drawn with phones and a spectrogram, longer ones
 without."""
-_FINE_ROW_S, _COARSE_ROWS = 6.0, 6
+_FINE_ROW_S = 6.0
+_COARSE_ROWS = 6
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 11.0, 0.75, 0.15, 0.45, 0.45
 _HEIGHTS = {"waveform": 0.75, "spectrogram": 1.15}
 _TIER, _BETWEEN_ROWS = 0.3, 0.42
@@ -119,7 +120,10 @@ def alignment_figure(
     is_fine = last_s - first_s <= MOST_FINE_S
     tiers = tiers_of(alignment, phones=is_fine)
     shown = [panel for panel in panels if sound is not None and (is_fine or panel == "waveform")]
-    count = math.ceil((last_s - first_s) / _FINE_ROW_S - 1e-9) if is_fine else _COARSE_ROWS
+    if is_fine:
+        count = math.ceil((last_s - first_s) / _FINE_ROW_S - 1e-9)
+    else:
+        count = _COARSE_ROWS
     row_s = (last_s - first_s) / count
     height = sum(_HEIGHTS[panel] for panel in shown) + _TIER * len(tiers)
     total = _TOP + _BOTTOM + count * height + (count - 1) * _BETWEEN_ROWS
@@ -129,16 +133,23 @@ def alignment_figure(
     )
     page = _Sheet(figure, total, font_families(labels), is_fine)
     page.title(alignment)
-    peak = _peak(sound, first_s, last_s) if sound is not None else 0.0
+    if sound is not None:
+        peak = _peak(sound, first_s, last_s)
+    else:
+        peak = 0.0
     top = _TOP
     columns = round((_WIDTH - _LEFT - _RIGHT) * _DPI)
     for number in range(count):
-        row_first_s, row_last_s = first_s + number * row_s, first_s + (number + 1) * row_s
+        row_first_s = first_s + number * row_s
+        row_last_s = first_s + (number + 1) * row_s
         for panel in shown:
             assert sound is not None
             axes = page.axes(top, _HEIGHTS[panel], row_first_s, row_last_s)
             part = _part(sound, row_first_s, row_last_s)
-            draw = draw_waveform if panel == "waveform" else draw_spectrogram
+            if panel == "waveform":
+                draw = draw_waveform
+            else:
+                draw = draw_spectrogram
             draw(axes, part, sound.sample_rate, row_first_s, peak, columns)
             _draw_marks(axes, alignment, tiers["words"] if is_fine else ())
             top += _HEIGHTS[panel]
@@ -213,11 +224,9 @@ def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, 
 
 def _shift_s(alignment: Mapping[str, Any]) -> float:
     """Return how much larger the object's times are than times from the start of the utterance."""
-    return (
-        float(alignment["offset_s"])
-        if (alignment.get("config") or {}).get("times") == "recording"
-        else 0.0
-    )
+    if (alignment.get("config") or {}).get("times") == "recording":
+        return float(alignment["offset_s"])
+    return 0.0
 
 
 def _cell(edged: Mapping[str, Any], label: str, shift_s: float, colour: str = "none") -> Cell:
@@ -246,10 +255,14 @@ def _stretch(
     """Return the first and the last second that are drawn; raise UsageError if there is no such
     stretch."""
     duration_s = float(alignment["duration_s"])
-    first_s, last_s = (
-        (0.0 if start_s is None else float(start_s)),
-        (duration_s if end_s is None else float(end_s)),
-    )
+    if start_s is None:
+        first_s = 0.0
+    else:
+        first_s = float(start_s)
+    if end_s is None:
+        last_s = duration_s
+    else:
+        last_s = float(end_s)
     if not 0.0 <= first_s < last_s or first_s >= duration_s:
         raise UsageError(
             f"start_s, end_s: expected a stretch of the utterance's {duration_s:.2f} s, got"
@@ -284,7 +297,10 @@ class _Sheet:
         """Write the name, how well the text fits, what is not in the recording, and what the
         colours mean."""
         lost = sum(word.get("status") == "skipped" for word in alignment["words"])
-        facts = [f"fit {alignment['fit']}"] if alignment.get("fit") else []
+        if alignment.get("fit"):
+            facts = [f"fit {alignment['fit']}"]
+        else:
+            facts = []
         facts += [f"{lost} of {len(alignment['words'])} words not in the recording"] if lost else []
         self._text(_LEFT, as_label(alignment.get("utterance") or ""), 11, weight="bold")
         self._text(_WIDTH / 2, ", ".join(facts), 8, ha="center")
@@ -332,7 +348,8 @@ class _Sheet:
         axes.set_ylim(len(tiers), 0)
         axes.set_yticks([i + 0.5 for i in range(len(tiers))], list(tiers))
         axes.tick_params(axis="y", length=0)
-        ticks, in_minutes = _ticks(first_s, last_s), stretch[1] > 60
+        ticks = _ticks(first_s, last_s)
+        in_minutes = stretch[1] > 60
         axes.set_xticks(
             ticks, [_minutes(tick) if in_minutes else f"{round(tick, 3):g}" for tick in ticks]
         )
@@ -352,7 +369,8 @@ class _Sheet:
     def _label(self, axes: Axes, level: int, cell: Cell, row: tuple[float, float]) -> None:
         """Write a cell's label into its visible part, as large as fits; none if it would be too
         small."""
-        start_s, end_s = max(cell.start_s, row[0]), min(cell.end_s, row[1])
+        start_s = max(cell.start_s, row[0])
+        end_s = min(cell.end_s, row[1])
         inches = 0.96 * (end_s - start_s) * (_WIDTH - _LEFT - _RIGHT) / (row[1] - row[0])
         size = min(_LARGEST_PT, inches * 72 / max(0.3, width_in_ems(cell.label)))
         if size < _READABLE_PT and not self.is_fine:
@@ -372,7 +390,8 @@ class _Sheet:
 def _is_most_here(cell: Cell, row: tuple[float, float], stretch: tuple[float, float]) -> bool:
     """Return whether no neighbouring row of the stretch has more of a cell than this one."""
     here_s = min(cell.end_s, row[1]) - max(cell.start_s, row[0])
-    before_s, after_s = row[0] - max(cell.start_s, stretch[0]), min(cell.end_s, stretch[1]) - row[1]
+    before_s = row[0] - max(cell.start_s, stretch[0])
+    after_s = min(cell.end_s, stretch[1]) - row[1]
     return here_s >= before_s and here_s > after_s
 
 
@@ -474,7 +493,9 @@ def _minutes(time_s: float) -> str:
     minutes, ms = divmod(round(time_s * 1000), 60_000)
     hours, minutes = divmod(minutes, 60)
     seconds = f"{ms // 1000:02}" + (f".{ms % 1000:03}".rstrip("0") if ms % 1000 else "")
-    return f"{hours}:{minutes:02}:{seconds}" if hours else f"{minutes}:{seconds}"
+    if hours:
+        return f"{hours}:{minutes:02}:{seconds}"
+    return f"{minutes}:{seconds}"
 
 
 def as_label(text: object) -> str:
@@ -485,18 +506,16 @@ def as_label(text: object) -> str:
 def width_in_ems(text: str) -> float:
     """Return the approximate width of a text, in units of its size: East Asian characters are twice
     as wide."""
-    widths = {"W": 1.0, "F": 1.0}
     narrow = {**dict.fromkeys("ijl.,;:'!|I’‘", 0.33), **dict.fromkeys("mwMW—", 0.9)}
-    return sum(
-        (
-            0.0
-            if combining(char)
-            else widths.get(east_asian_width(char))
-            or narrow.get(char)
-            or (0.7 if char.isupper() else 0.6)
-        )
-        for char in text
-    )
+
+    def width_of(char: str) -> float:
+        if combining(char):
+            return 0.0
+        if east_asian_width(char) in ("W", "F"):
+            return 1.0
+        return narrow.get(char) or (0.7 if char.isupper() else 0.6)
+
+    return sum(map(width_of, text))
 
 
 def font_families(text: str) -> list[str]:
@@ -516,7 +535,10 @@ def font_families(text: str) -> list[str]:
         )
         if not found:
             some = " ".join(f"U+{ord(char):04X}" for char in sorted(missing)[:_MOST_NAMED])
-            more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+            if len(missing) > _MOST_NAMED:
+                more = f" and {len(missing) - _MOST_NAMED} more"
+            else:
+                more = ""
             logger.warning(
                 "no font of this machine has %s%s: a picture shows boxes in their places",
                 some,

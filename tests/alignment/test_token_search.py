@@ -30,7 +30,7 @@ from ctc_align.alignment.token_search import (
     search,
 )
 from ctc_align.config import Settings
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.types import UNEXPLAINED, AlignedWord, Pronunciation, Region, WordTokens
 
 CLASSES = 20
@@ -222,7 +222,7 @@ def test_words_and_islands_in_one_piece() -> None:
 def test_where_every_word_is_absent_all_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing(
         speech: object, found: FoundWords, *_: object
-    ) -> KernelSteps[tuple[FoundWords, bool]]:
+    ) -> StageSteps[tuple[FoundWords, bool]]:
         return replace(found, order=np.full(len(found.words), -1)), False
         yield
 

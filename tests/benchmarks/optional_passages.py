@@ -24,7 +24,7 @@ from measuring import ENGLISH, manifest_rows
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.pronunciations import passage_gains
 from ctc_align.kernels import batching
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 from ctc_align.text import split
 from ctc_align.tokens.tokenizer import Tokenizer, tokenize, tokenizer_for
 from ctc_align.types import Emissions
@@ -125,7 +125,7 @@ def sentences(folder: Path) -> list[dict[str, str]]:
     return chosen
 
 
-def gain(emissions: Emissions, text: str, tokenizer: Tokenizer) -> KernelSteps[float]:
+def gain(emissions: Emissions, text: str, tokenizer: Tokenizer) -> StageSteps[float]:
     """Return the nats a token by which the only passage of a text is likelier than nothing in its
     place."""
     words = split(text)

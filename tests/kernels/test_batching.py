@@ -11,7 +11,7 @@ import pytest
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.kernels import batching
-from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.batching import StageSteps
 
 BATCHES: list[list[int]] = []
 
@@ -39,7 +39,7 @@ def no_batches() -> None:
     BATCHES.clear()
 
 
-def doubled(number: int, times: int = 1) -> KernelSteps[int]:
+def doubled(number: int, times: int = 1) -> StageSteps[int]:
     for _ in range(times):
         number = yield Double(number)
     return number
@@ -51,7 +51,7 @@ def test_what_is_asked_for_at_the_same_time_is_done_at_once() -> None:
 
 
 def test_several_requests_are_answered_in_their_order_and_none_by_none() -> None:
-    def many() -> KernelSteps[list[int]]:
+    def many() -> StageSteps[list[int]]:
         nothing = yield []
         answers = yield [Double(1, shape=(3, 1)), Double(2, "other"), Double(3)]
         return nothing + answers
@@ -69,13 +69,13 @@ def test_an_error_is_that_of_its_utterance() -> None:
 
 
 def test_an_utterance_may_go_on_after_an_error() -> None:
-    def careful() -> KernelSteps[int]:
+    def careful() -> StageSteps[int]:
         try:
             return (yield Double(-1))
         except InputError:
             return (yield Double(4))
 
-    def failing() -> KernelSteps[int]:
+    def failing() -> StageSteps[int]:
         raise UsageError("before its first request")
         yield
 
@@ -85,7 +85,7 @@ def test_an_utterance_may_go_on_after_an_error() -> None:
 
 
 def test_other_exceptions_are_not_kept() -> None:
-    def broken() -> KernelSteps[int]:
+    def broken() -> StageSteps[int]:
         yield Double(1)
         raise ZeroDivisionError
 

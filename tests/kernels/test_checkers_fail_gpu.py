@@ -280,7 +280,7 @@ FAULTS = [
         "tl.where(may_stay[0], even, NEVER), tl.where(may_stay[1]",
         "even, tl.where(may_stay[1]",
     ),
-    (sums_with_detours, "launch_plan", "states[b] - 1 - sources[b, s, p], states", "s, states"),
+    (sums_with_detours, "launch_plan", "entered = states[b] - 1 - sources[b, s, p]", "entered = s"),
     (
         sums_with_detours,
         "launch_plan",
@@ -327,7 +327,7 @@ def test_planted_faults_are_seen(
 
 RACES = {**TILES, "MAX_STRIPS": 1, "TILE_FRAMES": 4, "ROWS_BYTES": 1}
 TOGETHER = "return [(0, tiles)]"
-APART = "return [(tile, 1) for tile in range(tiles)] if self.problem.max_detours else [(0, tiles)]"
+APART = "return [(tile, 1) for tile in range(tiles)]"
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,17 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }
 """Tokens that are not code."""
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
+MOST_FOLDS = {"ternaries": 25.0, "assignments": 4.5}
+"""The most ternaries, and the most assignments of unlike things (`is_unlike_assignment`), in 1,000
+lines of code of the package: what is folded is counted itself."""
 
 
 @dataclass(slots=True)
 class Lines:
-    """Counts of files, of their lines, by kind, and of the tokens of their code."""
+    """Counts of files, of their lines, by kind, of the tokens of their code, and of what is folded
+    there: ternaries and assignments of unlike things."""
 
     files: int = 0
     total: int = 0
@@ -40,6 +45,8 @@ class Lines:
     comments: int = 0
     blank: int = 0
     tokens: int = 0
+    ternaries: int = 0
+    assignments: int = 0
 
     def add(self, other: Lines) -> None:
         """Add the counts of other files."""
@@ -52,7 +59,10 @@ def lines_of(path: Path) -> Lines:
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     docstrings: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
+    nodes = list(ast.walk(ast.parse(text)))
+    ternaries = sum(isinstance(node, ast.IfExp) for node in nodes)
+    assignments = sum(map(is_unlike_assignment, nodes))
+    for node in nodes:
         first = node.body[0] if isinstance(node, DOCUMENTED) and node.body else None
         if (
             isinstance(first, ast.Expr)
@@ -72,7 +82,85 @@ def lines_of(path: Path) -> Lines:
     code_tokens = sum(
         token.type not in LAYOUT and token.start[0] not in docstrings for token in tokens
     )
-    return Lines(1, len(lines), code, len(docstrings), comments, blank, code_tokens)
+    return Lines(
+        1, len(lines), code, len(docstrings), comments, blank, code_tokens, ternaries, assignments
+    )
+
+
+def is_unlike_assignment(node: ast.AST) -> bool:
+    """Return whether a node assigns unlike things in one statement, as `a, b = x, f(y)` does.
+
+    Values are alike if they are the targets in another order (a swap), constants of one type, or
+    equal expressions but for one word, the same throughout: `left.x, left.y`, `rows[0], rows[1]`,
+    `min(times), max(times)`. Bare names are never alike. A value that is unpacked is one thing.
+    """
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Tuple):
+        return False
+    values = node.value.elts
+    texts = [ast.unparse(value) for value in values]
+    for target in node.targets:
+        if not isinstance(target, ast.Tuple):
+            continue
+        if sorted(map(ast.unparse, target.elts)) == sorted(texts):
+            continue
+        kinds = {_constant_type(value) for value in values}
+        if None in kinds or len(kinds) > 1:
+            is_named = any(isinstance(value, ast.Name) for value in values)
+            if is_named or not all(_differ_in_one_word(texts[0], text) for text in texts[1:]):
+                return True
+    return False
+
+
+def _constant_type(value: ast.expr) -> type | None:
+    """Return the type of a constant, which may have a sign; None for another expression."""
+    if isinstance(value, ast.UnaryOp):
+        value = value.operand
+    return type(value.value) if isinstance(value, ast.Constant) else None
+
+
+def _differ_in_one_word(first: str, second: str) -> bool:
+    """Return whether two expressions are equal when one word of one is replaced throughout."""
+    words = [re.findall(r"\w+|\W", text) for text in (first, second)]
+    if len(words[0]) != len(words[1]):
+        return False
+    replaced = {pair for pair in zip(*words) if pair[0] != pair[1]}
+    return len(replaced) <= 1 and all(
+        word[0].isidentifier() or word[0].isdigit() for word in replaced
+    )
+
+
+def fold_faults(root: Path) -> list[str]:
+    """Return which kind of folded code the package has more of than `MOST_FOLDS`."""
+    counts = sum_of(lines_by_folder(root).values())
+    faults = []
+    for kind, most in MOST_FOLDS.items():
+        share = 1000 * getattr(counts, kind) / max(counts.code, 1)
+        if share > most:
+            faults.append(
+                f"{share:.1f} {kind} in 1,000 lines of code, at most {most:g}: unfold some"
+            )
+    return faults
+
+
+def nested_folds(root: Path) -> list[str]:
+    """Return the ternaries within ternaries, and the functions within functions that hold further
+    functions."""
+    faults = []
+    for path in module_files(root).values():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            place = f"{path.relative_to(root)}:{getattr(node, 'lineno', 0)}"
+            if isinstance(node, ast.IfExp) and _inner(node, (ast.IfExp,)):
+                faults.append(f"{place}: a ternary in a ternary")
+            if isinstance(node, FUNCTIONS) and any(
+                _inner(inner, FUNCTIONS) for inner in _inner(node, FUNCTIONS)
+            ):
+                faults.append(f"{place}: {node.name}: a closure in a closure")
+    return faults
+
+
+def _inner(node: ast.AST, kinds: tuple[type[ast.AST], ...]) -> list[ast.AST]:
+    """Return the nodes of some kinds within a node, without itself."""
+    return [inner for inner in ast.walk(node) if isinstance(inner, kinds) and inner is not node]
 
 
 def lines_by_folder(root: Path, top: str = PACKAGE) -> dict[str, Lines]:
@@ -144,6 +232,7 @@ def main() -> None:
     folders = lines_by_folder(root)
     print(
         f"{'':14}{'files':>7}{'total':>8}{'code':>8}{'docstr.':>8}{'comments':>9}{'blank':>7}{'tokens':>9}"
+        f"{'ternaries':>11}{'assigned':>10}"
     )
     for folder, counts in sorted(folders.items()):
         print(row(folder, counts))
@@ -155,10 +244,11 @@ def main() -> None:
 
 
 def row(name: str, counts: Lines) -> str:
-    """Return a line of the table."""
-    return f"{name:14}" + "".join(
-        f"{count:{width}}" for count, width in zip(astuple(counts), (7, 8, 8, 8, 9, 7, 9))
-    )
+    """Return a line of the table; what is folded in 1,000 lines of code."""
+    *counted, ternaries, assignments = astuple(counts)
+    cells = [f"{count:{width}}" for count, width in zip(counted, (7, 8, 8, 8, 9, 7, 9))]
+    shares = [1000 * count / max(counts.code, 1) for count in (ternaries, assignments)]
+    return f"{name:14}{''.join(cells)}{shares[0]:11.1f}{shares[1]:10.1f}"
 
 
 if __name__ == "__main__":

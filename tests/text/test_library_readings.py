@@ -225,7 +225,7 @@ def check_words(text: str, **settings: object) -> None:
     words = words_of(text, Settings(**settings))  # type: ignore[arg-type]
     assert_sound(words, text)
     for word in words.words:
-        for form in (word.spoken, word.said):
+        for form in (word.spoken, word.lookup_text):
             assert form == " ".join(form.split())
 
 

@@ -71,13 +71,18 @@ def jobs_of(
 ) -> Iterator[Job]:
     """Yield the jobs of one shard with their indices in the whole source; assembled files are never
     divided."""
-    last, groups = None, -1
+    last = None
+    groups = -1
     for index, entry in enumerate(source):
         number = index
-        group = group_of(index, entry) if isinstance(entry, Utterance) else None
+        if isinstance(entry, Utterance):
+            group = group_of(index, entry)
+        else:
+            group = None
         if group is not None:
             if group != last:
-                last, groups = group, groups + 1
+                last = group
+                groups = groups + 1
             number = groups
         if number % shard.count == shard.index:
             yield Job(index, entry, group)

@@ -125,8 +125,14 @@ class Planner:
         if isinstance(job.entry, Refused):
             return job
         fingerprint = self._prints.of(job.entry, job.group)
-        known = None if self._outcomes is None else self._outcomes.find(line_key(job.entry.id))
-        status = known[0] if known is not None and known[1] == fingerprint else None
+        if self._outcomes is None:
+            known = None
+        else:
+            known = self._outcomes.find(line_key(job.entry.id))
+        if known is not None and known[1] == fingerprint:
+            status = known[0]
+        else:
+            status = None
         if status == FAILED and self._retry_failed:
             status = None
         return replace(job, fingerprint=fingerprint, status=status)
@@ -285,9 +291,15 @@ class Engine:
         """Return the job of an utterance with its valid earlier outcome, and announce both."""
         utterance, status = job.utterance, job.status
         self.keys.append(line_key(utterance.id))
-        line = None if status == FAILED else self.outcomes.line(line_key(utterance.id))
+        if status == FAILED:
+            line = None
+        else:
+            line = self.outcomes.line(line_key(utterance.id))
         if status == DONE:
-            status = DONE if self.assembly.present(job.index, utterance, line) else None
+            if self.assembly.present(job.index, utterance, line):
+                status = DONE
+            else:
+                status = None
         self.assembly.announce(
             job.index, utterance, None if status is None else status == DONE, line
         )
@@ -350,7 +362,10 @@ class Engine:
             if is_own and index_of(line.key, here) is None:
                 gone.append(line)
         for key in self._refused:
-            earlier = self.outcomes.line(key) if index_of(key, here) is None else None
+            if index_of(key, here) is None:
+                earlier = self.outcomes.line(key)
+            else:
+                earlier = None
             if earlier is not None:
                 self.assembly.remove_recorded(earlier)
                 gone.append(earlier)

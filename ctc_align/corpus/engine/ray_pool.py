@@ -93,11 +93,10 @@ class Cluster:
                 try:
                     ray.init(**self._options())
                 except Exception as error:
-                    what = (
-                        f"--address {self.address}: no Ray cluster that can be joined"
-                        if self.address
-                        else "Ray"
-                    )
+                    if self.address:
+                        what = f"--address {self.address}: no Ray cluster that can be joined"
+                    else:
+                        what = "Ray"
                     raise BackendError(f"{what}: {_last_line(error)}") from error
             self.is_ours = True
         return ray.cluster_resources()

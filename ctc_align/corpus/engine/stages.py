@@ -130,7 +130,8 @@ class AlignTask:
 
     def write(self, state: JobState) -> Outcome:
         """Write the outputs of an alignment."""
-        job, utterance = state.job, state.job.utterance
+        job = state.job
+        utterance = state.job.utterance
         started = time.perf_counter()
         alignment = replace(
             state.result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s
@@ -174,7 +175,9 @@ class AlignTask:
         """Return the detected language of the text if it led to the model `universal`, otherwise
         None."""
         chosen = self.by_text and alignment.model == UNIVERSAL and not utterance.language
-        return str(alignment.config.get("language")) if chosen else None
+        if chosen:
+            return str(alignment.config.get("language"))
+        return None
 
     def sync_outputs(self, outcomes: Sequence[Outcome]) -> None:
         """Write the files of a batch to the disk."""
@@ -230,7 +233,8 @@ class WarningCollector(logging.Handler):
 
     def take(self) -> tuple[str, ...]:
         """Return the lines since the last call."""
-        lines, self._lines = self._lines, []
+        lines = self._lines
+        self._lines = []
         return tuple(lines)
 
 
@@ -251,8 +255,14 @@ class Stages:
         self.task = options.task
         self.warnings = warnings
         self._turn = threading.Lock()
-        self.aligner = load_aligner(options) if aligner is None else aligner
-        self.sample_rate = self.aligner.model.sample_rate if self.aligner.model else 16000
+        if aligner is None:
+            self.aligner = load_aligner(options)
+        else:
+            self.aligner = aligner
+        if self.aligner.model:
+            self.sample_rate = self.aligner.model.sample_rate
+        else:
+            self.sample_rate = 16000
         self.log_probs = options.log_probs
 
     def work(self, batch: UtteranceBatch) -> Finished | CtcAlignError:
@@ -340,7 +350,10 @@ class Stages:
         except OutputError as error:
             return error
         batch_state.stages["writing"] = time.thread_time() - before
-        warnings = self.warnings.take() if self.warnings is not None else ()
+        if self.warnings is not None:
+            warnings = self.warnings.take()
+        else:
+            warnings = ()
         return Finished(batch_state.batch.number, tuple(outcomes), batch_state.stages, warnings)
 
     def _outcome(self, state: JobState) -> Outcome:
@@ -451,11 +464,9 @@ def _compile_once(aligner: Aligner, lock: Path) -> None:
 def reason_of(error: Exception, name: str) -> str:
     """Return the message of an error as one line, without the utterance's name at the beginning."""
     text = " ".join(str(error).split()).removeprefix(f"{name}: ")
-    return (
-        text
-        if isinstance(error, CtcAlignError) and text
-        else f"{type(error).__name__}: {text}".rstrip(": ")
-    )
+    if isinstance(error, CtcAlignError) and text:
+        return text
+    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def source_of(state: JobState) -> Audio | Emissions:
@@ -468,7 +479,9 @@ def _part(alignment: Alignment) -> tuple[int, int] | None:
     """Return the characters of a text of many recordings that an alignment covers, None for any
     other text."""
     start = alignment.text_offset
-    return None if start is None else (start, start + len(alignment.text))
+    if start is None:
+        return None
+    return (start, start + len(alignment.text))
 
 
 def _left_out(alignment: Alignment) -> tuple[tuple[int, int], ...] | None:
@@ -526,4 +539,6 @@ def _doubt(alignment: Alignment) -> Doubt | None:
 
 
 def _finite(number: float | None) -> float | None:
-    return number if number is not None and abs(number) < float("inf") else None
+    if number is not None and abs(number) < float("inf"):
+        return number
+    return None

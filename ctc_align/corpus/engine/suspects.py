@@ -147,7 +147,8 @@ class Suspects:
     def confirmed(self) -> Iterator[tuple[Job, str]]:
         """Yield the utterances that killed their workers since the last call, each with the reason
         why it failed."""
-        found, self._confirmed = self._confirmed, []
+        found = self._confirmed
+        self._confirmed = []
         for batch, how in found:
             for job in batch.jobs:
                 yield job, f"the worker process died of this utterance ({how})"

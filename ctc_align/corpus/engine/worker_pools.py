@@ -127,13 +127,20 @@ def _on_ray(
 
     cluster = Cluster(settings.address)
     if settings.address is None:
-        cpus, gpus = cpu_count(), gpu_count() if device in ("auto", "cuda") else 0
+        cpus = cpu_count()
+        if device in ("auto", "cuda"):
+            gpus = gpu_count()
+        else:
+            gpus = 0
     else:
         resources = cluster.connect()
         cpus, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
     each = settings.gpus_per_worker
     if each is None:
-        each = 1.0 if device == "cuda" or (device == "auto" and gpus) else 0.0
+        if device == "cuda" or (device == "auto" and gpus):
+            each = 1.0
+        else:
+            each = 0.0
     capacity = int(gpus / each) if each else cpus
     workers = settings.workers or capacity
     if not workers or (each and each > gpus and settings.address is None):
@@ -141,13 +148,19 @@ def _on_ray(
             f"--engine ray: a worker needs {_need(each)}, got {gpus} GPUs and {cpus} CPUs"
         )
     if settings.address is None:
-        cluster.cpus, cluster.gpus = workers, gpus
+        cluster.cpus = workers
+        cluster.gpus = gpus
     elif workers > capacity:
         warn(
             f"the cluster has room for {capacity} of {workers} workers ({_need(each)} each); the"
             " others wait for more"
         )
-    kind = "cuda" if each else "cpu" if device in ("auto", "cuda") else device
+    if each:
+        kind = "cuda"
+    elif device in ("auto", "cuda"):
+        kind = "cpu"
+    else:
+        kind = device
     lock = os.path.abspath(lock)
     return (
         workers,
@@ -244,7 +257,10 @@ class ProcessPool:
         pipes = [slot.pipe for slot in self._slots if slot.pipe is not None]
         if not pipes:
             time.sleep(timeout_s)
-        readable = connection.wait(pipes, timeout_s) if pipes else []
+        if pipes:
+            readable = connection.wait(pipes, timeout_s)
+        else:
+            readable = []
         for slot in [slot for slot in self._slots if slot.pipe in readable]:
             assert slot.pipe is not None
             try:

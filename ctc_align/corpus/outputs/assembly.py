@@ -193,12 +193,18 @@ class Assembly:
         out_dir = Path(self._layout.out_dir)
         outputs = self._layout.outputs(utterance)
         if line is None:
-            paths = outputs if any(_is_alignment_of(path, utterance.id) for path in outputs) else []
+            if any(_is_alignment_of(path, utterance.id) for path in outputs):
+                paths = outputs
+            else:
+                paths = []
         elif line.status != DONE:
             return
         else:
             names = [name for name in line.result.files or () if is_own_name(name, utterance)]
-            paths = [out_dir / name for name in names] if line.result.files is not None else outputs
+            if line.result.files is not None:
+                paths = [out_dir / name for name in names]
+            else:
+                paths = outputs
         protect = (*inputs_of(utterance), *self._layout.protect)
         for path in paths:
             self._remove_output(path, protect, utterance.id, line)
@@ -295,7 +301,9 @@ class Assembly:
         group.outcomes[index] = done
         group.pending -= 1
         group.is_touched = True
-        return self._assemble(group) if group.is_closed and not group.pending else []
+        if group.is_closed and not group.pending:
+            return self._assemble(group)
+        return []
 
     def finish(self) -> list[Path]:
         """Finish the last groups, and remove the pending parts, except those of a run over another
@@ -338,12 +346,14 @@ class Assembly:
         group = self._open
         if group is None or group.name == name:
             return []
-        group.is_closed, self._open = True, None
+        group.is_closed = True
+        self._open = None
         return [] if group.pending else self._assemble(group)
 
     def _assemble(self, group: _Group) -> list[Path]:
         ids = [utterance.id for utterance in group.utterances]
-        members, done = set(ids), [utterance.id for utterance in group.done]
+        members = set(ids)
+        done = [utterance.id for utterance in group.done]
         found = self._files.checksums(group.name).items()
         earlier = [id for id, row in found if id not in members and self._is_earlier(id, row)]
         missing = {id for id in done if not self._pending.holds(id)}
@@ -661,7 +671,10 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
         line["speaker"] = utterance.speaker
     if utterance.language:
         line["lang"] = utterance.language
-    line["loss"] = alignment.loss if abs(alignment.loss) < float("inf") else None
+    if abs(alignment.loss) < float("inf"):
+        line["loss"] = alignment.loss
+    else:
+        line["loss"] = None
     for key, extension in (
         ("words_level_ctm_filepath", ".ctm"),
         ("tokens_level_ctm_filepath", ".tokens.ctm"),
@@ -690,7 +703,10 @@ def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[
     in Lhotse.
     """
     sound = _sound(utterance.audio)
-    channels = list(range(sound.channels)) if utterance.channel is None else [utterance.channel - 1]
+    if utterance.channel is None:
+        channels = list(range(sound.channels))
+    else:
+        channels = [utterance.channel - 1]
     channel: Any = channels[0] if len(channels) == 1 else channels
     duration_s = _number(min(alignment.duration_s, sound.samples / sound.rate - utterance.offset_s))
     recording = os.path.abspath(utterance.audio)
@@ -750,7 +766,10 @@ def _item(part: AlignedWord | AlignedToken, shift_s: float = 0.0) -> list[Any]:
     to the start."""
     assert part.start_s is not None, "aligned words have times"
     assert part.end_s is not None, "aligned words have times"
-    symbol = part.text if isinstance(part, AlignedWord) else part.token
+    if isinstance(part, AlignedWord):
+        symbol = part.text
+    else:
+        symbol = part.token
     return [
         symbol,
         _number(part.start_s + shift_s),

@@ -192,11 +192,9 @@ class Layout:
         """
         if self.kind == SHARDS:
             return f"alignments-{index // self.shard_size:05d}"
-        return (
-            utterance.recording
-            if utterance.recording and "textgrid" in self._own_formats()
-            else None
-        )
+        if utterance.recording and "textgrid" in self._own_formats():
+            return utterance.recording
+        return None
 
     def shared_files(self) -> SharedFiles:
         """Return the kind of file that groups of utterances make up."""
@@ -297,11 +295,10 @@ def cut_audio(
     from ctc_align.audio.loading import open_recording
     from ctc_align.files.pages import choice_of
 
-    cuts = (
-        phrases(alignment, utterance, layout.pause_s)
-        if layout.cut == PAUSE
-        else [whole(alignment, utterance)]
-    )
+    if layout.cut == PAUSE:
+        cuts = phrases(alignment, utterance, layout.pause_s)
+    else:
+        cuts = [whole(alignment, utterance)]
     targets = [path for number in range(len(cuts)) for path in _targets(utterance, layout, number)]
     refuse_inputs(targets, protect)
     with (
@@ -329,7 +326,10 @@ def _targets(utterance: Utterance, layout: Layout, number: int) -> list[Path]:
     """Return the paths of sound and text of cut `number`, from 0, below `cuts` in the output
     folder."""
     target = Path(layout.out_dir, CUTS, utterance.output)
-    name = f"{target.name}-{number + 1:04d}" if layout.cut == PAUSE else target.name
+    if layout.cut == PAUSE:
+        name = f"{target.name}-{number + 1:04d}"
+    else:
+        name = target.name
     return [target.with_name(f"{name}{extension}") for extension in (".flac", ".txt")]
 
 
@@ -347,7 +347,10 @@ def _remove_further(utterance: Utterance, layout: Layout, number: int) -> None:
 def whole(alignment: Alignment, utterance: Utterance) -> Interval:
     """Return the cut of a whole utterance: its stretch of the recording (to inf if it has no end),
     and its text."""
-    end_s = math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
+    if utterance.duration_s is None:
+        end_s = math.inf
+    else:
+        end_s = utterance.offset_s + utterance.duration_s
     return Interval(utterance.offset_s, end_s, text_said_once(alignment.text, alignment.words))
 
 
@@ -367,15 +370,21 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
     skipped = {word.char_start for word in alignment.words if word.status == SKIPPED}
     cuts = []
     for number, (first, last) in enumerate(runs):
-        start_s, end_s = _edge(first.start_s), _edge(last.end_s)
+        start_s = _edge(first.start_s)
+        end_s = _edge(last.end_s)
         rank = bisect_left(by_time, (start_s, end_s))
-        low_s = (by_time[rank - 1][1] + start_s) / 2 if rank else 0.0
-        high_s = (
-            (end_s + by_time[rank + 1][0]) / 2 if rank + 1 < len(by_time) else alignment.duration_s
-        )
-        next_char = (
-            runs[number + 1][0].char_start if number + 1 < len(runs) else len(alignment.text)
-        )
+        if rank:
+            low_s = (by_time[rank - 1][1] + start_s) / 2
+        else:
+            low_s = 0.0
+        if rank + 1 < len(by_time):
+            high_s = (end_s + by_time[rank + 1][0]) / 2
+        else:
+            high_s = alignment.duration_s
+        if number + 1 < len(runs):
+            next_char = runs[number + 1][0].char_start
+        else:
+            next_char = len(alignment.text)
         span = (first.char_start if number else 0, next_char)
         cuts.append(
             Interval(
@@ -395,7 +404,10 @@ def _runs(words: Sequence[AlignedWord], pause_s: float) -> list[tuple[AlignedWor
         if word.status != ALIGNED:
             is_unsure |= word.status == UNKNOWN
             continue
-        gap_s = _edge(word.start_s) - _edge(runs[-1][1].end_s) if runs else 0.0
+        if runs:
+            gap_s = _edge(word.start_s) - _edge(runs[-1][1].end_s)
+        else:
+            gap_s = 0.0
         if runs and gap_s > -_BACK_S and (is_unsure or gap_s <= pause_s + 1e-9):
             runs[-1] = (runs[-1][0], word)
         else:
@@ -414,16 +426,21 @@ def _flac(recording: Recording, cut: Interval, utterance: Utterance) -> bytes:
     full disk."""
     import soundfile
 
-    rate, channel = recording.rate, utterance.channel
+    rate = recording.rate
+    channel = utterance.channel
     if channel is not None and channel > recording.channels:
         raise AudioError(
             f"{utterance.audio}: expected channel {channel}, got a recording of"
             f" {recording.channels}"
         )
     first = seconds_to_samples(cut.start_s, rate)
-    most = None if cut.end_s == math.inf else max(1, seconds_to_samples(cut.end_s, rate) - first)
+    if cut.end_s == math.inf:
+        most = None
+    else:
+        most = max(1, seconds_to_samples(cut.end_s, rate) - first)
     channels = recording.channels if channel is None else 1
-    data, written = io.BytesIO(), 0
+    data = io.BytesIO()
+    written = 0
     try:
         with soundfile.SoundFile(
             data, "w", rate, channels, subtype="PCM_16", format="FLAC"

@@ -93,9 +93,9 @@ def with_other_sizes(
         return None
     others = [name for name, (size, _) in files.items() if _size(out_dir / name) != size]
     paths = [out_dir / name for name in others]
-    return (
-        others if all(is_corrected(path) or is_whole_label_file(path) for path in paths) else None
-    )
+    if all(is_corrected(path) or is_whole_label_file(path) for path in paths):
+        return others
+    return None
 
 
 def is_changed(name: str, recorded: Checksum | None, out_dir: Path, data: bytes = b"") -> bool:
@@ -124,7 +124,9 @@ def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
         digest = content_hash(out_dir / name, _DIGEST_BYTES)
     except OSError as error:
         return f"cannot be read ({error.strerror or error})"
-    return None if digest == recorded[1] else "is not what was written"
+    if digest == recorded[1]:
+        return None
+    return "is not what was written"
 
 
 def is_own_name(name: str, utterance: Utterance) -> bool:
@@ -144,7 +146,9 @@ def _size(path: Path) -> int | None:
         status = os.lstat(path)
     except (OSError, ValueError):
         return None
-    return status.st_size if stat.S_ISREG(status.st_mode) else None
+    if stat.S_ISREG(status.st_mode):
+        return status.st_size
+    return None
 
 
 def refuse_inputs(targets: Sequence[Path], protect: Sequence[str | Path]) -> None:

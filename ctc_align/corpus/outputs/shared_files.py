@@ -149,9 +149,9 @@ class ShardFiles(SharedFiles):
 
     def __init__(self, folder: Path, formats: Sequence[str], parts: Path | None = None) -> None:
         self._folder = folder
-        self._extensions = (
-            (".jsonl.gz", ".ctm", ".tokens.ctm") if "ctm" in formats else (".jsonl.gz",)
-        )
+        self._extensions: tuple[str, ...] = (".jsonl.gz",)
+        if "ctm" in formats:
+            self._extensions = (".jsonl.gz", ".ctm", ".tokens.ctm")
         self._parts = parts
         self._cached: tuple[str, dict[str, Checksum]] = ("", {})
 
@@ -208,7 +208,8 @@ class ShardFiles(SharedFiles):
         try:
             for line, *blocks in self._read_rows(group):
                 found[_id_of(line)] = checksum(_packed([line, *blocks]))
-                crc, length = zlib.crc32(line, crc), length + len(line)
+                crc = zlib.crc32(line, crc)
+                length = length + len(line)
                 sizes = [size + len(block) for size, block in zip(sizes, blocks)]
             is_whole = _has_frame(targets[0], crc, length) and sizes == [
                 os.path.getsize(path) for path in targets[1:]
@@ -314,14 +315,16 @@ def _has_zero_padding(path: Path) -> bool:
 
     If clearing the highest set bit does not change the content, that bit is an unused one.
     """
-    content, crc = zlib.decompressobj(-zlib.MAX_WBITS), 0
+    content = zlib.decompressobj(-zlib.MAX_WBITS)
+    crc = 0
     with open(path, "rb") as file:
         left = file.seek(0, os.SEEK_END) - 19
         file.seek(10)
         while left > 0 and (chunk := file.read(min(left, 1 << 16))):
             left -= len(chunk)
             crc = zlib.crc32(content.decompress(chunk), crc)
-        last, expected = file.read(1)[0], file.read(4)
+        last = file.read(1)[0]
+        expected = file.read(4)
     if not last:
         return True
     cleared = last & ~(1 << last.bit_length() - 1)
@@ -388,11 +391,10 @@ class RecordingGrids(SharedFiles):
         If utterances of one speaker overlap, words are cut, and their rows are not compared.
         """
         path = self.targets(group)[0]
-        found = (
-            {id: row for id, row in self.rows(group, utterances) if id in rows}
-            if path.is_file()
-            else {}
-        )
+        if path.is_file():
+            found = {id: row for id, row in self.rows(group, utterances) if id in rows}
+        else:
+            found = {}
         cut = _overlapping(utterances)
         faults = {}
         for id, row in rows.items():
@@ -447,12 +449,14 @@ def _rendered(utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, 
     prefixes = _prefixes(utterances)
     words: dict[str, list[TimedLabel]] = {speaker: [] for speaker in prefixes}
     tokens: dict[str, list[TimedLabel]] = {speaker: [] for speaker in prefixes}
-    end, kind = 1, _KINDS[1]
+    end = 1
+    kind = _KINDS[1]
     for id, data in rows:
         part = json.loads(data)
         words[speakers[id]] += [TimedLabel(*row) for row in part["words"]]
         tokens[speakers[id]] += [TimedLabel(*row) for row in part["tokens"]]
-        end, kind = max(end, part["end"]), part["kind"]
+        end = max(end, part["end"])
+        kind = part["kind"]
     tiers = []
     for speaker, prefix in prefixes.items():
         tiers += [
@@ -470,9 +474,10 @@ def _overlapping(utterances: Sequence[GroupedUtterance]) -> set[str]:
     overlapping: set[str] = set()
     last: dict[str, tuple[float, str]] = {}
     for utterance in sorted(utterances, key=lambda utterance: utterance.offset_s):
-        end_s = (
-            math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
-        )
+        if utterance.duration_s is None:
+            end_s = math.inf
+        else:
+            end_s = utterance.offset_s + utterance.duration_s
         before_s, before = last.get(utterance.speaker, (-math.inf, ""))
         if utterance.offset_s < before_s:
             overlapping |= {before, utterance.id}
@@ -490,7 +495,10 @@ def _prefixes(utterances: Sequence[GroupedUtterance]) -> dict[str, str]:
 
 def _within(tier: Tier, utterance: GroupedUtterance) -> list[list[Any]]:
     """Return the labelled intervals whose middle lies in the utterance."""
-    end_s = math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
+    if utterance.duration_s is None:
+        end_s = math.inf
+    else:
+        end_s = utterance.offset_s + utterance.duration_s
     return [
         [round(interval.start_s * UNITS_PER_S), round(interval.end_s * UNITS_PER_S), interval.label]
         for interval in tier.intervals

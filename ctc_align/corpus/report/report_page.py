@@ -61,7 +61,8 @@ _BOX = {
 }
 """The size of a chart, and the bounds of its plot area."""
 _MOST_BARS = 40
-_NEARLY_ALL, _LONG_TAIL = 0.99, 3
+_NEARLY_ALL = 0.99
+_LONG_TAIL = 3
 """Values whose distance from the minimum is more than _LONG_TAIL times that of the 99th percentile
 share the last bar."""
 
@@ -83,7 +84,8 @@ class _Clips:
     """
 
     def __init__(self, audio: str) -> None:
-        self._audio, self._left = audio, MOST_SOUND_BYTES
+        self._audio = audio
+        self._left = MOST_SOUND_BYTES
 
     def clips(
         self, alignment: Alignment | None, path: Path, spans: Mapping[str, tuple[float, float]]
@@ -109,17 +111,17 @@ class _Clips:
                 self._left -= len(encoded)
                 clips.append((name, base64.b64encode(encoded).decode()))
         except CtcAlignError as error:
-            why = (
-                "was not found"
-                if isinstance(error, UsageError)
-                else "is silent here, or cannot be read"
-            )
+            if isinstance(error, UsageError):
+                why = "was not found"
+            else:
+                why = "is silent here, or cannot be read"
             return [(f"no sound: the recording {why}", "")]
         return clips
 
     def of_passage(self, one: NamedUtterance, out_dir: Path) -> list[_Clip]:
         """Return the clip of what disagrees in an utterance."""
-        span, path = one.passage, out_dir / (one.json or f"{output_of(one.id)}.json")
+        span = one.passage
+        path = out_dir / (one.json or f"{output_of(one.id)}.json")
         start_s = max(span[0] - _AROUND_S, 0.0)
         return self.clips(
             one.alignment, path, {f"from {clock(start_s)}": (start_s, span[1] + _AROUND_S)}
@@ -224,11 +226,10 @@ def report_page(
 
 def _notes(figures: RunFigures, changes: RunChanges | None) -> list[str]:
     """Return notes on missing parts of a run, and on files that could not be read."""
-    notes = (
-        []
-        if figures.summary.complete
-        else ["This run is not complete: the figures are of what is done so far."]
-    )
+    if figures.summary.complete:
+        notes = []
+    else:
+        notes = ["This run is not complete: the figures are of what is done so far."]
     notes += figures.notes
     if figures.unread:
         notes.append(
@@ -264,11 +265,10 @@ def _tiles(figures: RunFigures) -> dict[str, str]:
 def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
     """Return the address of an utterance's page, or of its JSON, "" if there is neither."""
     json = Path(one.json or "")
-    names = (
-        [json.with_suffix(".html"), original_of(json).with_suffix(".html"), json]
-        if one.json
-        else []
-    )
+    if one.json:
+        names = [json.with_suffix(".html"), original_of(json).with_suffix(".html"), json]
+    else:
+        names = []
     name = next((name for name in names if os.path.isfile(out_dir / name)), None)
     if name is None:
         return ""
@@ -279,13 +279,17 @@ def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
 def _more_speakers(count: int) -> str:
     if count >= MOST_SPEAKERS:
         return "and more"
-    return f"and {count - _MOST_SPEAKERS_SHOWN:,} more" if count > _MOST_SPEAKERS_SHOWN else ""
+    if count > _MOST_SPEAKERS_SHOWN:
+        return f"and {count - _MOST_SPEAKERS_SHOWN:,} more"
+    return ""
 
 
 def _shares(counts: Mapping[str, int]) -> dict[str, Any]:
     """Return a bar that is divided by the shares of counts: (name, count, start, share) in
     percent."""
-    total, start, parts = sum(counts.values()), 0.0, []
+    total = sum(counts.values())
+    start = 0.0
+    parts = []
     for name, count in counts.items():
         share = 100 * count / total
         parts.append((name, count, start, share))
@@ -332,7 +336,8 @@ def histogram_chart(
     """
     if not histogram.number:
         return {"title": title, "bars": []}
-    median = histogram.quantile(0.5) if median is None else median
+    if median is None:
+        median = histogram.quantile(0.5)
     mean = histogram.mean if mean is None else mean
     width = histogram.width
     first, last_filled = _filled(histogram.counts)
@@ -344,15 +349,18 @@ def histogram_chart(
     starts = list(range(first, last + 1, together))
     sums = [sum(histogram.counts[start : start + together]) for start in starts]
     sums[-1] += sum(histogram.counts[starts[-1] + together :])
-    low, high = first * width, (starts[-1] + together) * width
+    low = first * width
+    high = (starts[-1] + together) * width
     most = max(sums)
 
     def x(value: float) -> float:
         return _BOX["left"] + (value - low) / (high - low) * (_BOX["right"] - _BOX["left"])
 
-    bars, decimals = [], _decimals(width)
+    bars = []
+    decimals = _decimals(width)
     for start, count in zip(starts, sums):
-        begin, end = start * width, (start + together) * width
+        begin = start * width
+        end = (start + together) * width
         is_open = start == starts[-1] and histogram.greatest >= end
         bounds = f"{begin:,.{decimals}f}" + (" and more" if is_open else f" to {end:,.{decimals}f}")
         height = count / most * (_BOX["bottom"] - _BOX["top"])

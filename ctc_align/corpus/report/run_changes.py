@@ -91,7 +91,9 @@ def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Utt
     if [word["text"] for word in before["words"]] != [word["text"] for word in after["words"]]:
         return None
     words = moved = found = lost = 0
-    greatest, index, gone = 0.0, -1, -1
+    greatest = 0.0
+    index = -1
+    gone = -1
     for at, (old, new) in enumerate(zip(before["words"], after["words"])):
         if old["start_s"] is None or new["start_s"] is None:
             found += new["start_s"] is not None
@@ -102,9 +104,13 @@ def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Utt
         words += 1
         moved += distance_s > MOVED_S + 1e-9
         if distance_s > greatest:
-            greatest, index = distance_s, at
+            greatest = distance_s
+            index = at
     index = index if gone < 0 else gone
-    named = [run["words"][index] for run in (before, after)] if index >= 0 else []
+    if index >= 0:
+        named = [run["words"][index] for run in (before, after)]
+    else:
+        named = []
     text, start_s = next(
         ((word["text"], word["start_s"]) for word in named if word["start_s"] is not None),
         ("", 0.0),

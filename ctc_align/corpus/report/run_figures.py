@@ -81,7 +81,8 @@ class Histogram:
         >>> histogram.quantile(0.5)
         5.0
         """
-        wanted, below = share * self.number, 0
+        wanted = share * self.number
+        below = 0
         for index, count in enumerate(self.counts):
             if count and below + count >= wanted:
                 return min((index + (wanted - below) / count) * self.width, max(self.greatest, 0.0))
@@ -237,7 +238,9 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
     summary, notes = joined(out_dir, "OUT_DIR")
     figures = RunFigures(summary, notes)
     paths = journal_paths(out_dir)
-    worst, lacking, beside = _Worst(), 0, LatestBeside()
+    worst = _Worst()
+    lacking = 0
+    beside = LatestBeside()
     with Outcomes(paths, lines_left(paths), quiet=True) as outcomes:
         for number, line in enumerate(outcomes.lines(), start=1):
             if progress is not None:
@@ -289,7 +292,10 @@ def json_of(line: Line) -> str | None:
     Others may have changed the journal: a name that leads out of the folder does not count.
     """
     if line.result.files is None:
-        names = [] if line.result.row is not None else [f"{line.id}.json"]
+        if line.result.row is not None:
+            names = []
+        else:
+            names = [f"{line.id}.json"]
     else:
         names = sorted(
             (name for name in line.result.files if name.endswith(".json")), key=len
@@ -328,11 +334,14 @@ def _read(figures: RunFigures, path: Path, is_output: Callable[[Path], bool]) ->
         if not all(map(is_output, label_files_beside(path))):
             corrected = read_corrected(path, is_output)
             figures.notes += corrected.notes
-            data = to_dict(corrected.alignment) if corrected.files else data
+            if corrected.files:
+                data = to_dict(corrected.alignment)
     except CtcAlignError as error:
         figures.add_fault(str(error))
         return None
-    return least_confidence(data) if _add(figures, data, path) else None
+    if _add(figures, data, path):
+        return least_confidence(data)
+    return None
 
 
 def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
@@ -350,10 +359,8 @@ def _explanation(data: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the beginning of the transcript, the reasons for its least fitting places, each once,
     and the first."""
     reasons = dict.fromkeys(str(region["reason"]) for region in data.get("regions") or [])
-    text, why = (
-        " ".join(str(data["text"]).split())[:_SHOWN_CHARS],
-        "; ".join([*reasons][:_SHOWN_REASONS]),
-    )
+    text = " ".join(str(data["text"]).split())[:_SHOWN_CHARS]
+    why = "; ".join([*reasons][:_SHOWN_REASONS])
     text += " …" * (len(text) == _SHOWN_CHARS)
     try:
         alignment = from_dict(data, path)
@@ -376,16 +383,16 @@ def passage(alignment: Alignment) -> tuple[float, float]:
         word for word in alignment.words if word.start_s is not None and word.end_s is not None
     ]
     for region in alignment.regions:
-        before = [word.end_s for word in words if word.char_end <= (region.char_start or 0)]
-        after = [word.start_s for word in words if word.char_start >= (region.char_end or math.inf)]
+        before = [word for word in words if word.char_end <= (region.char_start or 0)]
+        after = [word for word in words if word.char_start >= (region.char_end or math.inf)]
         if before or after:
-            return (before or [0.0])[-1] or 0.0, (after or [alignment.duration_s])[0] or 0.0
-    least = min(
-        words, key=lambda word: 1.0 if word.confidence is None else word.confidence, default=None
-    )
-    return (
-        (0.0, alignment.duration_s) if least is None else (least.start_s or 0.0, least.end_s or 0.0)
-    )
+            start_s = before[-1].end_s if before else 0.0
+            end_s = after[0].start_s if after else alignment.duration_s
+            return start_s or 0.0, end_s or 0.0
+    if not words:
+        return 0.0, alignment.duration_s
+    least = min(words, key=lambda word: 1.0 if word.confidence is None else word.confidence)
+    return least.start_s or 0.0, least.end_s or 0.0
 
 
 def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
@@ -478,5 +485,8 @@ def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Corrected]:
     for path, data in _shard_objects(out_dir, figures):
         if data.get("utterance") == id:
             return LatestWork(path), Corrected(path, from_dict(data, path))
-    why = figures.faults[0] if figures.faults else f"{out_dir}: has no JSON of it"
+    if figures.faults:
+        why = figures.faults[0]
+    else:
+        why = f"{out_dir}: has no JSON of it"
     raise InputError(f"--utterance {id}: {why}; run its corpus command again, with --verify")

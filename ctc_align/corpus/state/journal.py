@@ -73,7 +73,9 @@ class Shard:
         >>> Shard().suffix, Shard(1, 4).suffix
         ('', '.1-of-4')
         """
-        return "" if self.count == 1 else f".{self.index}-of-{self.count}"
+        if self.count == 1:
+            return ""
+        return f".{self.index}-of-{self.count}"
 
 
 def journal_path(out_dir: Path, shard: Shard) -> Path:
@@ -94,7 +96,9 @@ def shard_of(path: Path) -> Shard:
     """Return the shard that a journal belongs to."""
     match = _NAME.fullmatch(path.name)
     assert match is not None
-    return Shard(int(match[1]), int(match[2])) if match[1] else Shard()
+    if match[1]:
+        return Shard(int(match[1]), int(match[2]))
+    return Shard()
 
 
 @dataclass(frozen=True)
@@ -168,21 +172,29 @@ def read_entries(path: Path, *, quiet: bool = False) -> Iterator[Entry]:
                 break
             line, fault = parsed_line(raw)
             expected = last + damaged + 1
-            number = line.number or expected if line is not None else expected
+            if line is not None:
+                number = line.number or expected
+            else:
+                number = expected
             if number != expected:
                 fault = (
                     f"expected line {expected} of this journal, got line {number}: lines are"
                     " missing or moved"
                 )
             if number <= last:
-                line, number = None, expected
+                line = None
+                number = expected
             if fault:
                 faults += 1
                 if faults <= _MOST_NAMED and not quiet:
                     logger.warning("%s, line %d: %s", path, row, fault)
             seen = _RUN.search(raw) if line is None else None
             yield Entry(offset, line, number != expected, number, int(seen[1]) if seen else 0)
-            last, damaged = (number, 0) if line is not None else (last, damaged + 1)
+            if line is not None:
+                last = number
+                damaged = 0
+            else:
+                last, damaged = last, damaged + 1
             offset += len(raw)
     if faults > _MOST_NAMED and not quiet:
         logger.warning("%s: %d such lines in all", path, faults)
@@ -196,7 +208,8 @@ def read_lines(path: Path) -> Iterator[Line]:
 def line_at(file: int, offset: int) -> Line | None:
     """Return the line that begins at `offset` of an open journal, None if there is no line there
     now."""
-    raw, size = b"", 1024
+    raw = b""
+    size = 1024
     while not raw.endswith(b"\n"):
         os.lseek(file, offset, os.SEEK_SET)
         found = os.read(file, size)
@@ -246,7 +259,10 @@ def torn_end(path: Path) -> tuple[bytes, str | None]:
     match = re.match(rb'\{"id": ("(?:[^"\\]|\\.)*"), "status', torn)
     try:
         codecs.getincrementaldecoder("utf-8")().decode(torn)
-        id = None if match is None or min(torn) < ord(" ") else str(json.loads(match[1]))
+        if match is None or min(torn) < ord(" "):
+            id = None
+        else:
+            id = str(json.loads(match[1]))
     except ValueError:
         id = None
     return torn, id
@@ -280,11 +296,12 @@ class Journal:
             self._end = _whole_length(self._file)
             os.ftruncate(self._file, self._end)
             sync_folder(path.parent)  # its name lasts as its lines do
-            self.lines = (
-                max((entry.number for entry in read_entries(path, quiet=True)), default=0)
-                if lines is None
-                else lines
-            )
+            if lines is None:
+                self.lines = max(
+                    (entry.number for entry in read_entries(path, quiet=True)), default=0
+                )
+            else:
+                self.lines = lines
             is_known = _identity(os.fstat(self._file)) == _identity(
                 os.stat(path)
             )  # false where numbers are made up
@@ -310,11 +327,10 @@ class Journal:
             try:
                 found = _identity(os.stat(path))
             except OSError:
-                rest = (
-                    "; its lines were written again"
-                    if path == self.path and self._restore()
-                    else ""
-                )
+                if path == self.path and self._restore():
+                    rest = "; its lines were written again"
+                else:
+                    rest = ""
                 raise LostFolderError(
                     f"{path}: was removed or renamed while this run worked here{rest}"
                 ) from None

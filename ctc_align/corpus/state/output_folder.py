@@ -123,7 +123,8 @@ def clear(out_dir: Path, shard: Shard) -> None:
         match = _LEFT.fullmatch(path.name)
         if match is None:
             continue
-        suffix, count = match[2] or "", int(match[4] or 1)
+        suffix = match[2] or ""
+        count = int(match[4] or 1)
         lock = out_dir / f".ctc-align{suffix}.lock"
         if suffix != shard.suffix and is_held(lock):
             continue
@@ -220,11 +221,10 @@ class FolderLock:
             os.stat(self.out_dir)  # a folder that is missing is not made
             self._lock = _acquire(self.path, _PATIENCE_S)
             if self._lock is None:
-                what = (
-                    f"shard {self.shard.index}/{self.shard.count} of it"
-                    if self.shard.count > 1
-                    else "it"
-                )
+                if self.shard.count > 1:
+                    what = f"shard {self.shard.index}/{self.shard.count} of it"
+                else:
+                    what = "it"
                 raise UsageError(
                     f"{self.out_dir}: another run works on {what}: {holder_of(self.path)}; wait for"
                     " it, or stop it"
@@ -251,7 +251,10 @@ class FolderLock:
             if match is None or path == self.path or int(match[2] or 1) == self.shard.count:
                 continue
             if is_held(path):
-                part = f"shard {match[1]}/{match[2]}" if match[1] else "the whole corpus"
+                if match[1]:
+                    part = f"shard {match[1]}/{match[2]}"
+                else:
+                    part = "the whole corpus"
                 raise UsageError(
                     f"{self.out_dir}: another run works on {part} of it: {holder_of(path)}; runs in"
                     " the same folder at the same time must all use the same N in --shard I/N"

@@ -141,7 +141,10 @@ class Outcomes:
     def lines(self, keys: np.ndarray | None = None) -> Iterator[Line]:
         """Yield the valid lines, in the journals' order, even of utterances to repeat; `keys`
         limits them."""
-        wanted = np.ones(len(self._keys), bool) if keys is None else np.isin(self._keys, keys)
+        if keys is None:
+            wanted = np.ones(len(self._keys), bool)
+        else:
+            wanted = np.isin(self._keys, keys)
         for index in np.lexsort((self._offsets, self._journals)):
             if wanted[index] and (line := self._read(index)) is not None:
                 yield line
@@ -162,7 +165,9 @@ class Outcomes:
             except OSError:
                 return None
         line = line_at(self._open[1], int(self._offsets[index]))
-        return line if line is not None and line.key == int(self._keys[index]) else None
+        if line is not None and line.key == int(self._keys[index]):
+            return line
+        return None
 
     def _index(self, key: int) -> int | None:
         return index_of(key, self._keys)
@@ -175,7 +180,9 @@ def index_of(key: int, keys: np.ndarray) -> int | None:
     (1, None)
     """
     index = int(np.searchsorted(keys, np.uint64(key)))
-    return index if index < len(keys) and int(keys[index]) == key else None
+    if index < len(keys) and int(keys[index]) == key:
+        return index
+    return None
 
 
 @dataclass
@@ -203,8 +210,10 @@ class _Table:
 
     def read(self, path: Path, lines: int, quiet: bool) -> None:
         """Add the lines of a journal; the last run left `lines` of them."""
-        journal, run = len(self.breaks), 0
-        last_break, last = (0, 0), 0
+        journal = len(self.breaks)
+        run = 0
+        last_break = (0, 0)
+        last = 0
         for entry in read_entries(path, quiet=quiet):
             line, last = entry.line, entry.number
             if line is None:
@@ -239,11 +248,10 @@ class _Table:
         if (end and torn is None) or last < lines:
             last_break = (len(self.keys), run + 1)
             if not quiet:
-                found = (
-                    "is not the beginning of a line"
-                    if end and torn is None
-                    else f"is line {last} of {lines}"
-                )
+                if end and torn is None:
+                    found = "is not the beginning of a line"
+                else:
+                    found = f"is line {last} of {lines}"
                 logger.warning("%s: its end %s: lines are missing", path, found)
         self.breaks.append(last_break)
         self.last_lines.append(last)
@@ -252,8 +260,10 @@ class _Table:
     def latest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return for each key, ascending: the key, its valid row, whether it is tied, whether it is
         unsure."""
-        keys, runs = _numbers(self.keys, np.uint64), _numbers(self.runs, np.int64)
-        journals, says = _numbers(self.journals, np.uint32), _numbers(self.says, np.int64)
+        keys = _numbers(self.keys, np.uint64)
+        runs = _numbers(self.runs, np.int64)
+        journals = _numbers(self.journals, np.uint32)
+        says = _numbers(self.says, np.int64)
         order = np.lexsort((np.arange(len(keys)), runs, keys))
         keys, runs, journals, says = keys[order], runs[order], journals[order], says[order]
         is_last = np.ones(len(keys), bool)
@@ -275,7 +285,9 @@ class _Table:
 
 
 def _numbers(values: array[int], kind: type) -> np.ndarray:
-    return np.frombuffer(values, kind) if values else np.empty(0, kind)
+    if values:
+        return np.frombuffer(values, kind)
+    return np.empty(0, kind)
 
 
 class EarlierRows:
@@ -404,9 +416,13 @@ def model_identity(model: str) -> str:
     from ctc_align.models.calibration import FILE as CALIBRATION
     from ctc_align.models.edge_network import FILE as EDGES
 
-    folder = embedded_folder(model) if model in EMBEDDED else Path(model.partition(":")[2] or model)
+    if model in EMBEDDED:
+        folder = embedded_folder(model)
+    else:
+        folder = Path(model.partition(":")[2] or model)
     if folder.is_file():
-        family, descriptions = family_of(model), []
+        family = family_of(model)
+        descriptions = []
         if family is not None and family.is_file:
             descriptions = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"]
         descriptions += [folder.parent / CALIBRATION, folder.parent / EDGES]
@@ -543,7 +559,10 @@ _OTHER_AUDIO = "its recording is not the file that was read, although it has the
 def _has_other_audio(line: Line, path: str) -> bool:
     """Return whether the file of a recording has other bytes than when it was read; False if it is
     missing."""
-    now = None if line.result.audio is None else file_checksum(path)
+    if line.result.audio is None:
+        now = None
+    else:
+        now = file_checksum(path)
     return now is not None and tuple(now) != tuple(line.result.audio or ())
 
 
@@ -561,7 +580,10 @@ def _line_to_check(outcomes: Outcomes, id: str) -> Line | None:
     """Return the line of an utterance whose outputs are to be read."""
     key = line_key(id)
     found = outcomes.find(key)
-    line = outcomes.line(key) if found is not None and found[0] == DONE else None
+    if found is not None and found[0] == DONE:
+        line = outcomes.line(key)
+    else:
+        line = None
     if outcomes.is_unsure(key) and (line is None or line.result.files is None):
         outcomes.forget(key)
         return None

@@ -87,7 +87,8 @@ class TextCoverage:
         gaps: list[dict[str, Any]] = []
         overlaps: list[dict[str, Any]] = []
         for path in sorted(self._read):
-            text, read = _text_of(path), sorted(self._read[path])
+            text = _text_of(path)
+            read = sorted(self._read[path])
             for one, named in _named(
                 list(_between(read, None if text is None else len(text))), text, fewest=1
             ):
@@ -154,12 +155,14 @@ def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
 
 def _twice(read: Sequence[tuple[int, int, str]]) -> Iterator[_Stretch]:
     """Yield the stretches that a recording and an earlier one both read (`read` ascends)."""
-    end, by = 0, ""
+    end = 0
+    by = ""
     for start, stop, id in read:
         if start < min(stop, end) and id != by:
             yield _Stretch(start, min(stop, end), (by, id))
         if stop > end:
-            end, by = stop, id
+            end = stop
+            by = id
 
 
 def _named_by(stretch: str) -> tuple[str, str]:
@@ -168,13 +171,12 @@ def _named_by(stretch: str) -> tuple[str, str]:
     >>> _named_by("a b"), _named_by("first " + "long " * 40 + "last")[1]
     (('a b', ''), 'long long long long long last')
     """
-    head, tail = (
-        " ".join(stretch[: 4 * _SHOWN_CHARS].split()),
-        " ".join(stretch[-4 * _SHOWN_CHARS :].split()),
-    )
+    head = " ".join(stretch[: 4 * _SHOWN_CHARS].split())
+    tail = " ".join(stretch[-4 * _SHOWN_CHARS :].split())
     if len(stretch) <= 4 * _SHOWN_CHARS and len(head) <= _SHOWN_CHARS:
         return head, ""
-    first, last = head[:_SHOWN_CHARS], tail[-_SHOWN_CHARS // 2 :]
+    first = head[:_SHOWN_CHARS]
+    last = tail[-_SHOWN_CHARS // 2 :]
     return first.rpartition(" ")[0] or first, last.partition(" ")[2] or last
 
 
@@ -184,7 +186,9 @@ def gap_words(gap: Mapping[str, Any]) -> str:
     >>> gap_words({"begins": "All of", "ends": "it is."}), gap_words({"begins": "All"})
     ('All of … it is.', 'All')
     """
-    return f"{gap['begins']} … {gap['ends']}" if gap.get("ends") else str(gap["begins"])
+    if gap.get("ends"):
+        return f"{gap['begins']} … {gap['ends']}"
+    return str(gap["begins"])
 
 
 def gap_place(gap: Mapping[str, Any]) -> str:
@@ -249,7 +253,9 @@ class SameTexts:
     def counts(self) -> dict[str, int]:
         """Return the number of such `transcripts` and of their `utterances`; {} without any."""
         _, counts, _ = self._found()
-        return {"transcripts": len(counts), "utterances": int(counts.sum())} if len(counts) else {}
+        if len(counts):
+            return {"transcripts": len(counts), "utterances": int(counts.sum())}
+        return {}
 
     def rows(self, lines: Iterable[Line]) -> list[dict[str, Any]]:
         """Return a row for each such transcript, as in `same_texts` of a summary, after a second

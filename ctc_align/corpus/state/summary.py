@@ -148,9 +148,10 @@ class Summary:
         data |= data.pop("others")
         data["failures_left_out"] = self.failed - len(self.failures)
         effort = data["run"]
-        effort["times_real_time"] = (
-            round(self.run.audio_s / self.run.wall_s, 2) if self.run.wall_s else None
-        )
+        if self.run.wall_s:
+            effort["times_real_time"] = round(self.run.audio_s / self.run.wall_s, 2)
+        else:
+            effort["times_real_time"] = None
         return data
 
     def write(self, path: Path, parts: Path | None = None) -> None:
@@ -180,9 +181,12 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         about: `source`, `shard`, `complete`, `skipped`, `journal_lines`, `run` of the Summary.
     """
     counter = _Counter()
-    wanted = (
-        None if keys is None else np.frombuffer(keys, np.uint64) if keys else np.empty(0, np.uint64)
-    )
+    if keys is None:
+        wanted = None
+    elif keys:
+        wanted = np.frombuffer(keys, np.uint64)
+    else:
+        wanted = np.empty(0, np.uint64)
     with Outcomes(
         paths, lines_left(paths) if keys is None else None, quiet=keys is not None
     ) as outcomes:
@@ -398,7 +402,9 @@ def _complete(data: dict[str, Any]) -> bool:
 def _read(path: Path) -> dict[str, Any]:
     try:
         data = parse_json(path.read_bytes())
-        return data if isinstance(data, dict) and data.get("format") == FORMAT else {}
+        if isinstance(data, dict) and data.get("format") == FORMAT:
+            return data
+        return {}
     except (OSError, ValueError):
         return {}
 

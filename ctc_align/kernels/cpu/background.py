@@ -88,7 +88,8 @@ def compile_in_background() -> bool:
 
 def _claim(folder: Path) -> bool:
     """Return whether a process may be started, and count the start."""
-    starts, count = folder / STARTS, 0
+    starts = folder / STARTS
+    count = 0
     with _lock(folder):
         with suppress(FileNotFoundError):
             found = starts.stat()

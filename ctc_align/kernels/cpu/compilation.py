@@ -78,7 +78,9 @@ def state_of(module: str) -> str:
     An import within a function counts, too, and so does one that only types need: rather once too
     often than not.
     """
-    folder, found, ahead = Path(__file__).parent, set(), [module]
+    folder = Path(__file__).parent
+    found = set()
+    ahead = [module]
     while ahead:
         path = folder / f"{ahead.pop()}.py"
         if path not in found and path.is_file():
@@ -296,7 +298,9 @@ def _place_beside_kernels() -> Path:
 
 
 def _mode_in(place: Path) -> int:
-    return _READABLE if place == _place_beside_kernels() else PRIVATE
+    if place == _place_beside_kernels():
+        return _READABLE
+    return PRIVATE
 
 
 def cache_folders() -> list[Path]:

@@ -38,7 +38,8 @@ LONG_CELLS = 2**22
 """An utterance with more work than this is shared by the threads if it is most of the batch's
 work."""
 
-MOST_NARROW_CHOICES, NARROW = 2**24, 8
+MOST_NARROW_CHOICES = 2**24
+NARROW = 8
 """Such an utterance is done by one thread, before, if no more choices are needed, and one NARROW-th
 of all."""
 
@@ -75,7 +76,9 @@ def is_compiled() -> bool:
 def compile_default() -> None:
     """Compile, or load, what an alignment by a model of the package calls, and nothing else."""
     compile_at_once()
-    log_probs, topology, lengths = np.zeros((1, 2, 2), np.float32), ctc([[1]]), np.array([2])
+    log_probs = np.zeros((1, 2, 2), np.float32)
+    topology = ctc([[1]])
+    lengths = np.array([2])
     best_path(log_probs, topology, lengths)
     forward(log_probs, topology, lengths)
     occupancy(log_probs, topology, lengths)
@@ -101,7 +104,8 @@ def best_labels(
     """Run `ctc_align.kernels.best_labels`, for float32 and float64."""
     batch, frames, _ = log_probs.shape
     kind = number_type(log_probs)
-    labels, values = np.zeros(batch * frames, np.int64), np.zeros(batch * frames, kind)
+    labels = np.zeros(batch * frames, np.int64)
+    values = np.zeros(batch * frames, kind)
     if blank:
         labels.fill(blank)
     _, scores = _best_path(log_probs, topology, lengths, None, None, (labels, values))
@@ -117,66 +121,106 @@ def _best_path(
     bands: np.ndarray | None,
     read: tuple[np.ndarray, np.ndarray] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Return the states (B, T) of the best paths and their scores (B,).
+
+    Args:
+        read: the labels and their log-probs, to be filled; or None.
+    """
     shape = log_probs.shape[0], log_probs.shape[1]
     memory_limits.require(4 * shape[0] * shape[1], "states of the best paths")
-    states, scores = np.empty(shape, np.int32), np.empty(shape[0], np.float64)
+    states = np.empty(shape, np.int32)
+    scores = np.empty(shape[0], np.float64)
     states.fill(-1)
     slow = GeneralKernels(log_probs, topology, frames, wildcard)
+    search = _PathSearch(slow, bands, states, scores, read)
     if topology.detours is not None:
+        deal(lambda: search.find_generally, frames * topology.states)
+    elif not search.find_by_rows():
+        search.find_compiled(flat_problem(log_probs, topology, frames, wildcard))
+    return states, scores
 
-        def one_by_one(todo: np.ndarray) -> None:
-            for b in todo.tolist():
-                slow.best_path(b, bands, states, scores)
 
-        deal(lambda: one_by_one, frames * topology.states)
-        return states, scores
-    if _is_done_by_rows(viterbi.walk, topology, frames):
+class _PathSearch(NamedTuple):
+    """The search for the best paths of a batch, and the arrays that it fills."""
+
+    slow: GeneralKernels
+    bands: np.ndarray | None
+    states: np.ndarray
+    scores: np.ndarray
+    read: tuple[np.ndarray, np.ndarray] | None
+
+    def find_generally(self, todo: np.ndarray) -> None:
+        """Find the paths of some utterances one by one, by the kernels that take any topology."""
+        for b in todo.tolist():
+            self.slow.best_path(b, self.bands, self.states, self.scores)
+
+    def find_by_rows(self) -> bool:
+        """Find all paths without compiled kernels; return False if these are needed."""
+        if not _is_done_by_rows(viterbi.walk, self.slow.topology, self.slow.lengths):
+            return False
         with _patience.used():
-            if _paths_by_rows(slow, bands, states, scores, read):
-                return states, scores
-        states.fill(-1)
-    inputs = flat_problem(log_probs, topology, frames, wildcard)
-    limits = long_viterbi.NO_BANDS if bands is None else bands
-    cells = frames * topology.states
-    targets = (np.empty(0, np.int64), inputs.like) if read is None else read
+            if _paths_by_rows(self.slow, self.bands, self.states, self.scores, self.read):
+                return True
+        self.states.fill(-1)
+        return False
 
-    def later(b: int) -> None:
-        """Read off labels and log-probs, which the fast kernel does by itself."""
-        if read is not None and states[b, 0] >= 0:
-            emission = viterbi.emission_of(inputs, b)
-            viterbi.read_off(
-                emission, int(frames[b]), inputs.fields[0][b], states[b], b * shape[1], read
-            )
+    def find_compiled(self, inputs: FlatProblem) -> None:
+        """Find all paths by compiled kernels: first those of long utterances, one by one."""
+        state_counts = self.slow.topology.states
+        cells = self.slow.lengths * state_counts
+        every = np.arange(len(cells))
+        long = _long(self.slow.lengths, state_counts, cells)
+        others = every
+        if len(long):
+            others = np.setdiff1d(every, long)
+        if len(long) and MOST_NARROW_CHOICES:
+            most_choices = min(MOST_NARROW_CHOICES, int(cells[long].max()) // WIDTH // NARROW)
+            self.walk(inputs, cells, long, most_choices)
+            long = long[self.scores[long] == np.inf]
+        for b in long.tolist():
+            if not _long_path(inputs, b, self.limits, self.states, self.scores):
+                self.slow.best_path(b, self.bands, self.states, self.scores)
+            self.write_labels(inputs, b)
+        self.walk(inputs, cells, others, 2**62)
 
-    def walk_all(these: np.ndarray, most_choices: int) -> None:
-        sizes = _sizes(topology.states[these], frames[these])
+    def walk(
+        self, inputs: FlatProblem, cells: np.ndarray, these: np.ndarray, most_choices: int
+    ) -> None:
+        """Find the paths of some utterances, with at most so many bytes for choices."""
+        sizes = _sizes(self.slow.topology.states[these], self.slow.lengths[these])
 
         def make() -> Callable[[np.ndarray], None]:
             scratch = _path_scratch(inputs, sizes, most_choices)
-
-            def walk(todo: np.ndarray) -> None:
-                rest = scratch.arrays, states, scores, targets, viterbi.PRUNING
-                while (done := viterbi.walk(inputs, limits, todo, *rest)) < len(todo):
-                    b = int(todo[done])
-                    slow.best_path(b, bands, states, scores)
-                    later(b)
-                    todo = todo[done + 1 :]
-
-            return walk
+            return lambda todo: self.walk_portion(inputs, scratch, todo)
 
         deal(make, cells, these)
 
-    long = _long(frames, topology.states, cells)
-    these = np.setdiff1d(np.arange(shape[0]), long) if len(long) else np.arange(shape[0])
-    if len(long) and MOST_NARROW_CHOICES:
-        walk_all(long, min(MOST_NARROW_CHOICES, int(cells[long].max()) // WIDTH // NARROW))
-        long = long[scores[long] == np.inf]
-    for b in long.tolist():
-        if not _long_path(inputs, b, limits, states, scores):
-            slow.best_path(b, bands, states, scores)
-        later(b)
-    walk_all(these, 2**62)
-    return states, scores
+    def walk_portion(self, inputs: FlatProblem, scratch: Scratch, todo: np.ndarray) -> None:
+        """Find the paths of a portion; the general kernels take what the fast one refuses."""
+        targets = self.read
+        if targets is None:
+            targets = (np.empty(0, np.int64), inputs.like)
+        rest = scratch.arrays, self.states, self.scores, targets, viterbi.PRUNING
+        while (done := viterbi.walk(inputs, self.limits, todo, *rest)) < len(todo):
+            b = int(todo[done])
+            self.slow.best_path(b, self.bands, self.states, self.scores)
+            self.write_labels(inputs, b)
+            todo = todo[done + 1 :]
+
+    @property
+    def limits(self) -> np.ndarray:
+        """The bands, as compiled kernels take them."""
+        return long_viterbi.NO_BANDS if self.bands is None else self.bands
+
+    def write_labels(self, inputs: FlatProblem, b: int) -> None:
+        """Write the labels of an utterance and their log-probs, which the fast kernel does by itself."""
+        if self.read is not None and self.states[b, 0] >= 0:
+            emission = viterbi.emission_of(inputs, b)
+            length = int(self.slow.lengths[b])
+            first = b * self.states.shape[1]
+            viterbi.read_off(
+                emission, length, inputs.fields[0][b], self.states[b], first, self.read
+            )
 
 
 def _long_path(
@@ -224,12 +268,14 @@ def _sums_by_rows(
         if given.is_decided(b, scores):
             continue
         row = row_kernels.row_of(given.log_probs, given.topology, given.lengths, given.wildcard, b)
-        wild = own[b, :count] if own.ndim == 2 else np.empty(0, out.dtype)
-        score = (
-            None
-            if row is None
-            else row_kernels.add_up(row, out[b, :count] if out.ndim == 3 else out, wild)
-        )
+        if own.ndim == 2:
+            wild = own[b, :count]
+        else:
+            wild = np.empty(0, out.dtype)
+        if row is None:
+            score = None
+        else:
+            score = row_kernels.add_up(row, out[b, :count] if out.ndim == 3 else out, wild)
         if score is None:
             return False
         scores[b] = score
@@ -242,7 +288,8 @@ def _path_scratch(inputs: FlatProblem, sizes: Sizes, most_choices: int = 2**62) 
     The bytes for choices are at most `most_choices`.
     """
     general = any(inputs.general.tolist())
-    most, longest = max(states for states, _ in sizes), max(frames for _, frames in sizes)
+    most = max(states for states, _ in sizes)
+    longest = max(frames for _, frames in sizes)
     choices = (2 if general else 1) * max(frames * vectors_of(states) for states, frames in sizes)
     choices = min(choices, most_choices)
     needed = vectors_of(most), choices, min(most, inputs.source[1] + 1)
@@ -316,7 +363,8 @@ def tangent(
         posteriors, _, _ = occupancy(log_probs, topology, lengths, wildcard)
     kind = number_type(log_probs)
     memory_limits.require(np.dtype(kind).itemsize * log_probs.size, "tangents")
-    scores, (out_row, out) = np.empty(topology.batch), _zeros(log_probs, kind)
+    scores = np.empty(topology.batch)
+    out_row, out = _zeros(log_probs, kind)
     slow = GeneralTangents(log_probs, topology, lengths, wildcard, posteriors, direction)
     cells = lengths * topology.states
 
@@ -328,35 +376,27 @@ def tangent(
         deal(lambda: differentiate, cells)
     else:
         inputs = flat_problem(log_probs, topology, lengths, wildcard)
-        directions = _in_a_row(direction), _in_a_row(posteriors)
+        directions = _flatten_with_steps(direction), _flatten_with_steps(posteriors)
         steps = tuple([stride // out.itemsize for stride in out.strides])
         sizes = _sizes(topology.states, lengths)
 
+        def differentiate_portion(arrays: Any, todo: np.ndarray) -> None:
+            while len(todo):
+                done = sums.sums(
+                    inputs, todo, arrays, directions, out_row, steps, out_row[:0], scores
+                )
+                differentiate(todo[done : done + 1])
+                todo = todo[done + 1 :]
+
         def make() -> Callable[[np.ndarray], None]:
             scratch = sum_scratch(inputs, sizes, want=True, dual=True)
-
-            def differentiate_all(todo: np.ndarray) -> None:
-                while len(todo):
-                    done = sums.sums(
-                        inputs,
-                        todo,
-                        scratch.arrays,
-                        directions,
-                        out_row,
-                        steps,
-                        out_row[:0],
-                        scores,
-                    )
-                    differentiate(todo[done : done + 1])
-                    todo = todo[done + 1 :]
-
-            return differentiate_all
+            return lambda todo: differentiate_portion(scratch.arrays, todo)
 
         deal(make, cells)
     return posteriors, out, scores
 
 
-def _in_a_row(values: np.ndarray) -> tuple[Any, ...]:
+def _flatten_with_steps(values: np.ndarray) -> tuple[Any, ...]:
     """Return what `sums.sums` takes of float32 values (B, T, C) of any memory order."""
     row, steps = flat(values)
     return row, *steps, steps[2] == 1, values.shape[2]
@@ -372,12 +412,15 @@ def _sum(
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     kind = number_type(log_probs)
     shape = tuple(log_probs.shape)
+    out_row = None
+    out: np.ndarray = np.empty(0, kind)
     if want:
         memory_limits.require(np.dtype(kind).itemsize * math.prod(shape), "posteriors")
-    out_row, out = _zeros(log_probs, kind) if want else (None, np.empty(0, kind))
+        out_row, out = _zeros(log_probs, kind)
     own = np.zeros(shape[:2] if want and wildcard is not None else (0,), kind)
     scores = np.empty(shape[0], np.float64)
-    slow, cells = GeneralKernels(log_probs, topology, frames, wildcard), frames * topology.states
+    slow = GeneralKernels(log_probs, topology, frames, wildcard)
+    cells = frames * topology.states
 
     def add_up(todo: np.ndarray) -> None:
         for b in todo.tolist():
@@ -400,21 +443,23 @@ def _sum(
         deal(lambda: add_up, cells)
     else:
         inputs = flat_problem(log_probs, topology, frames, wildcard)
-        steps = tuple([stride // out.itemsize for stride in out.strides]) if want else (0, 0, 0)
+        if want:
+            steps = tuple([stride // out.itemsize for stride in out.strides])
+        else:
+            steps = (0, 0, 0)
         sizes = _sizes(topology.states, frames)
+
+        def add_up_portion(arrays: Any, todo: np.ndarray) -> None:
+            while len(todo):
+                done = sums.sums(
+                    inputs, todo, arrays, None, out_row, steps, own.reshape(-1), scores
+                )
+                add_up(todo[done : done + 1])
+                todo = todo[done + 1 :]
 
         def make() -> Callable[[np.ndarray], None]:
             scratch = sum_scratch(inputs, sizes, want)
-
-            def add_up_all(todo: np.ndarray) -> None:
-                while len(todo):
-                    done = sums.sums(
-                        inputs, todo, scratch.arrays, None, out_row, steps, own.reshape(-1), scores
-                    )
-                    add_up(todo[done : done + 1])
-                    todo = todo[done + 1 :]
-
-            return add_up_all
+            return lambda todo: add_up_portion(scratch.arrays, todo)
 
         deal(make, cells, None if want else _not_pruned(inputs, scores, cells))
     return scores, out if want else None, own if own.ndim == 2 else None
@@ -433,7 +478,8 @@ def _not_pruned(inputs: FlatProblem, scores: np.ndarray, cells: np.ndarray) -> n
         ):
             score = pruned_search.PrunedSum(inputs, b).search()
             if score is not None:
-                scores[b], others[b] = score, False
+                scores[b] = score
+                others[b] = False
     return np.flatnonzero(others)
 
 
@@ -455,12 +501,14 @@ def _sizes(states: np.ndarray, frames: np.ndarray) -> Sizes:
 def sum_scratch(inputs: FlatProblem, sizes: Sizes, want: bool, dual: bool = False) -> Scratch:
     """Return the arrays that `sums.sums` needs for utterances of these sizes, if `want` for
     occupancies too, if `dual` for their tangents."""
-    classes, most, bytes_of_number = (
-        inputs.source[1],
-        max(states for states, _ in sizes),
-        12 if dual else 8,
-    )
-    general, block, rows_kept, rows_saved, tiles = any(inputs.general.tolist()), WIDTH, 0, 0, 0
+    classes = inputs.source[1]
+    most = max(states for states, _ in sizes)
+    bytes_of_number = 12 if dual else 8
+    general = any(inputs.general.tolist())
+    block = WIDTH
+    rows_kept = 0
+    rows_saved = 0
+    tiles = 0
     if want:
         longest = max(frames for _, frames in sizes)
         block = max(
@@ -474,7 +522,7 @@ def sum_scratch(inputs: FlatProblem, sizes: Sizes, want: bool, dual: bool = Fals
             rows_saved = max(rows_saved, -(-frames // block) * (width + width // STRIP + WIDTH) * 2)
         tiles = -(-longest // WIDTH) * dual
     plan = _SumPlan(most, classes, inputs.dense, general, dual, block, rows_kept, rows_saved, tiles)
-    return Scratch(plan, lambda: _new_sum_scratch(plan))
+    return Scratch(plan, lambda: _allocate_sums(plan))
 
 
 class _SumPlan(NamedTuple):
@@ -492,70 +540,92 @@ class _SumPlan(NamedTuple):
     tiles: int
 
 
-def _new_sum_scratch(plan: _SumPlan) -> tuple[tuple[Any, ...], int]:
-    used, vectors, want = (
-        min(plan.states, plan.classes + 1),
-        vectors_of(plan.states),
-        plan.rows_kept > 0,
-    )
-    width, row = vectors * WIDTH, (vectors + (vectors - 1) // STRIP + 1) * WIDTH
+def _allocate_sums(plan: _SumPlan) -> tuple[tuple[Any, ...], int]:
+    """Return the arrays of `sums.sums`, in its order, and their bytes."""
+    used = min(plan.states, plan.classes + 1)
+    vectors = vectors_of(plan.states)
+    width = vectors * WIDTH
+    row = (vectors + (vectors - 1) // STRIP + 1) * WIDTH
     tile = (plan.classes + 1 if plan.dense else used) * WIDTH
     # Emissions of a block are kept where rows are.
-    block_tiles = tile * (plan.block // WIDTH if want else 1)
-    size = (12 if plan.dual else 8) * (plan.rows_kept + plan.rows_saved) + 8 * (
-        block_tiles + plan.tiles * tile
-    )
-    memory_limits.require(size, "forward passes with tangents" if plan.dual else "forward passes")
-    emitted = WIDTH * max(STRIP * WIDTH, width if want else 0)
-    shares = WIDTH * width * want
-    real, whole = np.float32, np.int32
+    block_tiles = tile
+    emitted = WIDTH * STRIP * WIDTH
+    shares = 0
+    has_rows = plan.rows_kept > 0
+    if has_rows:
+        block_tiles = tile * (plan.block // WIDTH)
+        emitted = WIDTH * max(STRIP * WIDTH, width)
+        shares = WIDTH * width
+    bytes_of_number = 8
+    purpose = "forward passes"
+    if plan.dual:
+        bytes_of_number = 12
+        purpose = "forward passes with tangents"
+    size = bytes_of_number * (plan.rows_kept + plan.rows_saved)
+    size += 8 * (block_tiles + plan.tiles * tile)
+    memory_limits.require(size, purpose)
 
     def numbers(count: int) -> list[tuple[int, Any]]:
-        return [(count, real), (count, real), (count, whole)][0 if plan.dual else 1 :]
+        """Return mantissas, of tangents too, and exponents."""
+        mantissas = [(count, np.float32)] * (2 if plan.dual else 1)
+        return [*mantissas, (count, np.int32)]
 
-    groups = [
-        [
-            *[
-                (plan.classes + 1, whole),
-                (used, np.int64),
-                (used, np.int64),
-                (plan.classes * plan.dense, whole),
-            ],
-            *[(2 * width, whole), (4 * (vectors + 1), np.uint16), (6 * vectors * MASK_SIZE, MASK)],
+    groups: dict[str, list[tuple[int, Any]]] = {
+        "lists": [
+            (plan.classes + 1, np.int32),
+            (used, np.int64),
+            (used, np.int64),
+            (plan.classes * plan.dense, np.int32),
+            (2 * width, np.int32),
+            (4 * (vectors + 1), np.uint16),
+            (6 * vectors * MASK_SIZE, MASK),
         ],
-        *[numbers(row), numbers(row), numbers(width + WIDTH), numbers(width + WIDTH)],
-        [
-            (tile, real),
-            (block_tiles, real),
-            (block_tiles, whole),
-            (WIDTH, real),
-            *[(plan.tiles * tile, real)] * 2,
+        "odd rows": numbers(row),
+        "even rows": numbers(row),
+        "odd rows backwards": numbers(width + WIDTH),
+        "even rows backwards": numbers(width + WIDTH),
+        "tiles": [
+            (tile, np.float32),
+            (block_tiles, np.float32),
+            (block_tiles, np.int32),
+            (WIDTH, np.float32),
+            (plan.tiles * tile, np.float32),
+            (plan.tiles * tile, np.float32),
         ],
-        *[numbers(emitted), numbers(emitted * plan.general)],
-        *[numbers(4 * WIDTH), numbers(plan.rows_kept)],
-        [
-            (shares, real),
-            (shares * plan.general, real),
-            *[(WIDTH * WIDTH, real)] * 2,
-            *[(WIDTH, whole)] * 2,
+        "emissions of odd states": numbers(emitted),
+        "emissions of even states": numbers(emitted * plan.general),
+        "hands": numbers(4 * WIDTH),
+        "rows kept": numbers(plan.rows_kept),
+        "shares": [
+            (shares, np.float32),
+            (shares * plan.general, np.float32),
+            (WIDTH * WIDTH, np.float32),
+            (WIDTH * WIDTH, np.float32),
+            (WIDTH, np.int32),
+            (WIDTH, np.int32),
         ],
-        numbers(plan.rows_saved),
-    ]
-    parts = iter(aligned(*itertools.chain.from_iterable(groups)))
-    lists, odd, even, beta_odd, beta_even, tiles, odd_x, even_x, hands, kept, share, saved = (
-        tuple(itertools.islice(parts, len(group))) for group in groups
-    )
-    lists[0].fill(-1)
-    lists[3][:] = np.arange(len(lists[3]))
-    rows = odd, even, beta_odd, beta_even
-    return (
-        lists,
-        *rows,
-        tiles,
-        (odd_x, even_x),
-        hands,
-        kept if want else None,
-        share,
-        saved,
+        "rows saved": numbers(plan.rows_saved),
+    }
+    parts = iter(aligned(*itertools.chain.from_iterable(groups.values())))
+    arrays: dict[str, Any] = {
+        name: tuple(itertools.islice(parts, len(group))) for name, group in groups.items()
+    }
+    classes = arrays["lists"]
+    classes[0].fill(-1)
+    classes[3][:] = np.arange(len(classes[3]))
+    emissions = arrays["emissions of odd states"], arrays["emissions of even states"]
+    in_order = [
+        classes,
+        arrays["odd rows"],
+        arrays["even rows"],
+        arrays["odd rows backwards"],
+        arrays["even rows backwards"],
+        arrays["tiles"],
+        emissions,
+        arrays["hands"],
+        arrays["rows kept"] if has_rows else None,
+        arrays["shares"],
+        arrays["rows saved"],
         plan.block,
-    ), size
+    ]
+    return tuple(in_order), size

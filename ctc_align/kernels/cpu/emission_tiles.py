@@ -52,9 +52,10 @@ def rows_of_classes(emit, classes, dense, row_of_class, used, row_of_used, rows)
                 count += 1
         _ascend(used, count)
     for u in range(count):
-        row_of_used[u] = row_of_class[used[u]] = (
-            u if not dense else used[u] if used[u] >= 0 else classes
-        )
+        row = u
+        if dense:
+            row = used[u] if used[u] >= 0 else classes
+        row_of_used[u] = row_of_class[used[u]] = row
     # Lanes without a state emit a used class: the row of an unused one may hold anything.
     for i in range(rows.shape[0]):
         rows[i] = row_of_used[0]

@@ -19,7 +19,8 @@ from ctc_align.lattice.topology import Topology
 ROWS_BYTES = 2**19
 """Rows of the forward pass that occupancy keeps: computing rows twice in the cache beats fetching
 them from memory."""
-NOTHING, _UNMOVED = np.empty(0), np.empty((0, 0))
+NOTHING = np.empty(0)
+_UNMOVED = np.empty((0, 0))
 
 
 class GeneralKernels:
@@ -32,12 +33,10 @@ class GeneralKernels:
         lengths: np.ndarray,
         wildcard: np.ndarray | None,
     ) -> None:
-        self.log_probs, self.topology, self.lengths, self.wildcard = (
-            log_probs,
-            topology,
-            lengths,
-            wildcard,
-        )
+        self.log_probs = log_probs
+        self.topology = topology
+        self.lengths = lengths
+        self.wildcard = wildcard
 
     def best_path(
         self, b: int, bands: np.ndarray | None, states: np.ndarray, scores: np.ndarray
@@ -45,15 +44,20 @@ class GeneralKernels:
         """Fill the utterance's row of `states` (B, T) and its score."""
         if self.is_decided(b, scores):
             return
-        length, size = int(self.lengths[b]), int(self.topology.states[b])
-        band = np.empty((0, 2), np.int64) if bands is None else bands[b, :length]
+        length = int(self.lengths[b])
+        size = int(self.topology.states[b])
+        if bands is None:
+            band = np.empty((0, 2), np.int64)
+        else:
+            band = bands[b, :length]
         transitions = self._transitions(b, size)
         reach, *scratch = general_viterbi.plan(b, length, size, transitions[3])
         score = general_viterbi.utterance(
             *self._row(b), *transitions, self._extra(b), band, reach, *scratch, states[b, :length]
         )
         if not score < np.inf:
-            score, states[b] = np.nan, -1
+            score = np.nan
+            states[b] = -1
         scores[b] = score
 
     def add_up(self, b: int, scores: np.ndarray, out: np.ndarray, own: np.ndarray) -> None:
@@ -61,17 +65,20 @@ class GeneralKernels:
         `own` (B, T) unless these are empty."""
         if self.is_decided(b, scores):
             return
-        length, size = int(self.lengths[b]), int(self.topology.states[b])
+        length = int(self.lengths[b])
+        size = int(self.topology.states[b])
         x, stride = self._row(b)
         block = min(length, max(math.isqrt(length - 1) + 1, ROWS_BYTES // (8 * (size + 2))))
-        posteriors, wild = np.empty((0, 0), x.dtype), np.empty(0, x.dtype)
+        posteriors = np.empty((0, 0), x.dtype)
+        wild = np.empty(0, x.dtype)
         if out.ndim == 3:
             rows = block + -(-length // block)
             memory_limits.require(
                 8 * (size + 2) * rows, f"occupancy of {length} frames x {size} states", b
             )
             # Dense, whatever the order of `out`: each other order would need its own compilation.
-            posteriors, wild = np.zeros((length, out.shape[2]), x.dtype), np.zeros(length, x.dtype)
+            posteriors = np.zeros((length, out.shape[2]), x.dtype)
+            wild = np.zeros(length, x.dtype)
         emissions = x, stride, self._extra(b), _UNMOVED, NOTHING
         score = log_sums.log_sums(
             emissions, length, self._transitions(b, size), block, (0.0,), posteriors, wild
@@ -88,7 +95,8 @@ class GeneralKernels:
     def is_decided(self, b: int, scores: np.ndarray) -> bool:
         """Return whether there are no frames, or fewer than any path needs; then write the
         score."""
-        length, least = self.lengths[b], self.topology.min_frames[b]
+        length = self.lengths[b]
+        least = self.topology.min_frames[b]
         if length == 0 or length < least:
             scores[b] = 0.0 if length == least else -np.inf
             return True
@@ -139,12 +147,14 @@ class GeneralTangents(GeneralKernels):
         direction: np.ndarray,
     ) -> None:
         super().__init__(log_probs, topology, lengths, wildcard)
-        self.posteriors, self.direction = posteriors, direction
+        self.posteriors = posteriors
+        self.direction = direction
 
     def differentiate(self, b: int, scores: np.ndarray, out: np.ndarray) -> None:
         """Write the total score, and the tangents to `out` (B, T, C), zeros before."""
         self.add_up(b, scores, NOTHING, NOTHING)
-        length, size = int(self.lengths[b]), int(self.topology.states[b])
+        length = int(self.lengths[b])
+        size = int(self.topology.states[b])
         if scores[b] == -np.inf or not length:
             return
         moves = self._moves(b)
@@ -158,7 +168,8 @@ class GeneralTangents(GeneralKernels):
             f"tangents of {length} frames x {size} states",
             b,
         )
-        made, (x, stride) = np.zeros(direction.shape), self._row(b)
+        made = np.zeros(direction.shape)
+        x, stride = self._row(b)
         emissions = x, stride, self._extra(b), direction, own
         log_sums.log_sums(
             emissions, length, self._transitions(b, size), block, (0.0, 0.0), made, NOTHING

@@ -30,7 +30,8 @@ PART_CELLS = 2**20
 RING = 4
 """How many parts a thread may be ahead of the next."""
 
-NOTHING, NO_BANDS = np.empty(0), np.empty((0, 0, 2), np.int64)
+NOTHING = np.empty(0)
+NO_BANDS = np.empty((0, 0, 2), np.int64)
 UNSAVED = (np.empty((0, 0)), np.empty((0, 0)), 1)
 """Rows of `viterbi.walk_part` where none are saved."""
 
@@ -56,12 +57,14 @@ class PathPlan(NamedTuple):
 def plan(frames: int, states: int) -> PathPlan:
     """Return the plan for an utterance with `frames` frames and `states` states."""
     vectors = vectors_of(states)
-    row, whole = (vectors + (vectors - 1) // STRIP + 2) * WIDTH, choices_bytes(frames, states)
+    row = (vectors + (vectors - 1) // STRIP + 2) * WIDTH
+    whole = choices_bytes(frames, states)
     if whole <= WHOLE_CHOICES_BYTES:
         return PathPlan(0, 0, row, vectors, 16 * row + whole)
     best = (16 * vectors * WIDTH * frames) ** (1 / 3)
     block = min(-(-frames // WIDTH), max(1, round(best / WIDTH))) * WIDTH
-    blocks, window = -(-frames // block), min(vectors, block // WIDTH + 2)
+    blocks = -(-frames // block)
+    window = min(vectors, block // WIDTH + 2)
     return PathPlan(
         block,
         blocks,
@@ -76,7 +79,8 @@ def scratch_arrays(
 ) -> list[np.ndarray]:
     """Return the arrays that `viterbi.walk` needs for these numbers of vectors, choices, used
     classes and frames."""
-    classes, kind = inputs.source[1], inputs.like.dtype
+    classes = inputs.source[1]
+    kind = inputs.like.dtype
     scores = STRIP * WIDTH * WIDTH
     row_of_class, *rest = aligned(
         (classes + 1, np.int32),
@@ -105,9 +109,13 @@ class LongPath:
     def __init__(
         self, inputs: FlatProblem, b: int, bands: np.ndarray, states: np.ndarray, scores: np.ndarray
     ) -> None:
-        self.inputs, self.b, self.bands = inputs, b, bands
-        self.states, self.scores = states, scores
-        self.frames, self.size = int(inputs.lengths[b]), int(inputs.fields[3][b])
+        self.inputs = inputs
+        self.b = b
+        self.bands = bands
+        self.states = states
+        self.scores = scores
+        self.frames = int(inputs.lengths[b])
+        self.size = int(inputs.fields[3][b])
         self.finals = int(inputs.fields[5][b])
         self.words = 2 if inputs.general[b] else 1
         self.vectors = vectors_of(self.size)
@@ -122,7 +130,10 @@ class LongPath:
         memory_limits.require(
             self.plan.bytes, f"best path of {self.frames} frames x {size} states", b
         )
-        choices = self.words * self.vectors * self.frames if self.whole else 0
+        if self.whole:
+            choices = self.words * self.vectors * self.frames
+        else:
+            choices = 0
         key = (
             "long",
             self.vectors,
@@ -216,7 +227,10 @@ class LongPath:
         are its own."""
         shared = self.arrays
         mine = scratch_arrays(1, 0, len(shared[1]), self.inputs)
-        choices = shared[-1] if self.whole else np.empty(self.vectors * 2, PAIR)
+        if self.whole:
+            choices = shared[-1]
+        else:
+            choices = np.empty(self.vectors * 2, PAIR)
         return [*shared[:8], *mine[8:14], choices]
 
     def _walk(
@@ -236,11 +250,9 @@ class LongPath:
 
     def _back(self, state: int) -> None:
         """Follow the choices from the last frame to the first."""
-        general, flags, states = (
-            bool(self.inputs.general[self.b]),
-            self.arrays[4],
-            self.states[self.b],
-        )
+        general = bool(self.inputs.general[self.b])
+        flags = self.arrays[4]
+        states = self.states[self.b]
         if self.whole:
             by_frame = self.vectors * self.words
             viterbi.trace(
@@ -255,7 +267,8 @@ class LongPath:
             f0 = k * block
             low = max(0, state - 2 * (last - f0)) // 2 // WIDTH
             high = state // 2 // WIDTH + 1
-            begin, end = place(max(low - 1, 0)) - WIDTH, place(high - 1) + WIDTH
+            begin = place(max(low - 1, 0)) - WIDTH
+            end = place(high - 1) + WIDTH
             self._restore(k, begin, end)
             by_frame = (high - low) * self.words
             base = -f0 * by_frame - low * self.words

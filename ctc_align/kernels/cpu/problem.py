@@ -71,7 +71,10 @@ def flat_problem(
     x, steps = flat(log_probs)
     frames, classes = log_probs.shape[1:]
     like: np.ndarray = np.empty(0, number_type(log_probs))
-    wild = like if wildcard is None else np.ascontiguousarray(as_numbers(wildcard), like.dtype)
+    if wildcard is None:
+        wild = like
+    else:
+        wild = np.ascontiguousarray(as_numbers(wildcard), like.dtype)
     rows = topology.emit, topology.skip, topology.stay
     columns = topology.states, topology.starts, topology.finals, topology.min_frames
     dense = steps[2] == 1 and x.dtype == like.dtype and classes <= DENSE_CLASSES
@@ -88,7 +91,9 @@ def flat_problem(
 
 def number_type(log_probs: np.ndarray) -> type:
     """Return the type in which a kernel computes: float64 for float64, otherwise float32."""
-    return np.float64 if log_probs.dtype == np.float64 else np.float32
+    if log_probs.dtype == np.float64:
+        return np.float64
+    return np.float32
 
 
 def flat(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
@@ -98,10 +103,16 @@ def flat(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
         values = values.copy()  # kernels are compiled for aligned arrays that can be written to
     size = values.itemsize
     steps = tuple([step // size for step in values.strides])
-    rows = values if values.flags.c_contiguous else values.transpose(memory_order(values))
+    if values.flags.c_contiguous:
+        rows = values
+    else:
+        rows = values.transpose(memory_order(values))
     if rows.flags.c_contiguous:
         return rows.reshape(-1), steps
-    extent = 1 + sum((n - 1) * step for n, step in zip(values.shape, steps)) if values.size else 0
+    if values.size:
+        extent = 1 + sum((n - 1) * step for n, step in zip(values.shape, steps))
+    else:
+        extent = 0
     return np.lib.stride_tricks.as_strided(values, (extent,), (size,)), steps
 
 
@@ -116,7 +127,9 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
     precision."""
     if values.dtype == np.int16:
         return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    return values.view(np.float16).astype(np.float32) if values.dtype == np.uint16 else values
+    if values.dtype == np.uint16:
+        return values.view(np.float16).astype(np.float32)
+    return values
 
 
 def vectors_of(states: Any) -> Any:
@@ -202,7 +215,10 @@ def deal(
     """
     if these is None:
         these = np.arange(len(cells))
-    threads = min(thread_count(), len(these)) if len(these) > 1 else len(these)
+    if len(these) > 1:
+        threads = min(thread_count(), len(these))
+    else:
+        threads = len(these)
     if threads < 2 or cells[these].sum() < SMALL_CELLS:
         if threads:
             make()(these)
@@ -224,7 +240,8 @@ def _portions(order: np.ndarray, cells: np.ndarray, threads: int) -> list[np.nda
     Polychronopoulos and Kuck 1987).
     """
     before = np.concatenate(([0], np.cumsum(cells)))
-    total, firsts = int(before[-1]), [0]
+    total = int(before[-1])
+    firsts = [0]
     # Handing one over takes as long as a few thousand cells.
     least = total // (LEAST_SHARE * threads)
     while firsts[-1] < len(order):

@@ -83,7 +83,8 @@ def cells(frames: int, states: int) -> int:
 def applies(inputs: FlatProblem, b: int, least_cells: int) -> bool:
     """Return whether an utterance is one for this module: CTC without wildcards, and too large for
     all states."""
-    frames, size = int(inputs.lengths[b]), int(inputs.fields[3][b])
+    frames = int(inputs.lengths[b])
+    size = int(inputs.fields[3][b])
     if inputs.general[b] or frames * size < least_cells or frames < int(inputs.fields[6][b]):
         return False
     emit = inputs.fields[0][b, :size]
@@ -111,8 +112,10 @@ class _Loss:
     """How much wider a beam is for what the best bound has lost lately, `extra` nats."""
 
     def __init__(self, best: float) -> None:
-        self.best, self.extra = best, 0.0
-        self.lost, self.steps = 0.0, 1
+        self.best = best
+        self.extra = 0.0
+        self.lost = 0.0
+        self.steps = 1
 
     def advance(self, best: float) -> None:
         """Take the best bound after a further step.
@@ -122,12 +125,14 @@ class _Loss:
         widened by all that is lost there, and narrows again, by half a step, once the bound falls
         evenly.
         """
-        lost, self.best = max(self.best - best, 0.0), best
+        lost = max(self.best - best, 0.0)
+        self.best = best
         if lost > LOSING * self.lost / self.steps + LEAST_LOSS * STEP_FRAMES:
             self.extra += lost
         else:
             self.extra /= 2
-            self.lost, self.steps = self.lost + lost, self.steps + 1
+            self.lost = self.lost + lost
+            self.steps = self.steps + 1
 
 
 class _Search:
@@ -137,8 +142,11 @@ class _Search:
     slack: float
 
     def __init__(self, inputs: FlatProblem, b: int, what: str) -> None:
-        self.inputs, self.b, self.what = inputs, b, what
-        self.frames, self.size = int(inputs.lengths[b]), int(inputs.fields[3][b])
+        self.inputs = inputs
+        self.b = b
+        self.what = what
+        self.frames = int(inputs.lengths[b])
+        self.size = int(inputs.fields[3][b])
         self.finals = int(inputs.fields[5][b])
         self.tokens, self.vectors = self.size // 2, vectors_of(self.size)
         steps = inputs.strides
@@ -146,7 +154,10 @@ class _Search:
         self.saved: list[_Row] = []
         self.cells = 0
         self.refuses = self.frames * self.size >= LEAST_CELLS
-        self.most = MOST_CELLS if self.refuses else cells(self.frames, self.size) // MOST_KEPT_SHARE
+        if self.refuses:
+            self.most = MOST_CELLS
+        else:
+            self.most = cells(self.frames, self.size) // MOST_KEPT_SHARE
         self.tilts = np.array(TILTS if inputs.source[1] <= MOST_TILTED_CLASSES else TILTS[:1])
         memory_limits.require(
             self._bytes(), f"{what} of {self.frames} frames x {self.size} states", b
@@ -207,21 +218,28 @@ class _Search:
         exact = beam == np.inf
         self._begin()
         self.saved.clear()
-        self.cells, interval = 0, 4 * STEP_FRAMES
-        low, high, most_rise = 0, 0, STEP_FRAMES // WIDTH + 1
+        self.cells = 0
+        interval = 4 * STEP_FRAMES
+        low = 0
+        high = 0
+        most_rise = STEP_FRAMES // WIDTH + 1
         loss = _Loss(float((self.rest[0] - self.tilts * self.tokens).min()))
         for f0 in range(0, self.frames, STEP_FRAMES):
             f1 = min(f0 + STEP_FRAMES, self.frames)
             if exact and f0 % interval == 0:
                 self.saved.append(_Row(f0, low, high, self._copied(low, high)))
                 while sum(row.nbytes for saved in self.saved for row in saved.rows) > SAVED_BYTES:
-                    self.saved, interval = self.saved[::2], 2 * interval
+                    self.saved = self.saved[::2]
+                    interval = 2 * interval
             high = min(self.vectors, high + most_rise)
             if not self._advance(f0, f1, low, high):
                 return None
             self.cells += (f1 - f0) * (high - low) * 2 * WIDTH
             share = f1 / self.frames
-            most = self.most if exact else min(self.most, MOST_BEAM_CELLS)
+            if exact:
+                most = self.most
+            else:
+                most = min(self.most, MOST_BEAM_CELLS)
             # Stop early what will take too long. The range is widest before the middle: on average
             # it may be half as wide, hence twice its share of the work.
             if self.cells > most or (exact and most / 16 < self.cells > 2 * share * most):
@@ -239,7 +257,8 @@ class _Search:
                     loss.advance(best)
                 self._drop(low, first)
                 self._drop(last, high)
-                low, high = first, last
+                low = first
+                high = last
         return self._score()
 
     def _bound(self, labels: np.ndarray, blank: np.int64) -> None:
@@ -269,7 +288,9 @@ class _Search:
 
 def _ends(low: int, high: int) -> slice:
     """Return where the vectors from `low` to `high`, exclusive, lie in a row."""
-    return slice(place(low), place(high - 1) + WIDTH) if low < high else slice(0)
+    if low < high:
+        return slice(place(low), place(high - 1) + WIDTH)
+    return slice(0)
 
 
 class PrunedPath(_Search):
@@ -279,7 +300,8 @@ class PrunedPath(_Search):
 
     def __init__(self, inputs: FlatProblem, b: int, states: np.ndarray, scores: np.ndarray) -> None:
         super().__init__(inputs, b, "best path")
-        self.states, self.scores = states, scores
+        self.states = states
+        self.scores = scores
         emit, skip, stay, _, starts = inputs.fields[:5]
         used = min(self.size, inputs.source[1] + 1)
         # Choices that are not kept: one vector's are enough, but each has its place.
@@ -322,7 +344,8 @@ class PrunedPath(_Search):
         self.even.fill(NEVER)
 
     def _walk(self, part: tuple[int, ...], choices: np.ndarray) -> bool:
-        arrays, places = (*self.arrays[:14], choices), tuple(int(each) for each in part)
+        arrays = (*self.arrays[:14], choices)
+        places = tuple(int(each) for each in part)
         return bool(
             viterbi.walk_part(
                 self.inputs, self.b, NO_BANDS, places, arrays, (self.below, NOTHING), UNSAVED
@@ -353,11 +376,13 @@ class PrunedPath(_Search):
     def _back(self, state: int) -> None:
         """Follow the choices from the last frame to the first, which are computed again from row to
         row."""
-        flags, last = self.arrays[4], self.frames - 1
+        flags = self.arrays[4]
+        last = self.frames - 1
         while self.saved:
             saved = self.saved.pop()
             f0 = saved.frame
-            low, high = max(0, state - 2 * (last - f0)) // 2 // WIDTH, state // 2 // WIDTH + 1
+            low = max(0, state - 2 * (last - f0)) // 2 // WIDTH
+            high = state // 2 // WIDTH + 1
             self._drop(max(low - 1, 0), high)
             at = _ends(saved.low, saved.high)
             self.odd[at], self.even[at] = saved.rows
@@ -380,11 +405,10 @@ class PrunedSum(_Search):
         super().__init__(inputs, b, "sum over all paths")
         emit, skip, stay, _, starts = inputs.fields[:5]
         classes = inputs.source[1]
-        used, row = (
-            min(self.size, classes + 1),
-            (self.vectors + (self.vectors - 1) // STRIP + 1) * WIDTH,
-        )
-        tile, emissions = (classes + 1 if inputs.dense else used) * WIDTH, STRIP * WIDTH * WIDTH
+        used = min(self.size, classes + 1)
+        row = (self.vectors + (self.vectors - 1) // STRIP + 1) * WIDTH
+        tile = (classes + 1 if inputs.dense else used) * WIDTH
+        emissions = STRIP * WIDTH * WIDTH
         real, whole = np.float32, np.int32
         row_of_class, used_classes, row_of_used, rows, flags, masks, *rest = aligned(
             *[
@@ -410,10 +434,12 @@ class PrunedSum(_Search):
             row_of_used,
             rows,
         )
-        self.lattice, self.classes = (False, rows, masks), (used_classes, row_of_used, number)
+        self.lattice = (False, rows, masks)
+        self.classes = (used_classes, row_of_used, number)
         self.rows = tuple(rest[:2]), tuple(rest[2:4])
         self.tiles = *rest[4:8], tuple(rest[8:10]), tuple(rest[10:])
-        wild, steps = inputs.source[2], inputs.strides
+        wild = inputs.source[2]
+        steps = inputs.strides
         self.all_emitted = (*self.emitted, classes, wild, b * steps[3], steps[4])
 
     def _bound(self, labels: np.ndarray, blank: np.int64) -> None:

@@ -91,9 +91,13 @@ def row_of(
 ) -> Row | None:
     """Return utterance b of a batch, float32 or float64; None where a class that it uses has NaN or
     +inf."""
-    size, count = int(topology.states[b]), int(frames[b])
+    size = int(topology.states[b])
+    count = int(frames[b])
     x = as_numbers(log_probs[b, :count])
-    own = np.zeros(count) if wildcard is None else as_numbers(wildcard[b, :count])
+    if wildcard is None:
+        own = np.zeros(count)
+    else:
+        own = as_numbers(wildcard[b, :count])
     x = np.concatenate((x, own[:, None].astype(x.dtype)), 1)
     emit = topology.emit[b, :size]
     column = np.where(emit < 0, x.shape[1] - 1, emit)
@@ -117,14 +121,18 @@ def best_path(row: Row, band: np.ndarray | None = None) -> tuple[np.ndarray, flo
     choices = np.zeros((frames, size), np.int8)
     scores = np.full(size + 2, -np.inf)
     scores[2 : 2 + row.starts] = 0.0 + emitted[0, : row.starts]
-    limits = np.tile(np.array([0, size]), (frames, 1)) if band is None else band.clip(0, size)
+    if band is None:
+        limits = np.tile(np.array([0, size]), (frames, 1))
+    else:
+        limits = band.clip(0, size)
     for t, (low, high) in enumerate(limits.tolist()):
         if t == 0:
             scores[2 : 2 + low] = scores[2 + high :] = -np.inf
             continue
         best = scores[2:].copy()
         best[no_stay] = -np.inf
-        step, skip = scores[1:-1], scores[:-2].copy()
+        step = scores[1:-1]
+        skip = scores[:-2].copy()
         skip[no_skip] = -np.inf
         choice = choices[t]
         better = step > best
@@ -159,7 +167,8 @@ class _Lanes:
     none."""
 
     def __init__(self, row: Row) -> None:
-        self.row, size = row, len(row.column)
+        self.row = row
+        size = len(row.column)
         self.count = (size + 1) // 2
 
         def parted(states: np.ndarray, fill: object) -> tuple[np.ndarray, np.ndarray]:
@@ -191,7 +200,9 @@ class _Lanes:
 
     def forwards(self) -> list[tuple[Number, Number]]:
         """Return alpha of each frame: of even and of odd states."""
-        even, odd, found = self.zeros(), self.zeros(), []
+        even = self.zeros()
+        odd = self.zeros()
+        found = []
         even_skip, odd_skip = self.skip
         jump = odd_skip.copy()
         jump[0] = self.row.starts > 1 and len(self.row.column) > 1
@@ -204,7 +215,8 @@ class _Lanes:
                 into = entered(even, below, moved_up(even, ZERO), self.stay[0], even_skip)
                 other = entered(odd, even, below, self.stay[1], jump)
             even_x, odd_x = self.emissions(t)
-            even, odd = times(into, even_x), times(other, odd_x)
+            even = times(into, even_x)
+            odd = times(other, odd_x)
             found.append((even, odd))
         return found
 
@@ -221,7 +233,9 @@ class _Lanes:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the posteriors of even and odd states (T, lanes), not yet divided by their
         sums."""
-        frames, size, exponent = len(alphas), len(self.row.column), np.int32(total_e)
+        frames = len(alphas)
+        size = len(self.row.column)
+        exponent = np.int32(total_e)
         even, odd = self.zeros(), self.zeros()
         for s in range(size - self.row.finals, size):
             (odd if s % 2 else even)[1][s // 2] = 0
@@ -229,7 +243,8 @@ class _Lanes:
         shape = frames, self.count
         evens, odds = np.empty(shape, np.float32), np.empty(shape, np.float32)
         for t in range(frames - 1, -1, -1):
-            from_even, from_odd = even, odd
+            from_even = even
+            from_odd = odd
             if t < frames - 1:
                 above = moved_down(even, ZERO)
                 if not self.row.general:
@@ -243,7 +258,8 @@ class _Lanes:
                 for alpha, beta in zip(alphas[t], (from_even, from_odd))
             )
             even_x, odd_x = self.emissions(t)
-            even, odd = times(from_even, even_x), times(from_odd, odd_x)
+            even = times(from_even, even_x)
+            odd = times(from_odd, odd_x)
         return evens, odds
 
     def added_up(self, evens: np.ndarray, odds: np.ndarray) -> np.ndarray:

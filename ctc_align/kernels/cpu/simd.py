@@ -155,28 +155,26 @@ def _each_part_typed(typed: Callable[..., Any]) -> Callable[..., Any]:
             for k, apart in enumerate(is_tuple)
         ]
 
-        def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-            done = [
-                generate(
-                    context,
-                    builder,
-                    single,
-                    [
-                        builder.extract_value(value, k) if apart else value
-                        for value, apart in zip(values, is_tuple)
-                    ],
-                )
-                for k, (single, generate) in enumerate(made)
-            ]
-            return (
-                context.get_dummy_value()
-                if returns_nothing
-                else context.make_tuple(builder, sig.return_type, done)
-            )
-
-        return (types.void if returns_nothing else types.Tuple(results))(*taken), codegen
+        returned = types.void if returns_nothing else types.Tuple(results)
+        return returned(*taken), lambda *call: _generate_parts(made, is_tuple, *call)
 
     return typed_parts
+
+
+def _generate_parts(
+    made: list[Any], is_tuple: list[bool], context: Any, builder: Any, sig: Any, values: Any
+) -> Any:
+    """Generate the code of an operation for each part of its tuples."""
+    done = []
+    for part, (single, generate) in enumerate(made):
+        parts = [
+            builder.extract_value(value, part) if apart else value
+            for value, apart in zip(values, is_tuple)
+        ]
+        done.append(generate(context, builder, single, parts))
+    if sig.return_type == types.void:
+        return context.get_dummy_value()
+    return context.make_tuple(builder, sig.return_type, done)
 
 
 def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
@@ -485,14 +483,15 @@ def from_bits(a: Array) -> Array:
 
 def _shifted(instruction: str) -> Callable[..., Any]:
     def typed(typingctx, a, by):
-        def codegen(context, builder, sig, args):
-            return getattr(builder, instruction)(
-                args[0], _broadcast(builder, builder.trunc(args[1], _I32))
-            )
-
-        return I32(I32, types.int64), codegen
+        return I32(I32, types.int64), lambda context, builder, sig, args: _shift(
+            builder, instruction, *args
+        )
 
     return typed
+
+
+def _shift(builder: Any, instruction: str, a: Any, by: Any) -> Any:
+    return getattr(builder, instruction)(a, _broadcast(builder, builder.trunc(by, _I32)))
 
 
 @_operation(_shifted("shl"))

@@ -61,7 +61,8 @@ def best_labels(
         states = states.long()
         labels = problem.emit.gather(1, states.clamp(min=0)).long()
         values = x.gather(2, labels.unsqueeze(2)).squeeze(2)
-        labels, values = labels.masked_fill(states < 0, blank), values.masked_fill(states < 0, 0.0)
+        labels = labels.masked_fill(states < 0, blank)
+        values = values.masked_fill(states < 0, 0.0)
     device = log_probs.device
     return labels.to(device), values.to(device), scores.to(device)
 
@@ -92,7 +93,10 @@ def occupancy(
     """Run `ctc_align.kernels.occupancy`."""
     x, wild = _on_device(log_probs, wildcard)
     if not x.shape[0] or not x.shape[1]:
-        dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
+        if x.dtype == torch.float64:
+            dtype = torch.float64
+        else:
+            dtype = torch.float32
         zeros = torch.zeros(x.shape, dtype=dtype, device=log_probs.device)
         return zeros, _no_frames(log_probs, topology), None if wild is None else zeros[..., 0]
     with triton_import.on(x.device):

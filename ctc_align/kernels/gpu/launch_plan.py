@@ -79,7 +79,8 @@ def shape(states: int, batch: int) -> RowShape:
             strips *= 2
             halo = min(MAX_HALO, LANES // 2, (LANES - -(-units // strips)) // 4 * 4)
         if strips > MAX_STRIPS:
-            strips, halo = MAX_STRIPS, min(TILED_HALO, LANES // 2)
+            strips = MAX_STRIPS
+            halo = min(TILED_HALO, LANES // 2)
             tiles = -(-units // (strips * (LANES - halo)))
     rows = 1
     while (
@@ -184,11 +185,10 @@ def device_problem(
     )
     sources = np.zeros((1, 1, 1, 0), np.int32)
     if topology.detours is not None:
-        sources = (
-            _with_mirrored(topology.detours.sources, topology.states)
-            if mirrored
-            else topology.detours.sources[None]
-        )
+        if mirrored:
+            sources = _with_mirrored(topology.detours.sources, topology.states)
+        else:
+            sources = topology.detours.sources[None]
     tables = [
         np.ascontiguousarray(topology.emit, np.int32),
         _flags(topology),
@@ -223,7 +223,8 @@ def _flags(topology: Topology) -> np.ndarray:
             | topology.detours.begin.view(np.uint8) << 2
             | topology.detours.end.view(np.uint8) << 3
         )
-    rows, last = np.arange(topology.batch), topology.states - 1
+    rows = np.arange(topology.batch)
+    last = topology.states - 1
     flags[:, 0] |= BEGIN
     flags[topology.starts == 2, 1:2] |= BEGIN
     flags[rows, last] |= END
@@ -255,7 +256,8 @@ def _with_mirrored(sources: np.ndarray, states: np.ndarray) -> np.ndarray:
     highest source first.
     """
     b, s, p = np.nonzero(sources >= 0)
-    entered, left = states[b] - 1 - sources[b, s, p], states[b] - 1 - s
+    entered = states[b] - 1 - sources[b, s, p]
+    left = states[b] - 1 - s
     order = np.lexsort((-left, entered, b))
     b, entered, left = b[order], entered[order], left[order]
     new = np.ones(len(b), np.bool_)

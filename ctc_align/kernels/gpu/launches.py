@@ -82,7 +82,8 @@ def diagonals(tiles: int, blocks: int) -> list[tuple[int, int, int]]:
     - 1 of n and tile p of n - 1."""
     steps = []
     for diagonal in range(tiles + blocks - 1):
-        low, high = max(0, diagonal - blocks + 1), min(tiles - 1, diagonal)
+        low = max(0, diagonal - blocks + 1)
+        high = min(tiles - 1, diagonal)
         steps.append((diagonal, low, high - low + 1))
     return steps
 
@@ -95,7 +96,9 @@ def ring_frames(layout: RowShape, span_frames: int, longest: int) -> int:
     of the last read rows of its own block: so a block of `span_frames` per tile, and the row
     before.
     """
-    return min(longest, layout.tiles * span_frames + 1) if layout.tiled else 2
+    if layout.tiled:
+        return min(longest, layout.tiles * span_frames + 1)
+    return 2
 
 
 @dataclass
@@ -111,38 +114,44 @@ class SumLaunches:
         self.is_float64 = problem.x.dtype == torch.float64
         self.layout: RowShape = shape(problem.width, problem.batch)
         self.directions = 2 if self.both else 1
-        layout, longest = self.layout, max(problem.longest, 1)
-        passes, row_size = problem.batch * self.directions, 2 * layout.units
+        layout = self.layout
+        longest = max(problem.longest, 1)
+        passes = problem.batch * self.directions
+        row_size = 2 * layout.units
         self.recompute = self.both and passes * longest * row_size * 8 > ROWS_BYTES
         self.span_frames = TILE_FRAMES if layout.tiled else longest
-        self.block_frames = TILE_FRAMES if layout.tiled else checkpoint_interval(longest)
+        if layout.tiled:
+            self.block_frames = TILE_FRAMES
+        else:
+            self.block_frames = checkpoint_interval(longest)
         self.blocks = block_count(longest, self.block_frames)
         checkpoint_blocks = (longest - 1) // self.block_frames + 1
-        self.slots, self.row_frames = 1, longest
+        self.slots = 1
+        self.row_frames = longest
         if self.recompute:
             fitting = ROWS_BYTES // (passes * row_size * 8 * self.block_frames)
             self.slots = min(max(fitting, 2), self.blocks + 1)
             self.row_frames = self.slots * self.block_frames
         checkpoints = layout.tiled or self.recompute
         edge_blocks = self.blocks if self.recompute else 2
-        edges = (
-            passes
-            * layout.tiles
-            * edge_blocks
-            * (self.span_frames // layout.halo)
-            * 2
-            * layout.halo
-            if layout.tiled
-            else 1
-        )
+        if layout.tiled:
+            edges = (
+                passes
+                * layout.tiles
+                * edge_blocks
+                * (self.span_frames // layout.halo)
+                * 2
+                * layout.halo
+            )
+        else:
+            edges = 1
         # Detours read the saved rows if all are saved; a pass that saves only checkpoints has a
         # ring instead.
         self.ring_frames = ring_frames(layout, self.span_frames, longest)
-        ring_size = (
-            passes * self.ring_frames * row_size
-            if problem.max_detours and (self.recompute or not self.both)
-            else 1
-        )
+        if problem.max_detours and (self.recompute or not self.both):
+            ring_size = passes * self.ring_frames * row_size
+        else:
+            ring_size = 1
         self.buffers = {
             "centres": self._allocate(
                 (problem.batch, problem.frames), torch.float64 if self.is_float64 else torch.float32
@@ -192,7 +201,9 @@ class SumLaunches:
     def _number_kinds(self) -> list[tuple[bool, bool]]:
         """Return LOG and FALLBACK of the passes: scaled numbers, then logarithms where needed; or
         only logarithms."""
-        return [(True, False)] if self.is_float64 else [(False, False), (True, True)]
+        if self.is_float64:
+            return [(True, False)]
+        return [(False, False), (True, True)]
 
     def totals(self) -> torch.Tensor:
         """Run the passes and return the scores (B,) float64."""
@@ -265,7 +276,9 @@ class SumLaunches:
 
     def _sort_by_class(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the states (B, S) sorted by class, and where each class begins (B, C + 2)."""
-        problem, layout, classes = self.problem, self.layout, self.problem.x.shape[2]
+        problem = self.problem
+        layout = self.layout
+        classes = self.problem.x.shape[2]
         order = self._allocate((problem.batch, problem.width), torch.int32)
         bounds = self._allocate((problem.batch, classes + 2), torch.int32)
         launch(
@@ -284,7 +297,9 @@ class SumLaunches:
         cannot: detours read rows of lower tiles, which earlier launches must have computed.
         """
         tiles = self.layout.tiles
-        return [(tile, 1) for tile in range(tiles)] if self.problem.max_detours else [(0, tiles)]
+        if self.problem.max_detours:
+            return [(tile, 1) for tile in range(tiles)]
+        return [(0, tiles)]
 
     def padded_block_count(self) -> int:
         """Return the number of blocks of all frames, including padding."""
@@ -358,7 +373,8 @@ class PathLaunches:
     def __post_init__(self) -> None:
         problem = self.problem
         self.layout = layout = shape(problem.width, problem.batch)
-        longest, batch = max(problem.longest, 1), problem.batch
+        longest = max(problem.longest, 1)
+        batch = problem.batch
         row_size = 2 * layout.units
         self.bits, self.word_dtype = pointer_bits(problem.max_detours)
         word_rows = -(-max(longest - 1, 1) // 4)
@@ -370,16 +386,20 @@ class PathLaunches:
         if self.recompute:
             # A window is one tile wide, and must hold all states from which the block's end state
             # can be reached: a path rises by at most a unit per frame.
-            self.block_frames = (
-                (layout.tile_units - 1) // layout.halo * layout.halo
-                if layout.tiled
-                else checkpoint_interval(longest)
-            )
+            if layout.tiled:
+                self.block_frames = (layout.tile_units - 1) // layout.halo * layout.halo
+            else:
+                self.block_frames = checkpoint_interval(longest)
         elif layout.tiled:
             self.block_frames = TILE_FRAMES
-        self.span_frames = self.block_frames if layout.tiled else longest
+        if layout.tiled:
+            self.span_frames = self.block_frames
+        else:
+            self.span_frames = longest
         self.blocks = block_count(longest, self.block_frames)
-        self.slots, self.word_rows, word_total = 1, word_rows, batch * word_rows * row_size
+        self.slots = 1
+        self.word_rows = word_rows
+        word_total = batch * word_rows * row_size
         if self.recompute:
             self.word_rows = self.block_frames // 4
             word_total = batch * self.word_rows * 2 * layout.tile_units
@@ -387,13 +407,15 @@ class PathLaunches:
                 max(POINTERS_BYTES // (word_total * self.word_dtype.itemsize), 1), self.blocks
             )
             word_total *= self.slots
-        edges = (
-            batch * layout.tiles * 2 * (self.span_frames // layout.halo) * 2 * layout.halo
-            if layout.tiled
-            else 1
-        )
+        if layout.tiled:
+            edges = batch * layout.tiles * 2 * (self.span_frames // layout.halo) * 2 * layout.halo
+        else:
+            edges = 1
         ring_rows = ring_frames(layout, self.span_frames, longest)
-        ring_size = batch * self.slots * ring_rows * row_size if problem.max_detours else 1
+        if problem.max_detours:
+            ring_size = batch * self.slots * ring_rows * row_size
+        else:
+            ring_size = 1
         halo_size = (
             layout.groups(batch)
             * max(layout.tiles, self.slots)
@@ -402,7 +424,9 @@ class PathLaunches:
             * layout.strips
             * layout.halo
         )
-        checkpoints = (batch, self.blocks, row_size) if layout.tiled or self.recompute else (1,)
+        checkpoints: tuple[int, ...] = (1,)
+        if layout.tiled or self.recompute:
+            checkpoints = (batch, self.blocks, row_size)
         self.end_states = self._allocate((batch, self.blocks), torch.int32)
         self.origins = self._allocate(
             (batch, self.blocks, row_size), torch.int32, "origins of best paths"

@@ -118,7 +118,10 @@ class ConvNet(AcousticModel):
         self.device_network: DeviceNetwork | None = None
         """Computes the emissions with torch: on another device than the CPU, or in another
         precision than float32."""
-        precision = "float32" if settings.precision == "auto" else settings.precision
+        if settings.precision == "auto":
+            precision = "float32"
+        else:
+            precision = settings.precision
         if str(device) != "cpu" or precision != "float32":
             require_torch(f"precision {precision}" if str(device) == "cpu" else f"device {device}")
             import torch
@@ -133,7 +136,10 @@ class ConvNet(AcousticModel):
             features.WINDOW_SAMPLES, self.sample_rate
         )
         mixtures = self.scoring.mixtures
-        self.gaussians_per_state = 0 if mixtures is None else mixtures.weights.shape[1]
+        if mixtures is None:
+            self.gaussians_per_state = 0
+        else:
+            self.gaussians_per_state = mixtures.weights.shape[1]
 
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
         """Return log-probs (T, C) float32, one frame for every begun 10 ms, and the segmentation
@@ -210,7 +216,9 @@ class ConvNet(AcousticModel):
             return RowsOnDisk(
                 (count,), f"{recording.audio.name or 'audio'}: its segmentation states"
             )
-        return np.empty((recording.frames, count), np.float32) if count else None
+        if count:
+            return np.empty((recording.frames, count), np.float32)
+        return None
 
     def _on_device(
         self,
@@ -323,7 +331,8 @@ class _Recording:
         outside."""
         inside = max(0, first - context), min(self.frames, first + length + context)
         middle = features.normalise(self._log_mel(*inside), self._statistics)
-        before, after = inside[0] - (first - context), first + length + context - inside[1]
+        before = inside[0] - (first - context)
+        after = first + length + context - inside[1]
         silence = features.silence(self._statistics)[None]
         return np.concatenate((silence.repeat(before, 0), middle, silence.repeat(after, 0)))
 
@@ -332,7 +341,9 @@ def mixtures_of(
     description: ModelDescription, weights: Mapping[str, np.ndarray]
 ) -> Mixtures | None:
     """Return the mixtures among a model's weights, None if it has none."""
-    return from_weights(weights, description.shape.states) if description.mixture_weight else None
+    if description.mixture_weight:
+        return from_weights(weights, description.shape.states)
+    return None
 
 
 def state_offset(log_priors: np.ndarray, prior_scale: float, silence_bonus: float) -> np.ndarray:
@@ -367,7 +378,8 @@ def state_scoring(description: ModelDescription, weights: Mapping[str, np.ndarra
 FORMAT = "ctc-align-model/1"
 LARGEST = 1000.0
 """Limit of a model's scales and bonuses."""
-WIDEST, DEEPEST = 2**20, 1000
+WIDEST = 2**20
+DEEPEST = 1000
 """Limits of a network's sizes, and of the number of its layers."""
 
 
@@ -383,7 +395,8 @@ def load_folder(
 
     description = _read_description(folder / "model.toml")
     calibration = calibration_in(folder)
-    confidence_network, edge_network = load_confidence_network(folder), load_edge_network(folder)
+    confidence_network = load_confidence_network(folder)
+    edge_network = load_edge_network(folder)
     try:
         weights = load_file(str(folder / "model.safetensors"))
         own = {
@@ -402,11 +415,9 @@ def load_folder(
             f"model {folder}: the weights cannot be loaded as model.toml describes them:"
             f" {one_line(error, 300)}"
         ) from error
-    model.calibration, model.confidence_network, model.edge_network = (
-        calibration,
-        confidence_network,
-        edge_network,
-    )
+    model.calibration = calibration
+    model.confidence_network = confidence_network
+    model.edge_network = edge_network
     return model
 
 

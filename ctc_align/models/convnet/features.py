@@ -52,7 +52,8 @@ SPEECH_SOFTNESS = 1.0
 QUIET_TIERS = ((3.0, 2.0, 0.5), (5.0, 1.1, 0.15), (7.0, 0.45, 0.03))
 SCALE = 0.4
 LOWEST_BAND, HIGHEST_BAND = 40, 58
-BAND_EDGE_NATS, BELOW_EDGE = 2.8, 5
+BAND_EDGE_NATS = 2.8
+BELOW_EDGE = 5
 """A recording has no sound above the first channel, of these, where the spectrum of its speech
 falls so far at once, from each of that many channels: it does by telephone, and in hardly one
 recording of a hundred with all frequencies. A steady tone fills up to three."""
@@ -78,7 +79,8 @@ def log_mel(samples: np.ndarray, first: int, last: int) -> np.ndarray:
     """Return frames [first, last) of a recording's samples (N,): (last - first, MELS) float32,
     natural log of power."""
     reach = (WINDOW_SAMPLES - HOP_SAMPLES) // 2
-    begin, end = first * HOP_SAMPLES - reach, last * HOP_SAMPLES + reach
+    begin = first * HOP_SAMPLES - reach
+    end = last * HOP_SAMPLES + reach
     piece = np.asarray(samples[max(0, begin) : max(0, end)], np.float32)
     piece = np.pad(piece, (max(0, -begin), max(0, end - len(samples))))
     return log_channels(piece, *_filters(), HOP_SAMPLES, first, SMALLEST_POWER)
@@ -219,14 +221,19 @@ def gather_statistics(pieces: Callable[[], Iterator[np.ndarray]]) -> Statistics:
     are float64."""
     levels = np.concatenate([level(piece) for piece in pieces()])
     loud = _loud(levels)
-    floor, weights = floor_of(loud), _mean_weight(levels, loud)
-    total, first = np.zeros(MELS), 0
+    floor = floor_of(loud)
+    weights = _mean_weight(levels, loud)
+    total = np.zeros(MELS)
+    first = 0
     for piece in pieces():
         total += weights[first : first + len(piece)] @ np.maximum(piece, floor).astype(np.float64)
         first += len(piece)
     # digital silence, such as padding, is not the room's noise
     audible = levels[levels > loud - FLOOR_BELOW_LOUD]
-    quiet = _smallest(audible, int(QUIET_QUANTILE * (len(audible) - 1))) if len(audible) else loud
+    if len(audible):
+        quiet = _smallest(audible, int(QUIET_QUANTILE * (len(audible) - 1)))
+    else:
+        quiet = loud
     mean = (total / weights.sum()).astype(np.float32)
     return Statistics(loud, mean, quiet, _band(mean))
 
@@ -245,7 +252,9 @@ def _band(mean: np.ndarray) -> int:
     )
 
 
-_SLANEY_STEP_HZ, _SLANEY_BREAK_HZ, _SLANEY_LOG_STEP = 200.0 / 3.0, 1000.0, math.log(6.4) / 27.0
+_SLANEY_STEP_HZ = 200.0 / 3.0
+_SLANEY_BREAK_HZ = 1000.0
+_SLANEY_LOG_STEP = math.log(6.4) / 27.0
 
 
 def mel_filters(

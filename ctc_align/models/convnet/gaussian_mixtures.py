@@ -129,7 +129,8 @@ class Mixtures:
         x_d² / σ_d²): the rows are for x * x, then for x; the Gaussians of a state are K columns
         apart.
         """
-        means, precision = self.means.astype(np.float64), 1.0 / self.variances.astype(np.float64)
+        means = self.means.astype(np.float64)
+        precision = 1.0 / self.variances.astype(np.float64)
         size = means.shape[2]
         constant = self.weights - 0.5 * (
             size * math.log(2 * math.pi)
@@ -154,7 +155,8 @@ class Mixtures:
 
     def scaled(self, mean: np.ndarray, deviation: np.ndarray) -> Mixtures:
         """Return the mixtures of values * `deviation` (D,) + `mean` (D,)."""
-        means, variances = self.means * deviation + mean, self.variances * deviation**2
+        means = self.means * deviation + mean
+        variances = self.variances * deviation**2
         return Mixtures(self.weights, means.astype(np.float32), variances.astype(np.float32))
 
 
@@ -169,11 +171,10 @@ def from_weights(weights: Mapping[str, np.ndarray], states: int) -> Mixtures:
         if MIXTURES + name not in weights:
             raise ValueError(f"mixture_weight is set, and there is no {MIXTURES}{name}")
         part = np.asarray(weights[MIXTURES + name], np.float32)
-        shape = (
-            (*parts[0].shape, VALUES)
-            if parts
-            else (states, max(1, part.shape[-1] if part.ndim else 1))
-        )
+        if parts:
+            shape = (*parts[0].shape, VALUES)
+        else:
+            shape = (states, max(1, part.shape[-1] if part.ndim else 1))
         if part.shape != shape:
             raise ValueError(f"{MIXTURES}{name} has shape {part.shape}, expected {shape}")
         if not np.isfinite(part).all():
@@ -215,11 +216,11 @@ class StateScoring:
         offset[-1:] -= self.noise_malus * (1.0 - _ramp(range_nats, MALUS_NATS))
         return offset
 
-    def weight_for(self, range_nats: float) -> float:
+    def weight_for(self, share: float) -> float:
         """Return the weight of the mixtures' log-posteriors for a level range, 0 for none."""
         if self.mixtures is None:
             return 0.0
-        return self.mixture_weight * _ramp(range_nats, MIXTURE_NATS)
+        return self.mixture_weight * share
 
     def values_of(self, inputs: np.ndarray) -> np.ndarray:
         """Return what mixtures score (T, 39), from the network's inputs (T + 2 * context_frames,

@@ -180,12 +180,16 @@ class InferenceNetwork:
         m2 = (x2 - x1) (g0 - g1 + g2) / 2, m3 = (x1 - x3) g2.
         """
         weight, bias = self._layers[name]
-        count, size = len(x) - 2 * dilation, x.shape[1]
+        count = len(x) - 2 * dilation
+        size = x.shape[1]
         blocks = -(-count // (2 * dilation))
         rows = np.zeros(((blocks + 1) * 2 * dilation, size), x.dtype)
         rows[: len(x)] = x
         rows = rows.reshape(blocks + 1, 2, dilation, size)
-        x0, x1, x2, x3 = rows[:-1, 0], rows[:-1, 1], rows[1:, 0], rows[1:, 1]
+        x0 = rows[:-1, 0]
+        x1 = rows[:-1, 1]
+        x2 = rows[1:, 0]
+        x3 = rows[1:, 1]
         m0, m1, m2, m3 = (
             inputs.reshape(-1, size) @ factors
             for inputs, factors in zip((x0 - x2, x1 + x2, x2 - x1, x1 - x3), weight)

@@ -112,11 +112,19 @@ class DeviceNetwork(nn.Module):
         precision: torch.dtype,
     ) -> None:
         super().__init__()
-        self.shape, self.scoring, self.precision = shape, scoring, precision
+        self.shape = shape
+        self.scoring = scoring
+        self.precision = precision
         for name, (array, bias) in layers.items():
             weight = torch.from_numpy(array).permute(2, 1, 0)
-            weight = weight[:, :, None] if weight.shape[2] > 1 else weight[:, :, 0]
-            layout = torch.channels_last if weight.dim() == 4 else torch.contiguous_format
+            if weight.shape[2] > 1:
+                weight = weight[:, :, None]
+            else:
+                weight = weight[:, :, 0]
+            if weight.dim() == 4:
+                layout = torch.channels_last
+            else:
+                layout = torch.contiguous_format
             self.register_buffer(f"{name}_weight", weight.to(precision).clone(memory_format=layout))
             self.register_buffer(f"{name}_bias", torch.from_numpy(bias).to(precision))
         if scoring.mixtures is not None:

@@ -52,7 +52,7 @@ def pronounced(words: Words, language: str) -> Words:
     has_small_letters = any(letter.islower() for word in words.words for letter in word.text)
     capitals_mark_initials = has_small_letters or len(words.words) < _SHOUTED_WORDS
     for run in runs(words.words):
-        forms: Sequence[str] = _pronounced_run(tuple(word.sounding for word in run), code)
+        forms: Sequence[str] = _pronounced_run(tuple(word.reading_text for word in run), code)
         if capitals_mark_initials and len(run) == 1 and _HAS_INITIALS.search(run[0].text):
             forms = [_with_initials(run[0], code)]
         for word, form in zip(run, forms):
@@ -65,7 +65,7 @@ def pronounced(words: Words, language: str) -> Words:
 def _with_initials(word: Word, code: str) -> str:
     """Return the pronunciations of a word whose parts in capitals are spelled out, or said as
     words."""
-    parts = word.sounding.split()
+    parts = word.reading_text.split()
     variants: list[Sequence[tuple[str, ...]]] = []
     for part, spelled in zip(parts, initials_spelled_out(word.text, parts, code)):
         as_word = [

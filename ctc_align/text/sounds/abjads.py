@@ -161,9 +161,8 @@ def _full_letters(text: str, language: str) -> list[Letter]:
                 not before or before in "اەێۆ" or (after != "" and after in "اەێۆ") or before == "ئ"
             )
             is_glide = is_glide and not (before == "ئ" and not (after and after in "اەێۆ"))
-            phones = (
-                ("w" if is_glide else "u",) if character == "و" else ("j" if is_glide else "i",)
-            ) * (not is_doubled)
+            glide, vowel = ("w", "u") if character == "و" else ("j", "i")
+            phones = (glide if is_glide else vowel,) * (not is_doubled)
         letters.append(Letter(index, index + 1, phones, ()))
     return letters
 
@@ -246,7 +245,9 @@ def _arabic_letter(text: str, index: int, last: Letter | None, language: str) ->
     ):
         return Letter(*span, (), (options["final-he"],), is_long=True)
     if (character in _WAWS and character not in "ۇۆ") or character in "يیى":
-        glide = ("v" if language in ("fa", "ur") else "w") if character in _WAWS else "j"
+        glide = "j"
+        if character in _WAWS:
+            glide = "v" if language in ("fa", "ur") else "w"
         before_vowel = (rest[:1] != "" and rest[0] in "اآےېێ") or rest in ("ة", "ى")
         before_vowel = before_vowel or (rest in ("ه", "ہ") and "final-he" in options)
         if (

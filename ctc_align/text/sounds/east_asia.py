@@ -123,9 +123,9 @@ def _onset(
     if is_carried and vowel == _I and initial in "ㄷㅌ":
         return ("dʒ",) if initial == "ㄷ" else ("tʃ",)  # 같이 kachi
     if initial == "ㄹ" and before and not is_carried:
-        return (
-            ("l",) if closed in ("l", "n") else ("n",) if closed else ("r",)
-        )  # 신라 silla, 독립 tongnip
+        if closed in ("l", "n"):
+            return ("l",)  # 신라 silla
+        return ("n",) if closed else ("r",)  # 독립 tongnip
     if initial == "ㄴ" and closed == "l" and not is_carried:
         return ("l",)  # 칼날 kallal
     if initial == "ㅎ" and closed in ("k", "t", "p") and not is_carried:
@@ -352,7 +352,9 @@ def nasal(following: str) -> str:
     >>> nasal("b"), nasal("k"), nasal("")
     ('m', 'ŋ', 'n')
     """
-    return "m" if following in tuple("pbm") else "ŋ" if following in tuple("kg") else "n"
+    if following in tuple("pbm"):
+        return "m"
+    return "ŋ" if following in tuple("kg") else "n"
 
 
 def _kana_syllable(onset: str, vowel: str) -> tuple[str, ...]:

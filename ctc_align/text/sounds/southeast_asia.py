@@ -98,13 +98,12 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
     run = match[0]
     if len(run) == 1:
         is_last = match.end() == len(thai) and found
-        phones = (
-            codas.get(run, ())
-            if (is_last and run != "ร") or is_lao
-            else ()
-            if is_last
-            else (*_onset(run, onsets), "a")
-        )
+        if is_lao or (is_last and run != "ร"):
+            phones = codas.get(run, ())
+        elif is_last:
+            phones = ()
+        else:
+            phones = (*_onset(run, onsets), "a")
         found.append(Piece(index, index + 1, phones))
         return
     if len(run) % 2 and not re.match(_CLUSTERS, run):
