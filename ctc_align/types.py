@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from ctc_align.reading.rows_on_disk import ArrayOnDisk, TensorOnDisk
+    from ctc_align.machine.rows_on_disk import ArrayOnDisk, TensorOnDisk
 
 FORMAT = "ctc-align/1"
 
@@ -73,7 +73,7 @@ DEFAULT_SOUND = SoundChoice()
 class Audio:
     """One channel of sound: `samples` (N,) float32 in about [-1, 1] at `sample_rate` Hz.
 
-    The samples of a long recording may be on disk (`ctc_align.reading.rows_on_disk`); slices of
+    The samples of a long recording may be on disk (`ctc_align.machine.rows_on_disk`); slices of
     them are arrays.
     """
 
@@ -359,7 +359,7 @@ class Emissions:
     @cached_property
     def state_array(self) -> np.ndarray | ArrayOnDisk | None:
         """The scores of the segmentation states in main memory or on disk: (T, K)."""
-        from ctc_align.reading.rows_on_disk import ArrayOnDisk
+        from ctc_align.machine.rows_on_disk import ArrayOnDisk
 
         states = self.__dict__["states"]
         if isinstance(states, ArrayOnDisk):

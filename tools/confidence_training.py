@@ -49,8 +49,6 @@ from ctc_align.alignment.confidence import (
 )
 from ctc_align.alignment.fit import UNLIKELY
 from ctc_align.audio.loading import load_audio
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, TooShortError
 from ctc_align.files import Alignment
 from ctc_align.kernels import batching
@@ -62,6 +60,8 @@ from ctc_align.models.confidence_network import (
     inputs_of,
     save_confidence_network,
 )
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.text.characters import printable
 from ctc_align.types import AlignedWord, Emissions
 from mismatches import (

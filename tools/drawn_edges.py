@@ -24,11 +24,11 @@ from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import place_edges
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import InputError, UsageError
 from ctc_align.kernels import batching
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.text.characters import printable
 from ctc_align.training.calibration_fitting import spoken_utterance
 from ctc_align.training.edge_learning import (

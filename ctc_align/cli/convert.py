@@ -148,7 +148,7 @@ def _named(given: Sequence[str], talk: Talk) -> Iterator[tuple[str, str]]:
 
 def _recording(path: str, alignment: Alignment, audio: str, talk: Talk) -> str | None:
     """Return the recording of an alignment; None, and a note, if it is not there."""
-    from ctc_align.corpus.sources.named_recordings import find_recording
+    from ctc_align.sources.named_recordings import find_recording
 
     try:
         recording = find_recording(alignment, Path(path), audio)

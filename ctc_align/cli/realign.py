@@ -236,7 +236,7 @@ def _model_of(alignment: Alignment, path: str) -> str:
 
 def _recording(path: str, alignment: Alignment, audio: str | None) -> str:
     """Return the recording of a corrected file: the given one, or the one that the file names."""
-    from ctc_align.corpus.sources.named_recordings import find_recording
+    from ctc_align.sources.named_recordings import find_recording
 
     return str(find_recording(alignment, Path(path), audio or ""))
 

@@ -355,8 +355,8 @@ def _scored_source(
 ) -> Iterator[ScoredUtterance]:
     """Yield the utterances of a source with their scores."""
     from ctc_align.corpus.corpus_scores import score_source
-    from ctc_align.corpus.sources import open_source
-    from ctc_align.corpus.utterance import Utterance
+    from ctc_align.sources import open_source
+    from ctc_align.sources.utterance import Utterance
 
     _refuse_audio(path)
     if options.log_probs is not None:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ctc_align.corpus.sources.transcribed_folders import TEXTGRID
-from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import CtcAlignError
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.tiers import utterance_tiers
+from ctc_align.sources.transcribed_folders import TEXTGRID
+from ctc_align.sources.utterance import Refused, Source, Utterance
 from ctc_align.text.characters import printable
 from ctc_align.text.encodings import wrong_decoding
 

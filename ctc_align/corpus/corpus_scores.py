@@ -27,11 +27,11 @@ from ctc_align.corpus.engine.dispatch import length_of
 from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, new_aligner, source_of
 from ctc_align.corpus.engine.suspects import Suspects
 from ctc_align.corpus.engine.worker_pools import ProcessPool
-from ctc_align.corpus.sources import with_channel
 from ctc_align.corpus.state.journal import DONE, FAILED
-from ctc_align.corpus.utterance import Refused, Source, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.models import resolve_device
+from ctc_align.sources import with_channel
+from ctc_align.sources.utterance import Refused, Source, Utterance, UtteranceResult
 from ctc_align.threads import cpu_count
 
 if TYPE_CHECKING:

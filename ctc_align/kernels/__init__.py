@@ -31,11 +31,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from ctc_align.config import BACKENDS
 from ctc_align.errors import BackendError, BackendWarning, KernelError, UsageError
 from ctc_align.extras import require_torch
 from ctc_align.lattice import Topology
-from ctc_align.private_folders import use_private_folder
+from ctc_align.machine import BACKENDS
+from ctc_align.machine.private_folders import use_private_folder
 from ctc_align.threads import imported_torch
 
 if TYPE_CHECKING:

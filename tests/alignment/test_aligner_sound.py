@@ -23,7 +23,7 @@ from ctc_align.alignment.aligner import Aligner, align
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, CtcAlignError, TooShortError, UsageError
 from ctc_align.kernels.cpu import cpu_backend
-from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
+from ctc_align.machine.rows_on_disk import RowsOnDisk, TensorOnDisk
 from ctc_align.types import Emissions
 
 

@@ -40,10 +40,10 @@ from confidence_training import (
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.files import Alignment
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.training.calibration_fitting import rank_auc
 from ctc_align.types import AudioLike, Emissions
 from mismatches import KINDS, RATE, Mismatch

@@ -13,9 +13,9 @@ from made_sounds import babble
 from sample_alignments import aligned, make_alignment, random_alignments
 
 from ctc_align.corpus.outputs.layout import MARGIN_S, Layout, cut_audio, phrases
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
 from ctc_align.files import Alignment
+from ctc_align.sources.utterance import Utterance
 from ctc_align.types import AlignedWord
 
 RATE = 22050

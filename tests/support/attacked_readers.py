@@ -22,9 +22,7 @@ from sample_alignments import PICTURES, write_all
 
 from ctc_align.audio.loading import estimated_duration_s, load_audio
 from ctc_align.config import Settings, load_config, load_settings
-from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state.summary import joined
-from ctc_align.corpus.utterance import Refused
 from ctc_align.errors import CtcAlignError, OutputError
 from ctc_align.evaluate.corrected_labels import label_doubts, with_labels
 from ctc_align.evaluate.pairing import read_labels
@@ -38,6 +36,8 @@ from ctc_align.models.convnet.convnet_model import load_folder
 from ctc_align.models.log_probs import LogProbsReader, estimated_seconds
 from ctc_align.models.onnx_description import describe
 from ctc_align.models.vocabulary import load_vocab, resolve_blank
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Refused
 from ctc_align.text import split, with_cues, words_of
 from ctc_align.text.languages import likely_language, likely_other_language
 from ctc_align.text.lexicon import read_lexicon

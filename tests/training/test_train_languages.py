@@ -23,13 +23,13 @@ from ctc_align.cli import run as cli
 from ctc_align.config import Settings
 from ctc_align.corpus.corpus_scores import ScoreTask, score_source
 from ctc_align.corpus.engine.stages import AlignTask, JobState, WorkerOptions
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 from ctc_align.files import Alignment
 from ctc_align.models import load_model
 from ctc_align.models.catalogue import FolderSettings, folder_settings
 from ctc_align.models.convnet.inference import NetworkShape
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.text import words_of
 from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.training.acoustic_training import Training

@@ -22,15 +22,15 @@ from ctc_align.config import Settings
 from ctc_align.corpus.engine.batches import Finished, Outcome
 from ctc_align.corpus.outputs.records import file_checksum
 from ctc_align.corpus.state.journal import DONE, FAILED
-from ctc_align.corpus.state.output_folder import exclusive
 from ctc_align.corpus.state.shared_texts import text_hash
-from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import NOTE, CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.files.cues import fast_cues
+from ctc_align.files.folder_lock import exclusive
 from ctc_align.files.whole_files import write_to_disk
 from ctc_align.files.writer import Style
 from ctc_align.models import AUTO, UNIVERSAL
 from ctc_align.models.log_probs import LogProbsReader, file_of, is_log_probs_path
+from ctc_align.sources.utterance import UtteranceResult
 from ctc_align.threads import begin_process, set_thread_count
 from ctc_align.types import ALIGNED, SKIPPED, SoundChoice
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.engine.batches import Job, UtteranceBatch
     from ctc_align.corpus.outputs.layout import Layout
-    from ctc_align.corpus.utterance import Checksum, Doubt, Utterance
     from ctc_align.files import Alignment
+    from ctc_align.sources.utterance import Checksum, Doubt, Utterance
     from ctc_align.types import Audio, Emissions
 
 STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")

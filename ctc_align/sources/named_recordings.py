@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ctc_align.audio.loading import LONGER_S, estimated_duration_s
-from ctc_align.corpus.sources.transcribed_folders import LOG_PROBS, MEDIA, SOUND
 from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.sources.transcribed_folders import LOG_PROBS, MEDIA, SOUND
 from ctc_align.types import AlignmentData
 
 MOST_CHARS, MOST_ENDS = 4096, 16
