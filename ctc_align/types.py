@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -346,11 +347,6 @@ class Emissions:
         """The number of frames."""
         return len(self.__dict__["log_probs"])
 
-    @property
-    def given(self) -> np.ndarray | torch.Tensor:
-        """The log-probs as they were given, on their device."""
-        return self.__dict__["log_probs"]
-
     @cached_property
     def array(self) -> np.ndarray:
         """The log-probs in main memory: (T, C) float32, or float64 if they were given so."""
@@ -370,6 +366,18 @@ class Emissions:
         """Return emissions with other values of some fields, as `dataclasses.replace` does, without
         making tensors."""
         return Emissions(**self.__getstate__() | changes)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "given":
+                raise AttributeError(f"'Emissions' object has no attribute {name!r}")
+            warnings.warn(
+                "Emissions.given is deprecated and goes in 0.6; use log_probs, a tensor, or array",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return get_log_probs(self)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields: what is made of them is made again."""
@@ -399,6 +407,12 @@ class Emissions:
             duration_s=end_s,
             first_frame_s=round(self.first_frame_s + first * self.frame_shift_s, 6),
         )
+
+
+def get_log_probs(emissions: Emissions) -> np.ndarray | torch.Tensor:
+    """Return the log-probs as they were given, on their device."""
+    log_probs: np.ndarray | torch.Tensor = emissions.__dict__["log_probs"]
+    return log_probs
 
 
 class _ReadAsTensor:

@@ -14,11 +14,33 @@ from house_table import budget_faults, single_importers
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = {
+    "AlignedToken",
+    "AlignedWord",
     "Aligner",
     "Alignment",
+    "AudioError",
+    "BackendError",
+    "BackendWarning",
     "CTCLoss",
+    "ConfigError",
     "CtcAlignError",
     "Emissions",
+    "EmissionsError",
+    "InputError",
+    "KernelError",
+    "LexiconError",
+    "LostFolderError",
+    "MissingExtraError",
+    "MissingTierError",
+    "OutputError",
+    "Region",
+    "Settings",
+    "TooShortError",
+    "Transcript",
+    "TranscriptError",
+    "UsageError",
+    "WrongArrayError",
+    "WrongFileError",
     "__version__",
     "align",
     "read_alignment",
@@ -129,6 +151,25 @@ def test_the_public_names() -> None:
 
     assert set(ctc_align.__all__) == PUBLIC
     assert [name for name in ctc_align.__all__ if not hasattr(ctc_align, name)] == []
+
+
+def test_the_errors_are_public() -> None:
+    import ctc_align
+    from ctc_align import errors
+
+    tree = {name for name, each in vars(errors).items() if isinstance(each, type)}
+    assert tree == {name for name in ctc_align.__all__ if hasattr(errors, name)}
+
+
+def test_functional_shows_its_functions_alone() -> None:
+    functional = pytest.importorskip("ctc_align.functional")
+    foreign = [
+        name
+        for name in dir(functional)
+        if getattr(functional, name).__module__ != "ctc_align.functional"
+    ]
+    assert foreign == []
+    assert "ctc_loss" in dir(functional)
 
 
 def test_modules_of_functions_need_no_import_of_their_own() -> None:

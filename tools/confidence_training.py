@@ -38,7 +38,7 @@ from torch import nn
 
 from ctc_align.alignment import confidence
 from ctc_align.alignment.align_utterance import choose_tokens, place_tokens
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, read_inputs
 from ctc_align.alignment.confidence import (
     EMISSION_NAMES,
     NAMES,
@@ -256,7 +256,7 @@ def example(aligner: Aligner, case: Mismatch) -> Example:
     Raises:
         CtcAlignError: the text does not fit into the recording at all.
     """
-    inputs = aligner.inputs((case.samples, RATE), case.text)
+    inputs = read_inputs(aligner, (case.samples, RATE), case.text)
     assert len(inputs.words.words) == len(case.words), "a word of a clip was parted or joined"
     chosen = batching.run([choose_tokens(inputs)])[0]
     tokens, spikes, edges = batching.run([place_tokens(inputs, chosen)])[0]

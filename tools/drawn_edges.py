@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, read_inputs
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import place_edges
 from ctc_align.audio.loading import load_audio
@@ -127,7 +127,7 @@ def _aligned(
     sound = samples.astype(np.float32), RATE
     labelled = LabelledUtterance(drawn.recording, drawn.speaker, sound, recording.text, drawn.words)
     utterance = spoken_utterance(aligner, labelled, keep_sound=True)
-    inputs = aligner.inputs(utterance.emissions, recording.text)
+    inputs = read_inputs(aligner, utterance.emissions, recording.text)
     drawn_by = inputs.calibration, inputs.settings, inputs.backend
     [edges] = batching.run(
         [place_edges(utterance.emissions, utterance.tokens, utterance.spikes, *drawn_by)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -66,6 +67,7 @@ from ctc_align.types import (
     Words,
     WordTokens,
     aligned_words,
+    get_log_probs,
 )
 
 if TYPE_CHECKING:
@@ -124,8 +126,8 @@ class Aligner:
             lexicon=lexicon,
             settings=replace(given, language=""),
         )
-        self.choice: ModelChoice[Aligner] = ModelChoice(model, given, lexicon is not None, load)
-        of_model = folder_settings(model := self.choice.first)
+        self._choice: ModelChoice[Aligner] = ModelChoice(model, given, lexicon is not None, load)
+        of_model = folder_settings(model := self._choice.first)
         self.settings = given.for_language(of_model.language)
         self.backend = backend
         require_text_extras(self.settings, is_ipa=of_model.ipa)
@@ -171,7 +173,7 @@ class Aligner:
         Args:
             audio: as for `emissions`.
             text: the transcript as a str, as a `Transcript` (`read_transcript_file` keeps the cues
-                of subtitles), or as the result of `split`.
+                of subtitles), or as the result of `split_transcript`.
             utterance: name in outputs and messages; None means the audio's name without extension.
             progress: called with the completed share in [0, 1]: a float whose `step` names the
                 current step.
@@ -180,9 +182,9 @@ class Aligner:
             InputError: the audio or the transcript cannot be used, or they do not fit together.
         """
         name, source = names_of(audio, utterance)
-        words = self.split(text, name)
-        aligner, report = self.choice.aligner(self, words.language), StepProgress(progress)
-        language = self.choice.track_language(words.language)
+        words = split_transcript(self, text, name)
+        aligner, report = self._choice.aligner(self, words.language), StepProgress(progress)
+        language = self._choice.track_language(words.language)
         with error_context(name, source):
             steps = aligner._align(
                 aligner._load(audio, language=language), words, name, source, report
@@ -212,7 +214,7 @@ class Aligner:
             CtcAlignError: hand-corrected words cross or leave no room for others; the audio is
                 missing, or belongs to another alignment.
         """
-        aligner = self.choice.aligner_of(self, alignment.model, alignment.config)
+        aligner = self._choice.aligner_of(self, alignment.model, alignment.config)
         heard, config, sound = (
             aligner.settings,
             alignment.config,
@@ -240,7 +242,7 @@ class Aligner:
             words = (
                 corrected_words(alignment, self.settings, name)
                 if fixed
-                else self.split(text_of(alignment), name)
+                else split_transcript(self, text_of(alignment), name)
             )
             loaded = self._load(sound, alignment)
             check_length(alignment, seconds_of(loaded), source)
@@ -348,11 +350,11 @@ class Aligner:
         Raises the errors of `align`.
         """
         name, source = names_of(audio, None)
-        words = self.split(text, name)
-        aligner = self.choice.aligner(self, words.language)
+        words = split_transcript(self, text, name)
+        aligner = self._choice.aligner(self, words.language)
         with error_context(name, source):
             emissions = aligner.emissions(
-                aligner._load(audio, language=self.choice.track_language(words.language))
+                aligner._load(audio, language=self._choice.track_language(words.language))
             )
         with error_context(name):
             inputs = aligner._inputs(emissions, words, name, source, as_written=True)
@@ -380,21 +382,10 @@ class Aligner:
         """
         if isinstance(texts, str):
             raise UsageError("texts: expected a list of transcripts, got a str; write [text]")
-        aligner, language = self.for_texts(texts)
-        loaded = aligner._load(audio, language=self.choice.track_language(language))
+        aligner, language = find_aligner(self, texts)
+        loaded = aligner._load(audio, language=self._choice.track_language(language))
         emissions = aligner.emissions(loaded, progress=progress)
         return aligner.score_emissions([emissions], [list(texts)], languages=[language])[0]
-
-    def for_texts(
-        self, texts: Sequence[str | Transcript], language: str = ""
-    ) -> tuple[Aligner, str]:
-        """Return the aligner for transcripts of one audio, and their language; "" means that of its
-        settings."""
-        known = (text.text if isinstance(text, Transcript) else text for text in texts)
-        language = language or self.choice.language_of(
-            "\n".join(text for text in known if isinstance(text, str))
-        )
-        return self.choice.aligner(self, language), language
 
     def score_emissions(
         self,
@@ -426,65 +417,25 @@ class Aligner:
         """Return an aligner with the same loaded models and other settings; settings for loading
         have no effect."""
         other = copy(self)
-        other.choice = self.choice.with_settings(settings)
-        other.settings = settings.for_language(folder_settings(self.choice.first).language)
+        other._choice = self._choice.with_settings(settings)
+        other.settings = settings.for_language(folder_settings(self._choice.first).language)
         other._splitter = TranscriptSplitter(other.settings)
         return other
 
-    def inputs(
-        self, audio: AudioLike, text: str, utterance: str | None = None, *, keep_sound: bool = False
-    ) -> UtteranceInputs:
-        """Return the inputs of an alignment; `keep_sound` keeps the sound even without an edge
-        network."""
-        name, source = names_of(audio, utterance)
-        words = self.split(text, name)
-        aligner, language = (
-            self.choice.aligner(self, words.language),
-            self.choice.track_language(words.language),
-        )
-        with error_context(name, source):
-            loaded = aligner._load(audio, language=language)
-            [emissions] = batching.run([aligner._emit(loaded, None, keep_sound=keep_sound)])
-            return aligner._inputs(emissions, words, name, source)
+    if not TYPE_CHECKING:  # for type checkers the names are gone
 
-    def pronounced(
-        self, text: str | Transcript, name: str
-    ) -> tuple[Words, list[WordTokens], list[str]]:
-        """Return the words of a transcript, their tokens, and the parts of them that the dictionary
-        lacks.
-
-        No recording is needed; `name` is what error messages call the transcript.
-
-        Raises:
-            InputError: nothing in it is spoken, or it cannot be turned into tokens of the model.
-        """
-        words = self.split(text, name)
-        aligner = self.choice.aligner(self, words.language)
-        model = aligner._loaded_model()
-        one_frame: Any = np.zeros((1, len(model.vocab)), np.float32)
-        nothing = Emissions(one_frame, model.vocab, model.frame_shift_s, model.blank)
-        named, tokenizer = aligner._named(nothing)
-        words, tokenizer = read_words(
-            words, named, tokenizer, aligner.settings.in_language(words.language).language
-        )
-        tokens = tokenize(words, tokenizer)
-        lexicon = aligner._lexicon
-        if lexicon is None or not isinstance(tokenizer, PhoneTokenizer):
-            return words, tokens, []
-        parts = (part for word in words.words for part in word.said.split())
-        return words, tokens, [part for part in parts if lexicon.get(part) is None]
-
-    @property
-    def edge_network(self) -> EdgeNetwork | None:
-        """The edge network of the calibration, otherwise of the model, or None."""
-        return self._edge_network
-
-    @property
-    def fit_limits(self) -> FitLimits | None:
-        """The limits for `ctc_align.alignment.fit.fit_of`: the model's, or if it has none those of
-        any model."""
-        own = None if self.model is None else self.model.confidence_network
-        return (own or network_of_any_model()).limits
+        def __getattr__(self, name: str) -> Any:
+            if name not in _DEPRECATED:
+                raise AttributeError(f"'Aligner' object has no attribute {name!r}")
+            function = _DEPRECATED[name]
+            warnings.warn(
+                f"Aligner.{name} is deprecated and goes in 0.6; use {function.__name__} of"
+                " ctc_align.alignment.aligner, which is no promise",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            is_call = name in ("for_texts", "inputs", "pronounced", "split")
+            return partial(function, self) if is_call else function(self)
 
     def _align(
         self,
@@ -514,7 +465,7 @@ class Aligner:
 
     def _listen(self, audio: AudioLike, progress: Progress | None = None) -> KernelSteps[Emissions]:
         return (
-            yield from self._emit(self._load(audio, language=self.choice.given.language), progress)
+            yield from self._emit(self._load(audio, language=self._choice.given.language), progress)
         )
 
     def _emit(
@@ -538,11 +489,11 @@ class Aligner:
         for audio, text, name in pairs:
             source = names_of(audio, name)[1]
             try:
-                words = self.split(text, name)
-                aligner = self.choice.aligner(self, words.language)
+                words = split_transcript(self, text, name)
+                aligner = self._choice.aligner(self, words.language)
                 with error_context(name, source):
                     loaded = aligner._load(
-                        audio, language=self.choice.track_language(words.language)
+                        audio, language=self._choice.track_language(words.language)
                     )
             except CtcAlignError as error:
                 group.append(failed_steps(error))
@@ -580,16 +531,6 @@ class Aligner:
             )
         return self.model
 
-    def split(self, text: str | Transcript | Words, name: str) -> Words:
-        """Return a transcript split into words; `name` is its name in error messages.
-
-        Raises:
-            TranscriptError: the transcript has no spoken word.
-        """
-        return (
-            text if isinstance(text, Words) else self._splitter.split(self.choice.named(text), name)
-        )
-
     def _inputs(
         self,
         emissions: Emissions,
@@ -620,7 +561,7 @@ class Aligner:
             tokenizer,
             calibration.at(emissions.frame_shift_s, emissions.vocab),
             settings,
-            backend_of(emissions.given) if self.backend == "auto" else self.backend,
+            backend_of(get_log_probs(emissions)) if self.backend == "auto" else self.backend,
             self.model.confidence_network if self.model and has_model_vocab else None,
             self._edge_network if has_model_vocab else None,
             report or StepProgress(),
@@ -640,6 +581,122 @@ class Aligner:
         """Return whether the emissions may come from the model, because they have its
         vocabulary."""
         return self.model is not None and self.model.vocab == emissions.vocab
+
+
+def split_transcript(aligner: Aligner, text: str | Transcript | Words, name: str) -> Words:
+    """Return a transcript split into words; `name` is its name in error messages.
+
+    Raises:
+        TranscriptError: the transcript has no spoken word.
+    """
+    if isinstance(text, Words):
+        return text
+    return aligner._splitter.split(aligner._choice.named(text), name)
+
+
+def find_aligner(
+    aligner: Aligner, texts: Sequence[str | Transcript], language: str = ""
+) -> tuple[Aligner, str]:
+    """Return the aligner for transcripts of one audio, and their language; "" means that of its
+    settings."""
+    known = (text.text if isinstance(text, Transcript) else text for text in texts)
+    language = language or aligner._choice.language_of(
+        "\n".join(text for text in known if isinstance(text, str))
+    )
+    return aligner._choice.aligner(aligner, language), language
+
+
+def group_by_aligner(
+    aligner: Aligner, texts: Sequence[Sequence[str | Transcript]], languages: Sequence[str]
+) -> Iterator[tuple[Aligner, list[int], list[str]]]:
+    """Yield the aligners that audios with alternative transcripts need, each with its audios'
+    indices and languages.
+
+    `languages` are those that are known, "" for others.
+    """
+    groups: dict[int, tuple[Aligner, list[int], list[str]]] = {}
+    for index, (alternatives, known) in enumerate(zip(texts, languages)):
+        chosen, language = find_aligner(aligner, alternatives, known)
+        _, indices, codes = groups.setdefault(id(chosen), (chosen, [], []))
+        indices.append(index)
+        codes.append(language)
+    yield from groups.values()
+
+
+def read_inputs(
+    aligner: Aligner,
+    audio: AudioLike,
+    text: str | Transcript,
+    utterance: str | None = None,
+    *,
+    keep_sound: bool = False,
+) -> UtteranceInputs:
+    """Return the inputs of an alignment; `keep_sound` keeps the sound even without an edge
+    network."""
+    name, source = names_of(audio, utterance)
+    words = split_transcript(aligner, text, name)
+    chosen = aligner._choice.aligner(aligner, words.language)
+    language = aligner._choice.track_language(words.language)
+    with error_context(name, source):
+        loaded = chosen._load(audio, language=language)
+        [emissions] = batching.run([chosen._emit(loaded, None, keep_sound=keep_sound)])
+        return chosen._inputs(emissions, words, name, source)
+
+
+def pronounce_transcript(
+    aligner: Aligner, text: str | Transcript, name: str
+) -> tuple[Words, list[WordTokens], list[str]]:
+    """Return the words of a transcript, their tokens, and the parts of them that the dictionary
+    lacks.
+
+    No recording is needed; `name` is what error messages call the transcript.
+
+    Raises:
+        InputError: nothing in it is spoken, or it cannot be turned into tokens of the model.
+    """
+    words = split_transcript(aligner, text, name)
+    chosen = aligner._choice.aligner(aligner, words.language)
+    model = chosen._loaded_model()
+    one_frame: Any = np.zeros((1, len(model.vocab)), np.float32)
+    nothing = Emissions(one_frame, model.vocab, model.frame_shift_s, model.blank)
+    named, tokenizer = chosen._named(nothing)
+    language = chosen.settings.in_language(words.language).language
+    words, tokenizer = read_words(words, named, tokenizer, language)
+    tokens = tokenize(words, tokenizer)
+    lexicon = chosen._lexicon
+    if lexicon is None or not isinstance(tokenizer, PhoneTokenizer):
+        return words, tokens, []
+    parts = (part for word in words.words for part in word.said.split())
+    return words, tokens, [part for part in parts if lexicon.get(part) is None]
+
+
+def find_choice(aligner: Aligner) -> ModelChoice[Aligner]:
+    """Return how an aligner chooses a model by the language of a transcript."""
+    return aligner._choice
+
+
+def find_edge_network(aligner: Aligner) -> EdgeNetwork | None:
+    """Return the edge network of the calibration, otherwise of the model, or None."""
+    return aligner._edge_network
+
+
+def find_fit_limits(aligner: Aligner) -> FitLimits | None:
+    """Return the limits for `ctc_align.alignment.fit.fit_of`: the model's, or if it has none those
+    of any model."""
+    own = None if aligner.model is None else aligner.model.confidence_network
+    return (own or network_of_any_model()).limits
+
+
+_DEPRECATED: dict[str, Callable[..., Any]] = {
+    "choice": find_choice,
+    "edge_network": find_edge_network,
+    "fit_limits": find_fit_limits,
+    "for_texts": find_aligner,
+    "inputs": read_inputs,
+    "pronounced": pronounce_transcript,
+    "split": split_transcript,
+}
+"""Former members of `Aligner`, and the functions that took their places."""
 
 
 def _check_rate(alignment: Alignment, emissions: Emissions) -> None:

@@ -284,8 +284,12 @@ class _Texts:
                     max(0, met.start() - _MOST_SHOWN // 2), met.start() + _MOST_SHOWN // 2
                 )
                 yield "strange", f"{what}: {printable(utterance.text[around])}"
+        from ctc_align.alignment.aligner import pronounce_transcript
+
         try:
-            words, tokens, lacking = self._aligner.pronounced(utterance.spoken, utterance.id)
+            words, tokens, lacking = pronounce_transcript(
+                self._aligner, utterance.spoken, utterance.id
+            )
         except CtcAlignError as error:
             yield "unspoken", str(error).removeprefix(f"{utterance.id}: ")
             return

@@ -74,13 +74,13 @@ class ScoreTask:
         self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
     ) -> Sequence[Outcome | CtcAlignError]:
         """Return the outcomes, with the ranked transcripts of each utterance."""
-        from ctc_align.alignment.model_choice import by_aligner
+        from ctc_align.alignment.aligner import group_by_aligner
 
         results: list[Any] = [None] * len(jobs)
         given = [state.job.utterance for state in jobs]
         texts = [one.texts or (one.file or one.text,) for one in given]
         sources, named = list(map(source_of, jobs)), [one.language for one in given]
-        for language_aligner, indices, languages in by_aligner(aligner, texts, named):
+        for language_aligner, indices, languages in group_by_aligner(aligner, texts, named):
             heard = language_aligner.emissions_batch([sources[i] for i in indices])
             for i, one in zip(indices, heard):
                 results[i] = one

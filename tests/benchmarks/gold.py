@@ -28,7 +28,7 @@ import numpy as np
 import soundfile
 from measuring import GOLD, parser_of
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, find_edge_network, read_inputs
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.config import Settings
@@ -155,7 +155,7 @@ def left_out(folder: Path) -> None:
     given = PlacedUtterances.of(
         aligner, read_labelled(folder / "reference", folder / "corpus"), keep_sound=True
     )
-    constants, network = Constants.of(given), aligner.edge_network
+    constants, network = Constants.of(given), find_edge_network(aligner)
     assert network is not None
     drawn: dict[int, Spans] = {}
     for fold in range(int(given.folds.max()) + 1):
@@ -185,7 +185,7 @@ def curve(folder: Path, sizes: Sequence[int], draws: int) -> None:
     aligner = Aligner("english", settings=exact)
     labelled = list(read_labelled(folder / "reference", folder / "corpus"))
     heard = [
-        aligner.inputs(each.audio, each.text, each.name, keep_sound=True).emissions
+        read_inputs(aligner, each.audio, each.text, each.name, keep_sound=True).emissions
         for each in labelled
     ]
     labelled = [replace(each, audio=emissions) for each, emissions in zip(labelled, heard)]

@@ -73,6 +73,8 @@ class FakeAligner:
 def fake_aligner(monkeypatch) -> type[FakeAligner]:
     module = types.ModuleType("ctc_align.alignment.aligner")
     module.Aligner = FakeAligner  # type: ignore[attr-defined]
+    module.split_transcript = FakeAligner.split  # type: ignore[attr-defined]
+    module.find_choice = lambda aligner: aligner.choice  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "ctc_align.alignment.aligner", module)
     monkeypatch.setattr(FakeAligner, "calls", [])
     monkeypatch.setattr(FakeAligner, "raises", None)

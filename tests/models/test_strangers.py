@@ -15,7 +15,7 @@ import pytest
 import torch
 from made_sounds import babble
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, split_transcript
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.evaluate import evaluate
@@ -59,7 +59,7 @@ def aligner_of(hama: Any, folder: Path) -> Callable[..., Aligner]:
         spoken = {
             part
             for text in texts
-            for word in Aligner(None).split(text, "").words
+            for word in split_transcript(Aligner(None), text, "").words
             for part in word.spoken.split()
         }
         lexicon = folder / f"{len(spoken)}.dict"

@@ -54,17 +54,17 @@ class SpreadingAligner:
         self.gate = threading.Event()
         self.gate.set()
         self.deaf = False
-        self.choice = types.SimpleNamespace(
-            by_text=False, language_of=lambda text: "", track_language=str
+        self._choice = types.SimpleNamespace(
+            by_text=False,
+            language_of=lambda text: "",
+            track_language=str,
+            aligner=lambda this, language: this,
         )
 
     def with_settings(self, settings: Settings) -> SpreadingAligner:
         other = copy.copy(self)
         other.settings = settings
         return other
-
-    def for_texts(self, texts: Any, language: str) -> tuple[SpreadingAligner, str]:
-        return self, language
 
     def align(
         self, audio: Any, text: Any, *, utterance: str, progress: Callable[[float], None]

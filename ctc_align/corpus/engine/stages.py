@@ -284,7 +284,9 @@ class Stages:
     def _choice(self, utterance: Utterance) -> SoundChoice:
         """Return the channel of an utterance, and the audio track: of several, that in the
         transcript's language."""
-        choice = self.aligner.choice
+        from ctc_align.alignment.aligner import find_choice
+
+        choice = find_choice(self.aligner)
         language = utterance.language or choice.language_of(utterance.text[:_LANGUAGE_CHARS])
         return SoundChoice(
             utterance.channel, self.aligner.settings.track, choice.track_language(language)
@@ -493,12 +495,13 @@ def _of_its_part(
 ) -> Alignment | CtcAlignError:
     """Return the alignment of the part that the recording reads, if many recordings share its
     text."""
+    from ctc_align.alignment.aligner import find_aligner, find_fit_limits
     from ctc_align.alignment.fit import part_of_text
 
     if utterance.book is None or isinstance(found, CtcAlignError):
         return found
-    language_aligner, _ = aligner.for_texts((utterance.book.text,), utterance.book.language)
-    return part_of_text(found, language_aligner.fit_limits)
+    language_aligner, _ = find_aligner(aligner, (utterance.book.text,), utterance.book.language)
+    return part_of_text(found, find_fit_limits(language_aligner))
 
 
 def _is_of_one_utterance(error: OutputError) -> bool:
