@@ -38,9 +38,9 @@ if TYPE_CHECKING:
         WrongArrayError,
         WrongFileError,
     )
-    from ctc_align.files import Alignment, read_alignment
+    from ctc_align.files import read_alignment
     from ctc_align.losses import CTCLoss
-    from ctc_align.types import AlignedToken, AlignedWord, Emissions, Region, Transcript
+    from ctc_align.types import AlignedToken, AlignedWord, Alignment, Emissions, Region, Transcript
 
 __all__ = [
     "AlignedToken",
@@ -81,7 +81,7 @@ _HOMES = {
     "AlignedToken": "ctc_align.types",
     "AlignedWord": "ctc_align.types",
     "Aligner": "ctc_align.alignment.aligner",
-    "Alignment": "ctc_align.files",
+    "Alignment": "ctc_align.types",
     "AudioError": "ctc_align.errors",
     "BackendError": "ctc_align.errors",
     "BackendWarning": "ctc_align.errors",

@@ -10,7 +10,7 @@ from pathlib import Path
 import house_rules as rules
 import pytest
 from house_rules import tracked_files
-from house_table import budget_faults, single_importers
+from house_table import REACHED, budget_faults, reach, single_importers
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = {
@@ -60,6 +60,8 @@ LIMITS = {
 }
 """How many each rule lets pass. The last six are faults that are left: lower a number, never raise
 it."""
+REACH = {"Aligner": (53, 105_000), "functional": (16, 20_000)}
+"""The most files of the package, and tokens in them, that an import loads."""
 HEAVY = ("torch", "numba", "soundfile", "soxr", "safetensors", "num2words")
 
 
@@ -111,6 +113,25 @@ def test_the_code_keeps_its_budget() -> None:
     """A change that exceeds a budget takes something out, or its commit says why the budget
     grows."""
     assert budget_faults(ROOT) == []
+
+
+@pytest.mark.parametrize("name", REACH)
+def test_an_import_reaches_no_further(name: str) -> None:
+    reached, (files, tokens) = reach(ROOT, REACHED[name]), REACH[name]
+    assert reached.files <= files, f"{reached.files} files, at most {files}: import some later"
+    assert reached.tokens <= tokens, f"{reached.tokens} tokens, at most {tokens}"
+
+
+def test_reach_counts_what_an_import_loads(tmp_path: Path) -> None:
+    plant(tmp_path, "ctc_align/__init__.py", "")
+    plant(tmp_path, "ctc_align/text/__init__.py", "x = 1\n")
+    plant(tmp_path, "ctc_align/text/words.py", '"""Words."""\ny = 2\n')
+    late = "def f():\n    from ctc_align.text import words\n"
+    plant(tmp_path, "ctc_align/late.py", late)
+    plant(tmp_path, "ctc_align/early.py", "from ctc_align.text import words\n")
+    assert reach(tmp_path, "ctc_align.late").files == 2
+    early = reach(tmp_path, "ctc_align.early")
+    assert (early.files, early.tokens) == (4, 12)
 
 
 def test_code_over_its_budget_is_a_fault(tmp_path: Path) -> None:

@@ -50,7 +50,6 @@ from ctc_align.alignment.confidence import (
 from ctc_align.alignment.fit import UNLIKELY
 from ctc_align.audio.loading import load_audio
 from ctc_align.errors import CtcAlignError, TooShortError
-from ctc_align.files import Alignment
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.confidence_network import (
@@ -63,7 +62,7 @@ from ctc_align.models.confidence_network import (
 from ctc_align.sources import open_source
 from ctc_align.sources.utterance import Utterance
 from ctc_align.text.characters import printable
-from ctc_align.types import AlignedWord, Emissions
+from ctc_align.types import AlignedWord, Alignment, Emissions
 from mismatches import (
     KINDS,
     RATE,

@@ -34,18 +34,8 @@ from ctc_align.alignment.inputs import (
     seconds_of,
 )
 from ctc_align.alignment.model_choice import ModelChoice
-from ctc_align.alignment.realign import (
-    check_length,
-    corrected_words,
-    path_of,
-    realign_utterance,
-    recording_of,
-    text_of,
-)
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.files import Alignment
-from ctc_align.files.json_files import is_fixed
 from ctc_align.kernels import backend_of, batching
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models import AUTO
@@ -60,6 +50,7 @@ from ctc_align.types import (
     DOUBTFUL,
     GOOD,
     AlignedWord,
+    Alignment,
     Audio,
     AudioLike,
     Emissions,
@@ -214,6 +205,9 @@ class Aligner:
             CtcAlignError: hand-corrected words cross or leave no room for others; the audio is
                 missing, or belongs to another alignment.
         """
+        from ctc_align.alignment import realign
+        from ctc_align.files.json_files import is_fixed
+
         aligner = self._choice.aligner_of(self, alignment.model, alignment.config)
         heard, config, sound = (
             aligner.settings,
@@ -232,7 +226,7 @@ class Aligner:
             aligner = aligner.with_settings(heard)
         if aligner is not self:
             return aligner.realign(alignment, audio, progress=progress)
-        name, sound = alignment.utterance, path_of(alignment) if audio is None else audio
+        name, sound = alignment.utterance, realign.path_of(alignment) if audio is None else audio
         source, report, fixed = (
             names_of(sound, name)[1],
             StepProgress(progress),
@@ -240,12 +234,12 @@ class Aligner:
         )
         with error_context(name, source):
             words = (
-                corrected_words(alignment, self.settings, name)
+                realign.corrected_words(alignment, self.settings, name)
                 if fixed
-                else split_transcript(self, text_of(alignment), name)
+                else split_transcript(self, realign.text_of(alignment), name)
             )
             loaded = self._load(sound, alignment)
-            check_length(alignment, seconds_of(loaded), source)
+            realign.check_length(alignment, seconds_of(loaded), source)
             steps = self._align(
                 loaded, words, name, source, report, alignment.words if fixed else None
             )
@@ -457,6 +451,8 @@ class Aligner:
             if track:  # whoever reads the recording for this alignment again reads the same track
                 inputs = replace(inputs, settings=replace(inputs.settings, track=str(track)))
             if corrected is not None:
+                from ctc_align.alignment.realign import realign_utterance
+
                 return (yield from realign_utterance(inputs, corrected))
             alignment = yield from align_utterance(inputs)
         if given is not None and alignment.fit in (GOOD, DOUBTFUL):
@@ -521,6 +517,8 @@ class Aligner:
         model = self._loaded_model()
         choice = self.settings.sound_choice(language)
         if part is not None and isinstance(audio, (str, PathLike)):
+            from ctc_align.alignment.realign import recording_of
+
             return recording_of(part, audio, model.sample_rate, choice=choice)
         return as_audio(audio, model.sample_rate, choice=choice, on_disk=True)
 

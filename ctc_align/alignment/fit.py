@@ -23,7 +23,6 @@ import numpy as np
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, runs_of
 from ctc_align.alignment.edges import duration_of
 from ctc_align.alignment.inputs import UtteranceInputs
-from ctc_align.files import Alignment
 from ctc_align.kernels.batching import CtcTargets, Forward, KernelSteps
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.confidence_network import FitLimits
@@ -40,6 +39,7 @@ from ctc_align.types import (
     UNEXPLAINED,
     UNSPOKEN,
     AlignedWord,
+    Alignment,
     BookPlace,
     Emissions,
     Region,

@@ -42,7 +42,6 @@ from ctc_align.alignment.wildcard import scores_of
 from ctc_align.audio.loading import LONGER_S, load_audio
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, InputError, TooShortError, UsageError
-from ctc_align.files import Alignment
 from ctc_align.files.json_files import SLACK_S, fixed_name, is_fixed
 from ctc_align.files.tiers import in_alphabet
 from ctc_align.kernels.batching import KernelSteps
@@ -58,6 +57,7 @@ from ctc_align.types import (
     UNSPOKEN,
     AlignedToken,
     AlignedWord,
+    Alignment,
     AlignmentData,
     Audio,
     Emissions,

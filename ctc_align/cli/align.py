@@ -60,8 +60,9 @@ from ctc_align.types import SEGMENTS, Audio, AudioLike, BookPlace, Transcript, W
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
-    from ctc_align.files import Alignment, OutputFiles
+    from ctc_align.files import OutputFiles
     from ctc_align.models.log_probs import LogProbsReader
+    from ctc_align.types import Alignment
 
 
 @dataclass(frozen=True)

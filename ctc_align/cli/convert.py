@@ -39,7 +39,8 @@ from ctc_align.config import Settings, known_settings
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.files import Alignment, OutputFiles
+    from ctc_align.files import OutputFiles
+    from ctc_align.types import Alignment
 
 
 Alignments = Annotated[

@@ -45,9 +45,9 @@ from ctc_align.errors import InputError, UsageError
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
-    from ctc_align.files import Alignment, OutputFiles
+    from ctc_align.files import OutputFiles
     from ctc_align.models.log_probs import LogProbsReader
-    from ctc_align.types import AudioLike
+    from ctc_align.types import Alignment, AudioLike
 
 
 Corrected = Annotated[

@@ -21,7 +21,7 @@ from ctc_align.reading import open_input
 if TYPE_CHECKING:
     from ctc_align.corpus.report.run_changes import RunChanges
     from ctc_align.corpus.report.run_figures import RunFigures
-    from ctc_align.files.alignment_files import Alignment
+    from ctc_align.types import Alignment
     from ctc_align.view.page import PageSound
 
 REPORT = "report.html"

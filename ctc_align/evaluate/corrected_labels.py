@@ -41,7 +41,7 @@ from ctc_align.evaluate.utterance_files import (
     moved_intervals,
     named_tiers,
 )
-from ctc_align.files import Alignment, Style, read_alignment
+from ctc_align.files import Style, read_alignment
 from ctc_align.files.corrections import BEFORE, original_of
 from ctc_align.files.formats import LABELS
 from ctc_align.files.json_files import check_fixed_words, is_fixed
@@ -56,6 +56,7 @@ from ctc_align.types import (
     TEXTGRID,
     AlignedToken,
     AlignedWord,
+    Alignment,
     AlignmentData,
     Interval,
     Tier,

@@ -9,114 +9,38 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ctc_align.errors import InputError, OutputError
 from ctc_align.files.corrections import is_corrected, keep_corrected
 from ctc_align.files.formats import DEFAULT_FORMATS, FORMATS, writer_of
-from ctc_align.files.json_files import JsonWriter, alignment_fields, fixes_of, read_object, to_dict
+from ctc_align.files.json_files import JsonWriter, alignment_fields, fixes_of, read_object
 from ctc_align.files.tiers import is_document
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import Style, StyleSource, Writer, WritingContext
 from ctc_align.files.written_labels import with_written
-from ctc_align.types import EAF, TEXTGRID, AlignmentData, Audio, AudioLike
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from ctc_align.view.pictures import Panel
+from ctc_align.types import EAF, TEXTGRID, Alignment, AlignmentData, Audio
 
 Written = Callable[[Path, bytes], None]
 
 
-@dataclass(frozen=True)
-class Alignment(AlignmentData):
-    """A transcript aligned with its audio; see `ctc_align.types.AlignmentData` for its fields."""
-
-    def __repr__(self) -> str:
-        """Return one line: what was aligned, and how well it fits."""
-        fit = f", fit {self.fit}" if self.fit else ""
-        times = f"{len(self.words)} words, {self.duration_s:.2f} s"
-        return (
-            f"<Alignment of {self.utterance!r} by {self.model}: {times}, loss {self.loss:.1f}{fit}>"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite
-        numbers or None."""
-        return to_dict(self)
-
-    def plot(
-        self,
-        start_s: float | None = None,
-        end_s: float | None = None,
-        *,
-        audio: AudioLike | None = None,
-        panels: Sequence[Panel] = ("waveform", "spectrogram"),
-    ) -> Figure:
-        """Draw the sound with the words, phones and speakers below it, and the spread of edges
-        (extra `plot`).
-
-        Args:
-            start_s, end_s: the stretch that is drawn, seconds from the start of the utterance;
-                None: all of it. Up to 36 s are drawn finely, more without phones and spectrogram.
-            audio: as for `ctc_align.align`; None: the path that the alignment names, relative to
-            the current directory. panels: views of the sound, "waveform" and "spectrogram"; ()
-            draws only the tiers, and reads no recording.
-
-        Returns:
-            A matplotlib figure, made without pyplot: `figure.savefig("words.pdf")`.
-
-        Raises:
-            AudioError: the recording cannot be read.
-            UsageError: matplotlib is not installed, or the stretch or a panel does not exist.
-        """
-        from ctc_align.files.pages import page_object, picture_sound
-        from ctc_align.view import check_plotting
-        from ctc_align.view.pictures import alignment_figure
-
-        check_plotting()
-        sound = picture_sound(self, audio) if panels else None
-        return alignment_figure(
-            page_object(self), sound, start_s=start_s, end_s=end_s, panels=panels
-        )
-
-    def _repr_html_(self) -> str:
-        """Return the display of a notebook: the page with the recording, or a table if the
-        recording is missing."""
-        from ctc_align.files.pages import notebook_html
-
-        return notebook_html(self)
-
-    def save(self, path: str | Path, *, force: bool = False, sound: Audio | None = None) -> None:
-        """Write the alignment in the format that the extension of `path` names (.json, .ctm,
-        .TextGrid, .html, …).
-
-        Args:
-            path: the file.
-            force: replace a file that exists; JSON in which a person has fixed words that this
-                alignment does not
-                hold is moved to NAME.hand.json, and a warning says so.
-            sound: the sound for a page, if it is not in a file; None: the recording that was
-                aligned.
-
-        Raises:
-            OutputError: the file exists and `force` is not given, or it cannot be written.
-            UsageError: no format has this extension.
-        """
-        path = Path(path)
-        writer = writer_of(path)()
-        writer.require()
-        try:
-            check_folder(path.parent)
-            is_folder, exists = path.is_dir(), os.path.lexists(path)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
-        if is_folder:
-            raise OutputError(f"{path}: is a folder; give the path of a file")
-        if exists and not force:
-            raise OutputError(f"{path}: exists already; give force=True to replace it")
-        _write_whole([(path, writer)], self, sound=sound)
+def save_alignment(
+    alignment: Alignment, path: str | Path, *, force: bool, sound: Audio | None
+) -> None:
+    """Write an alignment, as `Alignment.save` says."""
+    path = Path(path)
+    writer = writer_of(path)()
+    writer.require()
+    try:
+        check_folder(path.parent)
+        is_folder, exists = path.is_dir(), os.path.lexists(path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
+    if is_folder:
+        raise OutputError(f"{path}: is a folder; give the path of a file")
+    if exists and not force:
+        raise OutputError(f"{path}: exists already; give force=True to replace it")
+    _write_whole([(path, writer)], alignment, sound=sound)
 
 
 def read_alignment(path: str | Path) -> Alignment:

@@ -7,10 +7,11 @@ import html
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, TextIO
 
 import numpy as np
 
@@ -20,7 +21,15 @@ from ctc_align.errors import AudioError, CtcAlignError, UsageError
 from ctc_align.files.json_files import to_dict
 from ctc_align.files.writer import NO_CONTEXT, Style, Writer, WritingContext
 from ctc_align.text.characters import printable
-from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions, SoundChoice
+from ctc_align.types import (
+    Alignment,
+    AlignmentData,
+    Audio,
+    AudioLike,
+    Emissions,
+    Panel,
+    SoundChoice,
+)
 from ctc_align.view import check_plotting
 from ctc_align.view.page import (
     MOST_EMBEDDED_BYTES,
@@ -30,6 +39,9 @@ from ctc_align.view.page import (
     played_type,
     relative_href,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EMBED, LINK, NO_SOUND = SOUND_MODES = ("embed", "link", "none")
 """The sound of a page: inside it, a link to the recording as it lies, or none."""
@@ -305,3 +317,21 @@ def _words_table(alignment: AlignmentData, note: str) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("word", "start s", "end s", "confidence"))
     caption = f"<caption>{html.escape(alignment.utterance)}, {html.escape(note)}</caption>"
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def plot_alignment(
+    alignment: Alignment,
+    start_s: float | None,
+    end_s: float | None,
+    *,
+    audio: AudioLike | None,
+    panels: Sequence[Panel],
+) -> Figure:
+    """Draw an alignment, as `Alignment.plot` says."""
+    from ctc_align.view.pictures import alignment_figure
+
+    check_plotting()
+    sound = picture_sound(alignment, audio) if panels else None
+    return alignment_figure(
+        page_object(alignment), sound, start_s=start_s, end_s=end_s, panels=panels
+    )

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
-from ctc_align.files import Alignment, to_dict
+from ctc_align.files import to_dict
 from ctc_align.files.writer import finite
 from ctc_align.serve.access import RefusedError, error_body, refusal_of
 from ctc_align.serve.uploads import IN_USE, Form, Upload
-from ctc_align.types import Audio, Transcript
+from ctc_align.types import Alignment, Audio, Transcript
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner

@@ -31,12 +31,13 @@ from ctc_align.alignment.fit import (
 )
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
-from ctc_align.files import Alignment, from_dict, read_alignment, to_dict
+from ctc_align.files import from_dict, read_alignment, to_dict
 from ctc_align.kernels import batching
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import (
     AlignedToken,
     AlignedWord,
+    Alignment,
     BookPlace,
     Emissions,
     Region,

@@ -35,14 +35,13 @@ from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.evaluate import EdgeErrors, Evaluation, Options, evaluate_intervals, read_intervals
 from ctc_align.evaluate.pairing import pair_intervals
-from ctc_align.files import Alignment
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import FILE, as_toml
 from ctc_align.models.edge_network import FILE as EDGES
 from ctc_align.models.edge_network import edge_network_bytes
 from ctc_align.training.calibration_fitting import Constants, PlacedUtterances, calibrate
 from ctc_align.training.labelled_speech import LabelledUtterance, PairedEdges, read_labelled
-from ctc_align.types import Interval
+from ctc_align.types import Alignment, Interval
 from spoiled_sound import CONDITIONS, spoil_by
 
 BY_SPEAKER = Options(interval_by="folder")

@@ -30,8 +30,7 @@ from measuring import DATA, ENGLISH, GOLD, manifest_rows, parser_of
 from ctc_align.alignment.aligner import Aligner, read_inputs
 from ctc_align.config import Settings
 from ctc_align.evaluate import evaluate_intervals, read_intervals
-from ctc_align.files import Alignment
-from ctc_align.types import Emissions, Interval, Transcript
+from ctc_align.types import Alignment, Emissions, Interval, Transcript
 from spoiled_sound import CONDITIONS, RATE, spoil_by
 
 LANGUAGES = DATA / "languages"

@@ -23,9 +23,8 @@ from measuring import DATA, ENGLISH, manifest_rows, parser_of
 
 from ctc_align.alignment.aligner import Aligner, pronounce_transcript
 from ctc_align.config import Settings
-from ctc_align.files import Alignment
 from ctc_align.models import load_model
-from ctc_align.types import NONE
+from ctc_align.types import NONE, Alignment
 
 LANGUAGES = DATA / "languages"
 CHOSEN_ON = ["ar", "de", "es", "fr", "it", "ja", "ru", "tr"]

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ctc_align.files import Alignment
-from ctc_align.types import AlignedToken, AlignedWord, Transcript, Word, Words
+from ctc_align.types import AlignedToken, AlignedWord, Alignment, Transcript, Word, Words
 
 
 class FakeAligner:

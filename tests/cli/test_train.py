@@ -16,10 +16,10 @@ from made_models import tiny_folder
 
 from ctc_align.alignment.aligner import Aligner, find_edge_network
 from ctc_align.config import Settings
-from ctc_align.files import Alignment
 from ctc_align.models.calibration import read_calibration
 from ctc_align.training import calibration_fitting, edge_learning
 from ctc_align.training.calibration_fitting import HeldOut
+from ctc_align.types import Alignment
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 LATE_S = 0.03

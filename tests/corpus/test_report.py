@@ -27,10 +27,9 @@ from ctc_align.corpus.state.journal import (
 )
 from ctc_align.corpus.state.summary import Summary, summarize, summary_path
 from ctc_align.errors import UsageError
-from ctc_align.files import Alignment
 from ctc_align.files.folder_lock import Shard
 from ctc_align.sources.named_recordings import find_recording
-from ctc_align.types import AlignedToken, AlignedWord
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 OF_RUN = ("run", "journal_lines", "skipped", "shard")

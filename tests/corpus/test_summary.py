@@ -30,9 +30,8 @@ from ctc_align.corpus.state.journal import (
 )
 from ctc_align.corpus.state.summary import MOST_RANKED, Summary, joined, summarize, summary_path
 from ctc_align.errors import UsageError
-from ctc_align.files import Alignment
 from ctc_align.files.folder_lock import Shard
-from ctc_align.types import AlignedWord
+from ctc_align.types import AlignedWord, Alignment
 
 
 def write(path, lines, run=1):

@@ -19,11 +19,11 @@ from ctc_align.alignment.aligner import Aligner, split_transcript
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.evaluate import evaluate
-from ctc_align.files import Alignment, read_alignment
+from ctc_align.files import read_alignment
 from ctc_align.models import load_model
 from ctc_align.training.calibration_fitting import calibrate
 from ctc_align.training.labelled_speech import read_labelled
-from ctc_align.types import SKIPPED, Audio
+from ctc_align.types import SKIPPED, Alignment, Audio
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"

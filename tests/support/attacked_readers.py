@@ -27,7 +27,12 @@ from ctc_align.errors import CtcAlignError, OutputError
 from ctc_align.evaluate.corrected_labels import label_doubts, with_labels
 from ctc_align.evaluate.pairing import read_labels
 from ctc_align.evaluate.utterance_files import read_one, read_table
-from ctc_align.files import Alignment, from_dict, read_alignment, rendered, to_dict
+from ctc_align.files import (
+    from_dict,
+    read_alignment,
+    rendered,
+    to_dict,
+)
 from ctc_align.files.formats import FORMATS
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.transcripts import read_transcript_file
@@ -43,7 +48,7 @@ from ctc_align.text.languages import likely_language, likely_other_language
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.text.sounds import pronounced
 from ctc_align.training.recipe import Recipe
-from ctc_align.types import ALIGNED, AlignedWord, SoundChoice
+from ctc_align.types import ALIGNED, AlignedWord, Alignment, SoundChoice
 
 
 @dataclass(frozen=True)

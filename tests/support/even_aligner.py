@@ -7,8 +7,7 @@ import types
 from typing import Any
 
 from ctc_align.errors import TooShortError
-from ctc_align.files import Alignment
-from ctc_align.types import AlignedToken, AlignedWord
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
 
 MOST_WORDS = 50
 

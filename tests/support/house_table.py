@@ -10,6 +10,8 @@ import argparse
 import ast
 import io
 import re
+import subprocess
+import sys
 import tokenize
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
@@ -26,6 +28,8 @@ LAYOUT = {
     tokenize.ENDMARKER,
 }
 """Tokens that are not code."""
+REACHED = {"Aligner": f"{PACKAGE}.alignment.aligner", "functional": f"{PACKAGE}.functional"}
+"""The modules whose reach is counted: the files that their import loads."""
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -126,6 +130,20 @@ def single_importers(root: Path) -> list[str]:
     )
 
 
+def reach(root: Path, module: str) -> Lines:
+    """Return the counts of the files of the package that an import of a module loads, in a process
+    of its own; deferred imports are not among them."""
+    code = (
+        f"import sys, {module}\n"
+        f"names = [name for name in sys.modules if name.partition('.')[0] == {PACKAGE!r}]\n"
+        "print(*(sys.modules[name].__file__ for name in names), sep='\\n')"
+    )
+    files = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return sum_of(lines_of(Path(file)) for file in files)
+
+
 def dataclass_count(root: Path) -> int:
     """Return the number of dataclasses of the package."""
     return sum(
@@ -151,6 +169,9 @@ def main() -> None:
     print(row("tests", sum_of(lines_by_folder(root, "tests").values())))
     print(f"modules with one importer  {len(single_importers(root))}")
     print(f"dataclasses                {dataclass_count(root)}")
+    for name, module in REACHED.items():
+        reached = reach(root, module)
+        print(f"reach of {name:17} {reached.files} files, {reached.tokens} tokens")
     print(f"circles of imports         {len(import_circles(root))}")
 
 

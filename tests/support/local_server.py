@@ -22,13 +22,12 @@ from typing import Any
 
 from ctc_align.config import Settings
 from ctc_align.errors import InputError
-from ctc_align.files import Alignment
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.jobs import ServerLimits
 from ctc_align.serve.openapi import api_description
 from ctc_align.serve.server import Address, AlignServer
 from ctc_align.text import require_words, words_of
-from ctc_align.types import AlignedWord
+from ctc_align.types import AlignedWord, Alignment
 
 Parts = list[tuple[str, str | None, bytes]]
 """Parts of a form: name, file name or None, content."""

@@ -24,7 +24,6 @@ from ctc_align.config import Settings
 from ctc_align.corpus.corpus_scores import ScoreTask, score_source
 from ctc_align.corpus.engine.stages import AlignTask, JobState, WorkerOptions
 from ctc_align.errors import UsageError
-from ctc_align.files import Alignment
 from ctc_align.models import load_model
 from ctc_align.models.catalogue import FolderSettings, folder_settings
 from ctc_align.models.convnet.inference import NetworkShape
@@ -37,7 +36,7 @@ from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
 from ctc_align.training.starting import read_start
-from ctc_align.types import Transcript
+from ctc_align.types import Alignment, Transcript
 
 LETTERS = replace(
     SMALL,

@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.engine.batches import Job, UtteranceBatch
     from ctc_align.corpus.outputs.layout import Layout
-    from ctc_align.files import Alignment
     from ctc_align.sources.utterance import Checksum, Doubt, Utterance
-    from ctc_align.types import Audio, Emissions
+    from ctc_align.types import Alignment, Audio, Emissions
 
 STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")
 """Reading and writing each have a thread; the other stages follow each other in a third one."""
