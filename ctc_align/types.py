@@ -739,6 +739,3 @@ def is_to_check(confidence: float | None, by: str, min_confidence: float) -> boo
 def aligned_words(alignment: Alignment) -> Sequence[AlignedWord]:
     """Return the words that have times, in order."""
     return [word for word in alignment.words if word.status == ALIGNED]
-
-
-AlignmentData = Alignment

@@ -58,7 +58,6 @@ from ctc_align.types import (
     AlignedToken,
     AlignedWord,
     Alignment,
-    AlignmentData,
     Audio,
     Emissions,
     Pronunciation,
@@ -704,7 +703,7 @@ def _within(word: AlignedWord, begin_s: float | None, end_s: float | None) -> Al
 # The words of a corrected alignment, its text and its recording
 
 
-def corrected_words(alignment: AlignmentData, settings: Settings, name: str) -> Words:
+def corrected_words(alignment: Alignment, settings: Settings, name: str) -> Words:
     """Return the words of an alignment with the pronunciations of its present text.
 
     They are divided as in the alignment, which a person may have done in another way than the text
@@ -753,7 +752,7 @@ def _said(word: AlignedWord, same: Word | None, settings: Settings) -> Word:
 
 
 def recording_of(
-    alignment: AlignmentData,
+    alignment: Alignment,
     path: str | PathLike[str],
     sample_rate: int,
     *,
@@ -774,12 +773,12 @@ def recording_of(
     )
 
 
-def text_of(alignment: AlignmentData) -> Transcript:
+def text_of(alignment: Alignment) -> Transcript:
     """Return the transcript of an alignment, as if read from its file."""
     return Transcript(alignment.text, alignment.subtitles, alignment.places)
 
 
-def path_of(alignment: AlignmentData) -> str:
+def path_of(alignment: Alignment) -> str:
     """Return the path of an alignment's recording; raise UsageError if it names none."""
     if not alignment.audio:
         raise UsageError(
@@ -789,7 +788,7 @@ def path_of(alignment: AlignmentData) -> str:
     return alignment.audio
 
 
-def check_length(alignment: AlignmentData, duration_s: float, source: str) -> None:
+def check_length(alignment: Alignment, duration_s: float, source: str) -> None:
     """Raise AudioError if a recording is not as long as the one that was aligned."""
     if abs(duration_s - alignment.duration_s) > LONGER_S:
         raise AudioError(

@@ -57,7 +57,6 @@ from ctc_align.types import (
     AlignedToken,
     AlignedWord,
     Alignment,
-    AlignmentData,
     Interval,
     Tier,
     aligned_words,
@@ -398,7 +397,7 @@ def _find_edits(alignment: Alignment, tiers: Sequence[Tier], file: Path) -> _Edi
     return edits
 
 
-def _shift_s(alignment: AlignmentData, file: Path) -> float:
+def _shift_s(alignment: Alignment, file: Path) -> float:
     """Return the seconds that the times in a file are later than those of the alignment."""
     document = {".textgrid": TEXTGRID, ".eaf": EAF}.get(file.suffix.casefold(), "")
     is_of_recording = alignment.config.get("times") == RECORDING or is_document(
@@ -585,7 +584,7 @@ def _interval(word: AlignedWord) -> Interval:
     return Interval(word.start_s or 0.0, word.end_s or 0.0, word.text)
 
 
-def _places(rows: Sequence[WrittenWord], alignment: AlignmentData) -> dict[int, int]:
+def _places(rows: Sequence[WrittenWord], alignment: Alignment) -> dict[int, int]:
     """Return the index of each word that was written among the words of the alignment, whose text
     may be another."""
     style = Style.of(alignment.config)
@@ -598,7 +597,7 @@ def _places(rows: Sequence[WrittenWord], alignment: AlignmentData) -> dict[int, 
     return {block.a + k: timed[block.b + k] for block in blocks for k in range(block.size)}
 
 
-def _changed_note(file: Path, changed: Sequence[ChangedWords], alignment: AlignmentData) -> str:
+def _changed_note(file: Path, changed: Sequence[ChangedWords], alignment: Alignment) -> str:
     first = changed[0]
     text = " ".join(alignment.words[at].text for at in first.places)
     labels = " ".join(label.label for label in first.words)
@@ -675,7 +674,7 @@ def labels_of(folder: Path, json_path: Path) -> Path:
     )
 
 
-def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]:
+def with_labels(alignment: Alignment, path: Path) -> tuple[AlignedWord, ...]:
     """Return the words of an alignment with the times of a file of labels; those that get times are
     hand-corrected.
 
@@ -723,9 +722,7 @@ def _inside_recording(label: Interval, duration_s: float) -> Interval:
     return replace(label, end_s=min(label.end_s, max(duration_s, label.end_s - _OVER_S)))
 
 
-def label_doubts(
-    alignment: AlignmentData, words: Sequence[AlignedWord], path: Path
-) -> tuple[str, ...]:
+def label_doubts(alignment: Alignment, words: Sequence[AlignedWord], path: Path) -> tuple[str, ...]:
     """Return why the labels in `path` can hardly belong to the recording; `words` are the result of
     `with_labels`."""
     pairs = [

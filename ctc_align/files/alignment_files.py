@@ -19,7 +19,7 @@ from ctc_align.files.tiers import is_document
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import Style, StyleSource, Writer, WritingContext
 from ctc_align.files.written_labels import with_written
-from ctc_align.types import EAF, TEXTGRID, Alignment, AlignmentData, Audio
+from ctc_align.types import EAF, TEXTGRID, Alignment, Audio
 
 Written = Callable[[Path, bytes], None]
 
@@ -62,7 +62,7 @@ def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Ali
     return Alignment(**alignment_fields(data, name))
 
 
-def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
+def document_tiers(alignment: Alignment) -> tuple[str, ...]:
     """Return the names of the tiers if the transcript is a TextGrid or an ELAN file; () for other
     transcripts."""
     if is_document(alignment.subtitles, TEXTGRID):
@@ -147,7 +147,7 @@ class OutputFiles:
 
     def write(
         self,
-        alignment: AlignmentData,
+        alignment: Alignment,
         style: StyleSource = None,
         parts: Path | None = None,
         written: Written | None = None,
@@ -227,7 +227,7 @@ def check_folder(folder: Path) -> None:
 
 
 def rendered(
-    alignment: AlignmentData,
+    alignment: Alignment,
     format: str,
     style: StyleSource = None,
     sound: Audio | str | None = None,
@@ -237,7 +237,7 @@ def rendered(
     return _encoded(writer, alignment, WritingContext(sound=sound))
 
 
-def _encoded(writer: Writer, alignment: AlignmentData, context: WritingContext) -> bytes:
+def _encoded(writer: Writer, alignment: Alignment, context: WritingContext) -> bytes:
     file = io.BytesIO()
     writer.write_bytes(alignment, file, context)
     return file.getvalue()
@@ -245,7 +245,7 @@ def _encoded(writer: Writer, alignment: AlignmentData, context: WritingContext) 
 
 def _write_whole(
     jobs: Sequence[tuple[Path, Writer]],
-    alignment: AlignmentData,
+    alignment: Alignment,
     parts: Path | None = None,
     written: Written | None = None,
     sound: Audio | str | None = None,
@@ -280,7 +280,7 @@ def _write_whole(
     return list(beside)
 
 
-def _holds_fixes(alignment: AlignmentData, path: Path) -> bool:
+def _holds_fixes(alignment: Alignment, path: Path) -> bool:
     """Return whether an alignment is of the text in a file, with all of its hand-corrected words,
     and its sign-off."""
     if not is_corrected(path):
