@@ -86,9 +86,6 @@ def setting(
     return dataclasses.field(default=metadata.pop("default"), metadata=metadata)
 
 
-BACKENDS = ("auto", "reference", "cpu", "gpu")
-"""Names of the backends of the kernels."""
-
 EVERYDAY = "Options"
 READING = "Recording and transcript"
 TIMES = "Times and confidence"

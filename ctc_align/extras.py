@@ -9,6 +9,7 @@ import importlib
 import importlib.util
 import re
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,3 +125,22 @@ def import_torch(what: str) -> Any:
 def version_of(torch: Any) -> tuple[int, ...]:
     """Return the first two numbers of PyTorch's version."""
     return tuple(int(number) for number in re.findall(r"[0-9]{1,6}", str(torch.__version__))[:2])
+
+
+def import_late(name: str) -> Any:
+    """Return the class or function "MODULE:NAME", whose module is imported when it is first asked
+    for."""
+    module, _, member = name.partition(":")
+    return getattr(importlib.import_module(module), member)
+
+
+def late_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package whose names are imported when they are first used;
+    `homes` has the module of each."""
+
+    def get_name(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return import_late(f"{package}.{homes[name]}:{name}")
+
+    return get_name

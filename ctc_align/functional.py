@@ -68,6 +68,20 @@ from ctc_align.ctc.arguments import Lengths, Targets, loss_arguments
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
 
+__all__ = [
+    "TokenSpan",
+    "ctc_loss",
+    "forced_align",
+    "hessian",
+    "merge_tokens",
+    "occupancy",
+    "simple_ctc_loss",
+]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 def ctc_loss(
     log_probs: torch.Tensor,

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
+
+from ctc_align.extras import import_late
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
+    from matplotlib.figure import Figure
 
-    from ctc_align.reading.rows_on_disk import ArrayOnDisk, TensorOnDisk
+    from ctc_align.machine.rows_on_disk import ArrayOnDisk, TensorOnDisk
 
+Panel = Literal["waveform", "spectrogram"]
 FORMAT = "ctc-align/1"
+_FILES = "ctc_align.files"
+"""The package of formats, which is imported when an alignment is written or shown."""
 
 ALIGNED, SKIPPED, UNSPOKEN, UNKNOWN = STATUSES = ("aligned", "skipped", "unspoken", "unknown")
 """The status of a word: it has times; it is not in the recording; it is not spoken; the model has
@@ -73,7 +80,7 @@ DEFAULT_SOUND = SoundChoice()
 class Audio:
     """One channel of sound: `samples` (N,) float32 in about [-1, 1] at `sample_rate` Hz.
 
-    The samples of a long recording may be on disk (`ctc_align.reading.rows_on_disk`); slices of
+    The samples of a long recording may be on disk (`ctc_align.machine.rows_on_disk`); slices of
     them are arrays.
     """
 
@@ -348,11 +355,6 @@ class Emissions:
         """The number of frames."""
         return len(self.__dict__["log_probs"])
 
-    @property
-    def given(self) -> np.ndarray | torch.Tensor:
-        """The log-probs as they were given, on their device."""
-        return self.__dict__["log_probs"]
-
     @cached_property
     def array(self) -> np.ndarray:
         """The log-probs in main memory: (T, C) float32, or float64 if they were given so."""
@@ -361,7 +363,7 @@ class Emissions:
     @cached_property
     def state_array(self) -> np.ndarray | ArrayOnDisk | None:
         """The scores of the segmentation states in main memory or on disk: (T, K)."""
-        from ctc_align.reading.rows_on_disk import ArrayOnDisk
+        from ctc_align.machine.rows_on_disk import ArrayOnDisk
 
         states = self.__dict__["states"]
         if isinstance(states, ArrayOnDisk):
@@ -372,6 +374,18 @@ class Emissions:
         """Return emissions with other values of some fields, as `dataclasses.replace` does, without
         making tensors."""
         return Emissions(**self.__getstate__() | changes)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name != "given":
+                raise AttributeError(f"'Emissions' object has no attribute {name!r}")
+            warnings.warn(
+                "Emissions.given is deprecated and goes in 0.6; use log_probs, a tensor, or array",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            return get_log_probs(self)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields: what is made of them is made again."""
@@ -404,6 +418,12 @@ class Emissions:
             duration_s=end_s,
             first_frame_s=round(self.first_frame_s + first * self.frame_shift_s, 6),
         )
+
+
+def get_log_probs(emissions: Emissions) -> np.ndarray | torch.Tensor:
+    """Return the log-probs as they were given, on their device."""
+    log_probs: np.ndarray | torch.Tensor = emissions.__dict__["log_probs"]
+    return log_probs
 
 
 class _ReadAsTensor:
@@ -554,7 +574,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class AlignmentData:
+class Alignment:
     """A transcript aligned with its audio. Times are seconds from the start of the utterance.
 
     `loss` is the exact CTC loss -log p(transcript | audio) over all paths, natural log; `score` is
@@ -653,6 +673,73 @@ class AlignmentData:
             self.doubtful or self.unexplained or self.fit == NONE
         )
 
+    def __repr__(self) -> str:
+        """Return one line: what was aligned, and how well it fits."""
+        fit = f", fit {self.fit}" if self.fit else ""
+        times = f"{len(self.words)} words, {self.duration_s:.2f} s"
+        return (
+            f"<Alignment of {self.utterance!r} by {self.model}: {times}, loss {self.loss:.1f}{fit}>"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite
+        numbers or None."""
+        to_dict: Callable[[Alignment], dict[str, Any]] = import_late(f"{_FILES}.json_files:to_dict")
+        return to_dict(self)
+
+    def plot(
+        self,
+        start_s: float | None = None,
+        end_s: float | None = None,
+        *,
+        audio: AudioLike | None = None,
+        panels: Sequence[Panel] = ("waveform", "spectrogram"),
+    ) -> Figure:
+        """Draw the sound with the words, phones and speakers below it, and the spread of edges
+        (extra `plot`).
+
+        Args:
+            start_s, end_s: the stretch that is drawn, seconds from the start of the utterance;
+                None: all of it. Up to 36 s are drawn finely, more without phones and spectrogram.
+            audio: as for `ctc_align.align`; None: the path that the alignment names, relative to
+            the current directory. panels: views of the sound, "waveform" and "spectrogram"; ()
+            draws only the tiers, and reads no recording.
+
+        Returns:
+            A matplotlib figure, made without pyplot: `figure.savefig("words.pdf")`.
+
+        Raises:
+            AudioError: the recording cannot be read.
+            UsageError: matplotlib is not installed, or the stretch or a panel does not exist.
+        """
+        plot = import_late(f"{_FILES}.pages:plot_alignment")
+        return plot(self, start_s, end_s, audio=audio, panels=panels)
+
+    def _repr_html_(self) -> str:
+        """Return the display of a notebook: the page with the recording, or a table if the
+        recording is missing."""
+        return import_late(f"{_FILES}.pages:notebook_html")(self)
+
+    def save(self, path: str | Path, *, force: bool = False, sound: Audio | None = None) -> None:
+        """Write the alignment in the format that the extension of `path` names (.json, .ctm,
+        .TextGrid, .html, …).
+
+        Args:
+            path: the file.
+            force: replace a file that exists; JSON in which a person has fixed words that this
+                alignment does not
+                hold is moved to NAME.hand.json, and a warning says so.
+            sound: the sound for a page, if it is not in a file; None: the recording that was
+                aligned.
+
+        Raises:
+            OutputError: the file exists and `force` is not given, or it cannot be written.
+            UsageError: no format has this extension.
+        """
+        import_late(f"{_FILES}.alignment_files:save_alignment")(
+            self, path, force=force, sound=sound
+        )
+
 
 def is_to_check(confidence: float | None, by: str, min_confidence: float) -> bool:
     """Return whether a word is to be checked: no person fixed it, and it is less sure than 0.5, or
@@ -660,6 +747,6 @@ def is_to_check(confidence: float | None, by: str, min_confidence: float) -> boo
     return confidence is not None and confidence < max(SURE, min_confidence) and not by
 
 
-def aligned_words(alignment: AlignmentData) -> Sequence[AlignedWord]:
+def aligned_words(alignment: Alignment) -> Sequence[AlignedWord]:
     """Return the words that have times, in order."""
     return [word for word in alignment.words if word.status == ALIGNED]

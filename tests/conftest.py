@@ -48,7 +48,7 @@ collect_ignore = ["support/absent_card.py", "support/gpu_compiled.py"]
 WATCH = pytest.StashKey[Watch]()
 PROCESSES = (
     "tests/corpus/test_resume.py",
-    "tests/corpus/test_lock.py",
+    "tests/files/test_folder_lock.py",
     "tests/corpus/test_pending_parts.py",
     "tests/kernels/test_fork.py",
     "tests/kernels/test_memory.py",

@@ -38,7 +38,7 @@ from torch import nn
 
 from ctc_align.alignment import confidence
 from ctc_align.alignment.align_utterance import choose_tokens, place_tokens
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, read_inputs
 from ctc_align.alignment.confidence import (
     EMISSION_NAMES,
     NAMES,
@@ -49,10 +49,7 @@ from ctc_align.alignment.confidence import (
 )
 from ctc_align.alignment.fit import UNLIKELY
 from ctc_align.audio.loading import load_audio
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, TooShortError
-from ctc_align.files import Alignment
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.confidence_network import (
@@ -62,8 +59,10 @@ from ctc_align.models.confidence_network import (
     inputs_of,
     save_confidence_network,
 )
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.text.characters import printable
-from ctc_align.types import AlignedWord, Emissions
+from ctc_align.types import AlignedWord, Alignment, Emissions
 from mismatches import (
     KINDS,
     RATE,
@@ -256,7 +255,7 @@ def example(aligner: Aligner, case: Mismatch) -> Example:
     Raises:
         CtcAlignError: the text does not fit into the recording at all.
     """
-    inputs = aligner.inputs((case.samples, RATE), case.text)
+    inputs = read_inputs(aligner, (case.samples, RATE), case.text)
     assert len(inputs.words.words) == len(case.words), "a word of a clip was parted or joined"
     chosen = batching.run([choose_tokens(inputs)])[0]
     tokens, spikes, edges = batching.run([place_tokens(inputs, chosen)])[0]

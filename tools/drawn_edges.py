@@ -19,16 +19,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, read_inputs
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import place_edges
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import InputError, UsageError
 from ctc_align.kernels import batching
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.text.characters import printable
 from ctc_align.training.calibration_fitting import spoken_utterance
 from ctc_align.training.edge_learning import (
@@ -127,7 +127,7 @@ def _aligned(
     sound = samples.astype(np.float32), RATE
     labelled = LabelledUtterance(drawn.recording, drawn.speaker, sound, recording.text, drawn.words)
     utterance = spoken_utterance(aligner, labelled, keep_sound=True)
-    inputs = aligner.inputs(utterance.emissions, recording.text)
+    inputs = read_inputs(aligner, utterance.emissions, recording.text)
     drawn_by = inputs.calibration, inputs.settings, inputs.backend
     [edges] = batching.run(
         [place_edges(utterance.emissions, utterance.tokens, utterance.spikes, *drawn_by)]

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from ctc_align.alignment.align_utterance import choose_tokens, finish_edges
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, find_edge_network, read_inputs
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path
 from ctc_align.alignment.edges import place_edges
 from ctc_align.alignment.inputs import UtteranceInputs
@@ -69,10 +69,9 @@ def target_edges(aligner: Aligner, inputs: UtteranceInputs) -> tuple[Tokens, Spa
         inputs.backend,
     )
     [drawn] = batching.run([placed])
-    assert aligner.edge_network is not None
-    finished = finish_edges(
-        inputs.emissions, chosen.tokens, drawn, inputs.calibration, aligner.edge_network
-    )
+    network = find_edge_network(aligner)
+    assert network is not None
+    finished = finish_edges(inputs.emissions, chosen.tokens, drawn, inputs.calibration, network)
     return chosen.tokens, batching.run([finished])[0]
 
 
@@ -164,8 +163,9 @@ def recording_examples(
     rng: np.random.Generator,
 ) -> list[EdgeExamples]:
     """Return the examples of a recording, clean and in each of its spoiled copies."""
-    assert student.edge_network is not None
-    clean = teacher.inputs((samples, RATE), text, keep_sound=True)
+    network = find_edge_network(student)
+    assert network is not None
+    clean = read_inputs(teacher, (samples, RATE), text, keep_sound=True)
     tokens, finished = target_edges(teacher, clean)
     spoken, ids, words = utterance_sounds(tokens)
     shift_s, kinds = clean.emissions.frame_shift_s, clean.calibration.kinds(tokens.labels)
@@ -176,7 +176,7 @@ def recording_examples(
     examples = []
     for copy in range(1 + COPIES):
         heard = samples if copy == 0 else spoil(samples, rng, speech.piece)
-        inputs = student.inputs((heard, RATE), text, keep_sound=True)
+        inputs = read_inputs(student, (heard, RATE), text, keep_sound=True)
         try:
             [coarse] = batching.run([coarse_edges(inputs, tokens)])
         except CtcAlignError:
@@ -186,7 +186,7 @@ def recording_examples(
         target_s, weight = weighted_targets(edges, fine, words, shift_s)
         examples.append(
             examples_of(
-                EdgeScene(inputs.emissions, ids, edges, student.edge_network.shape),
+                EdgeScene(inputs.emissions, ids, edges, network.shape),
                 target_s,
                 weight,
             )
@@ -248,7 +248,7 @@ def read_examples(path: Path) -> EdgeExamples:
 def train(given: argparse.Namespace) -> None:
     """Train each member of the model's edge network further, and write the result."""
     torch.set_num_threads(1)
-    network = Aligner(given.model, device="cpu").edge_network
+    network = find_edge_network(Aligner(given.model, device="cpu"))
     assert network is not None
     learnt = EdgeExamples.joined([read_examples(path) for path in given.examples])
     print(f"{len(learnt)} edges", flush=True)

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, repeat
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,7 +33,6 @@ from ctc_align.alignment.edges import (
 )
 from ctc_align.alignment.fit import MOST_BACKWARDS, assess_fit, hardly_fits, is_heard, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
-from ctc_align.alignment.islands import Island, find_islands
 from ctc_align.alignment.pause_edges import edges_beside_pauses, edges_by_convention
 from ctc_align.alignment.pronunciations import (
     check_word_tokens,
@@ -45,7 +45,6 @@ from ctc_align.alignment.pronunciations import (
 from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.errors import InputError
-from ctc_align.files import Alignment
 from ctc_align.kernels.batching import StageSteps
 from ctc_align.models.array_checks import are_distributions
 from ctc_align.models.calibration import Calibration
@@ -62,12 +61,16 @@ from ctc_align.types import (
     UNSPOKEN,
     AlignedToken,
     AlignedWord,
+    Alignment,
     Emissions,
     Tokens,
     Word,
     Words,
     WordTokens,
 )
+
+if TYPE_CHECKING:
+    from ctc_align.alignment.islands import Island
 
 _BRACKETS = ("[", "{", "&")
 MOST_CELLS, MOST_HEARD_CELLS = 10**9, 10**8
@@ -137,6 +140,8 @@ def align_utterance(inputs: UtteranceInputs) -> StageSteps[Alignment]:
     inputs.progress.begin("search")
     islands = None
     if inputs.settings.match != "exact":
+        from ctc_align.alignment.islands import find_islands
+
         islands = with_first_copies((yield from find_islands(inputs, word_tokens)), inputs.words)
     if islands is None:
         placed = yield from align_whole(inputs, word_tokens)

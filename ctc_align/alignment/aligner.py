@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -33,18 +34,8 @@ from ctc_align.alignment.inputs import (
     seconds_of,
 )
 from ctc_align.alignment.model_choice import ModelChoice
-from ctc_align.alignment.realign import (
-    check_length,
-    corrected_words,
-    path_of,
-    realign_utterance,
-    recording_of,
-    text_of,
-)
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.files import Alignment
-from ctc_align.files.json_files import is_fixed
 from ctc_align.kernels import backend_of, batching
 from ctc_align.kernels.batching import StageSteps
 from ctc_align.models import AUTO
@@ -59,6 +50,7 @@ from ctc_align.types import (
     DOUBTFUL,
     GOOD,
     AlignedWord,
+    Alignment,
     Audio,
     AudioLike,
     Emissions,
@@ -66,6 +58,7 @@ from ctc_align.types import (
     Words,
     WordTokens,
     aligned_words,
+    get_log_probs,
 )
 
 if TYPE_CHECKING:
@@ -124,8 +117,8 @@ class Aligner:
             lexicon=lexicon,
             settings=replace(given, language=""),
         )
-        self.choice: ModelChoice[Aligner] = ModelChoice(model, given, lexicon is not None, load)
-        of_model = folder_settings(model := self.choice.first)
+        self._choice: ModelChoice[Aligner] = ModelChoice(model, given, lexicon is not None, load)
+        of_model = folder_settings(model := self._choice.first)
         self.settings = given.for_language(of_model.language)
         self.backend = backend
         require_text_extras(self.settings, is_ipa=of_model.ipa)
@@ -171,7 +164,7 @@ class Aligner:
         Args:
             audio: as for `emissions`.
             text: the transcript as a str, as a `Transcript` (`read_transcript_file` keeps the cues
-                of subtitles), or as the result of `split`.
+                of subtitles), or as the result of `split_transcript`.
             utterance: name in outputs and messages; None means the audio's name without extension.
             progress: called with the completed share in [0, 1]: a float whose `step` names the
                 current step.
@@ -180,10 +173,9 @@ class Aligner:
             InputError: the audio or the transcript cannot be used, or they do not fit together.
         """
         name, source = names_of(audio, utterance)
-        words = self.split(text, name)
-        aligner = self.choice.aligner(self, words.language)
-        report = StepProgress(progress)
-        language = self.choice.track_language(words.language)
+        words = split_transcript(self, text, name)
+        aligner, report = self._choice.aligner(self, words.language), StepProgress(progress)
+        language = self._choice.track_language(words.language)
         with error_context(name, source):
             steps = aligner._align(
                 aligner._load(audio, language=language), words, name, source, report
@@ -213,10 +205,15 @@ class Aligner:
             CtcAlignError: hand-corrected words cross or leave no room for others; the audio is
                 missing, or belongs to another alignment.
         """
-        aligner = self.choice.aligner_of(self, alignment.model, alignment.config)
-        heard = aligner.settings
-        config = alignment.config
-        sound = alignment.audio if audio is None else audio
+        from ctc_align.alignment import realign
+        from ctc_align.files.json_files import is_fixed
+
+        aligner = self._choice.aligner_of(self, alignment.model, alignment.config)
+        heard, config, sound = (
+            aligner.settings,
+            alignment.config,
+            alignment.audio if audio is None else audio,
+        )
         if isinstance(sound, (str, PathLike)) and Path(sound).name == Path(alignment.audio).name:
             unset = [
                 name
@@ -229,18 +226,20 @@ class Aligner:
             aligner = aligner.with_settings(heard)
         if aligner is not self:
             return aligner.realign(alignment, audio, progress=progress)
-        name = alignment.utterance
-        sound = path_of(alignment) if audio is None else audio
-        source = names_of(sound, name)[1]
-        report = StepProgress(progress)
-        fixed = any(map(is_fixed, alignment.words))
+        name, sound = alignment.utterance, realign.path_of(alignment) if audio is None else audio
+        source, report, fixed = (
+            names_of(sound, name)[1],
+            StepProgress(progress),
+            any(map(is_fixed, alignment.words)),
+        )
         with error_context(name, source):
-            if fixed:
-                words = corrected_words(alignment, self.settings, name)
-            else:
-                words = self.split(text_of(alignment), name)
+            words = (
+                realign.corrected_words(alignment, self.settings, name)
+                if fixed
+                else split_transcript(self, realign.text_of(alignment), name)
+            )
             loaded = self._load(sound, alignment)
-            check_length(alignment, seconds_of(loaded), source)
+            realign.check_length(alignment, seconds_of(loaded), source)
             steps = self._align(
                 loaded, words, name, source, report, alignment.words if fixed else None
             )
@@ -345,11 +344,11 @@ class Aligner:
         Raises the errors of `align`.
         """
         name, source = names_of(audio, None)
-        words = self.split(text, name)
-        aligner = self.choice.aligner(self, words.language)
+        words = split_transcript(self, text, name)
+        aligner = self._choice.aligner(self, words.language)
         with error_context(name, source):
             emissions = aligner.emissions(
-                aligner._load(audio, language=self.choice.track_language(words.language))
+                aligner._load(audio, language=self._choice.track_language(words.language))
             )
         with error_context(name):
             inputs = aligner._inputs(emissions, words, name, source, as_written=True)
@@ -377,21 +376,10 @@ class Aligner:
         """
         if isinstance(texts, str):
             raise UsageError("texts: expected a list of transcripts, got a str; write [text]")
-        aligner, language = self.for_texts(texts)
-        loaded = aligner._load(audio, language=self.choice.track_language(language))
+        aligner, language = find_aligner(self, texts)
+        loaded = aligner._load(audio, language=self._choice.track_language(language))
         emissions = aligner.emissions(loaded, progress=progress)
         return aligner.score_emissions([emissions], [list(texts)], languages=[language])[0]
-
-    def for_texts(
-        self, texts: Sequence[str | Transcript], language: str = ""
-    ) -> tuple[Aligner, str]:
-        """Return the aligner for transcripts of one audio, and their language; "" means that of its
-        settings."""
-        known = (text.text if isinstance(text, Transcript) else text for text in texts)
-        language = language or self.choice.language_of(
-            "\n".join(text for text in known if isinstance(text, str))
-        )
-        return self.choice.aligner(self, language), language
 
     def score_emissions(
         self,
@@ -423,66 +411,25 @@ class Aligner:
         """Return an aligner with the same loaded models and other settings; settings for loading
         have no effect."""
         other = copy(self)
-        other.choice = self.choice.with_settings(settings)
-        other.settings = settings.for_language(folder_settings(self.choice.first).language)
+        other._choice = self._choice.with_settings(settings)
+        other.settings = settings.for_language(folder_settings(self._choice.first).language)
         other._splitter = TranscriptSplitter(other.settings)
         return other
 
-    def inputs(
-        self, audio: AudioLike, text: str, utterance: str | None = None, *, keep_sound: bool = False
-    ) -> UtteranceInputs:
-        """Return the inputs of an alignment; `keep_sound` keeps the sound even without an edge
-        network."""
-        name, source = names_of(audio, utterance)
-        words = self.split(text, name)
-        aligner = self.choice.aligner(self, words.language)
-        language = self.choice.track_language(words.language)
-        with error_context(name, source):
-            loaded = aligner._load(audio, language=language)
-            [emissions] = batching.run([aligner._emit(loaded, None, keep_sound=keep_sound)])
-            return aligner._inputs(emissions, words, name, source)
+    if not TYPE_CHECKING:  # for type checkers the names are gone
 
-    def pronounced(
-        self, text: str | Transcript, name: str
-    ) -> tuple[Words, list[WordTokens], list[str]]:
-        """Return the words of a transcript, their tokens, and the parts of them that the dictionary
-        lacks.
-
-        No recording is needed; `name` is what error messages call the transcript.
-
-        Raises:
-            InputError: nothing in it is spoken, or it cannot be turned into tokens of the model.
-        """
-        words = self.split(text, name)
-        aligner = self.choice.aligner(self, words.language)
-        model = aligner._loaded_model()
-        one_frame: Any = np.zeros((1, len(model.vocab)), np.float32)
-        nothing = Emissions(one_frame, model.vocab, model.frame_shift_s, model.blank)
-        named, tokenizer = aligner._named(nothing)
-        words, tokenizer = read_words(
-            words, named, tokenizer, aligner.settings.in_language(words.language).language
-        )
-        tokens = tokenize(words, tokenizer)
-        lexicon = aligner._lexicon
-        if lexicon is None or not isinstance(tokenizer, PhoneTokenizer):
-            return words, tokens, []
-        parts = (part for word in words.words for part in word.lookup_text.split())
-        return words, tokens, [part for part in parts if lexicon.get(part) is None]
-
-    @property
-    def edge_network(self) -> EdgeNetwork | None:
-        """The edge network of the calibration, otherwise of the model, or None."""
-        return self._edge_network
-
-    @property
-    def fit_limits(self) -> FitLimits | None:
-        """The limits for `ctc_align.alignment.fit.fit_of`: the model's, or if it has none those of
-        any model."""
-        if self.model is None:
-            own = None
-        else:
-            own = self.model.confidence_network
-        return (own or network_of_any_model()).limits
+        def __getattr__(self, name: str) -> Any:
+            if name not in _DEPRECATED:
+                raise AttributeError(f"'Aligner' object has no attribute {name!r}")
+            function = _DEPRECATED[name]
+            warnings.warn(
+                f"Aligner.{name} is deprecated and goes in 0.6; use {function.__name__} of"
+                " ctc_align.alignment.aligner, which is no promise",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            is_call = name in ("for_texts", "inputs", "pronounced", "split")
+            return partial(function, self) if is_call else function(self)
 
     def _align(
         self,
@@ -509,6 +456,8 @@ class Aligner:
             if track:  # whoever reads the recording for this alignment again reads the same track
                 inputs = replace(inputs, settings=replace(inputs.settings, track=str(track)))
             if corrected is not None:
+                from ctc_align.alignment.realign import realign_utterance
+
                 return (yield from realign_utterance(inputs, corrected))
             alignment = yield from align_utterance(inputs)
         if given is not None and alignment.fit in (GOOD, DOUBTFUL):
@@ -517,7 +466,7 @@ class Aligner:
 
     def _listen(self, audio: AudioLike, progress: Progress | None = None) -> StageSteps[Emissions]:
         return (
-            yield from self._emit(self._load(audio, language=self.choice.given.language), progress)
+            yield from self._emit(self._load(audio, language=self._choice.given.language), progress)
         )
 
     def _emit(
@@ -543,11 +492,11 @@ class Aligner:
         for audio, text, name in pairs:
             source = names_of(audio, name)[1]
             try:
-                words = self.split(text, name)
-                aligner = self.choice.aligner(self, words.language)
+                words = split_transcript(self, text, name)
+                aligner = self._choice.aligner(self, words.language)
                 with error_context(name, source):
                     loaded = aligner._load(
-                        audio, language=self.choice.track_language(words.language)
+                        audio, language=self._choice.track_language(words.language)
                     )
             except CtcAlignError as error:
                 group.append(failed_steps(error))
@@ -576,6 +525,8 @@ class Aligner:
         model = self._loaded_model()
         choice = self.settings.sound_choice(language)
         if part is not None and isinstance(audio, (str, PathLike)):
+            from ctc_align.alignment.realign import recording_of
+
             return recording_of(part, audio, model.sample_rate, choice=choice)
         return as_audio(audio, model.sample_rate, choice=choice, on_disk=True)
 
@@ -585,16 +536,6 @@ class Aligner:
                 "audio: this Aligner has no model (model=None) and takes Emissions only"
             )
         return self.model
-
-    def split(self, text: str | Transcript | Words, name: str) -> Words:
-        """Return a transcript split into words; `name` is its name in error messages.
-
-        Raises:
-            TranscriptError: the transcript has no spoken word.
-        """
-        if isinstance(text, Words):
-            return text
-        return self._splitter.split(self.choice.named(text), name)
 
     def _inputs(
         self,
@@ -626,7 +567,7 @@ class Aligner:
             tokenizer,
             calibration.at(emissions.frame_shift_s, emissions.vocab),
             settings,
-            backend_of(emissions.given) if self.backend == "auto" else self.backend,
+            backend_of(get_log_probs(emissions)) if self.backend == "auto" else self.backend,
             self.model.confidence_network if self.model and has_model_vocab else None,
             self._edge_network if has_model_vocab else None,
             report or StepProgress(),
@@ -646,6 +587,122 @@ class Aligner:
         """Return whether the emissions may come from the model, because they have its
         vocabulary."""
         return self.model is not None and self.model.vocab == emissions.vocab
+
+
+def split_transcript(aligner: Aligner, text: str | Transcript | Words, name: str) -> Words:
+    """Return a transcript split into words; `name` is its name in error messages.
+
+    Raises:
+        TranscriptError: the transcript has no spoken word.
+    """
+    if isinstance(text, Words):
+        return text
+    return aligner._splitter.split(aligner._choice.named(text), name)
+
+
+def find_aligner(
+    aligner: Aligner, texts: Sequence[str | Transcript], language: str = ""
+) -> tuple[Aligner, str]:
+    """Return the aligner for transcripts of one audio, and their language; "" means that of its
+    settings."""
+    known = (text.text if isinstance(text, Transcript) else text for text in texts)
+    language = language or aligner._choice.language_of(
+        "\n".join(text for text in known if isinstance(text, str))
+    )
+    return aligner._choice.aligner(aligner, language), language
+
+
+def group_by_aligner(
+    aligner: Aligner, texts: Sequence[Sequence[str | Transcript]], languages: Sequence[str]
+) -> Iterator[tuple[Aligner, list[int], list[str]]]:
+    """Yield the aligners that audios with alternative transcripts need, each with its audios'
+    indices and languages.
+
+    `languages` are those that are known, "" for others.
+    """
+    groups: dict[int, tuple[Aligner, list[int], list[str]]] = {}
+    for index, (alternatives, known) in enumerate(zip(texts, languages)):
+        chosen, language = find_aligner(aligner, alternatives, known)
+        _, indices, codes = groups.setdefault(id(chosen), (chosen, [], []))
+        indices.append(index)
+        codes.append(language)
+    yield from groups.values()
+
+
+def read_inputs(
+    aligner: Aligner,
+    audio: AudioLike,
+    text: str | Transcript,
+    utterance: str | None = None,
+    *,
+    keep_sound: bool = False,
+) -> UtteranceInputs:
+    """Return the inputs of an alignment; `keep_sound` keeps the sound even without an edge
+    network."""
+    name, source = names_of(audio, utterance)
+    words = split_transcript(aligner, text, name)
+    chosen = aligner._choice.aligner(aligner, words.language)
+    language = aligner._choice.track_language(words.language)
+    with error_context(name, source):
+        loaded = chosen._load(audio, language=language)
+        [emissions] = batching.run([chosen._emit(loaded, None, keep_sound=keep_sound)])
+        return chosen._inputs(emissions, words, name, source)
+
+
+def pronounce_transcript(
+    aligner: Aligner, text: str | Transcript, name: str
+) -> tuple[Words, list[WordTokens], list[str]]:
+    """Return the words of a transcript, their tokens, and the parts of them that the dictionary
+    lacks.
+
+    No recording is needed; `name` is what error messages call the transcript.
+
+    Raises:
+        InputError: nothing in it is spoken, or it cannot be turned into tokens of the model.
+    """
+    words = split_transcript(aligner, text, name)
+    chosen = aligner._choice.aligner(aligner, words.language)
+    model = chosen._loaded_model()
+    one_frame: Any = np.zeros((1, len(model.vocab)), np.float32)
+    nothing = Emissions(one_frame, model.vocab, model.frame_shift_s, model.blank)
+    named, tokenizer = chosen._named(nothing)
+    language = chosen.settings.in_language(words.language).language
+    words, tokenizer = read_words(words, named, tokenizer, language)
+    tokens = tokenize(words, tokenizer)
+    lexicon = chosen._lexicon
+    if lexicon is None or not isinstance(tokenizer, PhoneTokenizer):
+        return words, tokens, []
+    parts = (part for word in words.words for part in word.lookup_text.split())
+    return words, tokens, [part for part in parts if lexicon.get(part) is None]
+
+
+def find_choice(aligner: Aligner) -> ModelChoice[Aligner]:
+    """Return how an aligner chooses a model by the language of a transcript."""
+    return aligner._choice
+
+
+def find_edge_network(aligner: Aligner) -> EdgeNetwork | None:
+    """Return the edge network of the calibration, otherwise of the model, or None."""
+    return aligner._edge_network
+
+
+def find_fit_limits(aligner: Aligner) -> FitLimits | None:
+    """Return the limits for `ctc_align.alignment.fit.fit_of`: the model's, or if it has none those
+    of any model."""
+    own = None if aligner.model is None else aligner.model.confidence_network
+    return (own or network_of_any_model()).limits
+
+
+_DEPRECATED: dict[str, Callable[..., Any]] = {
+    "choice": find_choice,
+    "edge_network": find_edge_network,
+    "fit_limits": find_fit_limits,
+    "for_texts": find_aligner,
+    "inputs": read_inputs,
+    "pronounced": pronounce_transcript,
+    "split": split_transcript,
+}
+"""Former members of `Aligner`, and the functions that took their places."""
 
 
 def _check_rate(alignment: Alignment, emissions: Emissions) -> None:

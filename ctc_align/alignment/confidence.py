@@ -25,9 +25,9 @@ from ctc_align.errors import ConfigError
 from ctc_align.kernels.batching import CtcTargets, Forward, StageSteps
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.lattice import WILDCARD
+from ctc_align.machine.rows_on_disk import ArrayOnDisk
 from ctc_align.models.calibration import Calibration, probability
 from ctc_align.models.confidence_network import FitLimits, network_of_any_model
-from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.types import Emissions, Tokens
 
 SHORT_WORDS = 5

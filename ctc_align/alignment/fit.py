@@ -22,7 +22,6 @@ import numpy as np
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, runs_of
 from ctc_align.alignment.edges import duration_of
 from ctc_align.alignment.inputs import UtteranceInputs
-from ctc_align.files import Alignment
 from ctc_align.kernels.batching import CtcTargets, Forward, StageSteps
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.confidence_network import FitLimits
@@ -39,6 +38,7 @@ from ctc_align.types import (
     UNEXPLAINED,
     UNSPOKEN,
     AlignedWord,
+    Alignment,
     BookPlace,
     Emissions,
     Region,

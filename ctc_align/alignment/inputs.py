@@ -22,10 +22,8 @@ from ctc_align.models.array_checks import greedy_labels, warn_of_default_blank
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.edge_network import EdgeNetwork
-from ctc_align.text.markup import without_sample_numbers
 from ctc_align.threads import in_caller, on_one_thread
 from ctc_align.tokens.alphabet import LetterTokenizer
-from ctc_align.tokens.lexicon_words import join_entries
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import (
     SpellingOrder,
@@ -35,7 +33,6 @@ from ctc_align.tokens.tokenizer import (
     unit_tokenizer,
     with_phones,
 )
-from ctc_align.tokens.translations import without_translations
 from ctc_align.types import (
     Audio,
     AudioLike,
@@ -416,8 +413,13 @@ def read_words(
         isinstance(tokenizer, PhoneTokenizer) and tokenizer.has_all(words.text)
     ):
         return units.split(words), units
+    from ctc_align.text.markup import without_sample_numbers
+    from ctc_align.tokens.translations import without_translations
+
     words = without_sample_numbers(words, duration_of(emissions))
     if isinstance(tokenizer, PhoneTokenizer) and tokenizer.lexicon_name:
+        from ctc_align.tokens.lexicon_words import join_entries
+
         words = join_entries(words, tokenizer)
     words = without_translations(with_phones(words, tokenizer, language), tokenizer)
     if not isinstance(tokenizer, LetterTokenizer):

@@ -3,7 +3,7 @@ transcript."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -21,12 +21,6 @@ from ctc_align.types import Transcript
 
 class HasSettings(Protocol):
     """An `Aligner`."""
-
-    def for_texts(
-        self: One, texts: Sequence[str | Transcript], language: str = ""
-    ) -> tuple[One, str]:
-        """Return the aligner for transcripts of one audio, and their language."""
-        ...
 
     def with_settings(self: One, settings: Settings) -> One:
         """Return an aligner with other settings and the same models."""
@@ -67,23 +61,6 @@ def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | N
     if model == AUTO and is_bound:
         return model_for(given.language)
     return model
-
-
-def by_aligner(
-    aligner: One, texts: Sequence[Sequence[str | Transcript]], languages: Sequence[str]
-) -> Iterator[tuple[One, list[int], list[str]]]:
-    """Yield the aligners that audios with alternative transcripts need, each with its audios'
-    indices and languages.
-
-    `languages` are those that are known, "" for others.
-    """
-    groups: dict[int, tuple[One, list[int], list[str]]] = {}
-    for index, (alternatives, known) in enumerate(zip(texts, languages)):
-        chosen, language = aligner.for_texts(alternatives, known)
-        _, indices, codes = groups.setdefault(id(chosen), (chosen, [], []))
-        indices.append(index)
-        codes.append(language)
-    yield from groups.values()
 
 
 class ModelChoice(Generic[One]):

@@ -26,7 +26,6 @@ from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, InputError, TranscriptError
 from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, StageSteps
 from ctc_align.models.array_checks import warn_of_unused
-from ctc_align.text.captions import named_in_cues
 from ctc_align.text.languages import script_of
 from ctc_align.tokens.tokenizer import (
     PrepareWords,
@@ -402,6 +401,8 @@ def without_passages(words: Words, absent: Sequence[OptionalWords]) -> Words:
         while passage.kind == SPEAKER and index < len(changed) and changed[index].kind != SPEAKER:
             changed[index] = replace(changed[index], speaker=passage.speaker)
             index += 1
-    if absent:
-        return replace(words, words=named_in_cues(changed, words.subtitles))
-    return words
+    if not absent:
+        return words
+    from ctc_align.text.captions import named_in_cues
+
+    return replace(words, words=named_in_cues(changed, words.subtitles))

@@ -41,7 +41,6 @@ from ctc_align.alignment.wildcard import scores_of
 from ctc_align.audio.loading import LONGER_S, load_audio
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, InputError, TooShortError, UsageError
-from ctc_align.files import Alignment
 from ctc_align.files.json_files import SLACK_S, fixed_name, is_fixed
 from ctc_align.files.tiers import in_alphabet
 from ctc_align.kernels.batching import StageSteps
@@ -57,7 +56,7 @@ from ctc_align.types import (
     UNSPOKEN,
     AlignedToken,
     AlignedWord,
-    AlignmentData,
+    Alignment,
     Audio,
     Emissions,
     Pronunciation,
@@ -722,7 +721,7 @@ def _limit_to_room(word: AlignedWord, begin_s: float | None, end_s: float | None
 # The words of a corrected alignment, its text and its recording
 
 
-def corrected_words(alignment: AlignmentData, settings: Settings, name: str) -> Words:
+def corrected_words(alignment: Alignment, settings: Settings, name: str) -> Words:
     """Return the words of an alignment with the pronunciations of its present text.
 
     They are divided as in the alignment, which a person may have done in another way than the text
@@ -768,7 +767,7 @@ def _lookup_reading(word: AlignedWord, same: Word | None, settings: Settings) ->
 
 
 def recording_of(
-    alignment: AlignmentData,
+    alignment: Alignment,
     path: str | PathLike[str],
     sample_rate: int,
     *,
@@ -789,12 +788,12 @@ def recording_of(
     )
 
 
-def text_of(alignment: AlignmentData) -> Transcript:
+def text_of(alignment: Alignment) -> Transcript:
     """Return the transcript of an alignment, as if read from its file."""
     return Transcript(alignment.text, alignment.subtitles, alignment.places)
 
 
-def path_of(alignment: AlignmentData) -> str:
+def path_of(alignment: Alignment) -> str:
     """Return the path of an alignment's recording; raise UsageError if it names none."""
     if not alignment.audio:
         raise UsageError(
@@ -804,7 +803,7 @@ def path_of(alignment: AlignmentData) -> str:
     return alignment.audio
 
 
-def check_length(alignment: AlignmentData, duration_s: float, source: str) -> None:
+def check_length(alignment: Alignment, duration_s: float, source: str) -> None:
     """Raise AudioError if a recording is not as long as the one that was aligned."""
     if abs(duration_s - alignment.duration_s) > LONGER_S:
         raise AudioError(

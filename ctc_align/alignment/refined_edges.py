@@ -18,6 +18,7 @@ from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
 from ctc_align.kernels.batching import StageSteps
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.lattice import WILDCARD, states_per_sound
+from ctc_align.machine.rows_on_disk import ArrayOnDisk
 from ctc_align.models.edge_network import (
     CHANNELS,
     FARTHEST,
@@ -34,7 +35,6 @@ from ctc_align.models.edge_network import (
     EdgeWindows,
     fine_features,
 )
-from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.threads import side_by_side
 from ctc_align.types import Emissions, Tokens
 

@@ -24,7 +24,7 @@ from ctc_align import kernels, lattice
 from ctc_align.alignment.ctc_path import Spans, spoken_indices, token_spans, window_from
 from ctc_align.alignment.wildcard import speech_scores
 from ctc_align.kernels.batching import BestPath, StageSteps
-from ctc_align.reading.rows_on_disk import ArrayOnDisk
+from ctc_align.machine.rows_on_disk import ArrayOnDisk
 from ctc_align.types import Emissions, Tokens
 
 WHOLE_FRAMES = 120_000

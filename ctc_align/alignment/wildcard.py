@@ -23,7 +23,7 @@ from ctc_align.errors import InputError, KernelError
 from ctc_align.kernels import ArrayT, is_floating
 from ctc_align.kernels.batching import StageSteps
 from ctc_align.lattice import WILDCARD
-from ctc_align.reading.rows_on_disk import ArrayOnDisk
+from ctc_align.machine.rows_on_disk import ArrayOnDisk
 from ctc_align.tokens.alphabet import SEPARATORS, SILENCES, STAR
 from ctc_align.types import Emissions, Tokens, WordTokens
 

@@ -39,10 +39,10 @@ from ctc_align.audio.recordings import (
     ogg_pages,
 )
 from ctc_align.errors import NOTE, AudioError, UsageError
+from ctc_align.machine.own_folders import own_folder
+from ctc_align.machine.rows_on_disk import RowsOnDisk
 from ctc_align.reading import STANDARD_INPUT
 from ctc_align.reading.file_kinds import is_sound_file
-from ctc_align.reading.own_folders import own_folder
-from ctc_align.reading.rows_on_disk import RowsOnDisk
 from ctc_align.text.languages import base_code, name_of_language
 from ctc_align.types import DEFAULT_SOUND, Audio, SoundChoice
 from ctc_align.units import samples_to_seconds, seconds_to_samples
@@ -85,7 +85,7 @@ def load_audio(
             shorter.
         choice: the channel and the audio track; by default channels are averaged.
         on_disk: keep the samples of a long recording (35 minutes at 16 kHz) in a temporary file: an
-            array (`ctc_align.reading.rows_on_disk.RowsOnDisk`) that gives slices only.
+            array (`ctc_align.machine.rows_on_disk.RowsOnDisk`) that gives slices only.
 
     Returns:
         `samples` (N,) with N = round(source samples * sample_rate / source rate), sample n at time

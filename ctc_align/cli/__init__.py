@@ -38,7 +38,7 @@ from ctc_align.cli.printing import (
 )
 from ctc_align.config import settings_toml
 from ctc_align.errors import BackendError, ConfigError, CtcAlignError, InputError, UsageError
-from ctc_align.private_folders import unset_relative_cache_home
+from ctc_align.machine.private_folders import unset_relative_cache_home
 
 
 @with_examples("ctc-align help", "ctc-align help align", "ctc-align help settings > settings.toml")

@@ -61,8 +61,9 @@ from ctc_align.types import SEGMENTS, Audio, AudioLike, BookPlace, Transcript, W
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
-    from ctc_align.files import Alignment, OutputFiles
+    from ctc_align.files import OutputFiles
     from ctc_align.models.log_probs import LogProbsReader
+    from ctc_align.types import Alignment
 
 
 @dataclass(frozen=True)
@@ -209,12 +210,15 @@ def align(
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.file, calibration)
     outputs = destination.files(utterance_name(audio), formats, files)
 
+    from ctc_align.alignment.aligner import find_choice, split_transcript
+
     aligner = load_aligner(model, reader, settings)
-    words = aligner.split(written, STANDARD_INPUT if source == STDIN else source)
-    looks = words.language if aligner.choice.by_text and not written.language else ""
+    words = split_transcript(aligner, written, STANDARD_INPUT if source == STDIN else source)
+    choice = find_choice(aligner)
+    looks = words.language if choice.by_text and not written.language else ""
     talk.notes(choice_notes({looks: 1} if looks not in ("", "en") else {}))
     spoken = " ".join(word.text for word in words.words if word.spoken)
-    talk.notes(language_notes(spoken, aligner.choice.only, settings.language))
+    talk.notes(language_notes(spoken, choice.only, settings.language))
     keeps_cues = written.subtitles is not None and settings.cues != "again"
     talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
     talk.notes(old_book_notes(source) if "smil" in formats else ())
@@ -343,13 +347,14 @@ def sound_of(
 
     `language` is that of the transcript, "" if it names none.
     """
+    from ctc_align.alignment.aligner import find_choice
     from ctc_align.audio.loading import load_stdin
 
     if reader is not None:
         return reader.read(audio)
     if audio != STDIN or aligner.model is None:
         return audio
-    choice = aligner.settings.sound_choice(aligner.choice.track_language(language))
+    choice = aligner.settings.sound_choice(find_choice(aligner).track_language(language))
     return load_stdin(aligner.model.sample_rate, choice=choice, on_disk=True)
 
 

@@ -103,10 +103,11 @@ def book(
 
 
 def _readings(alignments: list[str], audio: str, talk: Talk) -> list[Reading]:
-    """Return the alignments with their recordings, from `audio` or from their own paths."""
-    from ctc_align.corpus.sources.named_recordings import find_recording
+    """Return the alignments with their recordings, from `audio` or from the paths in the
+    alignments."""
     from ctc_align.files.alignment_files import read_alignment
     from ctc_align.files.read_aloud import Reading
+    from ctc_align.sources.named_recordings import find_recording
 
     readings = []
     for path in alignments:

@@ -70,7 +70,7 @@ def check(
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.corpus_check import PROBLEMS, CorpusFigures, check_corpus
-    from ctc_align.corpus.sources import open_source
+    from ctc_align.sources import open_source
 
     talk = messages.talk()
     if source == "":

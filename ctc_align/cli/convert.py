@@ -41,7 +41,8 @@ from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
     from ctc_align.cli.printing import Talk
-    from ctc_align.files import Alignment, OutputFiles
+    from ctc_align.files import OutputFiles
+    from ctc_align.types import Alignment
 
 
 _WRITER_OF_PAGES = "ctc_align.files.pages"
@@ -221,7 +222,7 @@ class _Conversion:
 
     def _find_recording(self, path: str, alignment: Alignment) -> str | None:
         """Return the recording of an alignment; None, and a note, if it is not there."""
-        from ctc_align.corpus.sources.named_recordings import find_recording
+        from ctc_align.sources.named_recordings import find_recording
 
         try:
             recording = find_recording(alignment, Path(path), self.audio)

@@ -49,8 +49,8 @@ from ctc_align.errors import CtcAlignError, UsageError
 if TYPE_CHECKING:
     from ctc_align.corpus.outputs.layout import Layout
     from ctc_align.corpus.run import CorpusRun
-    from ctc_align.corpus.state.journal import Shard
-    from ctc_align.corpus.utterance import Utterance
+    from ctc_align.files.folder_lock import Shard
+    from ctc_align.sources.utterance import Utterance
 
 _SAMPLED = 20
 """So many transcripts tell whether a corpus is in the model's language."""
@@ -268,7 +268,7 @@ def parse_shard(text: str | None) -> Shard:
     >>> parse_shard("1/4")
     Shard(index=1, count=4)
     """
-    from ctc_align.corpus.state.journal import Shard
+    from ctc_align.files.folder_lock import Shard
 
     if text is None:
         return Shard()
@@ -350,9 +350,10 @@ def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
 
 
 def _first_utterances(run: CorpusRun) -> list[Utterance]:
-    """Return the first utterances; none if the source is unreadable, which the run reports."""
-    from ctc_align.corpus.sources import open_source
-    from ctc_align.corpus.utterance import Utterance
+    """Return the first utterances; none if the source cannot be read, which the run itself
+    reports."""
+    from ctc_align.sources import open_source
+    from ctc_align.sources.utterance import Utterance
 
     try:
         encoding = run.settings.encoding
@@ -374,8 +375,8 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     import sys
 
     from ctc_align.cli.tables import print_summary
-    from ctc_align.corpus.state.journal import Shard
     from ctc_align.corpus.state.summary import joined, summary_path
+    from ctc_align.files.folder_lock import Shard
 
     if source is not None:
         raise UsageError(

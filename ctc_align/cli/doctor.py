@@ -43,7 +43,7 @@ from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, put
 from ctc_align.config import Settings, setting
 from ctc_align.errors import UsageError
 from ctc_align.extras import EXTRAS, has_torch, install_line
-from ctc_align.private_folders import why_not_trusted
+from ctc_align.machine.private_folders import why_not_trusted
 from ctc_align.threads import thread_count
 
 DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"

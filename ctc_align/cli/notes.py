@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ctc_align.cli.options import SettingsOptions
     from ctc_align.corpus.run import RunResult
     from ctc_align.corpus.state.summary import RunStats, Summary
-    from ctc_align.files import Alignment
+    from ctc_align.types import Alignment
 
 _OF_CUES = ("max_line", "max_cps", "frame_rate")
 """Settings that have no effect if no subtitles are cut."""

@@ -22,7 +22,6 @@ import typer
 
 from ctc_align.cli.printing import Talk
 from ctc_align.config import (
-    BACKENDS,
     EVERYDAY,
     LOG_PROBS,
     MACHINE,
@@ -34,6 +33,7 @@ from ctc_align.config import (
     setting,
 )
 from ctc_align.errors import ConfigError, UsageError
+from ctc_align.machine import BACKENDS
 
 if TYPE_CHECKING:
     from typing_extensions import Self

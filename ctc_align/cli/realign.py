@@ -45,9 +45,9 @@ from ctc_align.errors import InputError, UsageError
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
-    from ctc_align.files import Alignment, OutputFiles
+    from ctc_align.files import OutputFiles
     from ctc_align.models.log_probs import LogProbsReader
-    from ctc_align.types import AudioLike
+    from ctc_align.types import Alignment, AudioLike
 
 
 Corrected = Annotated[
@@ -248,7 +248,7 @@ def _model_of(alignment: Alignment, path: str) -> str:
 
 def _recording(path: str, alignment: Alignment, audio: str | None) -> str:
     """Return the recording of a corrected file: the given one, or the one that the file names."""
-    from ctc_align.corpus.sources.named_recordings import find_recording
+    from ctc_align.sources.named_recordings import find_recording
 
     return str(find_recording(alignment, Path(path), audio or ""))
 

@@ -307,15 +307,18 @@ def _rows_of_audio(
     settings: Settings,
     talk: Talk,
 ) -> Iterator[ScoreRow]:
+    from ctc_align.alignment.aligner import find_aligner, find_choice
     from ctc_align.cli.align import load_aligner, sound_of
 
     texts = [Transcript("") if isinstance(text, Exception) else text for _, text, _ in transcripts]
-    aligner, language = load_aligner(model, reader, settings).for_texts(texts)
+    aligner, language = find_aligner(load_aligner(model, reader, settings), texts)
     talk.notes(choice_notes({language: 1} if language not in ("", "en") else {}))
     source = sound_of(audio, reader, aligner, language)
     for (name, _, is_file), given in zip(transcripts, texts):
         for note in (
-            language_notes(given.text, aligner.choice.only, settings.language) if given.text else ()
+            language_notes(given.text, find_choice(aligner).only, settings.language)
+            if given.text
+            else ()
         ):
             talk.note(f"{name if is_file else _shortened(name)}: {note}")
     with talk.progress("listening") as progress:
@@ -362,8 +365,8 @@ def _scored_source(
 ) -> Iterator[ScoredUtterance]:
     """Yield the utterances of a source with their scores."""
     from ctc_align.corpus.corpus_scores import score_source
-    from ctc_align.corpus.sources import open_source
-    from ctc_align.corpus.utterance import Utterance
+    from ctc_align.sources import open_source
+    from ctc_align.sources.utterance import Utterance
 
     _refuse_audio(path)
     if options.log_probs is not None:

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ctc_align.cli.notes import seconds_text
 from ctc_align.cli.printing import bar_on_stderr, console_for, counted
-from ctc_align.files import Alignment
 from ctc_align.files.writer import finite
 from ctc_align.text.characters import printable
-from ctc_align.types import ALIGNED, NONE, SURE, AlignedWord
+from ctc_align.types import ALIGNED, NONE, SURE, AlignedWord, Alignment
 from ctc_align.units import clock, seconds_to_ms
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from ctc_align.reading import open_input
 if TYPE_CHECKING:
     from ctc_align.corpus.report.run_changes import RunChanges
     from ctc_align.corpus.report.run_figures import RunFigures
-    from ctc_align.files.alignment_files import Alignment
+    from ctc_align.types import Alignment
     from ctc_align.view.page import PageSound
 
 REPORT = "report.html"
@@ -142,7 +142,7 @@ def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]
             f" {len(alignments)} paths"
         )
     from ctc_align.corpus.report.run_figures import alignment_in
-    from ctc_align.corpus.sources.utterance_ids import output_of
+    from ctc_align.sources.utterance_ids import output_of
 
     folder = Path(alignments[0])
     found = [(id, *alignment_in(folder, id)) for id in dict.fromkeys(page.utterance)]
@@ -209,7 +209,6 @@ def _sound(
     path: Path, alignment: Alignment, folder: Path, audio: str, talk: Talk
 ) -> tuple[PageSound | None, Path | None]:
     """Return the sound of a page in `folder`, as --audio says, and its recording."""
-    from ctc_align.corpus.sources.named_recordings import find_recording
     from ctc_align.files.pages import (
         LINK,
         NO_SOUND,
@@ -217,6 +216,7 @@ def _sound(
         embedded_stretch,
         linked_recording,
     )
+    from ctc_align.sources.named_recordings import find_recording
 
     if audio == NO_SOUND:
         return None, None

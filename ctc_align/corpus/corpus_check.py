@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ctc_align.corpus.sources.transcribed_folders import TEXTGRID
-from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import CtcAlignError
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.tiers import utterance_tiers
+from ctc_align.sources.transcribed_folders import TEXTGRID
+from ctc_align.sources.utterance import Refused, Source, Utterance
 from ctc_align.text.characters import printable
 from ctc_align.text.encodings import wrong_decoding
 
@@ -293,8 +293,12 @@ class _Texts:
                     max(0, met.start() - _MOST_SHOWN // 2), met.start() + _MOST_SHOWN // 2
                 )
                 yield "strange", f"{what}: {printable(utterance.text[around])}"
+        from ctc_align.alignment.aligner import pronounce_transcript
+
         try:
-            words, tokens, lacking = self._aligner.pronounced(utterance.spoken, utterance.id)
+            words, tokens, lacking = pronounce_transcript(
+                self._aligner, utterance.spoken, utterance.id
+            )
         except CtcAlignError as error:
             yield "unspoken", str(error).removeprefix(f"{utterance.id}: ")
             return

@@ -27,11 +27,11 @@ from ctc_align.corpus.engine.dispatch import length_of
 from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, new_aligner, source_of
 from ctc_align.corpus.engine.suspects import Suspects
 from ctc_align.corpus.engine.worker_pools import ProcessPool
-from ctc_align.corpus.sources import with_channel
 from ctc_align.corpus.state.journal import DONE, FAILED
-from ctc_align.corpus.utterance import Refused, Source, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.models import resolve_device
+from ctc_align.sources import with_channel
+from ctc_align.sources.utterance import Refused, Source, Utterance, UtteranceResult
 from ctc_align.threads import cpu_count
 
 if TYPE_CHECKING:
@@ -74,14 +74,13 @@ class ScoreTask:
         self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
     ) -> Sequence[Outcome | CtcAlignError]:
         """Return the outcomes, with the ranked transcripts of each utterance."""
-        from ctc_align.alignment.model_choice import by_aligner
+        from ctc_align.alignment.aligner import group_by_aligner
 
         results: list[Any] = [None] * len(jobs)
         given = [state.job.utterance for state in jobs]
         texts = [one.texts or (one.file or one.text,) for one in given]
-        sources = list(map(source_of, jobs))
-        named = [one.language for one in given]
-        for language_aligner, indices, languages in by_aligner(aligner, texts, named):
+        sources, named = list(map(source_of, jobs)), [one.language for one in given]
+        for language_aligner, indices, languages in group_by_aligner(aligner, texts, named):
             heard = language_aligner.emissions_batch([sources[i] for i in indices])
             for i, one in zip(indices, heard):
                 results[i] = one

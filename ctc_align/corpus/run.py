@@ -13,31 +13,27 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.alignment.model_choice import with_calibrated
-from ctc_align.config import BACKENDS, Settings
+from ctc_align.config import Settings
 from ctc_align.corpus.engine.batches import Pool, jobs_of
 from ctc_align.corpus.engine.dispatch import Engine, Observer
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
 from ctc_align.corpus.outputs.assembly import Assembly, write_manifests
 from ctc_align.corpus.outputs.layout import SHARDS, Layout
-from ctc_align.corpus.sources import open_source, with_channel
 from ctc_align.corpus.state.journal import (
     DONE,
     Journal,
-    Shard,
     journal_path,
     journal_paths,
     line_key,
     shard_of,
 )
 from ctc_align.corpus.state.output_folder import (
-    FolderLock,
     check_existing,
     clear,
     compiling_path,
     folds_case,
     left_behind,
-    lock_path,
     make_folder,
     parts_folder,
     remove_folder,
@@ -52,12 +48,15 @@ from ctc_align.corpus.state.resume import (
     verify,
 )
 from ctc_align.corpus.state.summary import RunStats, Summary, lines_left, summarize, summary_path
-from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, LostFolderError, OutputError, UsageError
+from ctc_align.files.folder_lock import FolderLock, Shard, lock_path
+from ctc_align.machine import BACKENDS
 from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, check_model
 from ctc_align.models.catalogue import folder_settings, speaks_any
 from ctc_align.models.log_probs import LogProbsReader
 from ctc_align.reading import is_url
+from ctc_align.sources import open_source, with_channel
+from ctc_align.sources.utterance import Source, Utterance
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
 _GPU_THREADS = 4

@@ -12,17 +12,17 @@ from typing import Any
 
 from ctc_align.config import Settings
 from ctc_align.corpus.report.run_figures import is_output_of, json_of
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.sources.manifest_files import KEYS, Manifest, parsed_object
-from ctc_align.corpus.sources.source import TextLine, read_lines
 from ctc_align.corpus.state.journal import DONE, Line, journal_paths, line_key
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.corpus.state.summary import source_of_run
-from ctc_align.corpus.utterance import Refused, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.evaluate.corrected_labels import Corrected, label_files_beside, read_corrected
 from ctc_align.files.corrections import LatestBeside
+from ctc_align.sources import open_source
+from ctc_align.sources.manifest_files import KEYS, Manifest, parsed_object
+from ctc_align.sources.source import TextLine, read_lines
+from ctc_align.sources.utterance import Refused, Utterance, UtteranceResult
 from ctc_align.text import words_of
 from ctc_align.text.markup import text_said_once
 from ctc_align.types import FITS

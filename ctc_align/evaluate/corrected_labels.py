@@ -40,7 +40,7 @@ from ctc_align.evaluate.utterance_files import (
     moved_intervals,
     named_tiers,
 )
-from ctc_align.files import Alignment, Style, read_alignment
+from ctc_align.files import Style, read_alignment
 from ctc_align.files.corrections import BEFORE, original_of
 from ctc_align.files.formats import LABELS
 from ctc_align.files.json_files import check_fixed_words, is_fixed
@@ -55,7 +55,7 @@ from ctc_align.types import (
     TEXTGRID,
     AlignedToken,
     AlignedWord,
-    AlignmentData,
+    Alignment,
     Interval,
     Tier,
     aligned_words,
@@ -397,7 +397,7 @@ def _find_edits(alignment: Alignment, tiers: Sequence[Tier], file: Path) -> _Edi
     return edits
 
 
-def _shift_s(alignment: AlignmentData, file: Path) -> float:
+def _shift_s(alignment: Alignment, file: Path) -> float:
     """Return the seconds that the times in a file are later than those of the alignment."""
     document = {".textgrid": TEXTGRID, ".eaf": EAF}.get(file.suffix.casefold(), "")
     is_of_recording = alignment.config.get("times") == RECORDING or is_document(
@@ -583,7 +583,7 @@ def _interval(word: AlignedWord) -> Interval:
     return Interval(word.start_s or 0.0, word.end_s or 0.0, word.text)
 
 
-def _find_places(rows: Sequence[WrittenWord], alignment: AlignmentData) -> dict[int, int]:
+def _find_places(rows: Sequence[WrittenWord], alignment: Alignment) -> dict[int, int]:
     """Return the index of each written word among the words of the alignment.
 
     The alignment may have another text.
@@ -598,7 +598,7 @@ def _find_places(rows: Sequence[WrittenWord], alignment: AlignmentData) -> dict[
     return {block.a + k: timed[block.b + k] for block in blocks for k in range(block.size)}
 
 
-def _changed_note(file: Path, changed: Sequence[ChangedWords], alignment: AlignmentData) -> str:
+def _changed_note(file: Path, changed: Sequence[ChangedWords], alignment: Alignment) -> str:
     first = changed[0]
     text = " ".join(alignment.words[at].text for at in first.places)
     labels = " ".join(label.label for label in first.words)
@@ -679,7 +679,7 @@ def labels_of(folder: Path, json_path: Path) -> Path:
     )
 
 
-def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]:
+def with_labels(alignment: Alignment, path: Path) -> tuple[AlignedWord, ...]:
     """Return the words with the times of a label file, as hand-corrected words.
 
     The file has the words of the alignment, in their order; those without times stay so. Its phones
@@ -727,9 +727,7 @@ def _inside_recording(label: Interval, duration_s: float) -> Interval:
     return replace(label, end_s=min(label.end_s, max(duration_s, label.end_s - _OVER_S)))
 
 
-def label_doubts(
-    alignment: AlignmentData, words: Sequence[AlignedWord], path: Path
-) -> tuple[str, ...]:
+def label_doubts(alignment: Alignment, words: Sequence[AlignedWord], path: Path) -> tuple[str, ...]:
     """Return why the labels in `path` can hardly belong to the recording.
 
     `words` are the result of `with_labels`.

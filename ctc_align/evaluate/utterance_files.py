@@ -31,7 +31,7 @@ from ctc_align.files.json_files import (
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.writer import RECORDING
 from ctc_align.reading import as_seconds, open_input, parse_json, shown
-from ctc_align.types import AlignmentData, Interval, Tier, aligned_words
+from ctc_align.types import Alignment, Interval, Tier, aligned_words
 
 TABLES = (".ctm", ".jsonl", ".jsonl.gz")
 """File name endings for files with many utterances."""
@@ -301,10 +301,10 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _json_utterance(data: dict[str, Any], where: str, tier: str) -> UtteranceTier:
-    return alignment_tier(AlignmentData(**alignment_fields(data, where)), tier)
+    return alignment_tier(Alignment(**alignment_fields(data, where)), tier)
 
 
-def alignment_tier(alignment: AlignmentData, tier: str) -> UtteranceTier:
+def alignment_tier(alignment: Alignment, tier: str) -> UtteranceTier:
     """Return a tier of an alignment, with the times of its file."""
     of_recording = alignment.config.get("times") == RECORDING
     shift_s = alignment.offset_s if of_recording else 0.0

@@ -9,114 +9,38 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ctc_align.errors import InputError, OutputError
 from ctc_align.files.corrections import is_corrected, keep_corrected
 from ctc_align.files.formats import DEFAULT_FORMATS, FORMATS, writer_of
-from ctc_align.files.json_files import JsonWriter, alignment_fields, fixes_of, read_object, to_dict
+from ctc_align.files.json_files import JsonWriter, alignment_fields, fixes_of, read_object
 from ctc_align.files.tiers import is_document
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import Style, StyleSource, Writer, WritingContext
 from ctc_align.files.written_labels import with_written
-from ctc_align.types import EAF, TEXTGRID, AlignmentData, Audio, AudioLike
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from ctc_align.view.pictures import Panel
+from ctc_align.types import EAF, TEXTGRID, Alignment, Audio
 
 Written = Callable[[Path, bytes], None]
 
 
-@dataclass(frozen=True)
-class Alignment(AlignmentData):
-    """A transcript aligned with its audio; see `ctc_align.types.AlignmentData` for its fields."""
-
-    def __repr__(self) -> str:
-        """Return one line: what was aligned, and how well it fits."""
-        fit = f", fit {self.fit}" if self.fit else ""
-        times = f"{len(self.words)} words, {self.duration_s:.2f} s"
-        return (
-            f"<Alignment of {self.utterance!r} by {self.model}: {times}, loss {self.loss:.1f}{fit}>"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite
-        numbers or None."""
-        return to_dict(self)
-
-    def plot(
-        self,
-        start_s: float | None = None,
-        end_s: float | None = None,
-        *,
-        audio: AudioLike | None = None,
-        panels: Sequence[Panel] = ("waveform", "spectrogram"),
-    ) -> Figure:
-        """Draw the sound with the words, phones and speakers below it, and the spread of edges
-        (extra `plot`).
-
-        Args:
-            start_s, end_s: the stretch that is drawn, seconds from the start of the utterance;
-                None: all of it. Up to 36 s are drawn finely, more without phones and spectrogram.
-            audio: as for `ctc_align.align`; None: the path that the alignment names, relative to
-            the current directory. panels: views of the sound, "waveform" and "spectrogram"; ()
-            draws only the tiers, and reads no recording.
-
-        Returns:
-            A matplotlib figure, made without pyplot: `figure.savefig("words.pdf")`.
-
-        Raises:
-            AudioError: the recording cannot be read.
-            UsageError: matplotlib is not installed, or the stretch or a panel does not exist.
-        """
-        from ctc_align.files.pages import page_object, picture_sound
-        from ctc_align.view import check_plotting
-        from ctc_align.view.pictures import alignment_figure
-
-        check_plotting()
-        sound = picture_sound(self, audio) if panels else None
-        return alignment_figure(
-            page_object(self), sound, start_s=start_s, end_s=end_s, panels=panels
-        )
-
-    def _repr_html_(self) -> str:
-        """Return the display of a notebook: the page with the recording, or a table if the
-        recording is missing."""
-        from ctc_align.files.pages import notebook_html
-
-        return notebook_html(self)
-
-    def save(self, path: str | Path, *, force: bool = False, sound: Audio | None = None) -> None:
-        """Write the alignment in the format that the extension of `path` names (.json, .ctm,
-        .TextGrid, .html, …).
-
-        Args:
-            path: the file.
-            force: replace a file that exists; JSON in which a person has fixed words that this
-                alignment does not
-                hold is moved to NAME.hand.json, and a warning says so.
-            sound: the sound for a page, if it is not in a file; None: the recording that was
-                aligned.
-
-        Raises:
-            OutputError: the file exists and `force` is not given, or it cannot be written.
-            UsageError: no format has this extension.
-        """
-        path = Path(path)
-        writer = writer_of(path)()
-        writer.require()
-        try:
-            check_folder(path.parent)
-            is_folder, exists = path.is_dir(), os.path.lexists(path)
-        except OSError as error:
-            raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
-        if is_folder:
-            raise OutputError(f"{path}: is a folder; give the path of a file")
-        if exists and not force:
-            raise OutputError(f"{path}: exists already; give force=True to replace it")
-        _write_whole([(path, writer)], self, sound=sound)
+def save_alignment(
+    alignment: Alignment, path: str | Path, *, force: bool, sound: Audio | None
+) -> None:
+    """Write an alignment, as `Alignment.save` says."""
+    path = Path(path)
+    writer = writer_of(path)()
+    writer.require()
+    try:
+        check_folder(path.parent)
+        is_folder, exists = path.is_dir(), os.path.lexists(path)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
+    if is_folder:
+        raise OutputError(f"{path}: is a folder; give the path of a file")
+    if exists and not force:
+        raise OutputError(f"{path}: exists already; give force=True to replace it")
+    _write_whole([(path, writer)], alignment, sound=sound)
 
 
 def read_alignment(path: str | Path) -> Alignment:
@@ -138,7 +62,7 @@ def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Ali
     return Alignment(**alignment_fields(data, name))
 
 
-def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
+def document_tiers(alignment: Alignment) -> tuple[str, ...]:
     """Return the names of the tiers if the transcript is a TextGrid or an ELAN file; () for other
     transcripts."""
     if is_document(alignment.subtitles, TEXTGRID):
@@ -223,7 +147,7 @@ class OutputFiles:
 
     def write(
         self,
-        alignment: AlignmentData,
+        alignment: Alignment,
         style: StyleSource = None,
         parts: Path | None = None,
         written: Written | None = None,
@@ -303,7 +227,7 @@ def check_folder(folder: Path) -> None:
 
 
 def rendered(
-    alignment: AlignmentData,
+    alignment: Alignment,
     format: str,
     style: StyleSource = None,
     sound: Audio | str | None = None,
@@ -313,7 +237,7 @@ def rendered(
     return _encoded(writer, alignment, WritingContext(sound=sound))
 
 
-def _encoded(writer: Writer, alignment: AlignmentData, context: WritingContext) -> bytes:
+def _encoded(writer: Writer, alignment: Alignment, context: WritingContext) -> bytes:
     file = io.BytesIO()
     writer.write_bytes(alignment, file, context)
     return file.getvalue()
@@ -321,7 +245,7 @@ def _encoded(writer: Writer, alignment: AlignmentData, context: WritingContext) 
 
 def _write_whole(
     jobs: Sequence[tuple[Path, Writer]],
-    alignment: AlignmentData,
+    alignment: Alignment,
     parts: Path | None = None,
     written: Written | None = None,
     sound: Audio | str | None = None,
@@ -356,7 +280,7 @@ def _write_whole(
     return list(beside)
 
 
-def _holds_fixes(alignment: AlignmentData, path: Path) -> bool:
+def _holds_fixes(alignment: Alignment, path: Path) -> bool:
     """Return whether an alignment is of the text in a file, with all of its hand-corrected words,
     and its sign-off."""
     if not is_corrected(path):

@@ -43,7 +43,7 @@ from ctc_align.types import (
     SPEAKER,
     UNSPOKEN,
     AlignedWord,
-    AlignmentData,
+    Alignment,
     SourceCue,
     Subtitles,
 )
@@ -146,7 +146,7 @@ def _exact_rate(frame_rate: float) -> float:
     return next((rate for rate in ntsc if abs(rate - frame_rate) < _NEAR_HZ), frame_rate)
 
 
-def cues_without_times(alignment: AlignmentData) -> list[int]:
+def cues_without_times(alignment: Alignment) -> list[int]:
     """Return the numbers, from 1, of the transcript's cues that have text and no aligned word.
 
     Cues that only show again what was said are none of them.
@@ -163,7 +163,7 @@ def cues_without_times(alignment: AlignmentData) -> list[int]:
     ]
 
 
-def _repeats(alignment: AlignmentData) -> set[int]:
+def _repeats(alignment: Alignment) -> set[int]:
     """Return the indices of the cues that show lines again."""
     starts = [cue.char_start for cue in source_subtitles(alignment).cues]
     return {
@@ -171,14 +171,12 @@ def _repeats(alignment: AlignmentData) -> set[int]:
     }
 
 
-def source_subtitles(alignment: AlignmentData) -> Subtitles:
+def source_subtitles(alignment: Alignment) -> Subtitles:
     assert alignment.subtitles is not None, "the transcript is a subtitle file"
     return alignment.subtitles
 
 
-def shown_times(
-    alignment: AlignmentData, shift_s: float, frame_rate: float
-) -> list[tuple[int, int]]:
+def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list[tuple[int, int]]:
     """Return the times of all cues in milliseconds, each at least 1 ms long, not overlapping,
     inside the recording.
 
@@ -293,7 +291,7 @@ class _Gaps:
         return 0.0, self._duration_s
 
 
-def spoken_words_by_cue(alignment: AlignmentData) -> list[list[AlignedWord]]:
+def spoken_words_by_cue(alignment: Alignment) -> list[list[AlignedWord]]:
     """Return the aligned words of each cue; if the recording has the cue in two parts, those of the
     longer part."""
     aligned = [word for word in alignment.words if is_timed(word)]
@@ -358,7 +356,7 @@ def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
     return first + share * (last - first)
 
 
-def word_times(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[tuple[Span, bool]]:
+def word_times(alignment: Alignment, words: Sequence[AlignedWord]) -> list[tuple[Span, bool]]:
     """Return times for words, ascending, and whether each word is shown separately.
 
     An unspoken word stands alone if its subtitle has only unspoken words.
@@ -427,7 +425,7 @@ def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) 
 
 
 def _unspoken_times(
-    alignment: AlignmentData,
+    alignment: Alignment,
     words: Sequence[AlignedWord],
     spans: Sequence[Span | None],
     run: tuple[int, int],
@@ -452,7 +450,7 @@ def _unspoken_times(
     return times, [first <= at < last for at in range(start, end)]
 
 
-def _ends_line(alignment: AlignmentData, words: Sequence[AlignedWord], at: int) -> bool:
+def _ends_line(alignment: Alignment, words: Sequence[AlignedWord], at: int) -> bool:
     """Return whether a line or turn ends between a word and the one before it; True at both ends of
     the text."""
     if at in (0, len(words)):
@@ -462,7 +460,7 @@ def _ends_line(alignment: AlignmentData, words: Sequence[AlignedWord], at: int) 
 
 
 def _alone(
-    alignment: AlignmentData,
+    alignment: Alignment,
     words: Sequence[AlignedWord],
     gap: Span,
     has_before: bool,
@@ -496,7 +494,7 @@ def _alone(
     return _in_turn(at_s, (weight * step_s for weight in weights))
 
 
-def _source_span(alignment: AlignmentData, words: Sequence[AlignedWord]) -> Span | None:
+def _source_span(alignment: Alignment, words: Sequence[AlignedWord]) -> Span | None:
     """Return when the transcript shows its subtitles of unspoken words; None if it has none."""
     if alignment.subtitles is None:
         return None
@@ -548,7 +546,7 @@ class Cue:
         return speakers.pop() if len(speakers) == 1 else ""
 
 
-def new_cues(alignment: AlignmentData, style: Style, *, source_lines: bool = False) -> list[Cue]:
+def new_cues(alignment: Alignment, style: Style, *, source_lines: bool = False) -> list[Cue]:
     """Return all words of the transcript as subtitles: in order, not overlapping, not empty, one
     speaker in each.
 
@@ -584,7 +582,7 @@ class FastCue(NamedTuple):
     columns_per_s: float
 
 
-def fast_cues(alignment: AlignmentData, style: Style, formats: Iterable[str] = ()) -> list[FastCue]:
+def fast_cues(alignment: Alignment, style: Style, formats: Iterable[str] = ()) -> list[FastCue]:
     """Return the cues of subtitles that are faster than `max_cps`, because the speech is.
 
     If `max_cps` is its default, none is unless new cues are written in one of `formats`.
@@ -634,7 +632,7 @@ def _turns(row: TextRow, index: int) -> bool:
 
 
 def text_pieces(
-    words: Sequence[AlignedWord], alignment: AlignmentData, line_columns: int
+    words: Sequence[AlignedWord], alignment: Alignment, line_columns: int
 ) -> list[TextPiece]:
     """Return the words of the transcript, without markup, as pieces of text that all have times."""
     text = (
@@ -811,7 +809,7 @@ class WordCue:
 
 
 def word_cues(
-    alignment: AlignmentData,
+    alignment: Alignment,
     style: Style,
     units_per_s: int = MS_PER_S,
     *,
@@ -860,7 +858,7 @@ def _times(
     return times
 
 
-def _source_cues(alignment: AlignmentData, style: Style) -> list[Cue]:
+def _source_cues(alignment: Alignment, style: Style) -> list[Cue]:
     """Return the cues of the transcript that have words, by time, with their lines in the
     transcript."""
     assert alignment.subtitles is not None, "the transcript is a subtitle file"

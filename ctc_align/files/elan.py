@@ -37,7 +37,7 @@ from ctc_align.files.tiers import (
 from ctc_align.files.writer import RECORDING, TimedLabel, Writer
 from ctc_align.reading import as_whole
 from ctc_align.text.characters import without_controls
-from ctc_align.types import EAF, AlignmentData, Interval, Tier, Transcript
+from ctc_align.types import EAF, Alignment, Interval, Tier, Transcript
 
 _MS_PER_S = 1000
 _MOST_MS = 10**12
@@ -300,7 +300,7 @@ class ElanWriter(Writer):
     annotations.
     """
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         style = self.style(alignment)
         if is_document(alignment.subtitles, EAF):
             tiers = tiers_by_source(alignment, replace(style, times=RECORDING), _MS_PER_S)

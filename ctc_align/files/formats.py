@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ctc_align.errors import UsageError
+from ctc_align.extras import import_late
 from ctc_align.types import SRT, VTT
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ class Format:
 
 def _imported(name: str) -> Any:
     """Return the class or function "MODULE:NAME" of this folder."""
-    module, _, name = name.partition(":")
-    return getattr(importlib.import_module(f"ctc_align.files.{module}"), name)
+    return import_late(f"ctc_align.files.{name}")
 
 
 def _reader(name: str, *arguments: str, of_text: bool = True) -> Callable[[bytes, str], object]:

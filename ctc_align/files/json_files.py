@@ -53,7 +53,7 @@ from ctc_align.types import (
     UNSPOKEN_KINDS,
     AlignedToken,
     AlignedWord,
-    AlignmentData,
+    Alignment,
     BookPlace,
     Region,
     SourceCue,
@@ -90,7 +90,7 @@ def json_schema() -> dict[str, Any]:
     )
 
 
-def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, Any]:
+def to_dict(alignment: Alignment, style: Style | None = None) -> dict[str, Any]:
     """Return the JSON object of an alignment: plain dicts, lists, strings and finite numbers or
     None.
 
@@ -104,7 +104,7 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
     return {**data, "words": list(data["words"])}
 
 
-def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
+def _object(alignment: Alignment, style: Style) -> dict[str, Any]:
     """Return the JSON object with an iterator over its words, so that long recordings need not fit
     into memory."""
     config = (
@@ -275,7 +275,7 @@ class JsonWriter(Writer):
 
     encoding_errors = "backslashreplace"  # which is JSON's own escape for half a surrogate pair
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         for piece in _pieces(_object(alignment, self.style(alignment))):
             file.write(piece)
 

@@ -32,7 +32,7 @@ from ctc_align.files.writer import (
 )
 from ctc_align.reading import as_seconds
 from ctc_align.text.characters import printable, spreadsheet_cell, without_controls
-from ctc_align.types import AlignedToken, AlignedWord, AlignmentData, Interval, Tier
+from ctc_align.types import AlignedToken, AlignedWord, Alignment, Interval, Tier
 
 _CHANNEL = 1
 _MS_PER_S = 1000
@@ -61,7 +61,7 @@ class CtmWriter(Writer):
     White space and control characters in a word or in the utterance's name are "_".
     """
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         name = _utterance_field(alignment.utterance)
         file.write(
             f";; {name} loss {_shown(alignment.loss)} loss_per_token"
@@ -72,14 +72,14 @@ class CtmWriter(Writer):
             label = without_spaces(row.label)
             file.write(f"{name} {_CHANNEL} {start} {duration} {label} {row.confidence:.4f}\n")
 
-    def rows(self, alignment: AlignmentData, style: Style) -> list[TimedLabel]:
+    def rows(self, alignment: Alignment, style: Style) -> list[TimedLabel]:
         return word_rows(alignment, style, _MS_PER_S)
 
 
 class TokenCtmWriter(CtmWriter):
     """CTM with a line for each token."""
 
-    def rows(self, alignment: AlignmentData, style: Style) -> list[TimedLabel]:
+    def rows(self, alignment: Alignment, style: Style) -> list[TimedLabel]:
         return token_rows(alignment, style, _MS_PER_S)
 
 
@@ -94,7 +94,7 @@ class TsvWriter(Writer):
     stay. `char_start:char_end` is the word's span in the transcript, in code points.
     """
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         file.write("\t".join(_COLUMNS) + "\n")
         rows = word_rows(alignment, self.style(alignment), _MS_PER_S)
         for row, word in zip(rows, words_by_time(alignment)):
@@ -112,7 +112,7 @@ class AudacityWriter(Writer):
     space in a label becomes one space, a control character U+FFFD.
     """
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         for row in word_rows(alignment, self.style(alignment)):
             label = without_controls(" ".join(row.label.split()))
             file.write(f"{_tens_of_us(row.start)}\t{_tens_of_us(row.end)}\t{label}\n")
@@ -162,7 +162,7 @@ class CsvWriter(Writer):
     written as Python's escapes.
     """
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(COLUMNS)
         utterance = _cell(alignment.utterance)
@@ -185,7 +185,7 @@ class CsvWriter(Writer):
 class _Words:
     """The words of an alignment with their rows in milliseconds."""
 
-    def __init__(self, alignment: AlignmentData, style: Style) -> None:
+    def __init__(self, alignment: Alignment, style: Style) -> None:
         self._alignment, self._style = alignment, style
         self._by_time = words_by_time(alignment)
         self._rows = word_rows(alignment, style, _MS_PER_S)

@@ -7,10 +7,11 @@ import html
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, TextIO
 
 import numpy as np
 
@@ -20,7 +21,14 @@ from ctc_align.errors import AudioError, CtcAlignError, UsageError
 from ctc_align.files.json_files import to_dict
 from ctc_align.files.writer import NO_CONTEXT, Style, Writer, WritingContext
 from ctc_align.text.characters import printable
-from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions, SoundChoice
+from ctc_align.types import (
+    Alignment,
+    Audio,
+    AudioLike,
+    Emissions,
+    Panel,
+    SoundChoice,
+)
 from ctc_align.view import check_plotting
 from ctc_align.view.page import (
     MOST_EMBEDDED_BYTES,
@@ -30,6 +38,9 @@ from ctc_align.view.page import (
     played_type,
     relative_href,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 EMBED, LINK, NO_SOUND = SOUND_MODES = ("embed", "link", "none")
 """The sound of a page: inside it, a link to the recording as it lies, or none."""
@@ -46,7 +57,7 @@ _DRAWING = threading.Lock()
 """Pictures are drawn one at a time: matplotlib's settings are those of the process."""
 
 
-def page_object(alignment: AlignmentData) -> dict[str, Any]:
+def page_object(alignment: Alignment) -> dict[str, Any]:
     """Return the JSON object that a page shows; its times count from the start of the utterance, as
     its config says."""
     config = (
@@ -68,20 +79,20 @@ class HtmlWriter(Writer):
 
     beside_extension = SOUND_EXTENSION
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         file.write(self._page(alignment, NO_CONTEXT))
 
     def write_bytes(
-        self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT
+        self, alignment: Alignment, file: BinaryIO, context: WritingContext = NO_CONTEXT
     ) -> None:
         file.write(self._page(alignment, context).encode("utf-8"))
 
-    def _page(self, alignment: AlignmentData, context: WritingContext) -> str:
+    def _page(self, alignment: Alignment, context: WritingContext) -> str:
         name = alignment.utterance if context.path is None else context.path.stem
         return page(page_object(alignment), name=name, sound=_sound(alignment, context))
 
 
-def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | None:
+def _sound(alignment: Alignment, context: WritingContext) -> PageSound | None:
     """Return the sound of an alignment that was just made or read; None, with a warning, if it
     cannot be read."""
     recording = context.sound if isinstance(context.sound, str) else alignment.audio
@@ -133,7 +144,7 @@ def sound_place(page: Path, recording: str | os.PathLike[str]) -> Path:
     return place
 
 
-def embedded_stretch(alignment: AlignmentData, recording: str | os.PathLike[str]) -> PageSound:
+def embedded_stretch(alignment: Alignment, recording: str | os.PathLike[str]) -> PageSound:
     """Return the aligned stretch of a recording, as sound inside the page.
 
     Raises:
@@ -150,7 +161,7 @@ def embedded_stretch(alignment: AlignmentData, recording: str | os.PathLike[str]
 
 
 def linked_recording(
-    alignment: AlignmentData,
+    alignment: Alignment,
     recording: str | os.PathLike[str],
     folder: Path,
     peaks: np.ndarray | None = None,
@@ -176,7 +187,7 @@ def linked_recording(
 
 
 def aligned_stretch(
-    alignment: AlignmentData, recording: str | PathLike[str], sample_rate: int = _PEAKS_RATE
+    alignment: Alignment, recording: str | PathLike[str], sample_rate: int = _PEAKS_RATE
 ) -> Audio:
     """Return the aligned stretch of a recording, as float32 at a sample rate; by default enough for
     its outline.
@@ -190,7 +201,7 @@ def aligned_stretch(
     )
 
 
-def choice_of(alignment: AlignmentData) -> SoundChoice:
+def choice_of(alignment: Alignment) -> SoundChoice:
     """Return the channel and the audio track that were aligned."""
     channel, track = (
         str(alignment.config.get("channel", "mix")),
@@ -214,7 +225,7 @@ class PngWriter(Writer):
         check_plotting()
 
     def write_bytes(
-        self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT
+        self, alignment: Alignment, file: BinaryIO, context: WritingContext = NO_CONTEXT
     ) -> None:
         """Write the picture; if the sound cannot be read, without it and with a warning."""
         from ctc_align.view.pictures import alignment_figure, rendered_figure
@@ -239,7 +250,7 @@ class SvgWriter(PngWriter):
     format = "svg"
 
 
-def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> Audio:
+def picture_sound(alignment: Alignment, audio: AudioLike | None = None) -> Audio:
     """Return the samples of an alignment's utterance at 16 kHz, for a picture.
 
     Args:
@@ -265,7 +276,7 @@ def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> A
     return aligned_stretch(alignment, path, SAMPLE_RATE)
 
 
-def notebook_html(alignment: AlignmentData) -> str:
+def notebook_html(alignment: Alignment) -> str:
     """Return an alignment for a notebook: its page in a frame, with a recording of up to ten
     minutes inside.
 
@@ -289,7 +300,7 @@ def notebook_html(alignment: AlignmentData) -> str:
     )
 
 
-def _words_table(alignment: AlignmentData, note: str) -> str:
+def _words_table(alignment: Alignment, note: str) -> str:
     """Return the words with their times and confidences as a table of HTML, and why it is not a
     page."""
     rows = []
@@ -305,3 +316,21 @@ def _words_table(alignment: AlignmentData, note: str) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("word", "start s", "end s", "confidence"))
     caption = f"<caption>{html.escape(alignment.utterance)}, {html.escape(note)}</caption>"
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def plot_alignment(
+    alignment: Alignment,
+    start_s: float | None,
+    end_s: float | None,
+    *,
+    audio: AudioLike | None,
+    panels: Sequence[Panel],
+) -> Figure:
+    """Draw an alignment, as `Alignment.plot` says."""
+    from ctc_align.view.pictures import alignment_figure
+
+    check_plotting()
+    sound = picture_sound(alignment, audio) if panels else None
+    return alignment_figure(
+        page_object(alignment), sound, start_s=start_s, end_s=end_s, panels=panels
+    )

@@ -46,7 +46,7 @@ from ctc_align.files.writer import (
 )
 from ctc_align.reading import read_input
 from ctc_align.text.characters import printable, without_controls
-from ctc_align.types import AlignmentData, BookPlace
+from ctc_align.types import Alignment, BookPlace
 from ctc_align.view.page import opus_of
 
 smil_clock = functools.partial(clock, hour_digits=1)
@@ -80,7 +80,7 @@ class SmilWriter(Writer):
         OutputError: the transcript is not a book, or no element that is read has an id.
     """
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         clips, nameless, apart = _smil_clips(alignment)
         if not clips:
             what = (
@@ -157,7 +157,7 @@ def write_smil(pages: Iterable[SmilPage], file: TextIO) -> None:
     file.write("  </body>\n</smil>\n")
 
 
-def _smil_clips(alignment: AlignmentData) -> tuple[list[tuple[BookPlace, int, int]], int, int]:
+def _smil_clips(alignment: Alignment) -> tuple[list[tuple[BookPlace, int, int]], int, int]:
     """Return the elements that are read, in the order of the book, with their times in the
     recording, milliseconds.
 
@@ -461,7 +461,7 @@ class Reading:
     """An alignment of the book or of a part of it, the recording, and the name of the alignment in
     messages."""
 
-    alignment: AlignmentData
+    alignment: Alignment
     recording: Path
     name: str
 

@@ -25,7 +25,7 @@ from ctc_align.files.writer import (
 )
 from ctc_align.reading import as_seconds, parse_json, shown
 from ctc_align.text.characters import json_escaped
-from ctc_align.types import FORMAT, SEGMENTS, AlignmentData, SourceCue, Subtitles, Transcript
+from ctc_align.types import FORMAT, SEGMENTS, Alignment, SourceCue, Subtitles, Transcript
 
 _PLACES = (
     ("segments",),  # openai-whisper, WhisperX, faster-whisper's servers
@@ -191,7 +191,7 @@ class WhisperWriter(Writer):
 
     encoding_errors = "backslashreplace"
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         row_of = rows_by_word(alignment, self.style(alignment), _MS_PER_S)
         found = sentences(alignment)
         space = " " if any(each.space for sentence in found for each in sentence.words) else ""
@@ -264,7 +264,7 @@ class LabelStudioWriter(Writer):
 
     encoding_errors = "backslashreplace"
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         style = self.style(alignment)
         length_s = end_units(alignment, style) / _UNITS_PER_MS / _MS_PER_S
         results: list[dict[str, Any]] = []

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ctc_align.files.writer import is_timed, runs_in_time, words_that_are_shown
 from ctc_align.text.markup import breaks_line
 from ctc_align.text.word_forms import without_markup
-from ctc_align.types import MARKUP, REPEAT, SPEAKER, AlignedWord, AlignmentData
+from ctc_align.types import MARKUP, REPEAT, SPEAKER, AlignedWord, Alignment
 
 LINE_COLUMNS = 42
 SENTENCE, CLAUSE, WORD, CLINGING = 0.0, 4.0, 8.0, 12.0
@@ -216,12 +216,12 @@ class Sentence:
         return self.timed[-1].end_s or 0.0
 
 
-def sentences(alignment: AlignmentData) -> list[Sentence]:
+def sentences(alignment: Alignment) -> list[Sentence]:
     """Return the spoken sentences, by time, without words that are not in the recording.
 
     >>> words = [AlignedWord(text, text, at, at + len(text), "aligned", at / 10, at / 10 + 0.2, 0.9)
     ...          for text, at in (("It", 0), ("is.", 3), ("Is", 7), ("it?", 10))]
-    >>> data = AlignmentData("a", "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "It is. Is it?", tuple(words))
+    >>> data = Alignment("a", "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "It is. Is it?", tuple(words))
     >>> [(sentence.text, sentence.start_s, sentence.end_s) for sentence in sentences(data)]
     [('It is.', 0.0, 0.5), ('Is it?', 0.7, 1.2)]
     """
@@ -249,7 +249,7 @@ def _goes_on(text: str, word: AlignedWord, following: AlignedWord) -> bool:
     return break_cost(word.text, space_between(text, word, following), following.text) != SENTENCE
 
 
-def text_shown_once(alignment: AlignmentData) -> str:
+def text_shown_once(alignment: Alignment) -> str:
     """Return the text with spaces for lines of captions that are shown again, and for the line ends
     after them."""
     text, pieces, at = alignment.text, [], 0

@@ -41,7 +41,7 @@ from ctc_align.types import (
     SRT,
     VTT,
     AlignedWord,
-    AlignmentData,
+    Alignment,
     SourceCue,
     Subtitles,
     Transcript,
@@ -339,7 +339,7 @@ class SrtWriter(Writer):
     words; markup of a subtitle file is then dropped.
     """
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         style = self.style(alignment)
         if style.highlight_words:
             lit = [
@@ -422,7 +422,7 @@ class VttWriter(Writer):
     different style (`::cue(:past)`).
     """
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         style = self.style(alignment)
         if style.keeps_cues(alignment) and not style.highlight_words:
             file.write(
@@ -434,7 +434,7 @@ class VttWriter(Writer):
             file.write(f"\n{clock(start_ms)} --> {clock(end_ms)}\n{without_controls(text)}\n")
 
 
-def _vtt_cues(alignment: AlignmentData, style: Style) -> Iterator[tuple[int, int, str]]:
+def _vtt_cues(alignment: Alignment, style: Style) -> Iterator[tuple[int, int, str]]:
     if not style.highlight_words:
         for new in new_cues(alignment, style):
             yield (
@@ -469,7 +469,7 @@ def _stamp(word: CueWord, after: int, before: int) -> str:
     return f"<{clock(word.start)}>" if word.is_spoken and after < word.start < before else ""
 
 
-def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
+def source_srt(alignment: Alignment, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
     """Return the cues of the transcript as an SRT file; `shift_s` is added to every time,
     `frame_rate` as `on_frames`.
 
@@ -494,7 +494,7 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
     return "".join(blocks)
 
 
-def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
+def source_vtt(alignment: Alignment, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
     """Return the cues of the transcript as a WebVTT file with its header, notes, styles, names and
     settings.
 
@@ -616,7 +616,7 @@ class AssWriter(Writer):
 
     most_s = _MOST_ASS_CS / _CS_PER_S
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         cues = word_cues(alignment, self.style(alignment), _CS_PER_S, source_lines=True)
         _refuse_beyond(cues, _MOST_ASS_CS, "ASS holds times up to 9:59:59.99")
         file.write(_ASS_HEAD.format(title=_one_line(alignment.utterance)))
@@ -747,7 +747,7 @@ class LrcWriter(Writer):
 
     most_s = _MOST_LRC_CS / _CS_PER_S
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         style = self.style(alignment)
         cues = word_cues(alignment, style, _CS_PER_S, source_lines=True)
         _refuse_beyond(cues, _MOST_LRC_CS, "LRC holds times up to 99:59.99")

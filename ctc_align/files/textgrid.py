@@ -27,7 +27,7 @@ from ctc_align.files.writer import RECORDING, UNITS_PER_S, TimedLabel, Writer, e
 from ctc_align.reading import as_seconds, as_whole, read_input
 from ctc_align.text.characters import without_controls
 from ctc_align.text.encodings import decode_text
-from ctc_align.types import TEXTGRID, AlignmentData, Interval, Tier, Transcript
+from ctc_align.types import TEXTGRID, Alignment, Interval, Tier, Transcript
 
 # Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text
 # is decoration.
@@ -343,7 +343,7 @@ class TextGridWriter(Writer):
     Even with times "recording" the tiers begin at 0, so that they match the recording in Praat.
     """
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         style = self.style(alignment)
         if is_document(alignment.subtitles, TEXTGRID):
             tiers = _named(tiers_by_source(alignment, replace(style, times=RECORDING), UNITS_PER_S))

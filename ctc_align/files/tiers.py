@@ -26,7 +26,7 @@ from ctc_align.text.transcript import has_spaceless
 from ctc_align.types import (
     AlignedToken,
     AlignedWord,
-    AlignmentData,
+    Alignment,
     SourceCue,
     Subtitles,
     Tier,
@@ -215,7 +215,7 @@ def _is_of_sentences(tier: Tier) -> bool:
     return words >= _LEAST_WORDS * count or ended >= count / 2
 
 
-Data = TypeVar("Data", bound=AlignmentData)
+Data = TypeVar("Data", bound=Alignment)
 
 
 class SpokenTier(NamedTuple):
@@ -240,7 +240,7 @@ def wanted_tiers(style: Style, default: Sequence[str] = (WORDS, TOKENS)) -> tupl
 
 
 def tiers_by_speaker(
-    alignment: AlignmentData,
+    alignment: Alignment,
     style: Style,
     units_per_s: int,
     default: Sequence[str] = (WORDS, TOKENS),
@@ -275,7 +275,7 @@ def is_document(subtitles: Subtitles | None, format: str) -> TypeGuard[Subtitles
     return subtitles is not None and subtitles.format == format and bool(subtitles.cues)
 
 
-def tiers_by_source(alignment: AlignmentData, style: Style, units_per_s: int) -> list[SpokenTier]:
+def tiers_by_source(alignment: Alignment, style: Style, units_per_s: int) -> list[SpokenTier]:
     """Return tiers as `tiers_by_speaker` does, but for each text tier of the transcript: `TIER -
     words`."""
     subtitles = alignment.subtitles
@@ -293,7 +293,7 @@ def _cue_names(words: Sequence[AlignedWord], subtitles: Subtitles) -> list[str]:
 
 
 def _tiers(
-    alignment: AlignmentData,
+    alignment: Alignment,
     style: Style,
     units_per_s: int,
     kinds: Sequence[str],
@@ -305,7 +305,7 @@ def _tiers(
     words = words_by_time(alignment)
     rows = word_rows(alignment, style, units_per_s)
 
-    def inner_rows(of: AlignmentData) -> list[tuple[TimedLabel, str]]:
+    def inner_rows(of: Alignment) -> list[tuple[TimedLabel, str]]:
         own = [owner for word, owner in zip(words_by_time(of), owners) for _ in word.tokens]
         return list(zip(token_rows(of, style, units_per_s), own))
 
@@ -328,7 +328,7 @@ def _tiers(
     return tiers
 
 
-def syllabified(alignment: AlignmentData) -> AlignmentData:
+def syllabified(alignment: Alignment) -> Alignment:
     """Return the alignment with the syllables of each word, by maximal onsets, in place of its
     phones.
 
@@ -407,7 +407,7 @@ def _syllable(phones: Sequence[AlignedToken]) -> AlignedToken:
 
 
 def sentence_rows(
-    alignment: AlignmentData, rows: Sequence[TimedLabel], owners: Sequence[str]
+    alignment: Alignment, rows: Sequence[TimedLabel], owners: Sequence[str]
 ) -> list[tuple[TimedLabel, str]]:
     """Return the sentences and their owners; a sentence begins and ends with the rows of its
     words."""

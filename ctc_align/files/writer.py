@@ -25,7 +25,7 @@ from ctc_align.types import (
     SPEAKER,
     UNSPOKEN,
     AlignedWord,
-    AlignmentData,
+    Alignment,
     Audio,
     aligned_words,
 )
@@ -65,11 +65,11 @@ class Style(Settings):
             }
         )
 
-    def shift_s(self, alignment: AlignmentData) -> float:
+    def shift_s(self, alignment: Alignment) -> float:
         """Return the seconds that are added to every time."""
         return alignment.offset_s if self.times == RECORDING else 0.0
 
-    def keeps_cues(self, alignment: AlignmentData) -> bool:
+    def keeps_cues(self, alignment: Alignment) -> bool:
         """Return whether the cues of the transcript are written as they are, with new times."""
         return alignment.subtitles is not None and self.cues != AGAIN
 
@@ -132,19 +132,19 @@ class Writer:
     def __init__(self, style: Style | None = None) -> None:
         self._style = style
 
-    def style(self, alignment: AlignmentData) -> Style:
+    def style(self, alignment: Alignment) -> Style:
         return self._style if self._style is not None else Style.of(alignment.config)
 
     @classmethod
     def require(cls) -> None:
         """Raise UsageError if a package that the format needs is not installed; before any work."""
 
-    def write(self, alignment: AlignmentData, file: TextIO) -> None:
+    def write(self, alignment: Alignment, file: TextIO) -> None:
         """Write the text of the file."""
         raise NotImplementedError
 
     def write_bytes(
-        self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT
+        self, alignment: Alignment, file: BinaryIO, context: WritingContext = NO_CONTEXT
     ) -> None:
         """Write the bytes of the file: here the text as UTF-8, in pieces, so that it is never in
         memory as a whole."""
@@ -174,7 +174,7 @@ class _TextPieces(io.StringIO):
         self._size = 0
 
 
-def words_by_time(alignment: AlignmentData) -> list[AlignedWord]:
+def words_by_time(alignment: Alignment) -> list[AlignedWord]:
     """Return the words that have times, by their starts."""
     return sorted(aligned_words(alignment), key=_start_s)
 
@@ -256,7 +256,7 @@ class TimedLabel:
 
 
 def word_rows(
-    alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S
+    alignment: Alignment, style: Style, units_per_s: int = UNITS_PER_S
 ) -> list[TimedLabel]:
     """Return the aligned words by time, in whole units of 1 / units_per_s seconds."""
     shift_s = style.shift_s(alignment)
@@ -274,7 +274,7 @@ def word_rows(
 
 
 def rows_by_word(
-    alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S
+    alignment: Alignment, style: Style, units_per_s: int = UNITS_PER_S
 ) -> dict[int, TimedLabel]:
     """Return the rows of `word_rows` by the `id` of their words."""
     return {
@@ -290,7 +290,7 @@ def _unjudged(word: AlignedWord) -> bool:
 
 
 def token_rows(
-    alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S
+    alignment: Alignment, style: Style, units_per_s: int = UNITS_PER_S
 ) -> list[TimedLabel]:
     """Return the tokens of the aligned words, in the same units."""
     shift_s = style.shift_s(alignment)
@@ -335,7 +335,7 @@ def time_units(seconds: float, last_unit: int) -> int:
     return min(round(seconds * UNITS_PER_S), last_unit)
 
 
-def end_units(alignment: AlignmentData, style: Style) -> int:
+def end_units(alignment: Alignment, style: Style) -> int:
     """Return the end of the audio in units, rounded down so that no time exceeds it (with slack for
     float errors)."""
     return math.floor((alignment.duration_s + style.shift_s(alignment)) * UNITS_PER_S + 1e-4)

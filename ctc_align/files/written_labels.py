@@ -17,7 +17,7 @@ from typing import Any
 from ctc_align.files.formats import LABELS
 from ctc_align.files.writer import UNITS_PER_S, Style, is_timed
 from ctc_align.reading import MOST_S, as_whole, shown
-from ctc_align.types import AlignedWord, AlignmentData, Interval, Written
+from ctc_align.types import AlignedWord, Alignment, Interval, Written
 
 WrittenWord = tuple[Interval, tuple[Interval, ...]]
 """A word and its tokens."""
@@ -26,8 +26,8 @@ _FILE = re.compile(rf"(?:\.aligned)*(?:{'|'.join(map(re.escape, LABELS))})")
 
 
 def with_written(
-    alignment: AlignmentData, json_path: Path, paths: Iterable[Path], style: Style
-) -> AlignmentData:
+    alignment: Alignment, json_path: Path, paths: Iterable[Path], style: Style
+) -> Alignment:
     """Return the alignment with a record of the labels that are written with its JSON; without one
     if there are none.
 
@@ -41,7 +41,7 @@ def with_written(
     )
 
 
-def labels_of_words(alignment: AlignmentData, style: Style) -> tuple[WrittenWord, ...]:
+def labels_of_words(alignment: Alignment, style: Style) -> tuple[WrittenWord, ...]:
     """Return the labels of the words with times, in the order of the text, and of their tokens."""
     return tuple(_labels(word, style.label(word)) for word in alignment.words if is_timed(word))
 

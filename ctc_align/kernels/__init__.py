@@ -31,11 +31,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from ctc_align.config import BACKENDS
 from ctc_align.errors import BackendError, BackendWarning, KernelError, UsageError
 from ctc_align.extras import require_torch
 from ctc_align.lattice import Topology
-from ctc_align.private_folders import use_private_folder
+from ctc_align.machine import BACKENDS
 from ctc_align.threads import imported_torch
 
 if TYPE_CHECKING:
@@ -503,6 +502,8 @@ def _module(backend: str) -> Any:
     module = sys.modules.get(_MODULES[backend])
     if module is None or getattr(getattr(module, "__spec__", None), "_initializing", False):
         if backend == "gpu":
+            from ctc_align.machine.private_folders import use_private_folder
+
             # Triton loads as code what it has compiled into this folder.
             use_private_folder("TRITON_CACHE_DIR", "triton")
         return import_module(_MODULES[backend])

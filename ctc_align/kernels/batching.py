@@ -24,7 +24,7 @@ import numpy as np
 from ctc_align import kernels, lattice
 from ctc_align.errors import CtcAlignError
 from ctc_align.lattice import Topology
-from ctc_align.reading.rows_on_disk import ArrayOnDisk
+from ctc_align.machine.rows_on_disk import ArrayOnDisk
 
 Result = TypeVar("Result")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctc_align.errors import KernelError
-from ctc_align.reading import free_memory
+from ctc_align.machine.memory import free_memory
 
 if TYPE_CHECKING:
     import torch

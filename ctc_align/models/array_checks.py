@@ -28,7 +28,7 @@ from ctc_align.tokens.alphabet import (
     separator_of,
 )
 from ctc_align.tokens.phones import is_arpabet
-from ctc_align.types import Emissions
+from ctc_align.types import Emissions, get_log_probs
 
 if TYPE_CHECKING:
     from ctc_align.config import Settings
@@ -116,7 +116,7 @@ def check_values(matrix: np.ndarray, name: str) -> None:
 def check_computed(emissions: Emissions, model: str) -> None:
     """Raise EmissionsError if a network has computed NaN: from damaged weights, or from sound as no
     recording has."""
-    given: Any = emissions.given
+    given: Any = get_log_probs(emissions)
     if bool((given != given).any()):  # true of NaN alone, in arrays and in tensors
         name = f"{emissions.name}: " if emissions.name else ""
         raise EmissionsError(

@@ -38,7 +38,7 @@ from ctc_align.models.vocabulary import (
 )
 from ctc_align.reading import open_input, require_memory, require_regular
 from ctc_align.threads import imported_torch
-from ctc_align.types import Emissions
+from ctc_align.types import Emissions, get_log_probs
 
 if TYPE_CHECKING:
     import torch
@@ -184,7 +184,7 @@ def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissi
             f" {emissions.duration_s}"
         )
     vocab = tuple(emissions.vocab)
-    array = _floats(emissions.given, name)
+    array = _floats(get_log_probs(emissions), name)
     if trim_vocab:
         vocab = without_disambiguation(vocab, array.shape[1])
     _check_classes(vocab, tuple(array.shape), name)

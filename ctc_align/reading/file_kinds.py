@@ -2,7 +2,7 @@
 
 Error messages about files of the wrong kind use this table. Transcripts are recognised in
 `ctc_align.files.transcripts`, log-probs in `ctc_align.models.log_probs`, and corpora in
-`ctc_align.corpus.sources`. The extension never decides: a PDF called talk.txt is a PDF, and a text
+`ctc_align.sources`. The extension never decides: a PDF called talk.txt is a PDF, and a text
 called talk.doc is a text.
 """
 

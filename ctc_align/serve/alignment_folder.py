@@ -17,9 +17,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from ctc_align.corpus.sources.named_recordings import fitting_recording, named_ends
 from ctc_align.errors import CtcAlignError, InputError, UsageError
-from ctc_align.files import Alignment, from_dict, rendered
+from ctc_align.files import from_dict, rendered
 from ctc_align.files.corrections import BEFORE
 from ctc_align.files.json_files import check_format, json_bytes, parse_object, read_object
 from ctc_align.files.whole_files import is_link, placing
@@ -27,8 +26,9 @@ from ctc_align.files.writer import RECORDING
 from ctc_align.reading import MOST_S, as_number, open_input, parse_json
 from ctc_align.serve.access import RefusedError
 from ctc_align.serve.uploads import MOST_BYTES
+from ctc_align.sources.named_recordings import fitting_recording, named_ends
 from ctc_align.text.characters import DIRECTION_MARKS, printable
-from ctc_align.types import FORMAT, Region, is_to_check
+from ctc_align.types import FORMAT, Alignment, Region, is_to_check
 
 MOST_ALIGNMENTS = 20_000
 _NUMBERED = re.compile(rf"(?P<stem>.+){re.escape(BEFORE)}(-[0-9]+)?")
@@ -285,7 +285,7 @@ class AlignmentFolder:
             OutputError: they cannot be written; then neither exists.
             RefusedError: 503, the folder is gone.
         """
-        from ctc_align.corpus.sources.transcribed_folders import MEDIA, SOUND
+        from ctc_align.sources.transcribed_folders import MEDIA, SOUND
 
         self.require_root()
         wanted = re.sub(r"[/\\:]", "_", alignment.utterance).lstrip(".") or "recording"

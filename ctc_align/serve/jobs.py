@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
-from ctc_align.files import Alignment, to_dict
+from ctc_align.files import to_dict
 from ctc_align.files.writer import finite
 from ctc_align.serve.access import RefusedError, error_body, refusal_of
 from ctc_align.serve.uploads import IN_USE, Form, Upload
-from ctc_align.types import Audio, Transcript
+from ctc_align.types import Alignment, Audio, Transcript
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -513,14 +513,16 @@ class ModelWorker(threading.Thread):
 
     def _loaded(self, job: ServerJob, aligner: Aligner) -> Audio | None:
         """Return the recording of a job at the model's rate; None if the job ended here."""
+        from ctc_align.alignment.aligner import find_choice
         from ctc_align.audio.loading import load_watched
 
         model = aligner.model
         assert model is not None
         try:
             self._watch(job, 0.0)
-            language = job.texts[0].language or aligner.choice.language_of(job.texts[0].text)
-            choice = job.settings.sound_choice(aligner.choice.track_language(language))
+            by_language = find_choice(aligner)
+            language = job.texts[0].language or by_language.language_of(job.texts[0].text)
+            choice = job.settings.sound_choice(by_language.track_language(language))
             audio = load_watched(
                 job.audio.path, model.sample_rate, partial(self._watch, job), choice=choice
             )
@@ -556,11 +558,11 @@ class ModelWorker(threading.Thread):
     def _scored(
         self, aligner: Aligner, loaded: Sequence[tuple[ServerJob, Audio]]
     ) -> Sequence[list[dict[str, Any]] | CtcAlignError]:
-        from ctc_align.alignment.model_choice import by_aligner
+        from ctc_align.alignment.aligner import group_by_aligner
 
         texts = [job.texts for job, _ in loaded]
         results: list[Any] = [None] * len(loaded)
-        for chosen, indices, languages in by_aligner(aligner, texts, [""] * len(loaded)):
+        for chosen, indices, languages in group_by_aligner(aligner, texts, [""] * len(loaded)):
             for index, scored in zip(
                 indices, self._scored_by(chosen, [loaded[i] for i in indices], languages)
             ):
@@ -623,9 +625,10 @@ class ModelWorker(threading.Thread):
 
 def open_settings(aligner: Aligner) -> Settings:
     """Return the settings that requests begin with; without a language if each text decides it."""
-    if aligner.choice.by_text:
-        return aligner.choice.given
-    return aligner.settings
+    from ctc_align.alignment.aligner import find_choice
+
+    choice = find_choice(aligner)
+    return choice.given if choice.by_text else aligner.settings
 
 
 def too_long(name: str, most_s: float, duration_s: float | None = None) -> RefusedError:

@@ -26,7 +26,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ctc_align._version import __version__
 from ctc_align.errors import CtcAlignError, OutputError, UsageError
-from ctc_align.files import FORMATS, Alignment, output_paths, rendered, to_dict
+from ctc_align.files import (
+    FORMATS,
+    output_paths,
+    rendered,
+    to_dict,
+)
 from ctc_align.files.json_files import json_bytes, no_number
 from ctc_align.reading import parse_json
 from ctc_align.serve.access import (
@@ -69,6 +74,7 @@ from ctc_align.serve.uploads import (
     mime_of,
     read_form,
 )
+from ctc_align.types import Alignment
 
 if TYPE_CHECKING:
     import uvicorn

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from ctc_align.machine.own_folders import remove_dead_folders
 from ctc_align.reading import parsed_memory
-from ctc_align.reading.own_folders import remove_dead_folders
 from ctc_align.serve.access import RefusedError
 from ctc_align.text.characters import printable
 

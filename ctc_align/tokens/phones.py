@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ctc_align.errors import LexiconError, UsageError
-from ctc_align.text.letter_to_phone import fold, letter_to_phone
-from ctc_align.text.lexicon import Lexicon
 from ctc_align.text.phone_sets import (
     ARPABET_PHONES,
     IPA_PHONES,
@@ -107,6 +105,8 @@ class PhoneTokenizer:
             parts = dict.fromkeys(part for spoken in spokens for part in spoken.split())
             new = [part for part in parts if part not in self._parts and not self._has(part)]
             if new:
+                from ctc_align.text.letter_to_phone import letter_to_phone
+
                 pronounced = letter_to_phone().pronounce(new)
                 self._parts.update(
                     (part, self._pronounced(part, phones)) for part, phones in zip(new, pronounced)
@@ -167,6 +167,8 @@ class PhoneTokenizer:
         if self._has(part):
             return WordTokens(self._look_up(part))
         if self._arpabet:
+            from ctc_align.text.letter_to_phone import letter_to_phone
+
             return self._pronounced(part, letter_to_phone().pronounce([part])[0])
         if self._spelling is not None:
             return self._spelling.word(part)
@@ -174,6 +176,8 @@ class PhoneTokenizer:
 
     def _pronounced(self, part: str, candidates: Sequence[Sequence[str]]) -> WordTokens:
         """Return the tokens of letter-to-phone's pronunciations."""
+        from ctc_align.text.letter_to_phone import fold
+
         found = fewest_missing(self._in_vocabulary(phones) for phones in candidates)
         return WordTokens(found.pronunciations, fold(part)[1] + found.missing)
 

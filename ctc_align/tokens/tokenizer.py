@@ -15,10 +15,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ctc_align.errors import TranscriptError, UsageError
-from ctc_align.text.lexicon import Lexicon
 from ctc_align.text.phone_sets import (
     FEWEST_PHONES,
     NEARLY_ALL,
@@ -40,6 +39,9 @@ from ctc_align.tokens.alphabet import (
 )
 from ctc_align.tokens.phones import IpaTokenizer, PhoneTokenizer, is_arpabet
 from ctc_align.types import ANY_SPEECH, CUT_OFF, Pronunciation, Tokens, Word, Words, WordTokens
+
+if TYPE_CHECKING:
+    from ctc_align.text.lexicon import Lexicon
 
 BETWEEN_WORDS = -1
 _NAMED = 5

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ctc_align.alignment.align_utterance import adjust_edges, choose_tokens, place_tokens
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, read_inputs, split_transcript
 from ctc_align.alignment.confidence import RIGHT_MS
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import frames_in, place_edges, with_convention
@@ -277,7 +277,9 @@ class PlacedUtterances:
         inputs: UtteranceInputs | None = None
         for each in labelled:
             try:
-                inputs = aligner.inputs(each.audio, each.text, each.name, keep_sound=keep_sound)
+                inputs = read_inputs(
+                    aligner, each.audio, each.text, each.name, keep_sound=keep_sound
+                )
                 placed += batching.run([_place_with_current_model(inputs, each)])
             except CtcAlignError as error:
                 failed.append(str(error))
@@ -370,7 +372,9 @@ def _place_with_current_model(
 def spoken_utterance(
     aligner: Aligner, labelled: LabelledUtterance, *, keep_sound: bool = False
 ) -> SpokenUtterance:
-    inputs = aligner.inputs(labelled.audio, labelled.text, labelled.name, keep_sound=keep_sound)
+    inputs = read_inputs(
+        aligner, labelled.audio, labelled.text, labelled.name, keep_sound=keep_sound
+    )
     chosen = batching.run([choose_tokens(inputs)])[0]
     return SpokenUtterance(
         labelled,
@@ -595,11 +599,15 @@ def _presence(
     weights."""
     rng = np.random.default_rng(0)
     labelled = [utterance.labelled for utterance in given.utterances]
-    written = (word for each in labelled for word in aligner.split(each.text, "transcript").words)
+    written = (
+        word
+        for each in labelled
+        for word in split_transcript(aligner, each.text, "transcript").words
+    )
     vocabulary = sorted({word.text for word in written if word.spoken})
     rows, there, folds = [], [], []
     for original, fold in zip(labelled, given.folds[:: given.parts].tolist()):
-        words = aligner.split(original.text, "transcript").words
+        words = split_transcript(aligner, original.text, "transcript").words
         at = int(rng.integers(len(words)))
         others = [text for text in vocabulary if text.casefold() != words[at].text.casefold()]
         if len(words) < FEWEST_WORDS or not others:

@@ -31,9 +31,9 @@ import torch
 
 from ctc_align.audio.loading import estimated_duration_s, load_audio
 from ctc_align.config import UNKNOWN_LANGUAGE, Settings
-from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import AudioError, InputError
 from ctc_align.models.convnet import features
+from ctc_align.sources.utterance import Refused, Source, Utterance
 from ctc_align.text import words_of
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.text.markup import may_have_sample_numbers, without_sample_numbers

@@ -20,13 +20,12 @@ from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageEr
 from ctc_align.evaluate import Evaluation, read_intervals
 from ctc_align.evaluate.corrected_labels import is_kept, read_corrected, unknown_note
 from ctc_align.evaluate.pairing import broad_phones, pair_intervals
-from ctc_align.files import Alignment
 from ctc_align.files.corrections import latest_works, original_of
 from ctc_align.files.json_files import is_fixed, read_object
 from ctc_align.files.transcripts import read_transcript
 from ctc_align.models.calibration import Calibration, fit_logistic, fit_offsets, probability
 from ctc_align.models.edge_network import EdgeNetwork
-from ctc_align.types import HAND, SKIPPED, AudioLike, Emissions, Interval, Tokens, Word
+from ctc_align.types import HAND, SKIPPED, Alignment, AudioLike, Emissions, Interval, Tokens, Word
 from ctc_align.units import seconds_to_ms
 
 TRANSCRIPTS = (".txt", ".lab")

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import torch
 
-from ctc_align.corpus.sources import open_source
 from ctc_align.errors import UsageError
 from ctc_align.models.convnet.convnet_model import ModelDescription, state_offset
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
 from ctc_align.models.convnet.inference import NetworkShape
 from ctc_align.models.convnet.network import AcousticNetwork
+from ctc_align.sources import open_source
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.training import Watch, acoustic_training, frame_labels
 from ctc_align.training.corpus_data import (

@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from ctc_align.corpus.state.journal import Shard
-from ctc_align.corpus.state.output_folder import FolderLock
 from ctc_align.errors import EmissionsError, InputError, OutputError, UsageError, one_line
 from ctc_align.extras import install_line
+from ctc_align.files.folder_lock import FolderLock, Shard
 from ctc_align.files.whole_files import is_link, refuse_link
 from ctc_align.models import FOLDER_FILES
 from ctc_align.models.log_probs import load_torch_file, reads_torch_files

@@ -15,14 +15,14 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
 
 import numpy as np
 
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import without_controls
-from ctc_align.types import Audio
+from ctc_align.types import Audio, Panel
 from ctc_align.view import check_plotting
 
 if TYPE_CHECKING:
@@ -44,7 +44,6 @@ HIGHEST_HZ = 8000.0
 _BINS = 256
 _PRE_EMPHASIS = 0.95
 _COLUMNS_AT_ONCE = 256
-Panel = Literal["waveform", "spectrogram"]
 PANELS: tuple[Panel, ...] = ("waveform", "spectrogram")
 MOST_FINE_S = 36.0
 """Stretches of up to this many seconds are drawn with phones and a spectrogram, longer ones

@@ -172,7 +172,7 @@ def settings_page(configs: Path) -> str:
     lines = [
         *("# Settings", ""),
         "`--config FILE.toml` reads settings from a file, and `--set KEY=VALUE` sets one. Options override both.",
-        "In Python, use `ctc_align.config.Settings`. The JSON of an alignment has its settings in `config`.",
+        "In Python, use `ctc_align.Settings`. The JSON of an alignment has its settings in `config`.",
         "A request to `ctc-align serve` may set those marked in the column request.",
         *("", "| key | default | values | request | |", "|---|---|---|---|---|"),
     ]

@@ -34,9 +34,8 @@ from ctc_align.errors import (
     TranscriptError,
     UsageError,
 )
-from ctc_align.files import Alignment
 from ctc_align.kernels import batching
-from ctc_align.types import Audio, Emissions
+from ctc_align.types import Alignment, Audio, Emissions
 
 ALIGNER = Aligner(model=None)
 PARTS = 3

@@ -23,8 +23,8 @@ from ctc_align.alignment.aligner import Aligner, align
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, CtcAlignError, TooShortError, UsageError
 from ctc_align.kernels.cpu import cpu_backend
-from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
-from ctc_align.types import Emissions
+from ctc_align.machine.rows_on_disk import RowsOnDisk, TensorOnDisk
+from ctc_align.types import Emissions, get_log_probs
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +242,7 @@ def test_arrays_and_tensors_are_one_memory_and_survive_replacing_and_pickling() 
     for each in (made, half):
         again = pickle.loads(pickle.dumps(each))
         assert torch.equal(again.log_probs, each.log_probs)
-        assert (again.vocab, type(again.given)) == (each.vocab, type(each.given))
+        assert (again.vocab, type(get_log_probs(again))) == (each.vocab, type(get_log_probs(each)))
     stored = RowsOnDisk((5,))
     stored.append(np.arange(20, dtype=np.float32).reshape(4, 5))
     on_disk = replace(made, states=TensorOnDisk(stored))

@@ -15,7 +15,7 @@ from alignment_checks import check
 import ctc_align
 from ctc_align.alignment import confidence
 from ctc_align.alignment import fit as module
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, pronounce_transcript
 from ctc_align.alignment.confidence import spike_confidence
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.fit import (
@@ -31,12 +31,13 @@ from ctc_align.alignment.fit import (
 )
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
-from ctc_align.files import Alignment, from_dict, read_alignment, to_dict
+from ctc_align.files import from_dict, read_alignment, to_dict
 from ctc_align.kernels import batching
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import (
     AlignedToken,
     AlignedWord,
+    Alignment,
     BookPlace,
     Emissions,
     Region,
@@ -415,7 +416,7 @@ def test_words_with_half_of_their_sounds_wrong_are_doubted_and_not_lost(
     english = Aligner("universal", device="cpu", settings=Settings(language="en"))
     ways = [
         own.pronunciations[0].labels
-        for own in english.pronounced(demo[1], "demo")[1]
+        for own in pronounce_transcript(english, demo[1], "demo")[1]
         if own.pronunciations
     ]
     names = [f"w{chr(ord('a') + index)}" for index in range(len(ways))]

@@ -20,14 +20,13 @@ from safetensors.torch import load_file
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.evaluate import Evaluation, evaluate_intervals, read_intervals
-from ctc_align.files import Alignment
 from ctc_align.models import embedded_folder, load_model
 from ctc_align.models.calibration import offset_between
 from ctc_align.models.convnet.convnet_model import save_folder
 from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training.calibration_fitting import Constants, PlacedUtterances, calibrate
 from ctc_align.training.labelled_speech import read_labelled
-from ctc_align.types import Interval
+from ctc_align.types import Alignment, Interval
 from spoiled_sound import spoil_by
 
 pytestmark = pytest.mark.data

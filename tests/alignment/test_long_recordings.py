@@ -18,9 +18,9 @@ from ctc_align.alignment import confidence, segmentation
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio import loading
 from ctc_align.audio.loading import load_audio
-from ctc_align.files import Alignment
+from ctc_align.machine.rows_on_disk import RowsOnDisk, TensorOnDisk
 from ctc_align.models.convnet import convnet_model
-from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
+from ctc_align.types import Alignment
 
 DEMO = Path(convnet_model.__file__).parents[2] / "demo"
 

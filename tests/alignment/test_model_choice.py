@@ -13,7 +13,7 @@ from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 from made_models import tiny_universal
 
 import ctc_align
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, find_aligner
 from ctc_align.config import Settings
 from ctc_align.models.calibration import Calibration, as_toml
 from ctc_align.types import Transcript
@@ -86,7 +86,7 @@ def test_english_has_its_own_model_and_settings_share_models(sound: Any) -> None
     dutch = aligner.with_settings(Settings(language="nl"))
     assert of(dutch.align(sound, GERMAN)) == ("universal", "nl")
     assert of(dutch.align(sound, Transcript("Yes", language="en"))) == ("english", "en")
-    assert dutch.for_texts([GERMAN])[0].model is other.for_texts([GERMAN])[0].model
+    assert find_aligner(dutch, [GERMAN])[0].model is find_aligner(other, [GERMAN])[0].model
     audio = DEMO / "demo.flac"
     assert (
         Aligner().align(audio, ENGLISH).to_dict()

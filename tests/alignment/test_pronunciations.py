@@ -14,7 +14,7 @@ from made_models import planted, random_emissions
 import ctc_align
 from ctc_align.alignment import ctc_path, pronunciations
 from ctc_align.alignment.align_utterance import choose_tokens
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, read_inputs
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path, best_word_path
 from ctc_align.alignment.pronunciations import choose_pronunciations, leave_out_unspoken
 from ctc_align.cli.notes import alignment_notes
@@ -406,7 +406,7 @@ def test_a_recording_with_and_without_what_is_in_parentheses(english: Aligner) -
         assert (word.status == UNSPOKEN) == bool(word.kind)
     assert "2 of 4 parentheses are not spoken" in alignment_notes(alignment)
     assert [word.speaker for word in heard if word.text in ("Forced", "1999.")] == ["JOHN", "MARY"]
-    inputs = english.inputs(str(DEMO), text)
+    inputs = read_inputs(english, str(DEMO), text)
     exact = batching.run(
         [choose_tokens(replace(inputs, settings=replace(inputs.settings, match="exact")))]
     )[0]

@@ -13,9 +13,8 @@ import pytest
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import AudioError, InputError
-from ctc_align.files import Alignment
 from ctc_align.files.tiers import with_phones
-from ctc_align.types import AlignedWord
+from ctc_align.types import AlignedWord, Alignment
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 NOT_SAID = " Elephants never forget their umbrellas."

@@ -19,12 +19,11 @@ from ctc_align.alignment.ctc_path import best_ctc_path, token_spans
 from ctc_align.alignment.wildcard import LETTER_S, scores_of, wildcard_scores, with_wildcards
 from ctc_align.config import Settings
 from ctc_align.errors import KernelError, TranscriptError
-from ctc_align.files import Alignment
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.text import split
 from ctc_align.tokens.tokenizer import join, tokenize, tokenizer_for
-from ctc_align.types import Emissions, Tokens
+from ctc_align.types import Alignment, Emissions, Tokens
 
 SHIFT_S = 0.02
 EDGES = ("spikes", "occupancy", "auto")

@@ -18,8 +18,15 @@ import pytest
 from corpus_runs import journal_line
 from hostile_inputs import delete, lines
 
-from ctc_align.corpus.state.journal import DONE, FAILED, Line, Shard, journal_path, line_key
+from ctc_align.corpus.state.journal import (
+    DONE,
+    FAILED,
+    Line,
+    journal_path,
+    line_key,
+)
 from ctc_align.corpus.state.resume import Outcomes
+from ctc_align.files.folder_lock import Shard
 
 DAMAGES = int(os.environ.get("DAMAGES", "250"))
 UTTERANCES = 40

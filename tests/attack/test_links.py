@@ -20,9 +20,9 @@ from inline_corpus import inline_corpus  # noqa: F401 (a fixture)
 
 from ctc_align.corpus.outputs.layout import Layout
 from ctc_align.corpus.run import CorpusRun, run_corpus
-from ctc_align.corpus.state.journal import Shard
-from ctc_align.corpus.state.output_folder import FolderLock, folds_case, holder_of, lock_path
+from ctc_align.corpus.state.output_folder import folds_case
 from ctc_align.errors import CtcAlignError
+from ctc_align.files.folder_lock import FolderLock, Shard, holder_of, lock_path
 from ctc_align.files.whole_files import placing
 
 SETTINGS = {

@@ -26,10 +26,10 @@ from reader_attack import Attack, most_memory, table
 from rows import over_rows
 
 from ctc_align import config
-from ctc_align.corpus.sources import manifest_files
 from ctc_align.errors import InputError
 from ctc_align.files import json_files, textgrid
 from ctc_align.models import vocabulary
+from ctc_align.sources import manifest_files
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = [name for name, reader in READERS.items() if not reader.native]

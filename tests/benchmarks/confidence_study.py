@@ -40,12 +40,11 @@ from confidence_training import (
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError, InputError
-from ctc_align.files import Alignment
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.training.calibration_fitting import rank_auc
-from ctc_align.types import AudioLike, Emissions
+from ctc_align.types import Alignment, AudioLike, Emissions, get_log_probs
 from mismatches import KINDS, RATE, Mismatch
 
 RIGHT_S, NEAR_S, WRONG_S, SURE = 0.2, 0.1, 0.5, 0.5
@@ -68,7 +67,7 @@ class FromLogProbs:
 
     def align(self, audio: AudioLike, text: str) -> Alignment:
         found = self.model.emissions(audio)
-        bare = Emissions(found.given, found.vocab, found.frame_shift_s, blank=found.blank)
+        bare = Emissions(get_log_probs(found), found.vocab, found.frame_shift_s, blank=found.blank)
         return self.model.align(bare, text)
 
     def align_batch(

@@ -28,21 +28,20 @@ import numpy as np
 import soundfile
 from measuring import GOLD, parser_of
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, find_edge_network, read_inputs
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.evaluate import EdgeErrors, Evaluation, Options, evaluate_intervals, read_intervals
 from ctc_align.evaluate.pairing import pair_intervals
-from ctc_align.files import Alignment
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import FILE, as_toml
 from ctc_align.models.edge_network import FILE as EDGES
 from ctc_align.models.edge_network import edge_network_bytes
 from ctc_align.training.calibration_fitting import Constants, PlacedUtterances, calibrate
 from ctc_align.training.labelled_speech import LabelledUtterance, PairedEdges, read_labelled
-from ctc_align.types import Interval
+from ctc_align.types import Alignment, Interval
 from spoiled_sound import CONDITIONS, spoil_by
 
 BY_SPEAKER = Options(interval_by="folder")
@@ -155,7 +154,7 @@ def left_out(folder: Path) -> None:
     given = PlacedUtterances.of(
         aligner, read_labelled(folder / "reference", folder / "corpus"), keep_sound=True
     )
-    constants, network = Constants.of(given), aligner.edge_network
+    constants, network = Constants.of(given), find_edge_network(aligner)
     assert network is not None
     drawn: dict[int, Spans] = {}
     for fold in range(int(given.folds.max()) + 1):
@@ -185,7 +184,7 @@ def curve(folder: Path, sizes: Sequence[int], draws: int) -> None:
     aligner = Aligner("english", settings=exact)
     labelled = list(read_labelled(folder / "reference", folder / "corpus"))
     heard = [
-        aligner.inputs(each.audio, each.text, each.name, keep_sound=True).emissions
+        read_inputs(aligner, each.audio, each.text, each.name, keep_sound=True).emissions
         for each in labelled
     ]
     labelled = [replace(each, audio=emissions) for each, emissions in zip(labelled, heard)]

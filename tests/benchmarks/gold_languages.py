@@ -24,8 +24,8 @@ from measuring import DATA, parser_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
-from ctc_align.files import Alignment
 from ctc_align.text.phone_sets import broad_phones, ipa_class
+from ctc_align.types import Alignment
 from spoiled_sound import CONDITIONS, spoil_by
 
 FOLDER = DATA / "gold-languages"

@@ -28,11 +28,10 @@ import numpy as np
 import soundfile
 from measuring import DATA, ENGLISH, GOLD, manifest_rows, parser_of
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, read_inputs
 from ctc_align.config import Settings
 from ctc_align.evaluate import evaluate_intervals, read_intervals
-from ctc_align.files import Alignment
-from ctc_align.types import Emissions, Interval, Transcript
+from ctc_align.types import Alignment, Emissions, Interval, Transcript
 from spoiled_sound import CONDITIONS, RATE, spoil_by
 
 LANGUAGES = DATA / "languages"
@@ -180,7 +179,7 @@ def main() -> int:
     for condition in arguments.conditions.split(","):
         sounds = [(samples, RATE) for samples in spoil_all(labelled, condition, arguments.seed)]
         heard = [
-            exact.inputs(sound, text, keep_sound=True).emissions
+            read_inputs(exact, sound, text, keep_sound=True).emissions
             for sound, text in zip(sounds, texts)
         ]
         aligned = exact.align_batch(list(zip(heard, texts)))

@@ -57,9 +57,8 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
-from ctc_align.files import Alignment
 from ctc_align.files.subtitles import parse_subtitles, source_srt
-from ctc_align.types import Emissions, Transcript
+from ctc_align.types import Alignment, Emissions, Transcript
 
 
 @dataclass

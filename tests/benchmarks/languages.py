@@ -42,8 +42,8 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
-from ctc_align.files import Alignment
 from ctc_align.text.sounds.pieces import script_of_letter
+from ctc_align.types import Alignment
 
 SWAPS = 3
 ALTERNATIVES = 9

@@ -21,11 +21,10 @@ import numpy as np
 from gold_languages import FOLDER, phones_of
 from measuring import DATA, ENGLISH, manifest_rows, parser_of
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, pronounce_transcript
 from ctc_align.config import Settings
-from ctc_align.files import Alignment
 from ctc_align.models import load_model
-from ctc_align.types import NONE
+from ctc_align.types import NONE, Alignment
 
 LANGUAGES = DATA / "languages"
 CHOSEN_ON = ["ar", "de", "es", "fr", "it", "ja", "ru", "tr"]
@@ -46,9 +45,8 @@ def clips(model: str) -> list[tuple[str, Path, Phones]]:
     aligner, found = Aligner(model, device="cpu"), []
     for row in rows:
         if row["source"] != "kerstin_de":
-            own = aligner.with_settings(Settings(language=row["language"])).pronounced(
-                row["text"], row["audio"]
-            )[1]
+            reader = aligner.with_settings(Settings(language=row["language"]))
+            own = pronounce_transcript(reader, row["text"], row["audio"])[1]
             phones = [word.pronunciations[0].labels for word in own if word.pronunciations]
             if len(phones) > 1:
                 found.append((row["language"], LANGUAGES / row["audio"], phones))

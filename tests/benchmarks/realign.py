@@ -20,8 +20,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.evaluate import read_intervals
 from ctc_align.evaluate.pairing import pair_intervals
-from ctc_align.files import Alignment
-from ctc_align.types import HAND, AlignedWord, Interval
+from ctc_align.types import HAND, AlignedWord, Alignment, Interval
 
 FAR_S = 0.02
 

@@ -98,7 +98,7 @@ def _resident() -> int:
 
 def measure(audio: Path, match: str, formats: Sequence[str]) -> None:
     """Align, and print what each stage took."""
-    from ctc_align.alignment.aligner import Aligner
+    from ctc_align.alignment.aligner import Aligner, split_transcript
     from ctc_align.config import Settings
     from ctc_align.files import OutputFiles
     from ctc_align.files.transcripts import read_transcript_file
@@ -106,7 +106,9 @@ def measure(audio: Path, match: str, formats: Sequence[str]) -> None:
     watch = Watch()
     watch.start()
     aligner = Aligner(settings=Settings(match=match))
-    words = aligner.split(read_transcript_file(str(audio.with_suffix(".txt"))), "transcript")
+    words = split_transcript(
+        aligner, read_transcript_file(str(audio.with_suffix(".txt"))), "transcript"
+    )
     shares: list[float] = []
     alignment = aligner.align(str(audio), words, progress=shares.append)
     with tempfile.TemporaryDirectory() as folder:

@@ -18,10 +18,10 @@ from long_pages import DEMO
 from praatio import textgrid
 from sample_alignments import aligned, make_alignment
 
-from ctc_align.files import Alignment, from_dict
+from ctc_align.files import from_dict
 from ctc_align.files.labels import CtmWriter
 from ctc_align.files.textgrid import TextGridWriter
-from ctc_align.types import Audio
+from ctc_align.types import Alignment, Audio
 from ctc_align.view.page import page as html_of
 
 WATCH = """() => new Promise((done) => {

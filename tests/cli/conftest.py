@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from ctc_align.files import Alignment
-from ctc_align.types import AlignedToken, AlignedWord, Transcript, Word, Words
+from ctc_align.types import AlignedToken, AlignedWord, Alignment, Transcript, Word, Words
 
 
 class FakeAligner:
@@ -73,6 +72,8 @@ class FakeAligner:
 def fake_aligner(monkeypatch) -> type[FakeAligner]:
     module = types.ModuleType("ctc_align.alignment.aligner")
     module.Aligner = FakeAligner  # type: ignore[attr-defined]
+    module.split_transcript = FakeAligner.split  # type: ignore[attr-defined]
+    module.find_choice = lambda aligner: aligner.choice  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "ctc_align.alignment.aligner", module)
     monkeypatch.setattr(FakeAligner, "calls", [])
     monkeypatch.setattr(FakeAligner, "raises", None)

@@ -19,13 +19,14 @@ from ctc_align.cli import run
 from ctc_align.cli.notes import alignment_notes, leave, written_line
 from ctc_align.corpus.state.summary import Summary
 from ctc_align.errors import BackendError, InputError, TooShortError
-from ctc_align.files import Alignment, from_dict
+from ctc_align.files import from_dict
 from ctc_align.types import (
     ALIGNED,
     NOT_SPOKEN,
     SKIPPED,
     UNSPOKEN,
     AlignedWord,
+    Alignment,
     Region,
     SourceCue,
     Subtitles,

@@ -22,8 +22,7 @@ from ctc_align.cli.doctor import KNOWN_TIMES, _extra, _extra_line, compared, wit
 from ctc_align.cli.printing import ProgressBar, Talk
 from ctc_align.cli.tables import words_table
 from ctc_align.extras import EXTRAS, Extra
-from ctc_align.files import Alignment
-from ctc_align.types import AlignedWord
+from ctc_align.types import AlignedWord, Alignment
 
 WORD = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.5)
 ALIGNMENT = Alignment("a", "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "a", (WORD,))

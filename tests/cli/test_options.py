@@ -18,9 +18,9 @@ from made_sounds import babble
 from ctc_align.cli import _refuse_option_as_value, program
 from ctc_align.cli.options import PANELS, formats_option, settings_options, source_option
 from ctc_align.config import SUBTITLES, Settings, load_config, setting
-from ctc_align.corpus.sources import KINDS
 from ctc_align.files import DEFAULT_FORMATS, FORMATS
 from ctc_align.serve.openapi import api_description
+from ctc_align.sources import KINDS
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,12 +14,12 @@ import soundfile
 from made_corpus import make_letters
 from made_models import tiny_folder
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, find_edge_network
 from ctc_align.config import Settings
-from ctc_align.files import Alignment
 from ctc_align.models.calibration import read_calibration
 from ctc_align.training import calibration_fitting, edge_learning
 from ctc_align.training.calibration_fitting import HeldOut
+from ctc_align.types import Alignment
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 LATE_S = 0.03
@@ -240,8 +240,10 @@ def test_from_eight_files_on_edges_are_learnt_and_a_folder_is_taken(
     text = (DEMO / "demo.txt").read_text("utf-8")
     constants = Aligner("english", settings=Settings(calibration=str(out / "calibration.toml")))
     learnt = Aligner("english", settings=Settings(calibration=str(out)))
-    own, taught = (aligner.edge_network.weights["output.bias"] for aligner in (constants, learnt))
-    assert (own == Aligner("english").edge_network.weights["output.bias"]).all(), (
+    own, taught = (
+        find_edge_network(aligner).weights["output.bias"] for aligner in (constants, learnt)
+    )
+    assert (own == find_edge_network(Aligner("english")).weights["output.bias"]).all(), (
         "the model's own stays"
     )
     assert (own != taught).any()

@@ -14,11 +14,11 @@ from even_aligner import EvenAligner
 from made_books import made_epub_2, write_epub
 
 from ctc_align.cli import run
-from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state import shared_texts
 from ctc_align.corpus.state.journal import DONE, read_lines
 from ctc_align.corpus.state.shared_texts import TextCoverage
-from ctc_align.corpus.utterance import Refused, Utterance
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Refused, Utterance
 from ctc_align.types import GOOD, POOR, SKIPPED, Transcript
 
 TEXT = "Title of it\n\nalpha one two three\n\nlost words here\n\nbeta four five six\n\nThe End\n"

@@ -13,10 +13,9 @@ from made_sounds import babble
 from sample_alignments import aligned, make_alignment, random_alignments
 
 from ctc_align.corpus.outputs.layout import MARGIN_S, Layout, cut_audio, phrases
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
-from ctc_align.files import Alignment
-from ctc_align.types import AlignedWord
+from ctc_align.sources.utterance import Utterance
+from ctc_align.types import AlignedWord, Alignment
 
 RATE = 22050
 OFFSET_S, DURATION_S = 1.0, 4.0

@@ -42,10 +42,11 @@ from ctc_align.corpus.engine.stages import WorkerOptions
 from ctc_align.corpus.engine.worker_pools import ProcessPool
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import Layout
-from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Shard
+from ctc_align.corpus.state.journal import DONE, FAILED, Journal
 from ctc_align.corpus.state.resume import Fingerprints, Outcomes, model_identity, run_fingerprint
-from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import BackendError
+from ctc_align.files.folder_lock import Shard
+from ctc_align.sources.utterance import Refused, Utterance
 
 
 def utterances(count: int) -> list[Utterance]:

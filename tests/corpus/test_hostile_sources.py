@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from rows import over_rows
 
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.evaluate.corrected_labels import OUTPUT
 from ctc_align.evaluate.utterance_files import open_source as alignments_in
 from ctc_align.evaluate.utterance_files import read_intervals
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Refused, Utterance
 
 LONG = "9" * 5000
 NUMBERS = ("1e999", "-1e999", "1e400", "-1", "1e300", "9" * 400, LONG)
@@ -208,9 +208,9 @@ def test_a_packed_file_of_a_kaldi_folder_is_named(tmp_path: Path):
 def test_a_small_packed_file_of_endless_text_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A line that does not end, and blank lines that do not, are told and left; what came before is
     there."""
-    monkeypatch.setattr("ctc_align.corpus.sources.source.MAX_LINE_BYTES", 2**10)
-    monkeypatch.setattr("ctc_align.corpus.sources.source._MOST_SKIPPED", 2**12)
-    monkeypatch.setattr("ctc_align.corpus.sources.source._MOST_BLANK", 100)
+    monkeypatch.setattr("ctc_align.sources.source.MAX_LINE_BYTES", 2**10)
+    monkeypatch.setattr("ctc_align.sources.source._MOST_SKIPPED", 2**12)
+    monkeypatch.setattr("ctc_align.sources.source._MOST_BLANK", 100)
     first = b'{"audio": "a.wav", "text": "a"}\n'
     for endless in (b"x" * 2**14, b"\n" * 101 + first):
         (tmp_path / "m.jsonl").write_bytes(

@@ -17,7 +17,6 @@ from ctc_align.corpus.state.journal import (
     FAILED,
     Journal,
     Line,
-    Shard,
     journal_path,
     journal_paths,
     line_key,
@@ -27,8 +26,9 @@ from ctc_align.corpus.state.journal import (
 )
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.summary import summarize
-from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import OutputError
+from ctc_align.files.folder_lock import Shard
+from ctc_align.sources.utterance import UtteranceResult
 
 
 def line(id: str, status: str = DONE, time: float = 1.0, **fields) -> Line:

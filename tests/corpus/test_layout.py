@@ -26,10 +26,16 @@ from ctc_align.corpus.outputs.assembly import Assembly, write_manifests
 from ctc_align.corpus.outputs.layout import Layout
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal import DONE, FAILED, Line
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.files import Alignment, OutputFiles, read_alignment, rendered, to_dict
+from ctc_align.files import (
+    OutputFiles,
+    read_alignment,
+    rendered,
+    to_dict,
+)
 from ctc_align.files.textgrid import read_textgrid
+from ctc_align.sources.utterance import Utterance
+from ctc_align.types import Alignment
 
 WORDS = ("One,", "two", "“three”", "four.", "פה!")
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ctc_align.corpus.sources import utterance_ids
-from ctc_align.corpus.sources.utterance_ids import (
+from ctc_align.sources import utterance_ids
+from ctc_align.sources.utterance_ids import (
     MAX_OUTPUT_BYTES,
     MAX_PART_BYTES,
     TakenError,

@@ -19,12 +19,17 @@ from sample_alignments import make_alignment
 
 from ctc_align.corpus.report.report_page import histogram_chart
 from ctc_align.corpus.report.run_figures import MOST_REASONS, RunFigures, run_figures
-from ctc_align.corpus.sources.named_recordings import find_recording
-from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Shard, journal_path
+from ctc_align.corpus.state.journal import (
+    DONE,
+    FAILED,
+    Journal,
+    journal_path,
+)
 from ctc_align.corpus.state.summary import Summary, summarize, summary_path
 from ctc_align.errors import UsageError
-from ctc_align.files import Alignment
-from ctc_align.types import AlignedToken, AlignedWord
+from ctc_align.files.folder_lock import Shard
+from ctc_align.sources.named_recordings import find_recording
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 OF_RUN = ("run", "journal_lines", "skipped", "shard")

@@ -21,7 +21,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.corpus import corpus_scores
 from ctc_align.corpus.corpus_scores import ScoredUtterance, ScoreTask, score_source
 from ctc_align.corpus.engine.stages import WorkerOptions
-from ctc_align.corpus.utterance import Refused, Utterance
+from ctc_align.sources.utterance import Refused, Utterance
 
 
 @pytest.fixture(scope="module")

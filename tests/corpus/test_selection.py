@@ -14,12 +14,12 @@ from sample_alignments import aligned, make_alignment
 from ctc_align.config import Settings
 from ctc_align.corpus.outputs.assembly import _nemo
 from ctc_align.corpus.outputs.layout import Layout, phrases, whole
-from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state.journal import FAILED, Journal
 from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.corpus.state.summary import Summary
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.files.transcripts import parse_transcript
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.text import words_of
 from ctc_align.types import AlignedWord
 

@@ -24,15 +24,14 @@ from ctc_align.corpus.state.journal import (
     FAILED,
     Journal,
     Line,
-    Shard,
     journal_path,
     journal_paths,
     read_lines,
 )
 from ctc_align.corpus.state.summary import MOST_RANKED, Summary, joined, summarize, summary_path
 from ctc_align.errors import UsageError
-from ctc_align.files import Alignment
-from ctc_align.types import AlignedWord
+from ctc_align.files.folder_lock import Shard
+from ctc_align.types import AlignedWord, Alignment
 
 
 def write(path, lines, run=1):

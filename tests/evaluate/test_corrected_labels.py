@@ -15,8 +15,8 @@ from sample_alignments import conversation, swapped_alignments
 from spoken_documents import spoken
 
 from ctc_align.evaluate.corrected_labels import Corrected, read_corrected
-from ctc_align.files import Alignment, OutputFiles, read_alignment
-from ctc_align.types import Interval
+from ctc_align.files import OutputFiles, read_alignment
+from ctc_align.types import Alignment, Interval
 
 FORMATS = ["json", "textgrid", "csv", "eaf", "audacity"]
 ROOT = Path(__file__).resolve().parents[1]

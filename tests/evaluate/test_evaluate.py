@@ -25,8 +25,8 @@ from ctc_align.evaluate.pairing import (
     normalised_label,
     pair_intervals,
 )
-from ctc_align.files import Alignment, OutputFiles, Style, to_dict
-from ctc_align.types import AlignedWord, Interval
+from ctc_align.files import OutputFiles, Style, to_dict
+from ctc_align.types import AlignedWord, Alignment, Interval
 
 
 def words_at(*rows: tuple[str, float, float]) -> Alignment:

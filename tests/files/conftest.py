@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from sample_alignments import talk_alignment
 
-from ctc_align.files import Alignment
+from ctc_align.types import Alignment
 
 
 @pytest.fixture

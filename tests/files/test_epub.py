@@ -18,10 +18,10 @@ from sample_alignments import aligned, make_alignment
 
 from ctc_align.cli.align import with_source_format
 from ctc_align.errors import OutputError, TranscriptError, UsageError
-from ctc_align.files import Alignment, epub, read_alignment, rendered
+from ctc_align.files import epub, read_alignment, rendered
 from ctc_align.files.transcripts import parse_transcript, read_transcript_file
 from ctc_align.text import split
-from ctc_align.types import AlignedWord, BookPlace, Transcript
+from ctc_align.types import AlignedWord, Alignment, BookPlace, Transcript
 
 TEXTS = [
     ("<p>Call me <i>Ish</i>mael.</p>", "Call me Ishmael."),

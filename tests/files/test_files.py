@@ -15,13 +15,13 @@ import pytest
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.files import (
     FORMATS,
-    Alignment,
     OutputFiles,
     from_dict,
     parse_formats,
     read_alignment,
     to_dict,
 )
+from ctc_align.types import Alignment
 
 try:
     import resource

@@ -26,7 +26,6 @@ from schema_checks import faults_of, files_against_schema, strict
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.files import (
     FORMATS,
-    Alignment,
     JsonWriter,
     Style,
     from_dict,
@@ -40,6 +39,7 @@ from ctc_align.types import (
     FITS,
     REGION_KINDS,
     UNSPOKEN_KINDS,
+    Alignment,
     BookPlace,
     Interval,
     Region,

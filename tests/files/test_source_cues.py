@@ -18,10 +18,10 @@ from spoken_documents import timed
 from subtitle_checks import read_srt, read_vtt
 
 from ctc_align.errors import TranscriptError
-from ctc_align.files import Alignment, Style, from_dict, rendered
+from ctc_align.files import Style, from_dict, rendered
 from ctc_align.files.cues import cues_without_times
 from ctc_align.files.transcripts import parse_transcript
-from ctc_align.types import ALIGNED, SKIPPED, UNSPOKEN, AlignedWord
+from ctc_align.types import ALIGNED, SKIPPED, UNSPOKEN, AlignedWord, Alignment
 
 SRT = (Path(__file__).parent / "film.srt").read_text("utf-8")
 

@@ -19,11 +19,11 @@ from spoken_documents import timed
 from subtitle_checks import Shown, faults, read_srt, read_vtt, width
 
 from ctc_align.errors import OutputError
-from ctc_align.files import Alignment, OutputFiles, Style, rendered
+from ctc_align.files import OutputFiles, Style, rendered
 from ctc_align.files.cues import fast_cues, new_cues
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.text import split
-from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord, aligned_words
+from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord, Alignment, aligned_words
 
 STORY = """We, the people of this town, have gathered here today because Dr. Brown asked us to. "Is it true?" said the
 old man who lived near the river. It was not! Nobody, however, had ever thought of asking him what he knew about the

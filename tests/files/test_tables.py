@@ -27,7 +27,6 @@ from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.files import (
     FORMATS,
-    Alignment,
     CtmWriter,
     OutputFiles,
     Style,
@@ -39,7 +38,7 @@ from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.files.writer import WRITTEN
 from ctc_align.text.characters import spreadsheet_cell
-from ctc_align.types import AlignedWord, BookPlace, aligned_words
+from ctc_align.types import AlignedWord, Alignment, BookPlace, aligned_words
 
 
 def by_time(alignment) -> list[AlignedWord]:

@@ -23,11 +23,11 @@ from spoken_documents import spoken
 
 from ctc_align.errors import InputError, TranscriptError
 from ctc_align.evaluate.utterance_files import read_intervals
-from ctc_align.files import Alignment, Style, from_dict, rendered
+from ctc_align.files import Style, from_dict, rendered
 from ctc_align.files.textgrid import parse_textgrid, read_textgrid
 from ctc_align.files.tiers import sentence_tiers
 from ctc_align.files.transcripts import parse_transcript
-from ctc_align.types import AlignedWord, Interval, Tier, aligned_words
+from ctc_align.types import AlignedWord, Alignment, Interval, Tier, aligned_words
 
 DOCUMENT = (Path(__file__).parent / "points_and_words.TextGrid").read_text("utf-8")
 LONG = (

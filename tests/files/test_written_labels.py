@@ -9,9 +9,9 @@ import pytest
 from sample_alignments import conversation, talk_alignment
 
 from ctc_align.errors import InputError
-from ctc_align.files import FORMATS, Alignment, OutputFiles, read_alignment
+from ctc_align.files import FORMATS, OutputFiles, read_alignment
 from ctc_align.files.formats import LABELS
-from ctc_align.types import Interval
+from ctc_align.types import Alignment, Interval
 
 
 def in_ms(labels: list[Interval]) -> list[tuple[int, int, str]]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from ctc_align import reading
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
+from ctc_align.machine import memory
 
 GIB = 2**30
 
@@ -20,9 +20,9 @@ GIB = 2**30
 @pytest.fixture
 def machine(tmp_path, monkeypatch) -> Path:
     """A machine of 8 GiB free memory and 1 GiB free swap, without control groups, as files."""
-    monkeypatch.setattr(reading, "PROC", tmp_path / "proc")
-    monkeypatch.setattr(reading, "CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(reading, "_address_space", lambda: iter(()))
+    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "_address_space", lambda: iter(()))
     write(
         tmp_path / "proc/meminfo",
         f"MemTotal: 99 kB\nMemAvailable: {8 * 2**20} kB\nSwapFree:  {2**20} kB\n",
@@ -49,7 +49,7 @@ def test_more_than_the_machine_has(machine):
 
 
 def test_small_requests_read_no_file(machine, monkeypatch):
-    monkeypatch.setattr(reading, "_read_text", lambda path: pytest.fail(f"{path} was read"))
+    monkeypatch.setattr(memory, "_read_text", lambda path: pytest.fail(f"{path} was read"))
     memory_limits.require(memory_limits.UNCHECKED_BYTES - 1, "states")
 
 
@@ -93,9 +93,9 @@ def test_without_proc(machine, monkeypatch):
     refused."""
     (machine / "proc/meminfo").unlink()
     pages = {"SC_PHYS_PAGES": 2**20, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(reading.os, "sysconf", pages.__getitem__)
+    monkeypatch.setattr(memory.os, "sysconf", pages.__getitem__)
     assert memory_limits.available() == (4 * GIB, "memory of the machine")
-    monkeypatch.delattr(reading.os, "sysconf")
+    monkeypatch.delattr(memory.os, "sysconf")
     assert memory_limits.available() == (None, "")
     memory_limits.require(10**18, "posteriors")
 

@@ -15,10 +15,10 @@ from alignment_checks import check
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
-from ctc_align.files import Alignment
 from ctc_align.models import embedded_folder
 from ctc_align.models.catalogue import model_languages
 from ctc_align.text.phone_sets import IPA_PHONES
+from ctc_align.types import Alignment
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 TEXT = (DEMO / "demo.txt").read_text("utf-8")

@@ -20,9 +20,9 @@ import torch
 from rows import over_rows
 from safetensors.torch import save_file
 
-from ctc_align import reading
 from ctc_align.errors import CtcAlignError, EmissionsError, UsageError
 from ctc_align.files.transcripts import read_transcript
+from ctc_align.machine import memory
 from ctc_align.models import array_checks, log_probs
 from ctc_align.models.log_probs import (
     LogProbsReader,
@@ -404,7 +404,7 @@ def test_sizes_are_checked_before_memory_is_touched(
     tmp_path_factory, monkeypatch, suffix, content, says
 ):
     folder = tmp_path_factory.mktemp("arrays")
-    monkeypatch.setattr(reading, "_memory_limits", lambda: iter([(2 * 10**9, "a test")]))
+    monkeypatch.setattr(memory, "_memory_limits", lambda: iter([(2 * 10**9, "a test")]))
     (folder / "vocab.txt").write_text(LETTERS)
     file, colon, place = f"a{suffix}".partition(":")
     (folder / file).write_bytes(content())

@@ -15,15 +15,15 @@ import pytest
 import torch
 from made_sounds import babble
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, split_transcript
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.evaluate import evaluate
-from ctc_align.files import Alignment, read_alignment
+from ctc_align.files import read_alignment
 from ctc_align.models import load_model
 from ctc_align.training.calibration_fitting import calibrate
 from ctc_align.training.labelled_speech import read_labelled
-from ctc_align.types import SKIPPED, Audio
+from ctc_align.types import SKIPPED, Alignment, Audio
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
@@ -59,7 +59,7 @@ def aligner_of(hama: Any, folder: Path) -> Callable[..., Aligner]:
         spoken = {
             part
             for text in texts
-            for word in Aligner(None).split(text, "").words
+            for word in split_transcript(Aligner(None), text, "").words
             for part in word.spoken.split()
         }
         lexicon = folder / f"{len(spoken)}.dict"

@@ -20,7 +20,7 @@ import soundfile
 from local_server import Answer, LocalServer, Parts, form, local_server, pair, until, wav
 from made_media import endless_flac, restarting_matroska
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, split_transcript
 from ctc_align.config import Settings
 from ctc_align.files import from_dict, json_schema
 from ctc_align.serve.alignment_folder import AlignmentFolder
@@ -353,7 +353,7 @@ def test_a_long_text_is_split_by_the_settings_of_each_request() -> None:
     text = "7 " * 11_000
     for language, spoken in (("en", "seven"), ("deu", "sieben"), ("en", "seven")):
         aligner = worker._aligner_for(Settings(language=language))
-        assert aligner.split(text, "book").words[0].spoken == spoken
+        assert split_transcript(aligner, text, "book").words[0].spoken == spoken
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ctc_align.files import Alignment
-from ctc_align.types import FITS, NONE, REGION_KINDS
+from ctc_align.types import FITS, NONE, REGION_KINDS, Alignment
 
 
 def check(alignment: Alignment) -> None:

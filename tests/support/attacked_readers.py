@@ -22,14 +22,17 @@ from sample_alignments import PICTURES, write_all
 
 from ctc_align.audio.loading import estimated_duration_s, load_audio
 from ctc_align.config import Settings, load_config, load_settings
-from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state.summary import joined
-from ctc_align.corpus.utterance import Refused
 from ctc_align.errors import CtcAlignError, OutputError
 from ctc_align.evaluate.corrected_labels import label_doubts, with_labels
 from ctc_align.evaluate.pairing import read_labels
 from ctc_align.evaluate.utterance_files import read_one, read_table
-from ctc_align.files import Alignment, from_dict, read_alignment, rendered, to_dict
+from ctc_align.files import (
+    from_dict,
+    read_alignment,
+    rendered,
+    to_dict,
+)
 from ctc_align.files.formats import FORMATS
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.transcripts import read_transcript_file
@@ -38,12 +41,14 @@ from ctc_align.models.convnet.convnet_model import load_folder
 from ctc_align.models.log_probs import LogProbsReader, estimated_seconds
 from ctc_align.models.onnx_description import describe
 from ctc_align.models.vocabulary import load_vocab, resolve_blank
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Refused
 from ctc_align.text import split, with_cues, words_of
 from ctc_align.text.languages import likely_language, likely_other_language
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.text.sounds import pronounced
 from ctc_align.training.recipe import Recipe
-from ctc_align.types import ALIGNED, AlignedWord, SoundChoice
+from ctc_align.types import ALIGNED, AlignedWord, Alignment, SoundChoice
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import numpy as np
 import soundfile
 
 from ctc_align.corpus.state.journal import DONE, Line
-from ctc_align.corpus.utterance import UtteranceResult
+from ctc_align.sources.utterance import UtteranceResult
 
 PROGRAM = Path(__file__).with_name("corpus_program.py")
 ROOT = Path(__file__).resolve().parents[2]

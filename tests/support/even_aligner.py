@@ -7,8 +7,7 @@ import types
 from typing import Any
 
 from ctc_align.errors import TooShortError
-from ctc_align.files import Alignment
-from ctc_align.types import AlignedToken, AlignedWord
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
 
 MOST_WORDS = 50
 
@@ -17,13 +16,15 @@ class EvenAligner:
     """Spreads the words evenly over the sound; the loss is a hash of the samples. More than
     `MOST_WORDS` words do not fit, and the text "raise" raises RuntimeError."""
 
-    fit_limits = None
-    choice = types.SimpleNamespace(language_of=lambda text: "", track_language=str)
+    _choice = types.SimpleNamespace(
+        language_of=lambda text: "",
+        track_language=str,
+        aligner=lambda this, language: this,
+    )
     settings = types.SimpleNamespace(track="")
-    model = types.SimpleNamespace(sample_rate=16000)
-
-    def for_texts(self, texts: Any, language: str) -> tuple[EvenAligner, str]:
-        return self, language
+    model = types.SimpleNamespace(
+        sample_rate=16000, confidence_network=types.SimpleNamespace(limits=None)
+    )
 
     def align_batch(self, pairs: Any, on_error: str, utterances: Any, timings: Any) -> list[Any]:
         return [self.align(audio, text, name) for (audio, text), name in zip(pairs, utterances)]

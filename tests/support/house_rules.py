@@ -12,36 +12,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = "ctc_align"
-FLOORS = (
-    (
-        "errors",
-        "extras",
-        "types",
-        "units",
-        "private_folders",
-        "reading",
-        "config",
-        "threads",
-        "_version",
+GROUPS = {
+    "ground": ("_version", "errors", "extras", "machine", "threads", "units"),
+    "engine": ("ctc", "functional", "kernels", "lattice", "losses"),
+    "core": (
+        *("alignment", "audio", "config", "files", "models", "reading", "text", "tokens", "types"),
     ),
-    ("audio", "text"),
-    ("view",),
-    ("files",),
-    ("tokens",),
-    ("lattice",),
-    ("kernels",),
-    ("models",),
-    ("ctc", "functional", "losses"),
-    ("alignment",),
-    ("evaluate",),
-    ("corpus",),
-    ("training",),
-    ("serve",),
-    ("",),  # the package's own __init__: the public names
-    ("cli", "demo", "__main__"),
-)
-"""The rooms, lowest floor first: a room imports from its own floor or from below, never from
-above."""
+    "plug-ins": (
+        *("files.elan", "files.epub", "files.page_spans", "files.pages", "files.read_aloud"),
+        *("files.segments", "files.subtitles", "files.transcripts", "view"),
+        *("models.huggingface", "models.onnx_description", "models.onnx_model"),
+        *("models.torch_networks", "models.torchaudio_bundles", "text.library_readings"),
+        *("text.sounds.abjads", "text.sounds.abugidas"),
+        *("text.sounds.east_asia", "text.sounds.southeast_asia"),
+    ),
+    "below products": ("evaluate", "sources"),
+    "products": ("corpus", "serve", "training"),
+    "names": ("",),
+    "cli": ("__main__", "cli", "demo"),
+}
+"""The groups of modules, lowest first, and the folders and modules of each; "" is the package's own
+__init__.
+
+A module imports from its own group and from those below. Core imports a plug-in only when it is
+asked for one: inside a function. One product imports nothing of another.
+"""
+CORE, PLUG_INS, PRODUCTS = "core", "plug-ins", "products"
 
 MAX_LINES = 900
 MAX_STATEMENTS = 40
@@ -72,27 +68,66 @@ _MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|home|root|Users|mnt)/(?=\w)[\w./
 
 
 def import_faults(root: Path) -> list[str]:
-    """Return imports that climb, modules that import each other in a circle, and folders that stand
-    on no floor.
+    """Return imports that cross a border, modules that import each other in a circle, and modules
+    of no group.
 
-    Deferred imports and those for type checkers only count like any other.
+    Deferred imports and those for type checkers only count like any other, except that core may
+    defer the import of a plug-in.
     """
-    floor_of = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
     files = module_files(root)
     faults: list[str] = []
     for name, imported in imports_by_line(root).items():
-        file, room = files[name].relative_to(root), _room(name)
-        if room not in floor_of:
-            faults.append(f"{file}: the room {room!r} stands on no floor: add it to FLOORS")
+        file, place = files[name].relative_to(root), place_of(name)
+        if place is None:
+            faults.append(f"{file}: belongs to no group: add it to GROUPS")
             continue
+        late = _late_lines(files[name])
         for line, module in imported:
-            other = _room(module)
-            if other != room and (other not in floor_of or floor_of[other] > floor_of[room]):
-                faults.append(f"{file}:{line}: {room!r} must not import {other or PACKAGE!r}")
+            if (fault := _border_fault(place, place_of(module), is_late=line in late)) is not None:
+                faults.append(f"{file}:{line}: {fault}")
     return faults + [
         f"modules import each other in a circle: {' → '.join(circle)}"
         for circle in import_circles(root)
     ]
+
+
+def place_of(module: str) -> tuple[str, str] | None:
+    """Return the group of a module, and the row of the group that names it; None if none does."""
+    inside = module.removeprefix(PACKAGE).removeprefix(".")
+    places = [
+        (group, row)
+        for group, rows in GROUPS.items()
+        for row in rows
+        if inside == row or (row and inside.startswith(f"{row}."))
+    ]
+    return max(places, key=lambda place: len(place[1]), default=None)
+
+
+def _border_fault(
+    place: tuple[str, str], other: tuple[str, str] | None, *, is_late: bool
+) -> str | None:
+    """Return why a module may not import from another place, None if it may."""
+    if other is None:
+        return "imports a module of no group"
+    group, row = place
+    order = list(GROUPS)
+    if (group, other[0]) == (CORE, PLUG_INS):
+        return None if is_late else f"{CORE} must import {other[1]!r} inside a function"
+    if group == other[0] == PRODUCTS and row != other[1]:
+        return f"the product {row!r} must not import {other[1]!r}, another product"
+    if order.index(other[0]) > order.index(group):
+        return f"{group} ({row or PACKAGE!r}) must not import {other[0]} ({other[1] or PACKAGE!r})"
+    return None
+
+
+def _late_lines(path: Path) -> set[int]:
+    """Return the lines of a file that run only when a function is called, or for type checkers."""
+    late: set[int] = set()
+    for node in _nodes_of(path.read_text(encoding="utf-8")):
+        is_for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if is_for_types or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            late.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return late
 
 
 def import_circles(root: Path) -> list[list[str]]:
@@ -121,11 +156,6 @@ def imports_by_line(root: Path) -> dict[str, list[tuple[int, str]]]:
 def _module_name(path: Path) -> str:
     """Return the dotted name of a file of the package, a package's own name for its __init__."""
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
-
-
-def _room(module: str) -> str:
-    """Return the first folder or file inside the package; "" is the package's own __init__."""
-    return module.split(".")[1] if "." in module else ""
 
 
 def _imported_modules(path: Path, root: Path, modules: set[str]) -> Iterator[tuple[int, str]]:

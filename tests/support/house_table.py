@@ -10,6 +10,8 @@ import argparse
 import ast
 import io
 import re
+import subprocess
+import sys
 import tokenize
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
@@ -31,6 +33,8 @@ DOCUMENTED = (ast.Module, ast.ClassDef, *FUNCTIONS)
 MOST_FOLDS = {"ternaries": 25.0, "assignments": 4.5}
 """The most ternaries, and the most assignments of unlike things (`is_unlike_assignment`), in 1,000
 lines of code of the package: what is folded is counted itself."""
+REACHED = {"Aligner": f"{PACKAGE}.alignment.aligner", "functional": f"{PACKAGE}.functional"}
+"""The modules whose reach is counted: the files that their import loads."""
 
 
 @dataclass(slots=True)
@@ -214,6 +218,20 @@ def single_importers(root: Path) -> list[str]:
     )
 
 
+def reach(root: Path, module: str) -> Lines:
+    """Return the counts of the files of the package that an import of a module loads, in a process
+    of its own; deferred imports are not among them."""
+    code = (
+        f"import sys, {module}\n"
+        f"names = [name for name in sys.modules if name.partition('.')[0] == {PACKAGE!r}]\n"
+        "print(*(sys.modules[name].__file__ for name in names), sep='\\n')"
+    )
+    files = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return sum_of(lines_of(Path(file)) for file in files)
+
+
 def dataclass_count(root: Path) -> int:
     """Return the number of dataclasses of the package."""
     return sum(
@@ -240,6 +258,9 @@ def main() -> None:
     print(row("tests", sum_of(lines_by_folder(root, "tests").values())))
     print(f"modules with one importer  {len(single_importers(root))}")
     print(f"dataclasses                {dataclass_count(root)}")
+    for name, module in REACHED.items():
+        reached = reach(root, module)
+        print(f"reach of {name:17} {reached.files} files, {reached.tokens} tokens")
     print(f"circles of imports         {len(import_circles(root))}")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from ctc_align.types import ALIGNED, SKIPPED, UNEXPLAINED, UNSPOKEN, AlignedWord, AlignmentData
+from ctc_align.types import ALIGNED, SKIPPED, UNEXPLAINED, UNSPOKEN, AlignedWord, Alignment
 
 NEAR_S, WITHIN_S, GROSS_S, SURE = 0.1, 0.3, 2.0, 0.5
 SPEECH, MUSIC, SILENCE = "speech", "music", "silence"
@@ -130,7 +130,7 @@ class Scores:
         }
 
 
-def score(case: Case, alignment: AlignmentData, cue_starts_s: Sequence[float] = ()) -> Scores:
+def score(case: Case, alignment: Alignment, cue_starts_s: Sequence[float] = ()) -> Scores:
     """Return what an alignment of a case is worth.
 
     Args:
@@ -174,7 +174,7 @@ def score(case: Case, alignment: AlignmentData, cue_starts_s: Sequence[float] = 
     return found
 
 
-def reported_speech(alignment: AlignmentData) -> list[tuple[float, float]]:
+def reported_speech(alignment: Alignment) -> list[tuple[float, float]]:
     """Return the stretches (start_s, end_s) that an alignment calls speech that no word explains,
     joined, ascending."""
     stretches = sorted(

@@ -22,13 +22,12 @@ from typing import Any
 
 from ctc_align.config import Settings
 from ctc_align.errors import InputError
-from ctc_align.files import Alignment
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.jobs import ServerLimits
 from ctc_align.serve.openapi import api_description
 from ctc_align.serve.server import Address, AlignServer
 from ctc_align.text import require_words, words_of
-from ctc_align.types import AlignedWord
+from ctc_align.types import AlignedWord, Alignment
 
 Parts = list[tuple[str, str | None, bytes]]
 """Parts of a form: name, file name or None, content."""
@@ -54,17 +53,17 @@ class SpreadingAligner:
         self.gate = threading.Event()
         self.gate.set()
         self.deaf = False
-        self.choice = types.SimpleNamespace(
-            by_text=False, language_of=lambda text: "", track_language=str
+        self._choice = types.SimpleNamespace(
+            by_text=False,
+            language_of=lambda text: "",
+            track_language=str,
+            aligner=lambda this, language: this,
         )
 
     def with_settings(self, settings: Settings) -> SpreadingAligner:
         other = copy.copy(self)
         other.settings = settings
         return other
-
-    def for_texts(self, texts: Any, language: str) -> tuple[SpreadingAligner, str]:
-        return self, language
 
     def align(
         self, audio: Any, text: Any, *, utterance: str, progress: Callable[[float], None]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from sample_alignments import placed
 
-from ctc_align.files import Alignment
-from ctc_align.types import AlignedToken, AlignedWord
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
 
 WORDS = (("one", 0.1, 0.4), ("two", 0.4, 0.75), ("three", 0.9, 1.3))
 CTM = "".join(f"{{}} 1 {start} {end - start:.3f} {label} 0.9\n" for label, start, end in WORDS)

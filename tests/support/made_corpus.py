@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Utterance
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.text import split
 from ctc_align.text.phone_sets import ARPABET_PHONES
 from ctc_align.tokens.phones import PhoneTokenizer

@@ -7,8 +7,8 @@ import json
 import os
 from pathlib import Path
 
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Refused, Utterance
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Refused, Utterance
 
 
 def write(root: Path, files: dict[str, str | bytes]) -> Path:

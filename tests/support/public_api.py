@@ -17,6 +17,8 @@ LIST = ROOT / "docs" / "public-api.txt"
 MODULES = ("ctc_align", "ctc_align.functional", "ctc_align.losses")
 TYPES = ("AlignedWord", "AlignedToken", "Region", "Transcript", "Audio")
 """Names of `ctc_align.types` that are promised, for alignments are made of them."""
+FIELDS_ALONE = ("Settings",)
+"""Classes whose methods are no promise; all of their fields are passed by name."""
 
 
 def current() -> list[str]:
@@ -50,10 +52,16 @@ def _lines(path: str, found: Any) -> Iterator[str]:
     if found.is_function:
         yield f"{path}({_parameters(found.parameters)})"
     elif found.is_class:
-        yield f"{path}({_parameters(found.parameters, skip_self=True)})"
+        if found.name in FIELDS_ALONE:
+            yield path
+        else:
+            yield f"{path}({_parameters(found.parameters, skip_self=True)})"
         for name, member in found.all_members.items():
             own = _target(member)
-            if not name.startswith("_") and own.path.startswith("ctc_align.") and not own.is_class:
+            is_own = own.path.startswith("ctc_align.") and not own.is_class
+            if own.is_function and found.name in FIELDS_ALONE:
+                continue
+            if not name.startswith("_") and is_own:
                 yield (
                     f"{path}.{name}({_parameters(own.parameters, skip_self=True)})"
                     if own.is_function

@@ -11,9 +11,9 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from ctc_align.errors import OutputError
-from ctc_align.files import FORMATS, Alignment
+from ctc_align.files import FORMATS
 from ctc_align.text import split
-from ctc_align.types import AlignedToken, AlignedWord
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
 
 PICTURES = ("png", "svg")
 """Formats that are drawn, which takes long: what is drawn of hostile labels is tested with them."""

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 
 from ctc_align import files
 from ctc_align.files import alignment_files, json_files
-from ctc_align.types import FORMAT, AlignmentData
+from ctc_align.types import FORMAT, Alignment
 
 SCHEMA = "ctc_align/files/ctc-align-1.schema.json"
 
@@ -71,7 +71,7 @@ class Watch:
         write = json_files.JsonWriter.write
 
         @functools.wraps(write)
-        def watched(writer: json_files.JsonWriter, alignment: AlignmentData, file: TextIO) -> None:
+        def watched(writer: json_files.JsonWriter, alignment: Alignment, file: TextIO) -> None:
             to_dict(
                 alignment, writer.style(alignment)
             )  # of which a writer makes one word at a time

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from sample_alignments import make_alignment
 
 from ctc_align.config import Settings
-from ctc_align.files import Alignment
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.text import outer_punctuation_stripped, with_cues, words_of
-from ctc_align.types import ALIGNED, UNSPOKEN, AlignedToken, AlignedWord
+from ctc_align.types import ALIGNED, UNSPOKEN, AlignedToken, AlignedWord, Alignment
 
 
 def spoken(data: bytes, duration_s: float = 5.0, name: str = "talk.TextGrid") -> Alignment:

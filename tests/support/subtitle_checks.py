@@ -8,8 +8,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
-from ctc_align.files import Alignment
-from ctc_align.types import AlignedWord, aligned_words
+from ctc_align.types import AlignedWord, Alignment, aligned_words
 
 _TIME = r"(\d\d+):(\d\d):(\d\d)[,.](\d\d\d)"
 _TIMES = re.compile(rf"{_TIME} --> {_TIME}")

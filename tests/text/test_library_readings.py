@@ -20,12 +20,11 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.extras import EXTRAS
-from ctc_align.files import Alignment
 from ctc_align.text import library_readings, words_of
 from ctc_align.text.library_readings import Token, require_dictionary
 from ctc_align.text.sounds import pronounced
 from ctc_align.text.transcript import has_spaceless
-from ctc_align.types import Words
+from ctc_align.types import Alignment, Words
 
 TEXTS = st.text(
     st.sampled_from("ab漢字々〇三きゃっンーｶﾞไทยเา์ำﬁ１2.,!。（）「」'\"<i>[]-—/ \n\u200b\u0301👍"),

@@ -19,12 +19,12 @@ from sample_alignments import aligned, make_alignment
 from small_training import CALM, StoppedError, stop_at_saves
 
 from ctc_align.audio.loading import load_audio
-from ctc_align.corpus.sources import open_source
 from ctc_align.errors import InputError
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.features import MELS
 from ctc_align.models.convnet.inference import NetworkShape
 from ctc_align.models.convnet.network import AcousticNetwork
+from ctc_align.sources import open_source
 from ctc_align.training import Watch, acoustic_training
 from ctc_align.training import corpus_data as stores
 from ctc_align.training.acoustic_training import HeldOutLosses, Training, evaluate, train

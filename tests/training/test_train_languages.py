@@ -17,19 +17,18 @@ from made_models import tiny_folder
 from safetensors.torch import load_file
 from small_training import SMALL, StoppedError, model_files, options, stop_at_saves
 
-from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.aligner import Aligner, split_transcript
 from ctc_align.audio.loading import load_audio
 from ctc_align.cli import run as cli
 from ctc_align.config import Settings
 from ctc_align.corpus.corpus_scores import ScoreTask, score_source
 from ctc_align.corpus.engine.stages import AlignTask, JobState, WorkerOptions
-from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
-from ctc_align.files import Alignment
 from ctc_align.models import load_model
 from ctc_align.models.catalogue import FolderSettings, folder_settings
 from ctc_align.models.convnet.inference import NetworkShape
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.text import words_of
 from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.training.acoustic_training import Training
@@ -37,7 +36,7 @@ from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
 from ctc_align.training.starting import read_start
-from ctc_align.types import Transcript
+from ctc_align.types import Alignment, Transcript
 
 LETTERS = replace(
     SMALL,
@@ -265,7 +264,9 @@ def test_the_models_language_else_english_unless_the_user_says_another(
     alignment = aligner.align(sounds / "u000.wav", TEXT)
     assert [word.spoken for word in alignment.words] == ["mola", "zwei"]
     assert alignment.config["language"] == "de"
-    assert [word.spoken for word in aligner.split("21", "transcript").words] == ["einundzwanzig"]
+    assert [word.spoken for word in split_transcript(aligner, "21", "transcript").words] == [
+        "einundzwanzig"
+    ]
     assert aligner.score(sounds / "u000.wav", TEXT) == aligner.score(
         sounds / "u000.wav", "mola zwei"
     )
@@ -273,7 +274,7 @@ def test_the_models_language_else_english_unless_the_user_says_another(
         own = Aligner(str(letters), device="cpu", settings=Settings(language=language))
         assert spoken_words(own, sounds) == ["mola", said]
     assert [word.spoken for word in words_of("2", Settings()).words] == ["two"]
-    assert [word.spoken for word in Aligner(None).split("2", "two").words] == ["two"]
+    assert [word.spoken for word in split_transcript(Aligner(None), "2", "two").words] == ["two"]
     folder = tiny_folder(tmp_path / "m", ("<blank>", *"amolwt"))
     alignment = Aligner(str(folder), device="cpu").align(sounds / "u000.wav", TEXT)
     assert (alignment.words[1].spoken, alignment.config["language"]) == ("two", "en")

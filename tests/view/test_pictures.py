@@ -17,8 +17,8 @@ import pytest
 import soundfile
 
 from ctc_align.errors import AudioError, UsageError
-from ctc_align.files import Alignment, rendered
-from ctc_align.types import AlignedToken, AlignedWord, Audio, Region, SoundChoice
+from ctc_align.files import rendered
+from ctc_align.types import AlignedToken, AlignedWord, Alignment, Audio, Region, SoundChoice
 from ctc_align.view.page import PageSound, page, peaks_of, relative_href
 from ctc_align.view.pictures import alignment_figure, rendered_figure, spectrogram
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from ctc_align.corpus.state.journal import Shard
-from ctc_align.corpus.utterance import Checksum, Refused, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError
+from ctc_align.files.folder_lock import Shard
+from ctc_align.sources.utterance import Checksum, Refused, Utterance, UtteranceResult
 
 if TYPE_CHECKING:
     from ctc_align.alignment.scoring import Scored

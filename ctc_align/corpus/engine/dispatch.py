@@ -33,9 +33,9 @@ from ctc_align.corpus.engine.suspects import Suspects
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, line_key, now
 from ctc_align.corpus.state.resume import Fingerprints, Outcomes, index_of
-from ctc_align.corpus.utterance import Checksum, Refused, Utterance, UtteranceResult
 from ctc_align.errors import AudioError, CtcAlignError
 from ctc_align.models.log_probs import estimated_seconds, is_log_probs_path
+from ctc_align.sources.utterance import Checksum, Refused, Utterance, UtteranceResult
 
 _WINDOWS_AHEAD = 1
 _READERS = 8

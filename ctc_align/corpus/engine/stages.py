@@ -22,15 +22,15 @@ from ctc_align.config import Settings
 from ctc_align.corpus.engine.batches import Finished, Outcome
 from ctc_align.corpus.outputs.records import file_checksum
 from ctc_align.corpus.state.journal import DONE, FAILED
-from ctc_align.corpus.state.output_folder import exclusive
 from ctc_align.corpus.state.shared_texts import text_hash
-from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import NOTE, CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.files.cues import fast_cues
+from ctc_align.files.folder_lock import exclusive
 from ctc_align.files.whole_files import write_to_disk
 from ctc_align.files.writer import Style
 from ctc_align.models import AUTO, UNIVERSAL
 from ctc_align.models.log_probs import LogProbsReader, file_of, is_log_probs_path
+from ctc_align.sources.utterance import UtteranceResult
 from ctc_align.threads import begin_process, set_thread_count
 from ctc_align.types import ALIGNED, SKIPPED, SoundChoice
 
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.engine.batches import Job, UtteranceBatch
     from ctc_align.corpus.outputs.layout import Layout
-    from ctc_align.corpus.utterance import Checksum, Doubt, Utterance
-    from ctc_align.files import Alignment
-    from ctc_align.types import Audio, Emissions
+    from ctc_align.sources.utterance import Checksum, Doubt, Utterance
+    from ctc_align.types import Alignment, Audio, Emissions
 
 STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")
 """Reading and writing each have a thread; the other stages follow each other in a third one."""
@@ -292,11 +291,11 @@ class Stages:
         return batch_state
 
     def _choice(self, utterance: Utterance) -> SoundChoice:
-        """Return the channel of an utterance, and its audio track.
+        """Return the channel of an utterance, and the audio track: of several, that in the
+        transcript's language."""
+        from ctc_align.alignment.aligner import find_choice
 
-        Of several tracks, the one in the language of the transcript is preferred.
-        """
-        choice = self.aligner.choice
+        choice = find_choice(self.aligner)
         language = utterance.language or choice.language_of(utterance.text[:_LANGUAGE_CHARS])
         return SoundChoice(
             utterance.channel, self.aligner.settings.track, choice.track_language(language)
@@ -508,12 +507,13 @@ def _of_its_part(
 ) -> Alignment | CtcAlignError:
     """Return the alignment of the part that the recording reads, if many recordings share its
     text."""
+    from ctc_align.alignment.aligner import find_aligner, find_fit_limits
     from ctc_align.alignment.fit import part_of_text
 
     if utterance.book is None or isinstance(found, CtcAlignError):
         return found
-    language_aligner, _ = aligner.for_texts((utterance.book.text,), utterance.book.language)
-    return part_of_text(found, language_aligner.fit_limits)
+    language_aligner, _ = find_aligner(aligner, (utterance.book.text,), utterance.book.language)
+    return part_of_text(found, find_fit_limits(language_aligner))
 
 
 def _is_of_one_utterance(error: OutputError) -> bool:

@@ -33,8 +33,8 @@ from ctc_align.corpus.engine.stages import (
     prepare_process,
 )
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
+from ctc_align.machine.own_folders import own_folder
 from ctc_align.models.acoustic_model import gpu_count, resolve_device
-from ctc_align.reading.own_folders import own_folder
 from ctc_align.threads import cpu_count
 
 if TYPE_CHECKING:

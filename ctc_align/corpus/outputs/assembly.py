@@ -36,9 +36,8 @@ from ctc_align.corpus.outputs.shared_files import GroupedUtterance, read_lines
 from ctc_align.corpus.state.journal import DONE, Line
 from ctc_align.corpus.state.resume import EarlierRows
 from ctc_align.corpus.state.summary import NamedFiles
-from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import CtcAlignError, InputError, OutputError
-from ctc_align.files import Alignment, from_dict, output_paths, read_alignment
+from ctc_align.files import from_dict, output_paths, read_alignment
 from ctc_align.files.corrections import (
     is_corrected,
     is_whole_label_file,
@@ -48,9 +47,10 @@ from ctc_align.files.corrections import (
 from ctc_align.files.json_files import read_object
 from ctc_align.files.whole_files import is_link, placing, refuse_links, remove_file, sync_folder
 from ctc_align.files.writer import words_by_time
+from ctc_align.sources.utterance import Checksum, Utterance
 from ctc_align.text.characters import json_escaped
 from ctc_align.text.markup import text_said_once
-from ctc_align.types import AlignedToken, AlignedWord
+from ctc_align.types import AlignedToken, AlignedWord, Alignment
 
 _VERSION = "1"
 logger = logging.getLogger(__name__)

@@ -29,14 +29,20 @@ from ctc_align.corpus.outputs.shared_files import (
     grid_row,
     shard_row,
 )
-from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import AudioError, OutputError, UsageError
-from ctc_align.files import DEFAULT_FORMATS, FORMATS, Alignment, OutputFiles, Style, output_paths
+from ctc_align.files import (
+    DEFAULT_FORMATS,
+    FORMATS,
+    OutputFiles,
+    Style,
+    output_paths,
+)
 from ctc_align.files.corrections import keep_corrected
 from ctc_align.files.whole_files import placing, remove_file
+from ctc_align.sources.utterance import Checksum, Utterance
 from ctc_align.text.characters import without_controls
 from ctc_align.text.markup import text_said_once
-from ctc_align.types import ALIGNED, SKIPPED, UNKNOWN, AlignedWord, Interval
+from ctc_align.types import ALIGNED, SKIPPED, UNKNOWN, AlignedWord, Alignment, Interval
 from ctc_align.units import seconds_to_samples
 
 if TYPE_CHECKING:

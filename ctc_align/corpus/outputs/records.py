@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import OutputError
 from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside
 from ctc_align.files.formats import EXTENSIONS
 from ctc_align.reading import content_hash
+from ctc_align.sources.utterance import Checksum, Utterance
 
 CUTS = "cuts"
 """The folder of cut audio in an output folder."""

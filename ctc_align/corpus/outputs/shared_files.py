@@ -18,14 +18,20 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from ctc_align.corpus.outputs.records import checksum
-from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import InputError
-from ctc_align.files import Alignment, CtmWriter, JsonWriter, Style, TokenCtmWriter, to_dict
+from ctc_align.files import (
+    CtmWriter,
+    JsonWriter,
+    Style,
+    TokenCtmWriter,
+    to_dict,
+)
 from ctc_align.files.textgrid import read_textgrid, write_tiers
 from ctc_align.files.whole_files import placing, write_whole
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, TimedLabel, token_rows, word_rows
+from ctc_align.sources.utterance import Checksum, Utterance
 from ctc_align.text.characters import json_escaped
-from ctc_align.types import Tier
+from ctc_align.types import Alignment, Tier
 
 _LEVEL = 6
 _ID_KEY = b'"utterance": '

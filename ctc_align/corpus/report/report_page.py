@@ -35,14 +35,15 @@ from ctc_align.corpus.report.run_figures import (
     NamedUtterance,
     RunFigures,
 )
-from ctc_align.corpus.sources.named_recordings import find_recording
-from ctc_align.corpus.sources.utterance_ids import output_of
 from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.files import Alignment, read_alignment
+from ctc_align.files import read_alignment
 from ctc_align.files.corrections import original_of
 from ctc_align.files.pages import EMBED, NO_SOUND, SAMPLE_RATE, aligned_stretch
+from ctc_align.sources.named_recordings import find_recording
+from ctc_align.sources.utterance_ids import output_of
 from ctc_align.text.characters import printable
+from ctc_align.types import Alignment
 from ctc_align.units import clock
 from ctc_align.view.page import encoded_opus
 

@@ -24,13 +24,14 @@ from ctc_align.corpus.outputs.shared_files import read_lines
 from ctc_align.corpus.state.journal import DONE, Line, journal_paths, line_key
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.summary import Summary, joined, lines_left
-from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.evaluate.corrected_labels import Corrected, label_files_beside, read_corrected
-from ctc_align.files import Alignment, from_dict, to_dict
+from ctc_align.files import from_dict, to_dict
 from ctc_align.files.corrections import LatestBeside, LatestWork, latest_beside
 from ctc_align.files.json_files import check_format, read_object
 from ctc_align.reading import parse_json
+from ctc_align.sources.utterance import UtteranceResult
+from ctc_align.types import Alignment
 
 LACKING = "an alignment in it lacks a field, or a field has the wrong type"
 """The fault of an output that is JSON, but not a whole alignment."""

@@ -24,9 +24,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from ctc_align.corpus.utterance import Count, Hash, Number, UtteranceResult
 from ctc_align.errors import LostFolderError, OutputError
+from ctc_align.files.folder_lock import Shard
 from ctc_align.files.whole_files import sync_folder
+from ctc_align.sources.utterance import Count, Hash, Number, UtteranceResult
 from ctc_align.text.characters import json_escaped
 
 DONE: Final = "done"
@@ -58,24 +59,6 @@ _CHECKED = {"run", "line", "files", "row", "crc"}
 _MOST_NAMED = 10
 """Damaged lines of a journal that are listed."""
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One of `count` jobs that share a corpus; `index` counts from 0."""
-
-    index: int = 0
-    count: int = 1
-
-    @property
-    def suffix(self) -> str:
-        """
-        >>> Shard().suffix, Shard(1, 4).suffix
-        ('', '.1-of-4')
-        """
-        if self.count == 1:
-            return ""
-        return f".{self.index}-of-{self.count}"
 
 
 def journal_path(out_dir: Path, shard: Shard) -> Path:

@@ -48,11 +48,11 @@ from ctc_align.corpus.state.journal import (
     read_entries,
     torn_end,
 )
-from ctc_align.corpus.utterance import Checksum, Refused, Utterance
 from ctc_align.models import EMBEDDED, FOLDER_FILES, embedded_folder
 from ctc_align.models.acoustic_model import family_of
 from ctc_align.models.log_probs import LogProbsReader, file_of
 from ctc_align.reading import content_hash
+from ctc_align.sources.utterance import Checksum, Refused, Utterance
 
 logger = logging.getLogger(__name__)
 _MOST_NAMED = 20

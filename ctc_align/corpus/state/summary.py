@@ -16,13 +16,19 @@ from typing import Any
 import numpy as np
 
 from ctc_align._version import __version__
-from ctc_align.corpus.state.journal import DONE, Line, Shard, journal_paths, shard_of
+from ctc_align.corpus.state.journal import (
+    DONE,
+    Line,
+    journal_paths,
+    shard_of,
+)
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.shared_texts import SameTexts, TextCoverage
-from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import UsageError
+from ctc_align.files.folder_lock import Shard
 from ctc_align.files.whole_files import write_whole
 from ctc_align.reading import parse_json
+from ctc_align.sources.utterance import UtteranceResult
 from ctc_align.text.characters import json_escaped
 from ctc_align.types import FITS, NONE, POOR
 

@@ -40,7 +40,7 @@ from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.extending import register_jitable
 
-from ctc_align.private_folders import (
+from ctc_align.machine.private_folders import (
     HAS_OWNERS,
     PRIVATE,
     make_private_folder,

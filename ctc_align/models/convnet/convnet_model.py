@@ -22,6 +22,7 @@ from ctc_align.config import Settings, read_toml
 from ctc_align.errors import AudioError, ConfigError, MissingExtraError, UsageError, one_line
 from ctc_align.extras import require_torch
 from ctc_align.kernels.log_space import log_softmax
+from ctc_align.machine.rows_on_disk import ArrayOnDisk, RowsOnDisk
 from ctc_align.models.acoustic_model import AcousticModel, Device
 from ctc_align.models.calibration import calibration_in
 from ctc_align.models.confidence_network import load_confidence_network
@@ -37,7 +38,6 @@ from ctc_align.models.convnet.inference import STRIDE, InferenceNetwork, Network
 from ctc_align.models.edge_network import load_edge_network
 from ctc_align.models.network_files import check_weights
 from ctc_align.reading import shown
-from ctc_align.reading.rows_on_disk import ArrayOnDisk, RowsOnDisk
 from ctc_align.threads import side_by_side
 from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds

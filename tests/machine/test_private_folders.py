@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ctc_align import private_folders
-from ctc_align.private_folders import (
+from ctc_align.machine import private_folders
+from ctc_align.machine.private_folders import (
     make_private_folder,
     read_private_file,
     user_cache_folder,

@@ -11,7 +11,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ctc_align.corpus.sources.source import (
+from ctc_align.errors import InputError, UsageError
+from ctc_align.files.json_files import no_number
+from ctc_align.reading import parse_json
+from ctc_align.sources.source import (
     FileSource,
     Item,
     ItemMaker,
@@ -33,10 +36,7 @@ from ctc_align.corpus.sources.source import (
     shown,
     stem_of,
 )
-from ctc_align.corpus.sources.transcribed_folders import SOUND
-from ctc_align.errors import InputError, UsageError
-from ctc_align.files.json_files import no_number
-from ctc_align.reading import parse_json
+from ctc_align.sources.transcribed_folders import SOUND
 
 KEYS = {
     "audio": ("audio_filepath", "audio", "log_probs"),

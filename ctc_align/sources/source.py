@@ -13,10 +13,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
-from ctc_align.corpus.sources.utterance_ids import TakenError, UsedIds
-from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import InputError, UsageError
 from ctc_align.reading import MOST_S, as_seconds, is_url, open_input, shown
+from ctc_align.sources.utterance import Refused, Utterance
+from ctc_align.sources.utterance_ids import TakenError, UsedIds
 from ctc_align.text.encodings import encoding_advice
 from ctc_align.text.languages import known_language
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ctc_align.audio.loading import LONGER_S, estimated_duration_s
-from ctc_align.corpus.sources.transcribed_folders import LOG_PROBS, MEDIA, SOUND
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.types import AlignmentData
+from ctc_align.sources.transcribed_folders import LOG_PROBS, MEDIA, SOUND
+from ctc_align.types import Alignment
 
 MOST_CHARS, MOST_ENDS = 4096, 16
 """The maximum number of characters of a recording's path, and of endings of it that are tried."""
@@ -30,7 +30,7 @@ def named_ends(named: str) -> list[Path]:
 
 
 def fitting_recording(
-    paths: Iterable[Path], alignment: AlignmentData
+    paths: Iterable[Path], alignment: Alignment
 ) -> tuple[Path | None, list[Path]]:
     """Return the first file of `paths` that is as long as the alignment, else the first longer one,
     else None.
@@ -57,7 +57,7 @@ def fitting_recording(
     return longer, too_short
 
 
-def find_recording(alignment: AlignmentData, json_path: Path, given: str = "") -> Path:
+def find_recording(alignment: Alignment, json_path: Path, given: str = "") -> Path:
     """Return the recording of an alignment that was read from `json_path`.
 
     `given` is the recording itself, or a folder to search for the endings of its path, the longest

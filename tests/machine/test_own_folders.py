@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ctc_align.reading.own_folders import own_folder
+from ctc_align.machine.own_folders import own_folder
 
 PREFIX = "ctc-align-test-"
 

@@ -19,11 +19,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from made_sources import jsonl, read, write
 
-from ctc_align.corpus.sources import open_source, with_channel
-from ctc_align.corpus.sources.manifest_files import COLUMNS, KEYS, TableRows
 from ctc_align.corpus.state.resume import Fingerprints
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
+from ctc_align.sources import open_source, with_channel
+from ctc_align.sources.manifest_files import COLUMNS, KEYS, TableRows
+from ctc_align.sources.utterance import Utterance
 from ctc_align.types import Transcript
 
 GOOD = {"audio_filepath": "a.wav", "text": "one"}
@@ -223,7 +223,7 @@ def test_gzip_whole_and_cut(tmp_path):
 
 
 def test_a_line_without_end_is_not_read_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("ctc_align.corpus.sources.source.MAX_LINE_BYTES", 2**20)
+    monkeypatch.setattr("ctc_align.sources.source.MAX_LINE_BYTES", 2**20)
     long = '{"audio": "b.wav", "text": "' + "x" * (20 * 2**20) + '"}'
     path = manifest(tmp_path, GOOD, long + "\n", GOOD, long)
     tracemalloc.start()

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from made_sources import read, require_reasons, write
 
-from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state.resume import Fingerprints
-from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
+from ctc_align.sources import open_source
+from ctc_align.sources.utterance import Utterance
 from ctc_align.types import Transcript
 
 

@@ -13,16 +13,15 @@ import sys
 import filelock
 import pytest
 
-from ctc_align.corpus.state import output_folder
-from ctc_align.corpus.state.journal import Shard
-from ctc_align.corpus.state.output_folder import FolderLock, is_held
 from ctc_align.errors import OutputError, UsageError
+from ctc_align.files import folder_lock
+from ctc_align.files.folder_lock import FolderLock, Shard, is_held
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from ctc_align.corpus.state import output_folder as lock
-from ctc_align.corpus.state.journal import Shard
+from ctc_align.files import folder_lock as lock
+from ctc_align.files.folder_lock import Shard
 if sys.argv[2] == "without": lock.FileLock = lock.SoftFileLock
 with lock.FolderLock(Path(sys.argv[1]), Shard()):
     print("held", flush=True)
@@ -33,13 +32,13 @@ with lock.FolderLock(Path(sys.argv[1]), Shard()):
 @pytest.fixture(params=["with", pytest.param("without", marks=pytest.mark.long)])
 def locks(request, monkeypatch) -> str:
     if request.param == "without":
-        monkeypatch.setattr(output_folder, "FileLock", filelock.SoftFileLock)
+        monkeypatch.setattr(folder_lock, "FileLock", filelock.SoftFileLock)
     return request.param
 
 
 @pytest.fixture
 def holder(tmp_path, locks):
-    root = output_folder.__file__.split("ctc_align")[0]
+    root = folder_lock.__file__.split("ctc_align")[0]
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path), locks],
         stdout=subprocess.PIPE,
@@ -83,7 +82,7 @@ def test_other_shards_of_one_number_may_run_and_others_not(holder, tmp_path):
 @pytest.mark.parametrize("host", [socket.gethostname(), "elsewhere"])
 def test_a_file_in_the_place_of_a_lock_outlives_its_process(host, monkeypatch, tmp_path):
     """On another machine it may live; here it is gone, or its number is another process's."""
-    monkeypatch.setattr(output_folder, "FileLock", filelock.SoftFileLock)
+    monkeypatch.setattr(folder_lock, "FileLock", filelock.SoftFileLock)
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     (tmp_path / ".ctc-align.lock").write_text(f"{dead.pid}\n{host}\n")
@@ -104,7 +103,7 @@ def test_a_file_system_without_locks_has_a_file_in_their_place(monkeypatch, tmp_
         def acquire(self, *_: object, **__: object) -> None:
             raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(output_folder, "FileLock", NoLocks)
+    monkeypatch.setattr(folder_lock, "FileLock", NoLocks)
     with FolderLock(tmp_path, Shard()):
         assert is_held(tmp_path / ".ctc-align.lock")
         with pytest.raises(UsageError, match=f"process {os.getpid()} on"):
@@ -126,7 +125,7 @@ def test_a_run_in_a_renamed_folder_leaves_the_lock_of_the_next_one_alone(tmp_pat
         out_dir.mkdir()
         later = FolderLock(out_dir, Shard())
         later.__enter__()
-    assert output_folder.lock_path(out_dir, Shard()).exists()
+    assert folder_lock.lock_path(out_dir, Shard()).exists()
     with pytest.raises(UsageError, match="another run works on it: process"):
         FolderLock(out_dir, Shard()).__enter__()
     later.__exit__()

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from ctc_align.corpus.sources.manifest_files import Lhotse, Manifest, Table, table_fault
-from ctc_align.corpus.sources.source import (
+from ctc_align.errors import UsageError
+from ctc_align.sources.manifest_files import Lhotse, Manifest, Table, table_fault
+from ctc_align.sources.source import (
     FileSource,
     FolderSource,
     TextLine,
@@ -26,7 +27,7 @@ from ctc_align.corpus.sources.source import (
     require_folder,
     shown,
 )
-from ctc_align.corpus.sources.transcribed_folders import (
+from ctc_align.sources.transcribed_folders import (
     LOG_PROBS_SCP,
     SCP,
     SOUND,
@@ -35,8 +36,7 @@ from ctc_align.corpus.sources.transcribed_folders import (
     MfaFolder,
     folders_below,
 )
-from ctc_align.corpus.utterance import Refused, Source, Utterance
-from ctc_align.errors import UsageError
+from ctc_align.sources.utterance import Refused, Source, Utterance
 from ctc_align.text.encodings import known_encoding
 
 KINDS: dict[str, type[FileSource] | type[FolderSource]] = {

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from ctc_align.errors import OutputError
-from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
+from ctc_align.machine.rows_on_disk import RowsOnDisk, TensorOnDisk
 
 ROWS = np.arange(60, dtype=np.float32).reshape(20, 3)
 

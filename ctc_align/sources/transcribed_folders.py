@@ -12,7 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ctc_align.corpus.sources.source import (
+from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
+from ctc_align.files.textgrid import read_textgrid
+from ctc_align.files.tiers import utterance_tiers
+from ctc_align.files.transcripts import read_transcript_file
+from ctc_align.reading import open_input
+from ctc_align.sources.source import (
     BOM,
     MAX_LINE_BYTES,
     FolderSource,
@@ -35,12 +40,7 @@ from ctc_align.corpus.sources.source import (
     resolved,
     shown,
 )
-from ctc_align.corpus.sources.utterance_ids import HashIndex, hash64
-from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
-from ctc_align.files.textgrid import read_textgrid
-from ctc_align.files.tiers import utterance_tiers
-from ctc_align.files.transcripts import read_transcript_file
-from ctc_align.reading import open_input
+from ctc_align.sources.utterance_ids import HashIndex, hash64
 from ctc_align.types import Interval, Transcript
 
 

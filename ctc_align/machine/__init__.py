@@ -1,0 +1,5 @@
+"""The machine that the package runs on: its memory, temporary files and private folders, and the
+backends of the kernels."""
+
+BACKENDS = ("auto", "reference", "cpu", "gpu")
+"""Names of the backends of the kernels."""
