@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,11 @@ def keep_aside(path: Path) -> Path:
     Raises:
         OutputError: it cannot be moved.
     """
-    kept = path.with_suffix(f".hand{path.suffix}")
+    kept = path_beside(path, ".hand")
     number = 1
     while os.path.lexists(kept):
         number += 1
-        kept = path.with_suffix(f".hand-{number}{path.suffix}")
+        kept = path_beside(path, f".hand-{number}")
     try:
         os.rename(path, kept)
     except OSError as error:
@@ -97,7 +98,28 @@ _MADE = re.compile(
 """The parts that are added to a name: .corrected by a page (browsers add a number to a second
 download: "talk.corrected (1).json"), .hand by a corpus run, .before by the app, .aligned by
 realign."""
+_MOST_STEM_BYTES = 240
+"""File systems allow names of 255 bytes; the others are for the added part and the extension."""
+_SHORTENED = re.compile(r"~[0-9a-f]{8}\Z")
 _ROUNDED_S = 0.001
+
+
+def short_stem(stem: str) -> str:
+    """Return a file's stem, shortened if a part can hardly be added; the same for equal stems.
+
+    >>> short_stem("talk"), short_stem("n" * 250)[-11:]
+    ('talk', 'nn~5bf8bd9b')
+    """
+    data = os.fsencode(stem)
+    if len(data) <= _MOST_STEM_BYTES:
+        return stem
+    mark = f"~{blake2b(data, digest_size=4).hexdigest()}"
+    return data[: _MOST_STEM_BYTES - len(mark)].decode("utf-8", "ignore") + mark
+
+
+def path_beside(path: Path, part: str) -> Path:
+    """Return the path beside a file with a part added to its stem: NAME.before.json."""
+    return path.with_name(f"{short_stem(path.stem)}{part}{path.suffix}")
 
 
 def original_of(path: Path) -> Path:
@@ -109,6 +131,9 @@ def original_of(path: Path) -> Path:
     stem = path.stem
     while (match := _MADE.search(stem)) is not None and match.start() > 0:
         stem = stem[: match.start()]
+    if stem != path.stem and _SHORTENED.search(stem) and path.parent.is_dir():
+        stems = {short_stem(each.stem): each.stem for each in path.parent.iterdir()}
+        stem = stems.get(stem, stem)
     return path.with_name(f"{stem}{path.suffix}")
 
 
