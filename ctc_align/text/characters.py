@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar, cast
 
+from ctc_align.text.tables import character_table
 from ctc_align.types import Word
 
 GAP = "\u200b"
@@ -22,23 +23,7 @@ SIGNS = "£€¥¢₹₩₽₺₪₫₦₴₿฿°×÷±≈−–‘§№⁺µ·
 LETTER = rf"[^\x00-@\[-`{{-\x7f{SIGNS}{GAP}]"
 """Regular expression of one letter or mark in a text from `plain`."""
 
-_MAPPED = {
-    **dict.fromkeys("’‛ʼ＇`´ʻʹ′", "'"),
-    **dict.fromkeys("“”„‟«»‹›″", '"'),
-    **dict.fromkeys("\u2010\u2011﹣－", "-"),
-    **dict.fromkeys("\u2012\u2013\u2014\u2015\u2e3a\u2e3b", "–"),
-    **dict.fromkeys("⁄∕／", "/"),
-    "…": "...",
-    "〇": "〇",  # a number in Unicode, but a character like the other Han numerals here
-    "℃": "°C",
-    "℉": "°F",
-    "٪": "%",
-    "٫": ",",  # the decimal sign of Arabic digits, and that of thousands
-    "٬": ".",
-    "＄": "$",
-    "￥": "¥",
-    "￡": "£",
-}
+_MAPPED = character_table("words", "variants")
 _IGNORED = re.compile(
     "[\u00ad\u034f\u0640\u061c\u180b-\u180f\u200c-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 )

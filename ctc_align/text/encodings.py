@@ -51,15 +51,7 @@ _IN_TWO_SCRIPTS = re.compile("[A-Za-z][^\x00-\x7f]|[^\x00-\x7f](?=[A-Za-z])")
 _SPACED = re.compile("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")
 """Chinese and Japanese have no spaces between words, Korean has."""
 _LEAST_KANA = 0.1
-_FIRST_LEVEL = {
-    "cp932": ("cp932", 0x88, 0x97),
-    "euc_jp": ("cp932", 0x88, 0x97),
-    "gb18030": ("gb2312", 0xB0, 0xD7),
-    "big5hkscs": ("big5", 0xA4, 0xC6),
-    "cp949": ("euc_kr", 0xB0, 0xC8),
-}
-"""The common characters of East Asia: the codec in which their first bytes lie between two
-numbers."""
+_FIRST_LEVEL = text_table("encodings", "first-level")
 _WRONG = ("cp1252", "latin_1", "cp1251", "mac_roman", "cp437", "cp850")
 """The encodings by which texts are decoded wrongly: the defaults of systems."""
 _RARE = ("DOS", "Mac")
@@ -377,7 +369,9 @@ def _score_of_asian(text: str, codec: str) -> float:
     high = Counter(character for character in _WIDE_MARKS.sub("", text) if character >= "\x80")
     kana = sum(count for character, count in high.items() if _KANA.match(character))
     common = sum(
-        count for character, count in high.items() if _is_common(character, *_FIRST_LEVEL[codec])
+        count
+        for character, count in high.items()
+        if _is_common(character, *_FIRST_LEVEL[codec].split(","))
     )
     total = sum(count for character, count in high.items() if character not in _MARKS)
     total += _read(text).mixed
@@ -387,9 +381,9 @@ def _score_of_asian(text: str, codec: str) -> float:
     return common / max(1, total)
 
 
-def _is_common(character: str, codec: str, first: int, last: int) -> bool:
+def _is_common(character: str, codec: str, first: str, last: str) -> bool:
     data = character.encode(codec, "ignore")
-    return len(data) == 2 and first <= data[0] <= last
+    return len(data) == 2 and int(first, 16) <= data[0] <= int(last, 16)
 
 
 def _example(text: str) -> str:

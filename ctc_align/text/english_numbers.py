@@ -83,18 +83,20 @@ def apply(rules: tuple[Rule, ...], scan: Scan) -> bool:
 
 _UNITS = text_table("english", "units")
 _POWERS = {"2": "square", "3": "cubic"}
-_NOT_SPACED = frozenset(("in", "ha", "W", "V", "L", "l", "mi", "g", "%"))
+_NOT_SPACED = word_set("in ha W V L l mi g %")
 _ALONE = word_list("lone-units", "english")
 _IRREGULAR = {"foot": "feet", "inch": "inches", "percent": "percent"}
 _UNIT = lazy_regex(r"(?P<unit>[A-Za-zµ°%]+(?:/[a-z]+)?)(?:⁺?(?P<power>[23]))?")
 
-CURRENCIES = {
-    sign: (one, many)
-    for sign, names in text_table("english", "currencies").items()
-    for one, many in [names.split(",")]
-}
-"""The names of a sum of one and of other sums, by the sign."""
-CENTS = {"$": ("cent", "cents"), "€": ("cent", "cents"), "£": ("penny", "pence")}
+
+def _names_of_sums(section: str) -> dict[str, tuple[str, str]]:
+    """Return the names of a sum of one and of other sums, by the sign."""
+    rows = text_table("english", section).items()
+    return {sign: (one, many) for sign, names in rows for one, many in [names.split(",")]}
+
+
+CURRENCIES = _names_of_sums("currencies")
+CENTS = _names_of_sums("cents")
 
 
 def unit_name(written: str, *, singular: bool = False) -> str | None:
@@ -160,7 +162,7 @@ INTEGER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
 NUMBER = rf"(?:{INTEGER}(?:\.\d+)?|(?<!\w)\.\d+)"
 """Regular expression of a number as written: 5, 1,250, 3.14, .5"""
 
-_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+_DIGITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
 _LONGEST_PLAIN = 9
 _LONGEST_GROUPED = 48
 _DENOMINATORS = frozenset((*range(2, 11), 12, 16, 20, 32, 64, 100, 1000))
@@ -228,9 +230,8 @@ def is_year(text: str) -> bool:
 def year(text: str) -> str:
     """Read four digits as a year.
 
-    >>> year("1999"), year("1905"), year("1900"), year("2005"), year("2026")
-    ('nineteen ninety nine', 'nineteen oh five', 'nineteen hundred', 'two thousand five', 'twenty
-    twenty six')
+    >>> year("1999"), year("1905"), year("1900"), year("2005")
+    ('nineteen ninety nine', 'nineteen oh five', 'nineteen hundred', 'two thousand five')
     """
     if "2000" <= text <= "2009":
         return cardinal(text)
@@ -269,9 +270,8 @@ def other_readings(chunks: Sequence[str]) -> list[str]:
 
     >>> other_readings(["8025"])[:4]
     ['eight zero two five', 'eight oh two five', 'eighty twenty five', 'eight thousand twenty five']
-    >>> other_readings(["a", "398"])
-    ['a three nine eight', 'a three ninety eight', 'a three hundred ninety eight', 'a three hundred
-    and ninety eight']
+    >>> other_readings(["a", "398"])[:2]
+    ['a three nine eight', 'a three ninety eight']
     """
     readings = []
     for read in (digits, _with_oh, _in_pairs, cardinal, _with_and, _with_double):
@@ -380,7 +380,7 @@ _MEASURE = r"(?P<gap>-?)(?P<unit>(?:°[A-Za-z]?|[A-Za-zµ%]+(?:/[a-z]+)?)(?:⁺?
 _MONEY_WORD = lazy_regex(
     rf"\W*?(?:{_SYMBOLS}?{NUMBER}[-–])?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*"
 )
-_COINS = {"l": ("pound", "pounds"), "s": ("shilling", "shillings"), "d": ("penny", "pence")}
+_COINS = _names_of_sums("coins")
 _YEAR_FOLLOWS = word_set("in since until year ad")
 _MONTHS = word_list("months", "english")
 

@@ -241,26 +241,14 @@ _LEAST_DIFFERENT = 5
 _MOST_SCORE, _LIMIT, _SLOPE = 0.1, 0.8, 3.0
 """The mean score of n different words below which they are not English is 0.8 - 3 / sqrt(n), and
 0.1 at most."""
-_OF_SCRIPT = {
-    "Greek": "el", "Korean": "ko", "Japanese": "ja", "Chinese": "zh", "Thai": "th", "Georgian": "ka", "Armenian": "hy",
-    "Hebrew": "he", "Tamil": "ta", "Telugu": "te", "Kannada": "kn", "Malayalam": "ml", "Gujarati": "gu",
-    "Gurmukhi": "pa", "Oriya": "or", "Bengali": "bn", "Devanagari": "hi", "Thaana": "dv", "Khmer": "km", "Lao": "lo",
-    "Myanmar": "my", "Sinhala": "si", "Ethiopic": "am", "Arabic": "ar",
-}  # fmt: skip
+_OF_SCRIPT = text_table("sounds/scripts", "languages")
 """The most likely language of a script; `_OF_LETTERS` or --language distinguish others in the same
 script."""
-_OF_LETTERS = (
-    ("Cyrillic", "їєґ", "uk"),
-    ("Cyrillic", "ў", "be"),
-    ("Cyrillic", "јљњђћџ", "sr"),
-    ("Cyrillic", "әөүұңқғһҡҙҫӑӗҥҕҳҷӣӯҵҟҭҿҩҧҳ", UNKNOWN),
-    ("Cyrillic", "ыэё", "ru"),
-    ("Cyrillic", "ъ", "bg"),
-    ("Arabic", "ٹڈڑےں", "ur"),
-    ("Arabic", "پچژگکی", "fa"),
-    ("Bengali", "ৰৱ", "as"),
-)
-"""(script, letters, language that has them), the rarest letters first."""
+_OF_LETTERS = [
+    (code, *shown.split(","))
+    for code, shown in text_table("sounds/scripts", "languages-by-letters").items()
+]
+"""(language, script, letters that it has), the rarest letters first."""
 
 
 def likely_other_language(text: str, weights: Path = NGRAM_WEIGHTS) -> str:
@@ -365,7 +353,7 @@ def _language_in(script: str, text: str) -> str:
     """Return the code of the likely language of a text (lower case) in a script other than
     Latin."""
     letters = sum(map(str.isalpha, text))
-    for name, shown, code in _OF_LETTERS:
+    for code, name, shown in _OF_LETTERS:
         if name == script and sum(map(text.count, shown)) > letters / 300:
             return code
     return _OF_SCRIPT.get(script, UNKNOWN)

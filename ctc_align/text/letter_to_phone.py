@@ -18,14 +18,12 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from ctc_align.text.phone_sets import ARPABET_VOWELS
+from ctc_align.text.tables import character_table
 
 if TYPE_CHECKING:
     from ctc_align.text.letter_network import LetterNetwork
 
-_FOLDED = {
-    "ß": "ss", "ẞ": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "th", "þ": "th", "ħ": "h", "ı": "i",
-    "ŋ": "ng", "ə": "e", "ŧ": "t", **dict.fromkeys("ʻʼ’‘", "'"),
-}  # fmt: skip
+_FOLDED = character_table("words", "plain-letters")
 _AFTER_SIBILANT = frozenset(("CH", "JH", "S", "SH", "Z", "ZH"))
 _VOICELESS = frozenset(("F", "K", "P", "T", "TH"))
 _SUFFIXES = ("'s", "'ll", "'d", "'ve", "'re")

@@ -300,15 +300,7 @@ _LONGEST_PIECE = 1000
 """A longer run is not a word, and is read in pieces: some rules take the square of its length."""
 _LETTER_WORD = rf"{LETTER}+(?:'{LETTER}+)*"
 _SIGNS = text_table("english", "signs")
-_RATES = {
-    "day": "day",
-    "week": "week",
-    "month": "month",
-    "year": "year",
-    "hour": "hour",
-    "mo": "month",
-    "yr": "year",
-}
+_RATES = text_table("english", "rates")
 _READ_WHOLE = text_table("english", "read-whole")
 _SPECIAL = SPECIAL | set(_READ_WHOLE)
 _CLOSED = lazy_regex(r"[,;:!?)]\W*$")
@@ -533,11 +525,9 @@ _ENGLISH = ("en", "eng", "english")
 _WORD = lazy_regex(
     rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])"
 )
-_POINT_IS_DECIMAL = frozenset(
-    ("en", "ja", "ko", "th", "he", "zh", "hi", "bn", "te", "kn", "ta", "ur", "my")
-)
+_POINT_IS_DECIMAL = word_set("en ja ko th he zh hi bn te kn ta ur my")
 _NUM2WORDS_CODES = text_table("words", "num2words-codes")
-_NO_YEARS = ("bn", "ja", "ko")
+_NO_YEARS = word_set("bn ja ko")
 """Languages in which num2words adds the word for year, or an era."""
 _LONGEST, _MOST_CONTEXT = 18, 100
 _NOT_SPOKEN = lazy_regex(rf"(?!{LETTER}|')[^\s]")

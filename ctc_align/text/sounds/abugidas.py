@@ -17,6 +17,7 @@ from functools import lru_cache
 from ctc_align.text.phone_sets import IPA_VOWELS
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
 from ctc_align.text.sounds.spelling_rules import options_of, phone_table
+from ctc_align.text.tables import text_table
 
 _BLOCK = 0x80
 
@@ -65,16 +66,12 @@ _FROM_SINHALA = str.maketrans(
 )
 """The letters of Sinhala, mapped one to one to those of Devanagari."""
 _LANGUAGE_OF_BLOCK = {
-    0x0900: "hi", 0x0980: "bn", 0x0A00: "pa", 0x0A80: "gu", 0x0B00: "or", 0x0B80: "ta", 0x0C00: "te", 0x0C80: "kn",
-    0x0D00: "ml",
-}  # fmt: skip
+    ord(first): code for first, code in text_table("sounds/abugidas", "languages").items()
+}
 _OTHERS_OF = {"hi": ("mr", "ne", "sa"), "bn": ("as",)}
-_NASAL_VOWELS = {"a": "ã", "ə": "ã", "æ": "ɛ̃", "e": "ɛ̃", "ɛ": "ɛ̃", "o": "ɔ̃", "ɔ": "ɔ̃"}
-_HOMORGANIC = {
-    **dict.fromkeys(("k", "ɡ", "q", "ŋ"), "ŋ"), **dict.fromkeys(("tʃ", "dʒ", "ɲ"), "ɲ"),
-    **dict.fromkeys(("p", "b", "m"), "m"), **dict.fromkeys(("ʈ", "ɖ", "t", "d", "n", "ts", "dz"), "n"),
-}  # fmt: skip
-_VOICED = {"k": "ɡ", "ʈ": "ɖ", "t": "d", "p": "b"}
+_NASAL_VOWELS = text_table("sounds/abugidas", "nasal-vowels")
+_HOMORGANIC = text_table("sounds/abugidas", "homorganic")
+_VOICED = text_table("sounds/abugidas", "voiced")
 _NASAL_PHONES = frozenset("mnŋɲ")
 _JNYA, _KSSA = _offsets("जञ"), _offsets("कष")
 _AYTHAM = 0x03

@@ -65,10 +65,10 @@ _CLUSTERS = """
 _FINAL_JAMO = [jamo.strip("-") for jamo in _CLUSTERS.split()]
 _INITIAL_PHONES = "k k n t t r m p p s s - tʃ tʃ tʃ k t p h"
 _SOUNDS = {jamo: phone.strip("-") for jamo, phone in zip(_INITIAL_JAMO, _INITIAL_PHONES.split())}
-_VOICED = {"ㄱ": "ɡ", "ㄷ": "d", "ㅂ": "b", "ㅈ": "dʒ"}
+_VOICED = text_table(f"sounds/{_TABLES}", "ko:voiced")
 _CLOSED_PHONES = "- k k k n n n t l k m l l l p l m p p t t ŋ t t k t p t"
 _CLOSED = {jamo: phone.strip("-") for jamo, phone in zip(_FINAL_JAMO, _CLOSED_PHONES.split())}
-_NASAL_OF = {"k": "ŋ", "t": "n", "p": "m"}
+_NASAL_OF = text_table(f"sounds/{_TABLES}", "ko:nasals")
 _I = ("i",)
 _COMPATIBLE_VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
 
@@ -190,9 +190,7 @@ def _single_jamo(character: str) -> tuple[str, ...]:
 
 
 _RETROFLEX_I = re.compile("(zh|ch|sh|r|z|c|s)i")
-_ZERO_INITIALS = (
-    ("yu", "v"), ("yi", "i"), ("you", "iu"), ("y", "i"), ("wu", "u"), ("wei", "ui"), ("wen", "un"), ("w", "u"),
-)  # fmt: skip
+_ZERO_INITIALS = text_table(f"sounds/{_TABLES}", "cmn:zero-initials")
 _REPEATED = "々〻"
 
 
@@ -265,7 +263,7 @@ def chinese_syllable(reading: str, column: str) -> tuple[str, ...]:
 
 def _with_plain_final(reading: str) -> str:
     """Return pinyin as initial and final: you is iu, ju is jv."""
-    for written, final in _ZERO_INITIALS:
+    for written, final in _ZERO_INITIALS.items():
         is_whole = written in ("you", "wei", "wen")
         if reading == written or (reading.startswith(written) and not is_whole):
             rest = reading[len(written) :]
@@ -291,16 +289,9 @@ def _chinese_words() -> dict[str, list[tuple[str, ...]]]:
 
 _KANA_ONSET = "ky|gy|ny|hy|by|py|my|ry|sh|ch|ts|[kgsztdnhbpmyrwjfv]?"
 _ROMAN = re.compile(f"(?:(?P<onset>{_KANA_ONSET})(?P<vowel>[aiueo]))|(?P<n>n)|(?P<other>.)")
-_LONG = {"a": "aー", "i": "iー", "u": "uー", "e": "eiー", "o": "ouー"}
+_LONG = text_table(f"sounds/{_TABLES}", "kana:long")
 SOKUON, LONG_MARK, MORAIC_N = "っ", "ー", "ん"
-_OTHER_WORD = {
-    "い": "てでにへ",
-    "お": "のもをと",
-    "う": "のを",
-    "え": "ねへ",
-    "あ": "がはかなやわらたざだ",
-}
-"""Kana before a vowel that mostly begins another word there (ています, があります)."""
+_OTHER_WORD = text_table(f"sounds/{_TABLES}", "kana:other-word")
 _SMALL = "ぁぃぅぇぉゃゅょゎ"
 
 

@@ -17,19 +17,8 @@ from ctc_align.text.sounds.pieces import Piece, unknown
 from ctc_align.text.sounds.spelling_rules import phone_table, split_phones
 from ctc_align.text.tables import text_table
 
-_FROM_LAO = {
-    code: chr(code - 0x80)
-    for code in range(0x0E81, 0x0ECE)
-    if code not in (0x0EBB, 0x0EBC, 0x0EBD, 0x0ECD)
-} | {
-    0x0E8D: "ญ",
-    0x0EBB: "ฺ",
-    0x0EBC: "ล",
-    0x0EBD: "๎",
-    0x0ECD: "อ",
-    0x0EDC: "น",
-    0x0EDD: "ม",
-    0x0ECC: "์",
+_FROM_LAO = {code: chr(code - 0x80) for code in range(0x0E81, 0x0ECE)} | {
+    ord(lao): thai for lao, thai in text_table("sounds/southeast-asia", "lo:letters").items()
 }
 _C = "[ก-รลว-ฮ]"
 _TONE = "[่-๋]?"
@@ -46,7 +35,7 @@ _CODA = f"(?!{_BEGINS_ANOTHER})(?P<coda>[ก-รลวศ-สฬ]){_FREE}"
 _ONSET = f"(?P<onset>{_CLUSTERS}|{_C})"
 _RHYMES = text_table("sounds/southeast-asia", "th:rhymes")
 _SILENT, _SILENT_TWO = re.compile("[ก-ฮ][ิุ]?์"), re.compile("[ก-ฮ]?[ก-ฮ][ิุ]?์")
-_TRUE_S = {"ทร": ("s",), "สร": ("s",), "ศร": ("s",), "ซร": ("s",), "จร": ("tʃ",)}
+_TRUE_S = phone_table("southeast-asia", "th:true-s")
 _REPEAT, _SHORTENED = "ๆ", "ฯ"
 
 
@@ -183,22 +172,13 @@ _BURMESE_SYLLABLE = re.compile(
     r"(?P<onset>[က-ဪဿ])(?P<under>[ျြွှ]*)(?P<vowel>[ါ-ဲံ့း]*)(?:(?P<coda>[က-အ])[့း]*(?:်(?![ါ-ဲ])|္|်္)|်)?[့း]*"
 )
 _BURMESE_TONES = re.compile("[့း]")
-_BURMESE_PALATALS = {"k": "tʃ", "ɡ": "dʒ", "ŋ": "ɲ"}
+_BURMESE_PALATALS = phone_table("southeast-asia", "my:palatals")
 _FIRST_SERIES = "កខចឆដឋណតថបផឝឞសហឡអ"
 _KHMER_SYLLABLE = re.compile(
     "(?P<onset>[ក-ឳ])(?P<shift>[៉៊]?)(?P<under>(?:្[ក-អ])*)(?P<shifted>[៉៊]?)(?P<vowel>[ា-ះ]*)[៎៏៍័៌៑]*"
     "(?:(?P<coda>[ក-អ])(?P<short>[់]?)(?![ា-ះ្៉៊]))?"
 )
-_KHMER_CODAS = {
-    "s": ("h",),
-    "r": (),
-    "d": ("t",),
-    "b": ("p",),
-    "ɡ": ("k",),
-    "ʔ": (),
-    "v": ("ʊ",),
-    "j": ("ɪ",),
-}
+_KHMER_CODAS = phone_table("southeast-asia", "km:codas")
 
 
 def burmese_pieces(text: str, language: str) -> list[Piece]:
@@ -234,7 +214,7 @@ def _burmese_onset(onset: tuple[str, ...], under: str) -> tuple[str, ...]:
     if "ှ" in under and (onset == ("j",) or (has_y and onset == ("l",))):
         onset, has_y = ("ʃ",), False
     elif has_y and onset and onset[0] in _BURMESE_PALATALS:
-        onset, has_y = (_BURMESE_PALATALS[onset[0]],), False
+        onset, has_y = _BURMESE_PALATALS[onset[0]], False
     return (*onset, *("j",) * has_y, *("w",) * has_w)
 
 

@@ -29,18 +29,7 @@ from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_PHONES, IPA_VOWELS
 from ctc_align.text.sounds.pieces import Piece, pieces, unknown
 from ctc_align.text.tables import EVERY, Section, sections, text_table
 
-VOICELESS = {
-    "b": "p",
-    "d": "t",
-    "ɡ": "k",
-    "v": "f",
-    "z": "s",
-    "ʒ": "ʃ",
-    "dz": "ts",
-    "dʒ": "tʃ",
-    "ɣ": "x",
-    "ð": "θ",
-}
+VOICELESS = text_table("sounds/scripts", "voiceless")
 _VOICED = {voiceless: voiced for voiced, voiceless in VOICELESS.items()}
 _SPREADS_NO_VOICE = "v"
 """This consonant becomes voiceless, but does not make others voiced (Russian "твой", Czech
@@ -369,12 +358,7 @@ _MUTE = re.compile(r"VIRAMA|KILLER|HALANTA|PULLI|ASAT|COENG|PAMAAEH|PANGKON|PATE
 _SYLLABLE = re.compile(r"[^aeiou]*[aeiou]+")
 _ONSET = re.compile(r"[^aeiou]+|[aeiou]")
 _CARRIED = "a"
-_SIGNS = {
-    **dict.fromkeys(("ulu", "wulu", "panghulu"), "i"), **dict.fromkeys(("suku", "panyuku"), "u"),
-    **dict.fromkeys(("taling", "panaelaeng"), "e"), **dict.fromkeys(("tedung", "tarung", "panolong"), "o"),
-    **dict.fromkeys(("pepet", "pamepet"), "ə"), "paneuleung": "ɨ",
-}  # fmt: skip
-"""Vowel signs of Indonesian scripts whose Unicode names do not say their sound."""
+_SIGNS = text_table("sounds/scripts", "named-signs")
 
 
 def named_pieces(text: str, language: str) -> list[Piece]:
