@@ -35,7 +35,10 @@ class Alignment(AlignmentData):
 
     def __repr__(self) -> str:
         """Return one line: what was aligned, and how well it fits."""
-        fit = f", fit {self.fit}" if self.fit else ""
+        if self.fit:
+            fit = f", fit {self.fit}"
+        else:
+            fit = ""
         times = f"{len(self.words)} words, {self.duration_s:.2f} s"
         return (
             f"<Alignment of {self.utterance!r} by {self.model}: {times}, loss {self.loss:.1f}{fit}>"
@@ -109,7 +112,8 @@ class Alignment(AlignmentData):
         writer.require()
         try:
             check_folder(path.parent)
-            is_folder, exists = path.is_dir(), os.path.lexists(path)
+            is_folder = path.is_dir()
+            exists = os.path.lexists(path)
         except OSError as error:
             raise OutputError(f"{path}: cannot be written ({error.strerror or error})") from error
         if is_folder:
@@ -278,7 +282,10 @@ class OutputFiles:
         ]
         existing = [path for path in (*self.paths, *beside) if os.path.lexists(path)]
         if existing and not self.force:
-            others = f" (and {len(existing) - 1} more)" if len(existing) > 1 else ""
+            if len(existing) > 1:
+                others = f" (and {len(existing) - 1} more)"
+            else:
+                others = ""
             raise OutputError(
                 f"{existing[0]}: exists already{others}; give --force to replace it, or another"
                 " --out-dir"

@@ -155,7 +155,10 @@ class LatestWork:
         others = ", ".join(path.name for path in self.replaced)
         if others:
             is_alone = len(self.replaced) == 1 and self.replaced[0] == original_of(self.path)
-            why = "" if is_alone else ": it is the latest with corrections"
+            if is_alone:
+                why = ""
+            else:
+                why = ": it is the latest with corrections"
             yield f"{self.path} is used instead of {others}{why}"
         for path in self.outdated:
             yield (
@@ -193,12 +196,19 @@ class LatestBeside:
     def of(self, path: Path) -> LatestWork:
         """Return the latest version of the alignment in a file, or of the alignment that the file
         corrects."""
-        folder, original = path.parent, original_of(path)
+        folder = path.parent
+        original = original_of(path)
         if folder not in self._made:
             self._made[folder] = _made_in(folder)
         made = self._made[folder].get(original, [])
-        group = [original, *made] if os.path.isfile(original) else made
-        works = list(_of_group(original, group)) if len(group) > 1 else []
+        if os.path.isfile(original):
+            group = [original, *made]
+        else:
+            group = made
+        if len(group) > 1:
+            works = list(_of_group(original, group))
+        else:
+            works = []
         return next(
             (work for work in works if path in (work.path, *work.replaced, *work.outdated)),
             LatestWork(path),
@@ -229,7 +239,10 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
     corrected = sorted(
         (path for path in group if _is_work(path, original)), key=_changed, reverse=True
     )
-    first = original if original in objects else next(iter(corrected), group[0])
+    if original in objects:
+        first = original
+    else:
+        first = next(iter(corrected), group[0])
     strangers = [
         path for path in group if not _agree(objects[path], objects[first], ("utterance",))
     ]
@@ -272,7 +285,9 @@ def has_later_fixes(later: Path, path: Path) -> bool:
 
 def _words_of(found: dict[str, Any] | None) -> list[dict[str, Any]]:
     words = (found or {}).get("words")
-    return [word for word in words if isinstance(word, dict)] if isinstance(words, list) else []
+    if isinstance(words, list):
+        return [word for word in words if isinstance(word, dict)]
+    return []
 
 
 def _is_work(path: Path, original: Path) -> bool:

@@ -53,13 +53,9 @@ class Style(Settings):
     def of(cls, settings: StyleSource) -> Style:
         """Return the style in `settings` or in an alignment's `config`; defaults replace values of
         the wrong type."""
-        values = (
-            {}
-            if settings is None
-            else settings
-            if isinstance(settings, Mapping)
-            else vars(settings)
-        )
+        values = settings or {}
+        if not isinstance(values, Mapping):
+            values = vars(values)
         return cls(
             **{
                 field.name: _as_its_default(values.get(field.name), field.default)
@@ -69,7 +65,9 @@ class Style(Settings):
 
     def shift_s(self, alignment: AlignmentData) -> float:
         """Return the seconds that are added to every time."""
-        return alignment.offset_s if self.times == RECORDING else 0.0
+        if self.times == RECORDING:
+            return alignment.offset_s
+        return 0.0
 
     def keeps_cues(self, alignment: AlignmentData) -> bool:
         """Return whether the cues of the transcript are written as they are, with new times."""
@@ -80,7 +78,10 @@ class Style(Settings):
         if word.spoken == ANY_SPEECH:
             text = word.text.rstrip(",.;:!?")  # <unk> is no word "unk"
         elif self.labels == WRITTEN:
-            text = without_markup(word.text) if "\n" in word.text else word.text
+            if "\n" in word.text:
+                text = without_markup(word.text)
+            else:
+                text = word.text
         else:
             text = outer_punctuation_stripped(without_markup(word.text)) or word.text
         return _GROUP_SPACE.sub("", text)
@@ -90,8 +91,12 @@ def _as_its_default(value: Any, default: Any) -> Any:
     """Return a value of an alignment's `config`; the default if it has the wrong type or is too
     large."""
     if isinstance(default, float) and type(value) is int:
-        return float(value) if abs(value) <= MOST_NUMBER else default
-    return value if type(value) is type(default) else default
+        if abs(value) <= MOST_NUMBER:
+            return float(value)
+        return default
+    if type(value) is type(default):
+        return value
+    return default
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,9 @@ class Writer:
         self._style = style
 
     def style(self, alignment: AlignmentData) -> Style:
-        return self._style if self._style is not None else Style.of(alignment.config)
+        if self._style is not None:
+            return self._style
+        return Style.of(alignment.config)
 
     @classmethod
     def require(cls) -> None:
@@ -160,7 +167,9 @@ class _TextPieces(io.StringIO):
 
     def __init__(self, put: Callable[[bytes], object], errors: str) -> None:
         super().__init__()
-        self._put, self._errors, self._size = put, errors, 0
+        self._put = put
+        self._errors = errors
+        self._size = 0
 
     def write(self, text: str) -> int:
         self._size += len(text)
@@ -329,7 +338,9 @@ def _inside(rows: list[TimedLabel], end: int) -> list[TimedLabel]:
         start = min(row.start, end - 1)
         moved.append(TimedLabel(start, end, row.label, row.confidence))
         end = start
-    return [*rows[: len(rows) - len(moved)], *reversed(moved)] if end >= 0 and moved else rows
+    if end >= 0 and moved:
+        return [*rows[: len(rows) - len(moved)], *reversed(moved)]
+    return rows
 
 
 def time_units(seconds: float, last_unit: int) -> int:
@@ -349,7 +360,9 @@ def finite(number: float | None) -> float | None:
     >>> finite(float("inf")), finite(1.5)
     (None, 1.5)
     """
-    return None if number is None or not math.isfinite(number) else float(number)
+    if number is None or not math.isfinite(number):
+        return None
+    return float(number)
 
 
 def without_spaces(label: str) -> str:

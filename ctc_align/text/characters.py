@@ -92,7 +92,9 @@ def lower(letters: str, *, dotless: bool = False) -> str:
 def _plain(character: str) -> str:
     mapped = _MAPPED.get(character)
     if mapped is not None or character.isascii() or character in SIGNS:
-        return character if mapped is None else mapped
+        if mapped is None:
+            return character
+        return mapped
     category = unicodedata.category(character)
     if category == "Nd":
         return str(unicodedata.decimal(character))
@@ -103,7 +105,9 @@ def _plain(character: str) -> str:
             c if c.isascii() or unicodedata.category(c)[0] in "LM" else GAP
             for c in _compatible(character)
         )
-    return character if category[0] in "LM" else GAP
+    if category[0] in "LM":
+        return character
+    return GAP
 
 
 def _compatible(character: str) -> str:
@@ -121,7 +125,9 @@ def _number(character: str) -> str:
     if compatible.isascii():
         return compatible
     value = unicodedata.numeric(character)
-    return str(int(value)) if value == int(value) else GAP
+    if value == int(value):
+        return str(int(value))
+    return GAP
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -204,13 +210,11 @@ def _escape(char: str) -> str:
     code = ord(char)
     if 0xDC80 <= code <= 0xDCFF:  # how Python represents a byte of a file name that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
-    return (
-        f"\\x{code:02x}"
-        if code < 0x100
-        else f"\\u{code:04x}"
-        if code < 0x10000
-        else f"\\U{code:08x}"
-    )
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\U{code:08x}"
 
 
 def json_escaped(text: str) -> str:
@@ -252,4 +256,6 @@ def spreadsheet_cell(text: str) -> str:
     >>> spreadsheet_cell("=1+1"), spreadsheet_cell("@cmd"), spreadsheet_cell("-5"), spreadsheet_cell("'=1+1")
     ("'=1+1", "'@cmd", '-5', "''=1+1")
     """
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    if _FORMULA.match(text) and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text

@@ -91,8 +91,13 @@ def phone_label(label: str, *, ipa: bool, stress: bool) -> str:
     """
     bare = strip_stress(label)
     if not ipa or bare.upper() not in _IPA_LABELS:
-        return label if stress else bare
-    mark = _IPA_STRESS.get(label[len(bare) :], "") if stress else ""
+        if stress:
+            return label
+        return bare
+    if stress:
+        mark = _IPA_STRESS.get(label[len(bare) :], "")
+    else:
+        mark = ""
     return mark + _IPA_LABELS.get(label.upper(), _IPA_LABELS[bare.upper()])
 
 
@@ -110,7 +115,9 @@ def arpabet_label(label: str, *, stress: bool) -> str:
     if phone is None:
         return label
     mark = next((digit for digit, sign in _IPA_STRESS.items() if label.startswith(sign)), "0")
-    return phone + mark if stress and phone in ARPABET_VOWELS else phone
+    if stress and phone in ARPABET_VOWELS:
+        return phone + mark
+    return phone
 
 
 def label_in(alphabet: str, label: str, *, stress: bool) -> str:
@@ -122,7 +129,9 @@ def label_in(alphabet: str, label: str, *, stress: bool) -> str:
     """
     if alphabet == "ipa" and label.isascii() and label.isupper():
         return phone_label(label, ipa=True, stress=stress)
-    return arpabet_label(label, stress=stress) if alphabet == "arpabet" else label
+    if alphabet == "arpabet":
+        return arpabet_label(label, stress=stress)
+    return label
 
 
 NEAREST_ARPABET = text_table("phones", "nearest-arpabet")
@@ -162,9 +171,9 @@ def broad_phones(token: str) -> tuple[str, ...]:
         # letter includes (ọ, ĩ).
         for length in (3, 2, 1):
             known = unicodedata.normalize("NFD", symbols[:length])
-            forms = (
-                (symbols[:length], known, known[:1]) if length == 1 else (symbols[:length], known)
-            )
+            forms = [symbols[:length], known]
+            if length == 1:
+                forms.append(known[:1])
             found = next((f for f in forms if f in BROAD_IPA or f in _ALL_IPA), None)
             if found is not None:
                 phones += BROAD_IPA.get(found, found).split()
@@ -222,13 +231,15 @@ def syllable_starts(labels: Sequence[str], code: str, *, has_diphthongs: bool = 
     >>> syllable_starts("EH1 K S T R AH0".split(), "en"), syllable_starts("f a ɪ ə ɹ".split(), "en")
     ([0, 2], [0, 3])
     """
-    table, more = sections("sounds/onsets"), text_table("sounds/onsets", "arpabet")
+    table = sections("sounds/onsets")
+    more = text_table("sounds/onsets", "arpabet")
     bare = [strip_stress(label.upper()) for label in labels]
     sounds = [broad_phones(label) for label in labels]
     if is_arpabet := not ARPABET_VOWELS.isdisjoint(bare):
         sounds = [IPA_OF_ARPABET.get(label, tuple(more.get(label, ""))) for label in bare]
     section = table.get("en" if is_arpabet else code, table[EVERY])
-    onsets, glides = set(section.entries.split()), section.options.get("glides", "")
+    onsets = set(section.entries.split())
+    glides = section.options.get("glides", "")
     diphthongs = section.options.get("diphthongs", "").split(",")
 
     def can_begin(first: int, vowel: int) -> bool:
@@ -238,7 +249,9 @@ def syllable_starts(labels: Sequence[str], code: str, *, has_diphthongs: bool = 
         return is_consonant or "".join(onset).translate(_ANY_R) in onsets
 
     starts: list[int] = []
-    vowel, before, is_joined = -1, "", False
+    vowel = -1
+    before = ""
+    is_joined = False
     for index, (label, sound) in enumerate(zip(labels, sounds)):
         first = "".join(sound[:1])
         closes = first in ("ɪ", "ʊ") and before not in _CLOSE

@@ -18,7 +18,8 @@ from typing import cast
 from ctc_align.text.tables import text_table
 
 LATIN = "latin"
-_CHINESE, _JAPANESE = "chinese", "japanese"
+_CHINESE = "chinese"
+_JAPANESE = "japanese"
 _BY_NAME = "named"
 SCRIPTS = {
     script: (module.replace("-", "_"), f"{name}_pieces")
@@ -89,7 +90,8 @@ def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
         scripts = [_JAPANESE if script == _CHINESE else script for script in scripts]
     if len(_ALPHABETS.intersection(scripts)) > 1:
         scripts = _without_look_alikes(text, scripts)
-    start, current = 0, ""
+    start = 0
+    current = ""
     for index, script in enumerate(scripts):
         if not script or script == current:
             continue
@@ -131,8 +133,13 @@ def script_of_letter(character: str) -> str:
     """
     first = unicodedata.name(character, "").partition(" ")[0].lower()
     if unicodedata.category(character)[0] != "L":
-        first = first if first in SCRIPTS and unicodedata.combining(character) == 0 else ""
-    return "" if first == "modifier" else _SCRIPT_NAMES.get(first, first)
+        if first in SCRIPTS and unicodedata.combining(character) == 0:
+            first = first
+        else:
+            first = ""
+    if first == "modifier":
+        return ""
+    return _SCRIPT_NAMES.get(first, first)
 
 
 @lru_cache(maxsize=256)
@@ -175,9 +182,13 @@ def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
 def unknown(character: str) -> tuple[str, ...]:
     """Return the phones of a character that has no rule: a letter or digit is itself, anything else
     is silent."""
-    return (character,) if unicodedata.category(character)[0] in "LN" else ()
+    if unicodedata.category(character)[0] in "LN":
+        return (character,)
+    return ()
 
 
 def _without_repeats(phones: tuple[str, ...], before: str) -> tuple[str, ...]:
     different = tuple(phone for phone, _ in groupby(phones))
-    return different[1:] if different[:1] == (before,) else different
+    if different[:1] == (before,):
+        return different[1:]
+    return different
