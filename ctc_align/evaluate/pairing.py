@@ -64,7 +64,7 @@ class Options:
     """The units that are resampled for the intervals: each "utterance", or each "folder" of them (a
     speaker's)."""
     encoding: str | None = None
-    """Of TextGrids that are not UTF-8, as in `ctc_align.text.encodings.decode_text`."""
+    """The encoding of TextGrids that are not UTF-8, as in `ctc_align.text.encodings.decode_text`."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.tolerance_ms) and self.tolerance_ms > 0):
