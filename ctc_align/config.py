@@ -98,7 +98,7 @@ _WRITE = (*_ALIGN, "convert")
 _TIME = (*_ALIGN, "serve")
 _READ = (*_TIME, "score")
 _TEXT = (*_READ, "check")
-_TEXT_FILES = ("align", "corpus", "score", "serve", "check")
+_TEXT_FILES = ("align", "corpus", "score", "serve", "check", "calibrate")
 """The commands that align to files, that write files, that find times, that read transcripts, that
 read words, and that read files of transcripts."""
 _reading = functools.partial(setting, panel=READING, commands=_READ, api=True)

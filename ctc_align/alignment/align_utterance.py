@@ -138,17 +138,51 @@ def align_utterance(inputs: UtteranceInputs) -> StageSteps[Alignment]:
     inputs.progress.begin("pronunciations")
     word_tokens = yield from tokenize_words(inputs)
     inputs.progress.begin("search")
-    islands = None
+    islands: Sequence[Island] | None = None
     if inputs.settings.match != "exact":
         from ctc_align.alignment.islands import find_islands
 
-        islands = with_first_copies((yield from find_islands(inputs, word_tokens)), inputs.words)
+        islands = yield from find_islands(inputs, word_tokens)
+        heard = _without_absent_passages(inputs.words, word_tokens, islands)
+        if heard is not None:
+            inputs = replace(inputs, words=heard)
+            word_tokens = [
+                own if word.spoken else WordTokens(())
+                for own, word in zip(word_tokens, heard.words)
+            ]
+            islands = yield from find_islands(inputs, word_tokens)
+        islands = with_first_copies(islands, inputs.words)
     if islands is None:
         placed = yield from align_whole(inputs, word_tokens)
     else:
         placed = yield from align_islands(inputs, word_tokens, islands)
     placed = yield from _search_hardly_heard(inputs, word_tokens, placed, islands is None)
     return build_alignment(inputs, word_tokens, placed)
+
+
+def _without_absent_passages(
+    words: Words, word_tokens: Sequence[WordTokens], islands: Sequence[Island] | None
+) -> Words | None:
+    """Return words for another search: without the optional passages of which no word was found.
+
+    Words beside such a passage are missed, if the sound of their beginning is a little like its
+    end. Return None if no other word is missing.
+    """
+    if islands is None:
+        return None
+    missing = {index for index, own in enumerate(word_tokens) if own.pronunciations}
+    missing.difference_update(*(island.words.tolist() for island in islands))
+    absent = [
+        passage
+        for passage in words.optional
+        if missing.issuperset(range(passage.first, passage.last))
+    ]
+    for passage in absent:
+        missing.difference_update(range(passage.first, passage.last))
+    if not absent or not missing:
+        return None
+    kept = tuple(passage for passage in words.optional if passage not in absent)
+    return replace(without_passages(words, absent), optional=kept)
 
 
 def _search_hardly_heard(

@@ -95,7 +95,7 @@ def calibrate(
     check_files({"--lexicon": lexicon})
     talk.listen()
     failed: list[str] = []
-    labelled, found = _labelled(reference, audio, failed)
+    labelled, found = _labelled(reference, audio, failed, settings.encoding)
     aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
     for file in (FILE, EDGES):
         check_new(folder / file, force, "--out-dir")
@@ -125,13 +125,13 @@ def calibrate(
 
 
 def _labelled(
-    reference: str, audio: str | None, failed: list[str]
+    reference: str, audio: str | None, failed: list[str], encoding: str
 ) -> tuple[list[LabelledUtterance], LabelFiles]:
     """Return the labelled utterances, and their files; raise InputError if there are none."""
     from ctc_align.training.labelled_speech import LabelFiles, read_labelled
 
     found = LabelFiles()
-    labelled = list(read_labelled(reference, audio, failed, found))
+    labelled = list(read_labelled(reference, audio, failed, found, encoding))
     if not labelled:
         raise InputError(f"{reference}: no file can be used: {failed[0]}")
     return labelled, found

@@ -13,11 +13,19 @@ import typer
 
 from ctc_align.cli.arguments import check_new
 from ctc_align.cli.notes import first_notes
-from ctc_align.cli.options import LIMITS, Group, force_option, with_examples, with_options
+from ctc_align.cli.options import (
+    LIMITS,
+    Group,
+    encoding_option,
+    force_option,
+    with_examples,
+    with_options,
+)
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
 from ctc_align.text.characters import json_escaped
+from ctc_align.text.encodings import known_encoding
 
 if TYPE_CHECKING:
     from ctc_align.evaluate import Comparison, Evaluation, Options
@@ -52,6 +60,7 @@ class EvaluationOptions(Group):
         option="--map",
         metavar="FILE|timit",
     )
+    encoding: str = encoding_option()
     against: str | None = setting(
         None, "A second hypothesis; show the paired difference of the two.", metavar="HYPOTHESIS2"
     )
@@ -139,12 +148,16 @@ class EvaluationOptions(Group):
         from ctc_align.evaluate import Options, read_labels
         from ctc_align.evaluate.pairing import parse_tier
 
-        if self.labels is None:
-            labels = None
-        else:
-            labels = read_labels(self.labels)
+        if self.encoding:
+            known_encoding(self.encoding)
+        labels = None if self.labels is None else read_labels(self.labels)
         options = Options(
-            self.tolerance, self.resamples, self.seed, labels, interval_by=self.interval_by
+            self.tolerance,
+            self.resamples,
+            self.seed,
+            labels,
+            interval_by=self.interval_by,
+            encoding=self.encoding,
         )
         tiers = self.tier or ["words"]
         if len(tiers) > 1 and (self.hypothesis_tier or self.reference_tier):

@@ -113,6 +113,14 @@ config_option = functools.partial(
     metavar="NAME|FILE.toml",
     panel=GENERAL,
 )
+encoding_option = functools.partial(
+    setting,
+    "",
+    "Encoding of texts that are not UTF-8: cp1254, shift_jis, gb18030, utf-16 and others.",
+    metavar="NAME",
+    shown="UTF-8, or as the byte order mark says",
+    panel=READING,
+)
 source_option = functools.partial(
     setting,
     None,

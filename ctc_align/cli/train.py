@@ -20,6 +20,7 @@ from ctc_align.cli.options import (
     assignments_option,
     checked_language,
     device_option,
+    encoding_option,
     folder_option,
     lexicon_option,
     source_option,
@@ -57,6 +58,7 @@ class LearningOptions(Group):
 
     out_dir: str | None = folder_option("Folder of the new model. Required.")
     kind: str | None = source_option()
+    encoding: str = encoding_option()
     dev: str | None = setting(
         None, "Corpus for the held-out loss.", metavar="CORPUS", shown="a part of the CORPUS"
     )
@@ -142,6 +144,7 @@ class LearningOptions(Group):
             lexicon,
             device,
             command,
+            encoding=self.encoding,
             force=self.force,
             keep=self.keep,
         )

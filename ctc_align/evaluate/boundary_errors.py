@@ -209,8 +209,9 @@ def evaluate(
     options = options or Options()
     hypothesis, reference = Path(hypothesis), Path(reference)
     check_paths(hypothesis, reference)
-    ours = open_source(hypothesis, tier, options.hypothesis_tier, OUTPUT)
-    theirs = open_source(reference, tier, options.reference_tier, CORRECTIONS)
+    encoding = options.encoding
+    ours = open_source(hypothesis, tier, options.hypothesis_tier, OUTPUT, encoding)
+    theirs = open_source(reference, tier, options.reference_tier, CORRECTIONS, encoding)
     triples, missing, extra = match_utterances(ours, theirs)
     utterances: list[tuple[str, UtteranceTier, UtteranceTier]] = []
     failures = [*ours.failures, *theirs.failures]

@@ -41,7 +41,7 @@ from ctc_align.evaluate.utterance_files import (
     named_tiers,
 )
 from ctc_align.files import Style, read_alignment
-from ctc_align.files.corrections import BEFORE, original_of
+from ctc_align.files.corrections import BEFORE, original_of, path_beside
 from ctc_align.files.formats import LABELS
 from ctc_align.files.json_files import check_fixed_words, is_fixed
 from ctc_align.files.tiers import UNNAMED, is_document
@@ -228,7 +228,7 @@ def output_tier(path: Path, tier: str) -> UtteranceTier:
         found = replace(found, speakers={NO_SPEAKER: tuple(labels)})
     else:
         original = original_of(path)
-        for earlier in (path.with_name(f"{original.stem}{BEFORE}.json"), original):
+        for earlier in (path_beside(original, BEFORE), original):
             if (
                 earlier != path
                 and earlier.is_file()

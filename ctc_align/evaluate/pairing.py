@@ -63,6 +63,8 @@ class Options:
     interval_by: str = UTTERANCE
     """The units that are resampled for the intervals: each "utterance", or each "folder" of them (a
     speaker's)."""
+    encoding: str | None = None
+    """The encoding of TextGrids that are not UTF-8, as in `ctc_align.text.encodings.decode_text`."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.tolerance_ms) and self.tolerance_ms > 0):

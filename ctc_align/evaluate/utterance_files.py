@@ -82,7 +82,9 @@ def is_table(path: Path) -> bool:
     return path.name.casefold().endswith(TABLES)
 
 
-def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None) -> list[Interval]:
+def read_intervals(
+    path: str | Path, tier: str = WORDS, name: str | None = None, encoding: str | None = None
+) -> list[Interval]:
     """Read the intervals of one tier of a file with one utterance, times as in the file.
 
     Args:
@@ -92,6 +94,7 @@ def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None)
         name: name or number (from 1) of the tier in a TextGrid; None: by the usual names, also
             after a speaker
             ("Ann - words"; tiers of several speakers are joined).
+        encoding: of a TextGrid that is not UTF-8, as in `ctc_align.text.encodings.decode_text`.
 
     Raises:
         InputError: the file cannot be read, has no such tier, or holds several utterances.
@@ -99,14 +102,16 @@ def read_intervals(path: str | Path, tier: str = WORDS, name: str | None = None)
     path = Path(path)
     tier = parse_tier(tier)
     if not is_table(path):
-        return read_one(path, tier, name).intervals
+        return read_one(path, tier, name, encoding).intervals
     utterances = read_table(path, tier)
     if len(utterances) != 1:
         raise InputError(f"{path}: expected one utterance, got {len(utterances)}")
     return next(iter(utterances.values())).intervals
 
 
-def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
+def read_one(
+    path: Path, tier: str, name: str | None = None, encoding: str | None = None
+) -> UtteranceTier:
     """Read a TextGrid, a JSON of one utterance, or labels of TIMIT.
 
     Raises:
@@ -117,11 +122,8 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
         return _json_utterance(read_object(path), str(path), tier)
     if path.suffix.casefold() in SAMPLE_LABELS:
         return _sample_labels(path, tier)
-    grid = read_textgrid(path)
-    if name is None:
-        wanted = TIER_NAMES[tier]
-    else:
-        wanted = (name.strip().casefold(),)
+    grid = read_textgrid(path, encoding)
+    wanted = TIER_NAMES[tier] if name is None else (name.strip().casefold(),)
     speakers = named_tiers(grid.tiers, wanted)
     if not speakers and name is not None and name.isdecimal():
         speakers.update(
@@ -369,7 +371,13 @@ class JsonReading:
     is_latest: bool = False
 
 
-def open_source(path: Path, tier: str, tier_name: str | None, json: JsonReading) -> AlignmentSource:
+def open_source(
+    path: Path,
+    tier: str,
+    tier_name: str | None,
+    json: JsonReading,
+    encoding: str | None = None,
+) -> AlignmentSource:
     """Return the utterances of a file, or of a folder with all its subfolders.
 
     In folders an utterance's name is the file's path without extension; of several files of one
@@ -382,8 +390,9 @@ def open_source(path: Path, tier: str, tier_name: str | None, json: JsonReading)
         InputError: the path is a table that cannot be read.
     """
     source = AlignmentSource(path)
+    read_labels = partial(read_one, name=tier_name, encoding=encoding)
     if path.is_dir():
-        _scan(source, tier, tier_name, json)
+        _scan(source, tier, read_labels, json)
         if not source.utterances and not source.failures:
             raise UsageError(
                 f"{path}: expected .TextGrid, .json, .ctm, .wrd or .phn alignments in this folder,"
@@ -392,10 +401,7 @@ def open_source(path: Path, tier: str, tier_name: str | None, json: JsonReading)
     elif is_table(path):
         source.utterances = _table_readers(path, tier)
     else:
-        if path.suffix.casefold() == ".json":
-            read = json.read
-        else:
-            read = partial(read_one, name=tier_name)
+        read = json.read if path.suffix.casefold() == ".json" else read_labels
         source.utterances = {path.with_suffix("").name: partial(read, path, tier)}
     return source
 
@@ -404,7 +410,12 @@ def _table_readers(path: Path, tier: str) -> dict[str, ReadTier]:
     return {name: lambda found=found: found for name, found in read_table(path, tier).items()}  # type: ignore[misc]
 
 
-def _scan(source: AlignmentSource, tier: str, tier_name: str | None, json: JsonReading) -> None:
+def _scan(
+    source: AlignmentSource,
+    tier: str,
+    read_labels: Callable[[Path, str], UtteranceTier],
+    json: JsonReading,
+) -> None:
     ranks: dict[str, int] = {}
     ranked = {
         path: _rank_name(path, tier) for path in sorted(source.path.rglob("*")) if not path.is_dir()
@@ -417,7 +428,7 @@ def _scan(source: AlignmentSource, tier: str, tier_name: str | None, json: JsonR
         if rank == _JSON_RANK:
             readers: dict[str, ReadTier] = {name: partial(json.read, path, tier)}
         elif not is_table(path):
-            readers = {name: partial(read_one, path, tier, tier_name)}
+            readers = {name: partial(read_labels, path, tier)}
         else:
             try:
                 readers = _table_readers(path, tier)

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +58,11 @@ def keep_aside(path: Path) -> Path:
     Raises:
         OutputError: it cannot be moved.
     """
-    kept = path.with_suffix(f".hand{path.suffix}")
+    kept = path_beside(path, ".hand")
     number = 1
     while os.path.lexists(kept):
         number += 1
-        kept = path.with_suffix(f".hand-{number}{path.suffix}")
+        kept = path_beside(path, f".hand-{number}")
     try:
         os.rename(path, kept)
     except OSError as error:
@@ -97,7 +98,28 @@ _MADE = re.compile(
 """The parts that are added to a name: .corrected by a page (browsers add a number to a second
 download: "talk.corrected (1).json"), .hand by a corpus run, .before by the app, .aligned by
 realign."""
+_MOST_STEM_BYTES = 240
+"""File systems allow names of 255 bytes; the others are for the added part and the extension."""
+_SHORTENED = re.compile(r"~[0-9a-f]{8}\Z")
 _ROUNDED_S = 0.001
+
+
+def short_stem(stem: str) -> str:
+    """Return a file's stem, shortened if a part can hardly be added; the same for equal stems.
+
+    >>> short_stem("talk"), short_stem("n" * 250)[-11:]
+    ('talk', 'nn~5bf8bd9b')
+    """
+    data = os.fsencode(stem)
+    if len(data) <= _MOST_STEM_BYTES:
+        return stem
+    mark = f"~{blake2b(data, digest_size=4).hexdigest()}"
+    return data[: _MOST_STEM_BYTES - len(mark)].decode("utf-8", "ignore") + mark
+
+
+def path_beside(path: Path, part: str) -> Path:
+    """Return the path beside a file with a part added to its stem: NAME.before.json."""
+    return path.with_name(f"{short_stem(path.stem)}{part}{path.suffix}")
 
 
 def original_of(path: Path) -> Path:
@@ -109,6 +131,9 @@ def original_of(path: Path) -> Path:
     stem = path.stem
     while (match := _MADE.search(stem)) is not None and match.start() > 0:
         stem = stem[: match.start()]
+    if stem != path.stem and _SHORTENED.search(stem) and path.parent.is_dir():
+        stems = {short_stem(each.stem): each.stem for each in path.parent.iterdir()}
+        stem = stems.get(stem, stem)
     return path.with_name(f"{stem}{path.suffix}")
 
 
@@ -130,7 +155,10 @@ class LatestWork:
         others = ", ".join(path.name for path in self.replaced)
         if others:
             is_alone = len(self.replaced) == 1 and self.replaced[0] == original_of(self.path)
-            why = "" if is_alone else ": it is the latest with corrections"
+            if is_alone:
+                why = ""
+            else:
+                why = ": it is the latest with corrections"
             yield f"{self.path} is used instead of {others}{why}"
         for path in self.outdated:
             yield (
@@ -168,12 +196,19 @@ class LatestBeside:
     def of(self, path: Path) -> LatestWork:
         """Return the latest version of the alignment in a file, or of the alignment that the file
         corrects."""
-        folder, original = path.parent, original_of(path)
+        folder = path.parent
+        original = original_of(path)
         if folder not in self._made:
             self._made[folder] = _made_in(folder)
         made = self._made[folder].get(original, [])
-        group = [original, *made] if os.path.isfile(original) else made
-        works = list(_of_group(original, group)) if len(group) > 1 else []
+        if os.path.isfile(original):
+            group = [original, *made]
+        else:
+            group = made
+        if len(group) > 1:
+            works = list(_of_group(original, group))
+        else:
+            works = []
         return next(
             (work for work in works if path in (work.path, *work.replaced, *work.outdated)),
             LatestWork(path),
@@ -204,7 +239,10 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
     corrected = sorted(
         (path for path in group if _is_work(path, original)), key=_changed, reverse=True
     )
-    first = original if original in objects else next(iter(corrected), group[0])
+    if original in objects:
+        first = original
+    else:
+        first = next(iter(corrected), group[0])
     strangers = [
         path for path in group if not _agree(objects[path], objects[first], ("utterance",))
     ]
@@ -247,7 +285,9 @@ def has_later_fixes(later: Path, path: Path) -> bool:
 
 def _words_of(found: dict[str, Any] | None) -> list[dict[str, Any]]:
     words = (found or {}).get("words")
-    return [word for word in words if isinstance(word, dict)] if isinstance(words, list) else []
+    if isinstance(words, list):
+        return [word for word in words if isinstance(word, dict)]
+    return []
 
 
 def _is_work(path: Path, original: Path) -> bool:

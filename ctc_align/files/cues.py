@@ -81,8 +81,7 @@ _LATER_S = 1.0
 
 
 def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits: int = 2) -> str:
-    """Return a time as hours, minutes, seconds and decimals, with one decimal for each zero of
-    `units_per_s`.
+    """Return a time as hours, minutes, seconds, with a decimal for each zero of `units_per_s`.
 
     >>> clock(3_661_001, ","), clock(366_101, units_per_s=100, hour_digits=1)
     ('01:01:01,001', '1:01:01.01')
@@ -95,8 +94,7 @@ def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits
 def apart(
     spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S
 ) -> list[tuple[int, int]]:
-    """Return spans in whole units, each at least one unit long, not overlapping, up to `end_s` if
-    there is room.
+    """Return spans in whole units, each at least one long and, if there is room, not overlapping.
 
     The spans need not ascend; the first in time is moved last.
 
@@ -122,8 +120,7 @@ def apart(
 def on_frames(
     times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: float
 ) -> list[tuple[int, int]]:
-    """Return times in milliseconds, rounded to frames, each at least one frame long; unchanged for
-    rate 0.
+    """Return times in milliseconds, rounded to frames of at least one; rate 0 changes nothing.
 
     Args:
         times_ms: (start, end) of each cue, counted from the film's start.
@@ -177,13 +174,13 @@ def source_subtitles(alignment: Alignment) -> Subtitles:
 
 
 def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list[tuple[int, int]]:
-    """Return the times of all cues in milliseconds, each at least 1 ms long, not overlapping,
-    inside the recording.
+    """Return the times of all cues in ms: at least 1 ms long, apart, inside the recording.
 
     They ascend, except for passages that were read in a different order from the file's. A cue that
     the file has twice at the same time has the same new times twice.
     """
-    cues, spoken = source_subtitles(alignment).cues, spoken_words_by_cue(alignment)
+    cues = source_subtitles(alignment).cues
+    spoken = spoken_words_by_cue(alignment)
     repeats = _repeats(alignment)
     copies = [index for index in sorted(repeats) if index and not spoken[index]]
     twins = {
@@ -197,10 +194,13 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
         (words[0].start_s or 0.0, words[-1].end_s or 0.0) if words else None for words in spoken
     ]
     for index in copies:
-        span, before, cue = spans[index - 1], cues[index - 1], cues[index]
+        span = spans[index - 1]
+        before = cues[index - 1]
+        cue = cues[index]
         if span is not None and index not in twins:
             # a copy follows while the words are still spoken: the cue keeps its length
-            length_s, both_s = before.end_s - before.start_s, cue.end_s - before.start_s
+            length_s = before.end_s - before.start_s
+            both_s = cue.end_s - before.start_s
             if 0 < length_s < span[1] - span[0] < 2 * both_s:
                 spans[index - 1] = (span[0], span[0] + length_s)
     filled = _without_gaps(
@@ -234,8 +234,7 @@ def _without_gaps(
     least_s: Sequence[float],
     duration_s: float,
 ) -> list[Span]:
-    """Return the spans of cues, with times for those that have none, each shown for a least time if
-    there is room.
+    """Return the spans of cues; those without times get the least time if there is room.
 
     `last_words_s` are the lengths of their last words.
     """
@@ -279,8 +278,7 @@ class _Gaps:
         self._duration_s = duration_s
 
     def between(self, before: Span | None, after: Span | None) -> Span:
-        """Return the stretch after one cue, otherwise before another, otherwise the whole
-        recording."""
+        """Return the stretch after one cue, otherwise before another, otherwise all of it."""
         if before is not None:
             index = bisect_left(self._starts, before[1] - _SLACK_S)
             next_s = self._starts[index] if index < len(self._starts) else self._duration_s
@@ -292,8 +290,7 @@ class _Gaps:
 
 
 def spoken_words_by_cue(alignment: Alignment) -> list[list[AlignedWord]]:
-    """Return the aligned words of each cue; if the recording has the cue in two parts, those of the
-    longer part."""
+    """Return the aligned words of each cue; of a cue in two parts, those of the longer one."""
     aligned = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in aligned]
     by_time = {id(word): index for index, word in enumerate(words_by_time(alignment))}
@@ -306,9 +303,9 @@ def spoken_words_by_cue(alignment: Alignment) -> list[list[AlignedWord]]:
 
 
 def _longest_run(ranks: Sequence[int], first: int, last: int) -> tuple[int, int]:
-    """Return the longest stretch of [first, last) in which the ranks increase by one; the first one
-    on a tie."""
-    longest, start = (first, first), first
+    """Return the first longest stretch of [first, last) in which the ranks increase by one."""
+    longest = (first, first)
+    start = first
     for at in range(first + 1, last + 1):
         if at == last or ranks[at] != ranks[at - 1] + 1:
             if at - start > longest[1] - longest[0]:
@@ -320,13 +317,13 @@ def _longest_run(ranks: Sequence[int], first: int, last: int) -> tuple[int, int]
 def _filled(
     cues: Sequence[SourceCue], lengths_s: Sequence[float], gap: Span, neighbours: Sequence[Span]
 ) -> list[Span]:
-    """Return times in a gap for cues that have no aligned word, each of a length where there is
-    room.
+    """Return times in a gap for cues without an aligned word, of a length where there is room.
 
     `neighbours`: (old start, by how much it was moved).
     """
     low_s, high_s = gap
-    fitting, free_s = [], low_s
+    fitting = []
+    free_s = low_s
     for cue in cues:
         shift_s = _interpolated(neighbours, cue.start_s)
         start_s, end_s = max(cue.start_s + shift_s, free_s), min(cue.end_s + shift_s, high_s)
@@ -347,10 +344,11 @@ def _in_turn(start_s: float, lengths_s: Iterable[float]) -> list[Span]:
 
 
 def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
-    """Return by how much a time was moved, interpolated between the neighbours; 0 if there are
-    none."""
+    """Return by how much a time was moved, by its neighbours; 0 if there are none."""
     if len(anchors) < 2 or anchors[1][0] <= anchors[0][0]:
-        return anchors[0][1] if anchors else 0.0
+        if anchors:
+            return anchors[0][1]
+        return 0.0
     (first_s, first), (last_s, last) = anchors
     share = min(max((at_s - first_s) / (last_s - first_s), 0.0), 1.0)
     return first + share * (last - first)
@@ -388,8 +386,7 @@ def _fill(
     run: tuple[int, int],
     duration_s: float,
 ) -> None:
-    """Give the words [start, end), which have no times, the gap between their neighbours, by their
-    letters.
+    """Share the gap around the words [start, end), which have no times, by their letters.
 
     If the gap is too short for words that may be spoken, they share a neighbour's time; unspoken
     words never do.
@@ -406,17 +403,18 @@ def _fill(
             spans[end] if end < len(words) else None,
         )
         if before is not None:
-            start, low_s = start - 1, before[0]
+            start = start - 1
+            low_s = before[0]
         elif after is not None:
-            end, high_s = end + 1, after[1]
+            end = end + 1
+            high_s = after[1]
         weights = [max(1, columns(word.text)) for word in words[start:end]]
     step_s = (high_s - low_s) / sum(weights)
     spans[start:end] = _in_turn(low_s, (weight * step_s for weight in weights))
 
 
 def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) -> Span:
-    """Return the time between the words on both sides of [start, end); it is empty if these
-    overlap."""
+    """Return the time between the words around [start, end); empty if they overlap."""
     before = spans[run[0] - 1] if run[0] else (0.0, 0.0)
     after = spans[run[1]] if run[1] < len(spans) else (duration_s, duration_s)
     assert before is not None, "runs are filled from the first to the last"
@@ -430,8 +428,7 @@ def _unspoken_times(
     spans: Sequence[Span | None],
     run: tuple[int, int],
 ) -> tuple[list[Span], list[bool]]:
-    """Return times for the unspoken words [start, end), beside words with times; and which of them
-    stand alone."""
+    """Return times for the unspoken words [start, end), and which of them stand alone."""
     start, end = run
     low_s, high_s = _gap(spans, run, alignment.duration_s)
     # the first word of the run that does not stand on the line before it, the last that does not on
@@ -439,7 +436,8 @@ def _unspoken_times(
     first = next((at for at in range(start, end) if _ends_line(alignment, words, at)), end)
     last = next((at for at in range(end, start, -1) if _ends_line(alignment, words, at)), start)
     if first > last:  # all on one line: with the words before it, unless these end a sentence
-        text, before = alignment.text, words[start - 1]
+        text = alignment.text
+        before = words[start - 1]
         after = space_between(text, before, words[start])
         is_end = break_cost(before.text, after, words[end].text) == SENTENCE
         first = last = start if is_end else end
@@ -451,11 +449,11 @@ def _unspoken_times(
 
 
 def _ends_line(alignment: Alignment, words: Sequence[AlignedWord], at: int) -> bool:
-    """Return whether a line or turn ends between a word and the one before it; True at both ends of
-    the text."""
+    """Return whether a line or turn ends before a word; True at both ends of the text."""
     if at in (0, len(words)):
         return True
-    before, word = words[at - 1], words[at]
+    before = words[at - 1]
+    word = words[at]
     return before.speaker != word.speaker or "\n" in space_between(alignment.text, before, word)
 
 
@@ -466,8 +464,7 @@ def _alone(
     has_before: bool,
     has_after: bool,
 ) -> list[Span]:
-    """Return times in a gap for words that stand on separate lines; [] if it is too short for a
-    subtitle.
+    """Return times in a gap for words on lines of their own; [] if it is too short for them.
 
     It is the time of the transcript's subtitle, moved like its neighbours; otherwise a second after
     the words before, in the middle of a short gap, or before the first word of all.
@@ -477,17 +474,18 @@ def _alone(
         return []
     shown = _source_span(alignment, words)
     if shown is not None:
-        at_s, until_s = max(shown[0], low_s), min(shown[1], high_s)
+        at_s = max(shown[0], low_s)
+        until_s = min(shown[1], high_s)
     else:
         length_s = min(
             high_s - low_s,
             max(SHORTEST_S, _LETTER_S * sum(columns(word.text) + 1 for word in words)),
         )
         room_s = high_s - low_s - length_s
-        pause_s = room_s
+        wait_s = room_s
         if has_before:
-            pause_s = min(_LATER_S, room_s / 2 if has_after else room_s)
-        at_s = low_s + pause_s
+            wait_s = min(_LATER_S, room_s / 2 if has_after else room_s)
+        at_s = low_s + wait_s
         until_s = at_s + length_s
     weights = [max(1, columns(word.text)) for word in words]
     step_s = max(until_s - at_s, 0.0) / sum(weights)
@@ -520,9 +518,15 @@ _GAP_MS = 80
 """Gap between two subtitles that follow each other closely, where there is silence."""
 _LEAD_MS = 400
 """A subtitle that is still too short may appear this long before its first word."""
-_PAUSE_S, _LONG_PAUSE_S = 0.3, 2.0
-_CUE_COST, _SHORT_TEXT_COST, _INNER_SENTENCE_COST, _PAUSE_COST_PER_S = 3.0, 4.0, 5.0, 6.0
-_TOO_SHORT_COST, _FAST_COST_PER_COLUMN, _MOST_FAST_COST = 30.0, 2.0, 40.0
+_PAUSE_S = 0.3
+_LONG_PAUSE_S = 2.0
+_CUE_COST = 3.0
+_SHORT_TEXT_COST = 4.0
+_INNER_SENTENCE_COST = 5.0
+_PAUSE_COST_PER_S = 6.0
+_TOO_SHORT_COST = 30.0
+_FAST_COST_PER_COLUMN = 2.0
+_MOST_FAST_COST = 40.0
 _SHORT_COLUMNS = 14
 
 
@@ -543,12 +547,13 @@ class Cue:
     def speaker(self) -> str:
         """The speaker; "" if no speaker or several speakers are named."""
         speakers = {piece.speaker for line in self.pieces for piece in line if piece.speaker}
-        return speakers.pop() if len(speakers) == 1 else ""
+        if len(speakers) == 1:
+            return speakers.pop()
+        return ""
 
 
 def new_cues(alignment: Alignment, style: Style, *, source_lines: bool = False) -> list[Cue]:
-    """Return all words of the transcript as subtitles: in order, not overlapping, not empty, one
-    speaker in each.
+    """Return all words as subtitles: in order, apart, not empty, with one speaker in each.
 
     Names of speakers are not among the words: they are each subtitle's `speaker`. Each line of
     rolling captions is shown once. A word without times stays with its neighbours, or alone in a
@@ -573,8 +578,7 @@ def new_cues(alignment: Alignment, style: Style, *, source_lines: bool = False) 
 
 
 class FastCue(NamedTuple):
-    """A cue whose text must be read faster than asked: its number, from 1, its times, and its
-    columns a second."""
+    """A cue that must be read too fast: its number, from 1, its times, its columns a second."""
 
     cue: int
     start_s: float
@@ -598,10 +602,8 @@ def fast_cues(alignment: Alignment, style: Style, formats: Iterable[str] = ()) -
         times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)
     else:
         cues = new_cues(alignment, style)
-        texts, times = (
-            [" ".join(cue.lines) for cue in cues],
-            [(cue.start_ms, cue.end_ms) for cue in cues],
-        )
+        texts = [" ".join(cue.lines) for cue in cues]
+        times = [(cue.start_ms, cue.end_ms) for cue in cues]
     found = []
     for number, (text, (start_ms, end_ms)) in enumerate(zip(texts, times), 1):
         speed = round(
@@ -613,21 +615,22 @@ def fast_cues(alignment: Alignment, style: Style, formats: Iterable[str] = ()) -
 
 
 def _source_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
-    """Return the transcript's lines as (start, end) of pieces; [] if one is too wide for a
-    subtitle."""
+    """Return the transcript's lines as (start, end) of pieces; [] if one is too wide."""
     indices = range(1, len(row.pieces))
     starts = [
         0,
         *(index for index in indices if row.pieces[index].starts_line or _turns(row, index)),
     ]
     spans = list(zip(starts, [*starts[1:], len(row.pieces)]))
-    return spans if all(row.columns(*span) <= most_columns for span in spans) else []
+    if all(row.columns(*span) <= most_columns for span in spans):
+        return spans
+    return []
 
 
 def _turns(row: TextRow, index: int) -> bool:
-    """Return whether a different speaker begins with a piece, or a passage that stands alone begins
-    or ends there."""
-    piece, before = row.pieces[index], row.pieces[index - 1]
+    """Return whether a speaker, or a passage that stands alone, begins or ends at each piece."""
+    piece = row.pieces[index]
+    before = row.pieces[index - 1]
     return (piece.speaker, piece.is_alone) != (before.speaker, before.is_alone)
 
 
@@ -655,7 +658,8 @@ def text_pieces(
             is_last = index + 1 == len(parts)
             times = (start_s + index * step_s, end_s if is_last else start_s + (index + 1) * step_s)
             cost_here = cost if is_last else 2 * cost + 1
-            is_spaced, starts_line = not index and bool(before), not index and "\n" in before
+            is_spaced = not index and bool(before)
+            starts_line = not index and "\n" in before
             speaker = "" if is_alone else word.speaker
             timed_part = part, is_spaced, *times, cost_here, starts_line, word.char_start
             pieces.append(TextPiece(*timed_part, speaker, word.status != UNSPOKEN, is_alone))
@@ -664,7 +668,8 @@ def text_pieces(
 
 def _followed_by(words: Sequence[AlignedWord]) -> list[str]:
     """Return for each word the next spoken one, otherwise the next one; "" after the last."""
-    found, said = [], ""
+    found = []
+    said = ""
     for index in range(len(words) - 1, -1, -1):
         found.append(said or (words[index + 1].text if index + 1 < len(words) else ""))
         said = words[index].text if words[index].status != UNSPOKEN else said
@@ -672,13 +677,14 @@ def _followed_by(words: Sequence[AlignedWord]) -> list[str]:
 
 
 def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, int]]:
-    """Return the cheapest cut into subtitles, as (start, end) of pieces: a shortest path over the
-    gaps between."""
+    """Return the cheapest cut into subtitles, a shortest path over the gaps between pieces."""
     pieces = row.pieces
-    best, origin = [0.0], [0]
+    best = [0.0]
+    origin = [0]
     for end in range(1, len(pieces) + 1):
         next_s = pieces[end].start_s if end < len(pieces) else duration_s
-        cheapest, index = math.inf, end - 1
+        cheapest = math.inf
+        index = end - 1
         inner = 0.0
         for start in range(end - 1, -1, -1):
             if start + 1 < end:
@@ -691,10 +697,12 @@ def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, 
                 inner += _inner_cost(pieces[start], pieces[start + 1])
             cost = best[start] + inner + _cost(row, (start, end), next_s, max_cps)
             if cost < cheapest:
-                cheapest, index = cost, start
+                cheapest = cost
+                index = start
         best.append(cheapest)
         origin.append(index)
-    breaks, end = [], len(pieces)
+    breaks = []
+    end = len(pieces)
     while end:
         breaks.append((origin[end], end))
         end = origin[end]
@@ -731,11 +739,11 @@ def _cost(row: TextRow, piece_span: tuple[int, int], next_s: float, max_cps: flo
 def _timed(
     row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, style: Style
 ) -> list[Cue]:
-    """Return the subtitles with their times: whole milliseconds, ascending, each at least one
-    long."""
+    """Return the subtitles with times in whole milliseconds, ascending, each at least one."""
     pieces = row.pieces
     edges = [(_ms(pieces[start].start_s), _ms(pieces[end - 1].end_s)) for start, end in breaks]
-    free, cues = 0, []
+    free = 0
+    cues = []
     for number, (start, end) in enumerate(breaks):
         start_ms, spoken_ms = edges[number]
         start_ms = max(start_ms, free)
@@ -763,8 +771,7 @@ def _ms(seconds: float) -> int:
 
 @dataclass(frozen=True)
 class CueWord:
-    """A word of a cue, spoken in [start, end) in whole units; `is_spaced`: white space precedes the
-    word.
+    """A word of a cue, spoken in [start, end) units; `is_spaced`: white space precedes it.
 
     For an unspoken word (a label, a direction) `is_spoken` is False, and its times mean nothing.
     """
@@ -778,8 +785,7 @@ class CueWord:
 
 @dataclass(frozen=True)
 class WordCue:
-    """A cue shown in [start, end) whole units, and the words of its lines, ascending within these
-    times."""
+    """A cue shown in [start, end) units, and its words by line, ascending within these times."""
 
     start: int
     end: int
@@ -788,8 +794,7 @@ class WordCue:
 
     @property
     def words(self) -> list[CueWord]:
-        """The words of all lines; except in the first line, white space precedes the first word of
-        a line."""
+        """The words of all lines; white space precedes the first word of a line but the first."""
         return [word for line in self.lines for word in line]
 
     @property
@@ -800,12 +805,16 @@ class WordCue:
     @property
     def spoken_start(self) -> int:
         """The start of the first spoken word, otherwise of the cue."""
-        return self.spoken[0].start if self.spoken else self.start
+        if self.spoken:
+            return self.spoken[0].start
+        return self.start
 
     @property
     def spoken_end(self) -> int:
         """The end of the last spoken word, otherwise of the cue."""
-        return self.spoken[-1].end if self.spoken else self.end
+        if self.spoken:
+            return self.spoken[-1].end
+        return self.end
 
 
 def word_cues(
@@ -847,8 +856,7 @@ def _word(piece: TextPiece, times: tuple[int, int]) -> CueWord:
 def _times(
     pieces: Sequence[TextPiece], shown: tuple[int, int], shift_s: float, units_per_s: int
 ) -> list[tuple[int, int]]:
-    """Return the times of words in units: ascending, without overlaps, within the time for which
-    their cue is shown."""
+    """Return the times of words in units, ascending and apart, while their cue is shown."""
     free, last = shown
     times = []
     for piece in pieces:
@@ -859,8 +867,7 @@ def _times(
 
 
 def _source_cues(alignment: Alignment, style: Style) -> list[Cue]:
-    """Return the cues of the transcript that have words, by time, with their lines in the
-    transcript."""
+    """Return the cues that have words, by time, with their lines in the transcript."""
     assert alignment.subtitles is not None, "the transcript is a subtitle file"
     starts = [cue.char_start for cue in alignment.subtitles.cues]
     if not starts:

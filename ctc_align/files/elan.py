@@ -44,7 +44,8 @@ _MOST_MS = 10**12
 _DEEPEST = 50
 """The most tiers in a chain of dependent ones."""
 _LAST_ID = "lastUsedAnnotationId"
-_TYPE, _INNER_TYPE = "ctc-align", "ctc-align within words"
+_TYPE = "ctc-align"
+_INNER_TYPE = "ctc-align within words"
 _INCLUDED_IN = (
     "<CONSTRAINT DESCRIPTION=\"Time alignable annotations within the parent annotation's time"
     ' interval, gaps are allowed" STEREOTYPE="Included_In"/>\n    '
@@ -141,7 +142,8 @@ class ElanDocument:
         ]
         if not known:
             return {}
-        times, after = {}, 0
+        times = {}
+        after = 0
         for index, (id, value, _) in enumerate(self.slots):
             if value is None:
                 while after < len(known) and known[after][0] < index:
@@ -150,7 +152,10 @@ class ElanDocument:
                     known[max(after - 1, 0)],
                     known[min(after, len(known) - 1)],
                 )
-                share = (index - low) / (high - low) if high > low else 0.0
+                if high > low:
+                    share = (index - low) / (high - low)
+                else:
+                    share = 0.0
                 value = round(low_ms + share * (high_ms - low_ms))
             times[id] = value / _MS_PER_S
         return times
@@ -160,7 +165,8 @@ def _depth(name: str, parents: dict[str, str]) -> int:
     """Return how many tiers a tier depends on, directly or through others."""
     depth = 0
     while parents.get(name) and depth < _DEEPEST:
-        depth, name = depth + 1, parents[name]
+        depth = depth + 1
+        name = parents[name]
     return depth
 
 
@@ -205,7 +211,8 @@ class _Reader:
     """Takes the elements of an ELAN file from expat, one by one."""
 
     def __init__(self, data: bytes, name: str) -> None:
-        self.data, self.name = data, name
+        self.data = data
+        self.name = name
         self.found = ElanDocument()
         self.path: list[str] = []
         self.text: list[str] | None = None
@@ -229,7 +236,8 @@ class _Reader:
         raise self.fault("expected no document type (DOCTYPE), which ELAN never writes, got one")
 
     def start(self, tag: str, values: dict[str, str]) -> None:
-        offset, found = self.parser.CurrentByteIndex, self.found
+        offset = self.parser.CurrentByteIndex
+        found = self.found
         if not self.path and tag != "ANNOTATION_DOCUMENT":
             raise self.fault(f"expected ANNOTATION_DOCUMENT, got {tag[:40]}")
         if len(self.path) == 1 and found.tiers and found.tiers_end < 0 and tag != "TIER":
@@ -277,7 +285,9 @@ class _Reader:
 
     def milliseconds(self, value: str | None) -> int | None:
         try:
-            return None if value is None else as_whole(value, most=_MOST_MS)
+            if value is None:
+                return None
+            return as_whole(value, most=_MOST_MS)
         except ValueError as error:
             raise self.fault(f"expected a TIME_VALUE in milliseconds, got {error}") from None
 
@@ -359,7 +369,10 @@ def _media(audio: str) -> str:
     path = PurePath(_clean(audio))
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
     quoted = quote(path.as_posix(), safe="/")
-    url = f"file://{quoted}" if path.is_absolute() else f"./{quoted}"
+    if path.is_absolute():
+        url = f"file://{quoted}"
+    else:
+        url = f"./{quoted}"
     return f"        <MEDIA_DESCRIPTOR MEDIA_URL={quoteattr(url)} MIME_TYPE={quoteattr(kind)}/>\n"
 
 
@@ -375,11 +388,10 @@ def _added(
     names = unused_names((" ".join(tier.name.split()) for tier in tiers), found.names)
     types = unused_names([_TYPE, _INNER_TYPE], found.types)
     slot_ids = _numbered("ts", [id for id, _, _ in found.slots])
-    used = (
-        [f"a{document.encode('utf-8', 'replace')[slice(*found.last_id)].decode()}"]
-        if found.last_id
-        else []
-    )
+    if found.last_id:
+        used = [f"a{document.encode('utf-8', 'replace')[slice(*found.last_id)].decode()}"]
+    else:
+        used = []
     annotation_ids = _numbered(
         "a", [*used, *(each.id for tier in found.tiers for each in tier.annotations)]
     )
@@ -396,7 +408,9 @@ def _added(
             )
         )
         for row in tier.rows:
-            last, start, end = next(annotation_ids), next(slot_ids), next(slot_ids)
+            last = next(annotation_ids)
+            start = next(slot_ids)
+            end = next(slot_ids)
             slots += [(row.start, start), (row.end, end)]
             pieces.append(
                 "        <ANNOTATION>\n"
@@ -417,8 +431,13 @@ def _added(
     ]
     if found.last_id is not None and last:
         changes.append((*found.last_id, _LETTERS.sub("", last, count=1)))
-    data, parts, at = document.encode("utf-8", "replace"), list[bytes](), 0
-    line_end = "\r\n" if "\r\n" in document else "\n"
+    data = document.encode("utf-8", "replace")
+    parts = list[bytes]()
+    at = 0
+    if "\r\n" in document:
+        line_end = "\r\n"
+    else:
+        line_end = "\n"
     for start_place, end_place, text in sorted(changes, key=lambda change: change[0]):
         parts += [data[at:start_place], text.replace("\n", line_end).encode("utf-8", "replace")]
         at = end_place
@@ -439,7 +458,10 @@ def _tier_start(name: str, speaker: str, type_id: str, parent: str | None) -> st
 
 
 def _linguistic_type(id: str, constraint: str = "") -> str:
-    constraints = f'CONSTRAINTS="{constraint}" ' if constraint else ""
+    if constraint:
+        constraints = f'CONSTRAINTS="{constraint}" '
+    else:
+        constraints = ""
     return (
         f'<LINGUISTIC_TYPE {constraints}GRAPHIC_REFERENCES="false"'
         f' LINGUISTIC_TYPE_ID={quoteattr(id)} TIME_ALIGNABLE="true"/>\n    '
@@ -451,13 +473,17 @@ def _slots_among(
 ) -> list[tuple[int, int, str]]:
     """Return where new slots go, each before the first one of the document that is later: (offset,
     offset, text)."""
-    at, texts = 0, dict[int, list[str]]()
+    at = 0
+    texts = dict[int, list[str]]()
     for time_ms, id in slots:
         while at < len(found.slots) and (
             found.slots[at][1] is None or (found.slots[at][1] or 0) <= time_ms
         ):
             at += 1
-        offset = found.slots[at][2] if at < len(found.slots) else found.slots_end
+        if at < len(found.slots):
+            offset = found.slots[at][2]
+        else:
+            offset = found.slots_end
         texts.setdefault(offset, []).append(
             f'<TIME_SLOT TIME_SLOT_ID="{id}" TIME_VALUE="{time_ms}"/>\n        '
         )

@@ -57,9 +57,11 @@ MOST_ELEMENTS = 2_000_000
 """A book with more is refused: it takes seconds to parse them."""
 MOST_CHARS = 16_000_000
 """A book with a longer text is refused: four Bibles."""
-MOST_HELD, _PLACE_BYTES = 256 * 2**20, 300
+MOST_HELD = 256 * 2**20
+_PLACE_BYTES = 300
 MIMETYPE = b"application/epub+zip"
-CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+CONTAINER = "META-INF/container.xml"
+ENCRYPTION = "META-INF/encryption.xml"
 MOST_PAGE_BYTES = 16 * 2**20
 """A file in the archive that unpacks to more is refused."""
 MOST_BYTES = 64 * 2**20
@@ -229,7 +231,11 @@ class BookText(Handlers):
         Raises:
             ValueError: from `parse`, or elements are nested too deeply.
         """
-        self._href, self._cfi, self._open, self._paragraph, self._space = href, cfi, [], None, ""
+        self._href = href
+        self._cfi = cfi
+        self._open = []
+        self._paragraph = None
+        self._space = ""
         before = len(self._pieces), len(self.places), self.length
         try:
             parse(self)
@@ -245,7 +251,8 @@ class BookText(Handlers):
         if len(self._open) >= MOST_DEPTH:
             raise ValueError(f"more than {MOST_DEPTH} nested elements")
         parent = self._open[-1] if self._open else None
-        steps, is_unread = "", self._is_unread(name, attributes)
+        steps = ""
+        is_unread = self._is_unread(name, attributes)
         if parent is not None:
             parent.children += 1
             steps = f"{parent.steps}/{2 * parent.children}"
@@ -290,7 +297,10 @@ class BookText(Handlers):
     def _add(self, run: str) -> None:
         """Add characters without white space, after the pending separator."""
         if self._paragraph is None:
-            before = PARAGRAPH if self.length else ""
+            if self.length:
+                before = PARAGRAPH
+            else:
+                before = ""
             self._paragraph = self.length + len(before), self._open[-1].block or self._open[0]
         else:
             before = self._space
@@ -309,7 +319,8 @@ class BookText(Handlers):
         if self._paragraph is not None:
             start, block = self._paragraph
             self._add_place(block, start)
-        self._paragraph, self._space = None, ""
+        self._paragraph = None
+        self._space = ""
 
     def _add_place(self, element: _Element, start: int) -> None:
         cfi = f"epubcfi({self._cfi}!{element.steps})"
@@ -400,7 +411,10 @@ class EpubArchive:
         message = " ".join(
             message.split()
         )  # a name in a book may be of any length, and hold line ends
-        shown = message if len(message) <= 800 else f"{message[:600]} … {message[-200:]}"
+        if len(message) <= 800:
+            shown = message
+        else:
+            shown = f"{message[:600]} … {message[-200:]}"
         return TranscriptError(f"{self.source}: {shown}")
 
     def package(self) -> str:
@@ -437,7 +451,8 @@ class EpubArchive:
 
     def add_page(self, book: BookText, page: SpinePage) -> None:
         """Add the text of a page to that of a book."""
-        href, cfi = page.href, page.cfi
+        href = page.href
+        cfi = page.cfi
         data = self.read(href)
         try:
             book.add(href, cfi, partial(parse_xml, data))
@@ -485,7 +500,10 @@ class EpubArchive:
             data = file.read(MOST_PAGE_BYTES + 1)
         self.unpacked += len(data)
         if len(data) > MOST_PAGE_BYTES or self.unpacked > MOST_BYTES:
-            most = MOST_PAGE_BYTES if len(data) > MOST_PAGE_BYTES else MOST_BYTES
+            if len(data) > MOST_PAGE_BYTES:
+                most = MOST_PAGE_BYTES
+            else:
+                most = MOST_BYTES
             raise self.fault(
                 f"{name}: expected a page of text, got more than {most >> 20} MiB when unpacked"
             )

@@ -66,7 +66,8 @@ def _labels(name: str) -> Callable[[bytes, str], Sequence[Tier]]:
     return lambda data, file: _imported(name)(data, file)
 
 
-_UNTIMED, _SKIPPED = "words without times", "words that are not in the recording"
+_UNTIMED = "words without times"
+_SKIPPED = "words that are not in the recording"
 _JSON = "application/json"
 FORMATS: dict[str, Format] = {
     "json": Format(
@@ -182,8 +183,14 @@ def parse_formats(formats: str) -> tuple[str, ...]:
     unknown = [name for name in names if name not in FORMATS]
     if unknown or not names:
         got = ", ".join(unknown) or "an empty list"
-        near = get_close_matches(unknown[0], FORMATS, n=1, cutoff=0.6) if unknown else []
-        meant = f"; did you mean {near[0]}?" if near else ""
+        if unknown:
+            near = get_close_matches(unknown[0], FORMATS, n=1, cutoff=0.6)
+        else:
+            near = []
+        if near:
+            meant = f"; did you mean {near[0]}?"
+        else:
+            meant = ""
         raise UsageError(
             f"--format: expected formats out of {', '.join(FORMATS)}; got {got}{meant}"
         )

@@ -107,9 +107,10 @@ def to_dict(alignment: Alignment, style: Style | None = None) -> dict[str, Any]:
 def _object(alignment: Alignment, style: Style) -> dict[str, Any]:
     """Return the JSON object with an iterator over its words, so that long recordings need not fit
     into memory."""
-    config = (
-        alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
-    )
+    if style.times != RECORDING:
+        config = alignment.config
+    else:
+        config = {**alignment.config, "times": RECORDING}
     time_s = partial(_written_s, style.shift_s(alignment), end_units(alignment, style))
     doubt = float(alignment.config.get("min_confidence", 0.0))
     words = (_word_object(word, time_s, doubt) for word in alignment.words)
@@ -223,7 +224,10 @@ def _subtitles_object(subtitles: Subtitles) -> dict[str, Any]:
         }
         for cue in subtitles.cues
     ]
-    document = {"document": subtitles.document} if subtitles.document else {}
+    if subtitles.document:
+        document = {"document": subtitles.document}
+    else:
+        document = {}
     return {
         "format": subtitles.format,
         "header": subtitles.header,
@@ -252,7 +256,9 @@ def _written_s(shift_s: float, last_unit: int, seconds: float | None) -> float |
 
 def _number(value: float | None) -> float | None:
     value = finite(value)
-    return None if value is None else round(value, _DECIMALS)
+    if value is None:
+        return None
+    return round(value, _DECIMALS)
 
 
 def _plain(value: Any) -> Any:
@@ -263,7 +269,9 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, float):
         return finite(value)
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    return str(value)
 
 
 class JsonWriter(Writer):
@@ -337,7 +345,10 @@ def check_format(data: Any, name: str) -> None:
     """Raise InputError, which begins with `name`, unless `data` is the object of an alignment."""
     format = data.get("format") if isinstance(data, dict) else None
     if format != FORMAT:
-        got = shown(format) if format is not None else "other JSON"
+        if format is not None:
+            got = shown(format)
+        else:
+            got = "other JSON"
         raise InputError(f'{name}: expected an alignment of format "{FORMAT}", got {got}')
 
 
@@ -375,10 +386,13 @@ class Fields:
     def __init__(self, data: Any, path: str = "") -> None:
         if not isinstance(data, dict):
             raise ValueError(f"expected {path or 'an alignment'} as an object, got {shown(data)}")
-        self.data, self.path = data, path
+        self.data = data
+        self.path = path
 
     def path_of(self, key: str) -> str:
-        return f"{self.path}.{key}" if self.path else key
+        if self.path:
+            return f"{self.path}.{key}"
+        return key
 
     def value(self, key: str) -> Any:
         if key not in self.data:
@@ -403,23 +417,28 @@ class Fields:
             raise ValueError(f"{self.path_of(key)}: expected {kind}, got {shown(value)}") from None
 
     def text(self, key: str, *default: str) -> str:
-        return (
-            default[0]
-            if default and self.data.get(key) is None
-            else self.take(key, "a text", str, (str,))
-        )
+        if default and self.data.get(key) is None:
+            return default[0]
+        return self.take(key, "a text", str, (str,))
 
     def seconds(self, key: str) -> float:
         return self.take(key, "a number of seconds", as_seconds)
 
     def seconds_or_none(self, key: str) -> float | None:
-        return None if self.value(key) is None else self.seconds(key)
+        if self.value(key) is None:
+            return None
+        return self.seconds(key)
 
     def number_or_none(self, key: str) -> float | None:
-        return None if self.data.get(key) is None else self.take(key, "a finite number", as_number)
+        if self.data.get(key) is None:
+            return None
+        return self.take(key, "a finite number", as_number)
 
     def share_or_none(self, key: str) -> float | None:
-        value = self.number_or_none(key) if key in self.data else self.value(key)
+        if key in self.data:
+            value = self.number_or_none(key)
+        else:
+            value = self.value(key)
         if value is not None and not 0 <= value <= 1:
             raise ValueError(
                 f"{self.path_of(key)}: expected a number from 0 to 1, got {shown(value)}"
@@ -446,22 +465,21 @@ class Fields:
         return value
 
     def whole(self, key: str, *default: int) -> int:
-        return (
-            default[0]
-            if default and key not in self.data
-            else self.take(key, "a whole number from 0", as_whole)
-        )
+        if default and key not in self.data:
+            return default[0]
+        return self.take(key, "a whole number from 0", as_whole)
 
     def whole_or_none(self, key: str) -> int | None:
-        return None if self.value(key) is None else self.whole(key)
+        if self.value(key) is None:
+            return None
+        return self.whole(key)
 
     def objects(self, key: str, *default: list[Any]) -> list[Fields]:
         """Return the objects in a list."""
-        items = (
-            default[0]
-            if default and self.data.get(key) is None
-            else self.take(key, "a list", list, (list, tuple))
-        )
+        if default and self.data.get(key) is None:
+            items = default[0]
+        else:
+            items = self.take(key, "a list", list, (list, tuple))
         return [Fields(item, f"{self.path_of(key)}[{number}]") for number, item in enumerate(items)]
 
 
@@ -469,9 +487,14 @@ def _fields(data: Fields) -> dict[str, Any]:
     texts = {key: data.text(key) for key in ("utterance", "audio", "model", "backend", "text")}
     config = _config(data)
     offset_s = data.seconds("offset_s")
-    shift_s = -offset_s if config.get("times") == RECORDING else 0.0
-    loss, score = data.number_or_none("loss"), data.number_or_none("score")
-    duration_s, frame_shift_s = data.seconds("duration_s"), data.seconds("frame_shift_s")
+    if config.get("times") == RECORDING:
+        shift_s = -offset_s
+    else:
+        shift_s = 0.0
+    loss = data.number_or_none("loss")
+    score = data.number_or_none("score")
+    duration_s = data.seconds("duration_s")
+    frame_shift_s = data.seconds("frame_shift_s")
     if duration_s <= 0 or frame_shift_s <= 0:
         got = f"{duration_s} and {frame_shift_s}"
         raise ValueError(f"duration_s, frame_shift_s: expected seconds above 0, got {got}")
@@ -567,7 +590,10 @@ def _region(part: Fields, shift_s: float) -> Region:
     times = [_moved(part.seconds_or_none(key), shift_s) for key in ("start_s", "end_s")]
     span = [part.whole_or_none(key) for key in ("char_start", "char_end")]
     if None in (times if kind == UNEXPLAINED else span):
-        where = "times" if kind == UNEXPLAINED else "characters"
+        if kind == UNEXPLAINED:
+            where = "times"
+        else:
+            where = "characters"
         raise ValueError(f"{part.path}: expected the {where} of a region of kind {kind}, got null")
     return Region(kind, times[0], times[1], span[0], span[1], part.text("reason", ""))
 
@@ -577,7 +603,9 @@ def _moved(seconds: float | None, shift_s: float) -> Any:
     before that."""
     if seconds is not None and seconds + shift_s < -SLACK_S:
         raise ValueError(f"expected times from the start of the utterance on, got {seconds} s")
-    return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)
+    if seconds is None:
+        return None
+    return max(round(seconds + shift_s, _DECIMALS), 0.0)
 
 
 def _characters(item: Fields) -> tuple[int, int]:
@@ -588,20 +616,19 @@ def _characters(item: Fields) -> tuple[int, int]:
 
 
 def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
-    status, timed, tokens = (
-        word.choice("status", STATUSES),
-        _timed(word, shift_s),
-        word.objects("tokens"),
-    )
+    status = word.choice("status", STATUSES)
+    timed = _timed(word, shift_s)
+    tokens = word.objects("tokens")
     by = _by(word)
     known = timed["start_s"], timed["end_s"], timed["confidence"] if not by else 0.0
     if status == ALIGNED and None in known:
         raise ValueError(f"{word.path}: expected times and confidence of an aligned word, got null")
     if status != ALIGNED:
         _check_bare(word.path, status, {**timed, "tokens": tokens or None, "by": by or None})
-    kind = (
-        word.choice("kind", UNSPOKEN_KINDS) if word.data.get("kind") and status != ALIGNED else ""
-    )
+    if word.data.get("kind") and status != ALIGNED:
+        kind = word.choice("kind", UNSPOKEN_KINDS)
+    else:
+        kind = ""
     start, end = _characters(word)
     return AlignedWord(
         text=word.text("text"),
@@ -637,7 +664,9 @@ def _token(token: Fields, shift_s: float) -> AlignedToken:
 
 def _by(item: Fields) -> str:
     """Return `HAND` if a person has fixed a word or token, otherwise ""."""
-    return "" if item.data.get("by") is None else item.choice("by", (HAND,))
+    if item.data.get("by") is None:
+        return ""
+    return item.choice("by", (HAND,))
 
 
 def _timed(item: Fields, shift_s: float) -> dict[str, Any]:
@@ -682,10 +711,16 @@ def fixed_name(word: AlignedWord) -> str:
     >>> fixed_name(AlignedWord("We", "we", 0, 2, start_s=0.1, end_s=0.25, by="hand"))
     "'We' (0.100–0.250 s, by hand)"
     """
-    text = word.text if len(word.text) <= _LONGEST_NAME else word.text[:_LONGEST_NAME] + "…"
+    if len(word.text) <= _LONGEST_NAME:
+        text = word.text
+    else:
+        text = word.text[:_LONGEST_NAME] + "…"
     if word.start_s is None or word.end_s is None:
         return repr(text)
-    by = ", by hand" if is_fixed(word) else ""
+    if is_fixed(word):
+        by = ", by hand"
+    else:
+        by = ""
     return f"{text!r} ({word.start_s:.3f}–{word.end_s:.3f} s{by})"
 
 
@@ -756,11 +791,10 @@ def _fault_of_word(word: AlignedWord, duration_s: float) -> str | None:
     empty = empty if is_fixed(word) else None  # rounding may leave nothing of what a model placed
     if empty is None and all(before <= after + SLACK_S / 10 for before, after in pairwise(times)):
         return None
-    which = (
-        f"its token {empty.token!r} is empty"
-        if empty
-        else "its tokens cross each other or its edges"
-    )
+    if empty:
+        which = f"its token {empty.token!r} is empty"
+    else:
+        which = "its tokens cross each other or its edges"
     return f'{fixed_name(word)}: {which}: move them, or give it "tokens": [] to have them placed'
 
 

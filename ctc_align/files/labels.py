@@ -68,7 +68,8 @@ class CtmWriter(Writer):
             f" {_shown(alignment.loss_per_token)} score {_shown(alignment.score)}\n"
         )
         for row in self.rows(alignment, self.style(alignment)):
-            start, duration = _seconds(row.start), _seconds(row.end - row.start)
+            start = _seconds(row.start)
+            duration = _seconds(row.end - row.start)
             label = without_spaces(row.label)
             file.write(f"{name} {_CHANNEL} {start} {duration} {label} {row.confidence:.4f}\n")
 
@@ -128,7 +129,9 @@ def _seconds(milliseconds: int) -> str:
 
 
 def _shown(number: float | None) -> str:
-    return "inf" if finite(number) is None else f"{number:.6f}"
+    if finite(number) is None:
+        return "inf"
+    return f"{number:.6f}"
 
 
 def _utterance_field(utterance: str) -> str:
@@ -175,9 +178,10 @@ class CsvWriter(Writer):
             SPEAKERS: words.turns,
         }
         for kind in wanted_tiers(style):
-            of_kind = (
-                _Words(syllabified(alignment), style).tokens if kind == SYLLABLES else rows[kind]
-            )
+            if kind == SYLLABLES:
+                of_kind = _Words(syllabified(alignment), style).tokens
+            else:
+                of_kind = rows[kind]
             for row in of_kind():
                 table.writerow([utterance, *(row.get(name, "") for name in COLUMNS[1:])])
 
@@ -186,7 +190,8 @@ class _Words:
     """The words of an alignment with their rows in milliseconds."""
 
     def __init__(self, alignment: Alignment, style: Style) -> None:
-        self._alignment, self._style = alignment, style
+        self._alignment = alignment
+        self._style = style
         self._by_time = words_by_time(alignment)
         self._rows = word_rows(alignment, style, _MS_PER_S)
         self._row_of = {id(word): row for word, row in zip(self._by_time, self._rows)}
@@ -299,7 +304,10 @@ def csv_tiers(data: bytes, name: str) -> list[Tier]:
             continue
         if delimiter != ",":
             start, end = start.replace(",", "."), end.replace(",", ".")
-        tier_name = f"{speaker} - {tier}" if speaker else tier
+        if speaker:
+            tier_name = f"{speaker} - {tier}"
+        else:
+            tier_name = tier
         rows.setdefault(tier_name, []).append(_interval(start, end, label, f"{name}:{number}"))
     return [
         Tier(tier, tuple(sorted(found, key=lambda each: each.start_s)))

@@ -113,8 +113,14 @@ class XmlSource(Handlers):
             for key, value in attributes.items()
             if key == "xmlns" or key.startswith("xmlns:")
         }
-        spaces = parent.spaces if parent is not None else {}
-        spaces = {**spaces, **declared} if declared else spaces
+        if parent is not None:
+            spaces = parent.spaces
+        else:
+            spaces = {}
+        if declared:
+            spaces = {**spaces, **declared}
+        else:
+            spaces = spaces
         self.open.append(
             SourceNode(parent, local, prefix + colon, self.offset, 0, attributes, spaces)
         )
@@ -128,7 +134,8 @@ def edited(data: bytes, edits: Iterable[tuple[int, int, str]]) -> bytes:
     >>> edited(b"<p>So be it.</p>", [(12, 12, "</b>"), (3, 3, "<b>")])
     b'<p><b>So be it.</b></p>'
     """
-    pieces, at = [], 0
+    pieces = []
+    at = 0
     for start, end, text in sorted(edits, key=lambda edit: edit[0]):
         pieces += [data[at:start], text.encode("utf-8")]
         at = end
@@ -244,7 +251,8 @@ class PageSource(XmlSource):
             self._book.characters(data[at:])
 
     def _add(self, first: int, text: str, skipped: int) -> None:
-        offset, node = self.offset + skipped, self.open[-1]
+        offset = self.offset + skipped
+        node = self.open[-1]
         last = first + len(text)
         coded = text.encode("utf-8")
         whole = self._whole
@@ -316,7 +324,8 @@ class PageSource(XmlSource):
                     continue
                 if waiting is not None:
                     yield waiting
-                waiting, free = part._replace(first=first), part.last
+                waiting = part._replace(first=first)
+                free = part.last
         if waiting is not None:
             yield waiting
 
@@ -325,8 +334,14 @@ class PageSource(XmlSource):
         lifted = []
         for word in unit:
             first, last = self._run(word.first), self._run(word.last - 1)
-            low = word.first if first.whole is None else min(word.first, first.whole.first)
-            high = word.last if last.whole is None else max(word.last, last.whole.last)
+            if first.whole is None:
+                low = word.first
+            else:
+                low = min(word.first, first.whole.first)
+            if last.whole is None:
+                high = word.last
+            else:
+                high = max(word.last, last.whole.last)
             lifted.append(word._replace(first=low, last=high))
         return lifted
 
@@ -383,18 +398,26 @@ class PageSource(XmlSource):
         impossible there."""
         begin, end = self._run(first), self._run(last - 1)
         home = _common(begin.node, end.node)
-        start = begin.whole.start if begin.whole else begin.offset_of(first)
-        stop = end.whole.end if end.whole else end.offset_of(last)
+        if begin.whole:
+            start = begin.whole.start
+        else:
+            start = begin.offset_of(first)
+        if end.whole:
+            stop = end.whole.end
+        else:
+            stop = end.offset_of(last)
         node: SourceNode | None = begin.node
         while node is not home and node is not None:
             if node.first < first:
                 return None
-            start, node = node.start, node.parent
+            start = node.start
+            node = node.parent
         node = end.node
         while node is not home and node is not None:
             if node.last > last:
                 return None
-            stop, node = node.end, node.parent
+            stop = node.end
+            node = node.parent
         if home is None or not _holds_spans(home):
             return None
         return start, stop, home

@@ -60,11 +60,10 @@ _DRAWING = threading.Lock()
 def page_object(alignment: Alignment) -> dict[str, Any]:
     """Return the JSON object that a page shows; its times count from the start of the utterance, as
     its config says."""
-    config = (
-        {**alignment.config, "times": "utterance"}
-        if "times" in alignment.config
-        else alignment.config
-    )
+    if "times" in alignment.config:
+        config = {**alignment.config, "times": "utterance"}
+    else:
+        config = alignment.config
     return to_dict(replace(alignment, config=config), Style())
 
 
@@ -88,14 +87,20 @@ class HtmlWriter(Writer):
         file.write(self._page(alignment, context).encode("utf-8"))
 
     def _page(self, alignment: Alignment, context: WritingContext) -> str:
-        name = alignment.utterance if context.path is None else context.path.stem
+        if context.path is None:
+            name = alignment.utterance
+        else:
+            name = context.path.stem
         return page(page_object(alignment), name=name, sound=_sound(alignment, context))
 
 
 def _sound(alignment: Alignment, context: WritingContext) -> PageSound | None:
     """Return the sound of an alignment that was just made or read; None, with a warning, if it
     cannot be read."""
-    recording = context.sound if isinstance(context.sound, str) else alignment.audio
+    if isinstance(context.sound, str):
+        recording = context.sound
+    else:
+        recording = alignment.audio
     if isinstance(context.sound, Audio):
         sound = PageSound.embedded(context.sound.samples, context.sound.sample_rate)
     else:
@@ -195,7 +200,9 @@ def aligned_stretch(
     Raises:
         AudioError: there is no such recording, or the stretch is not in it.
     """
-    start_s, length_s, choice = alignment.offset_s, alignment.duration_s, choice_of(alignment)
+    start_s = alignment.offset_s
+    length_s = alignment.duration_s
+    choice = choice_of(alignment)
     return load_audio(
         recording, sample_rate, offset_s=start_s, duration_s=length_s, choice=choice, on_disk=True
     )
@@ -203,10 +210,8 @@ def aligned_stretch(
 
 def choice_of(alignment: Alignment) -> SoundChoice:
     """Return the channel and the audio track that were aligned."""
-    channel, track = (
-        str(alignment.config.get("channel", "mix")),
-        str(alignment.config.get("track", "")),
-    )
+    channel = str(alignment.config.get("channel", "mix"))
+    track = str(alignment.config.get("track", ""))
     number = {"left": 1, "right": 2}.get(channel) or (
         int(channel) if channel.isdecimal() and len(channel) < 10 else None
     )
@@ -308,7 +313,10 @@ def _words_table(alignment: Alignment, note: str) -> str:
         times = [
             None if time_s is None else f"{time_s:.3f}" for time_s in (word.start_s, word.end_s)
         ]
-        confidence = word.status if word.confidence is None else f"{word.confidence:.2f}"
+        if word.confidence is None:
+            confidence = word.status
+        else:
+            confidence = f"{word.confidence:.2f}"
         cells = "".join(
             f"<td>{html.escape(cell or '')}</td>" for cell in (word.text, *times, confidence)
         )

@@ -83,14 +83,14 @@ class SmilWriter(Writer):
     def write(self, alignment: Alignment, file: TextIO) -> None:
         clips, nameless, apart = _smil_clips(alignment)
         if not clips:
-            what = (
-                "no element that is read has an id"
-                if alignment.places
-                else "the transcript is not a book"
-            )
-            other = (
-                "; ctc-align book, of the book and the JSON, needs none" if alignment.places else ""
-            )
+            if alignment.places:
+                what = "no element that is read has an id"
+            else:
+                what = "the transcript is not a book"
+            if alignment.places:
+                other = "; ctc-align book, of the book and the JSON, needs none"
+            else:
+                other = ""
             raise OutputError(
                 f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names,"
                 f" but {what}; leave smil out of --format{other}"
@@ -171,12 +171,15 @@ def _smil_clips(alignment: Alignment) -> tuple[list[tuple[BookPlace, int, int]],
     }
     timed = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in timed]
-    clips, held, apart = [], 0, 0
+    clips = []
+    held = 0
+    apart = 0
     for place in _finest([place for place in alignment.places if place.id], starts):
         words = timed[bisect_left(starts, place.char_start) : bisect_left(starts, place.char_end)]
         run = _longest([row_of[id(word)] for word in words])
         clips.append((place, run[0].start, run[-1].end))
-        held, apart = held + len(words), apart + len(words) - len(run)
+        held = held + len(words)
+        apart = apart + len(words) - len(run)
     return clips, len(timed) - held, apart
 
 
@@ -197,7 +200,10 @@ def _finest(places: Sequence[BookPlace], starts: Sequence[int]) -> list[BookPlac
         ):
             inner.append(ordered[at])
             at += 1
-        finer = _finest(inner, starts) if inner else []
+        if inner:
+            finer = _finest(inner, starts)
+        else:
+            finer = []
         whole = _count(starts, outer)
         if finer and sum(_count(starts, place) for place in finer) == whole:
             found += finer
@@ -280,7 +286,8 @@ def sound_kind(recording: Path) -> tuple[str, str] | None:
     all others."""
     try:
         with MediaFile(str(recording), str(recording)) as media:
-            codec, streams = media.stream.codec_context, media.container.streams
+            codec = media.stream.codec_context
+            streams = media.container.streams
             is_film = any(
                 "ATTACHED_PIC" not in str(stream.disposition.name) for stream in streams.video
             )
@@ -290,7 +297,9 @@ def sound_kind(recording: Path) -> tuple[str, str] | None:
                 return ".mp3", "audio/mpeg"
             if media.format.startswith("mov") and codec.name == "aac" and codec.profile == "LC":
                 return ".m4a", "audio/mp4"
-            return _OPUS if media.format == "ogg" and codec.name in ("opus", "libopus") else None
+            if media.format == "ogg" and codec.name in ("opus", "libopus"):
+                return _OPUS
+            return None
     except NotMediaError:
         return None
 
@@ -398,10 +407,8 @@ def _package(
         parse_xml(data, source)
     except ValueError as error:
         raise book.fault(f"{name}: cannot be changed: {error}") from None
-    manifest, metadata = (
-        _only(book, name, source, "manifest"),
-        _only(book, name, source, "metadata"),
-    )
+    manifest = _only(book, name, source, "manifest")
+    metadata = _only(book, name, source, "metadata")
     entries = {node.attributes.get("id"): node for node in source.nodes if node.name == "item"}
     has_media = any(
         node.attributes.get("property", "").startswith("media:") for node in source.nodes
@@ -411,7 +418,9 @@ def _package(
     prefix = "read-aloud"
     while any(str(node.attributes.get("id", "")).startswith(prefix) for node in source.nodes):
         prefix += "-x"
-    edits, metas, new = _modified_now(source), [], []
+    edits = _modified_now(source)
+    metas = []
+    new = []
     for number, page in enumerate(pages):
         id = f"{prefix}-page{number + 1}"
         edits.append(source.in_start_tag(entries[page.page.id], f'media-overlay="{id}"'))
@@ -433,7 +442,8 @@ def _package(
 
 def _modified_now(source: XmlSource) -> list[tuple[int, int, str]]:
     """Return the edits that set the package's modification time to now, if it has one."""
-    now, edits = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), []
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    edits = []
     for node in source.nodes:
         end = source.data.rindex(b"<", 0, node.end)
         if node.attributes.get("property") == "dcterms:modified" and source.data.startswith(
@@ -523,7 +533,8 @@ def write_read_aloud(
 
 def _pages(archive: EpubArchive) -> tuple[str, list[_BookPage]]:
     """Return the text of a book and its pages, with the offsets of their text."""
-    book, pages = BookText(), []
+    book = BookText()
+    pages = []
     for page in archive.spine()[1]:
         first = book.length
         try:
@@ -583,9 +594,10 @@ def _refuse_twice(units: Sequence[tuple[Sequence[SpanWord], str]], text: str) ->
             for each in (name, other)
         ]
         more = len(timed[0] & timed[1]) - 1
-        and_more = ""
         if more > 0 and name != other:
             and_more = f" and {more:,} more {'word' if more == 1 else 'words'}"
+        else:
+            and_more = ""
         raise UsageError(
             f"{name} and {other} both have times for {text[word.first : word.last]!r}{and_more}"
             f" (from character {word.first} of the book); give one alignment for each part of it,"
@@ -648,6 +660,9 @@ def _clips(spans: Sequence[PageSpan]) -> list[SpokenClip]:
     for index, (span, (start_ms, end_ms)) in enumerate(zip(spans, times)):
         if index + 1 < len(spans) and spans[index + 1].recording == span.recording:
             next_ms = times[index + 1][0]
-            end_ms = next_ms if 0 <= next_ms - end_ms <= _PAUSE_MS else end_ms
+            if 0 <= next_ms - end_ms <= _PAUSE_MS:
+                end_ms = next_ms
+            else:
+                end_ms = end_ms
         clips.append(SpokenClip(span.id, span.recording, start_ms, max(end_ms, start_ms + 1)))
     return clips

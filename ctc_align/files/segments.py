@@ -80,7 +80,8 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
         return None
     cues: list[SourceCue] = []
     pieces: list[str] = []
-    at, end_s = 0, 0.0
+    at = 0
+    end_s = 0.0
     for number, segment in enumerate(segments, 1):
         where = f"{source}, segment {number}"
         if not isinstance(segment, dict) or not isinstance(written := _first(segment, _TEXTS), str):
@@ -93,7 +94,10 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
         if not piece:
             continue
         speaker = _first(segment, _SPEAKERS)
-        name = "" if speaker is None else " ".join(str(speaker).split())
+        if speaker is None:
+            name = ""
+        else:
+            name = " ".join(str(speaker).split())
         cues.append(SourceCue(at, at + len(piece), start_s, end_s, speaker=name))
         pieces.append(piece)
         at += len(piece) + 1
@@ -122,7 +126,9 @@ def _segments(data: Any) -> Sequence[Any]:
     ):
         return _segments(data[0])  # NeMo's list of the one recording's hypotheses
     if isinstance(data, list):
-        return data if data and _is_segment(data[0]) else []
+        if data and _is_segment(data[0]):
+            return data
+        return []
     for keys in _PLACES if isinstance(data, dict) else ():
         value = data
         for key in keys:
@@ -154,8 +160,14 @@ def _times(segment: dict[str, Any], before_s: float, where: str) -> tuple[float,
     segment."""
     start, end, per_s = _written_times(segment)
     try:
-        start_s = before_s if start is None else max(as_seconds(start) / per_s, 0.0)
-        end_s = start_s if end is None else max(as_seconds(end) / per_s, start_s)
+        if start is None:
+            start_s = before_s
+        else:
+            start_s = max(as_seconds(start) / per_s, 0.0)
+        if end is None:
+            end_s = start_s
+        else:
+            end_s = max(as_seconds(end) / per_s, start_s)
     except ValueError as error:
         raise TranscriptError(
             f"{where}: expected its start and end in seconds, got {error}; correct that segment"
@@ -194,7 +206,10 @@ class WhisperWriter(Writer):
     def write(self, alignment: Alignment, file: TextIO) -> None:
         row_of = rows_by_word(alignment, self.style(alignment), _MS_PER_S)
         found = sentences(alignment)
-        space = " " if any(each.space for sentence in found for each in sentence.words) else ""
+        if any(each.space for sentence in found for each in sentence.words):
+            space = " "
+        else:
+            space = ""
         segments = [
             _segment(number, sentence, row_of, space) for number, sentence in enumerate(found)
         ]
@@ -227,14 +242,19 @@ def _whisper_words(
 ) -> Iterator[dict[str, Any]]:
     """Yield the words with times; add the text of others to the word before, or at the beginning to
     the word after."""
-    text, timed = "", None
+    text = ""
+    timed = None
     for index, each in enumerate(sentence.words):
         piece = (" " * bool(each.space) if index else space) + each.text
         if is_timed(each.word) and timed is not None:
             yield _whisper_word(text, timed, row_of)
-            text, timed = "", None
+            text = ""
+            timed = None
         text += piece
-        timed = each.word if is_timed(each.word) else timed
+        if is_timed(each.word):
+            timed = each.word
+        else:
+            timed = timed
     yield _whisper_word(text, timed, row_of)
 
 

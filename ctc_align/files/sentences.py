@@ -22,7 +22,10 @@ from ctc_align.text.word_forms import without_markup
 from ctc_align.types import MARKUP, REPEAT, SPEAKER, AlignedWord, Alignment
 
 LINE_COLUMNS = 42
-SENTENCE, CLAUSE, WORD, CLINGING = 0.0, 4.0, 8.0, 12.0
+SENTENCE = 0.0
+CLAUSE = 4.0
+WORD = 8.0
+CLINGING = 12.0
 """Costs of a break: after a sentence, a clause, any word, a word that belongs to the next one."""
 _STOPS = frozenset(".!?…。！？．؟۔।॥")
 _COMMAS = frozenset(",;:،؛、，；：—–")
@@ -66,13 +69,17 @@ def columns(text: str) -> int:
     >>> columns("né"), columns("日本"), columns("e\\u0301")
     (2, 4, 1)
     """
-    return len(text) if text.isascii() else sum(map(_columns_of, text))
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns_of, text))
 
 
 def _columns_of(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+    if unicodedata.east_asian_width(char) in "WF":
+        return 2
+    return 1
 
 
 def break_cost(word: str, after: str, following: str) -> float:
@@ -89,7 +96,9 @@ def break_cost(word: str, after: str, following: str) -> float:
         return SENTENCE
     if (bare and bare[-1] in _COMMAS) or "\n" in after:
         return CLAUSE
-    return CLINGING if word.casefold() in _LEANING else WORD
+    if word.casefold() in _LEANING:
+        return CLINGING
+    return WORD
 
 
 def _is_shortened(word: str, following: str) -> bool:
@@ -144,7 +153,8 @@ class TextRow:
         return max(self.columns(start, at), self.columns(at, end)) <= self._line_columns
 
     def _line_break_cost(self, start: int, at: int, end: int) -> float:
-        upper, lower = self.columns(start, at), self.columns(at, end)
+        upper = self.columns(start, at)
+        lower = self.columns(at, end)
         return (
             self.pieces[at - 1].break_cost
             + 0.3 * abs(upper - lower)
@@ -165,7 +175,8 @@ def parts_of_word(word: str, line_columns: int = LINE_COLUMNS) -> list[str]:
     """
     if columns(word) <= line_columns:
         return [word]
-    edges, width = [0], 0
+    edges = [0]
+    width = 0
     for index, char in enumerate(word):
         width += _columns_of(char)
         if width > line_columns:
@@ -252,11 +263,16 @@ def _goes_on(text: str, word: AlignedWord, following: AlignedWord) -> bool:
 def text_shown_once(alignment: Alignment) -> str:
     """Return the text with spaces for lines of captions that are shown again, and for the line ends
     after them."""
-    text, pieces, at = alignment.text, [], 0
+    text = alignment.text
+    pieces = []
+    at = 0
     for word in alignment.words:
         if word.kind == REPEAT:
             spaces = _SPACES.match(text, word.char_end)
-            end = spaces.end() if spaces else word.char_end
+            if spaces:
+                end = spaces.end()
+            else:
+                end = word.char_end
             pieces += [text[at : word.char_start], " " * (end - word.char_start)]
             at = end
     return "".join([*pieces, text[at:]])
@@ -267,7 +283,10 @@ def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
     there is none."""
     found = []
     for index, word in enumerate(words):
-        space = space_between(text, words[index - 1], word) if index else ""
+        if index:
+            space = space_between(text, words[index - 1], word)
+        else:
+            space = ""
         found.append(WrittenWord("\n" if "\n" in space else " " * bool(space), word))
     return found
 
@@ -285,6 +304,6 @@ def space_between(text: str, word: AlignedWord, following: AlignedWord | None) -
         return "\n\n"
     between = text[word.char_end : following.char_start]
     spaces = "".join(filter(str.isspace, between))
-    return (
-        spaces if spaces == between or "\n" in spaces or not breaks_line(between) else spaces + "\n"
-    )
+    if spaces == between or "\n" in spaces or not breaks_line(between):
+        return spaces
+    return spaces + "\n"

@@ -95,7 +95,8 @@ _ASS_COMMAND = lazy_regex(r"\\(?=[Nnh])")
 _ASS_SIGNS = str.maketrans("{}", "()")
 _LRC_BRACKETS = str.maketrans("[]", "()")
 _LRC_STAMP = lazy_regex(r"<(\s*[\d:.,\s]+)>")
-_UNLIT, _LIT = r"{\1c&HFFFFFF&\k0}", r"{\1c}"
+_UNLIT = r"{\1c&HFFFFFF&\k0}"
+_LIT = r"{\1c}"
 """The colour of words that are still to come, for zero time; and that of words that have been
 said."""
 _ASS_HEAD = """[Script Info]
@@ -178,7 +179,10 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
     '<v Mary>Hello\\nthere'
     """
     lines = re.split(r"\r*\n|\r+|\u2028|\x85", text.removeprefix("\ufeff"))
-    format = VTT if lines and _HEADER.match(lines[0]) else likely
+    if _HEADER.match(lines[0] if lines else ""):
+        format = VTT
+    else:
+        format = likely
     rows = _times_lines(lines, source, format)
     if not rows:
         raise TranscriptError(
@@ -191,9 +195,10 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
     ends = [*(id_index for id_index, _, _ in rows[1:]), len(lines)]
     for (_, index, timed), end in zip(rows, ends):
         payload, blocks = _payload(lines[index + 1 : end], format)
-        plain = (
-            _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload) if format == VTT else payload
-        )
+        if format == VTT:
+            plain = _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload)
+        else:
+            plain = payload
         cue = replace(timed, char_start=offset, char_end=offset + len(plain), before=pending)
         cues.append(cue if plain == payload else replace(cue, payload=payload))
         pieces.append(plain)
@@ -205,7 +210,8 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
 def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLines]:
     """Return the lines of times, in order, with their cues' numbers or names."""
     rows: list[_CueLines] = []
-    free, in_block = 0, False
+    free = 0
+    in_block = False
     all_damaged = not any(map(_TIMES.fullmatch, lines))
     for index, line in enumerate(lines):
         if not line.strip():
@@ -230,10 +236,11 @@ def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLin
                 )
             continue
         start_s, end_s = _seconds(match.groups()[:4]), _seconds(match.groups()[4:8])
-        name, settings = (
-            lines[id_index].strip() if id_index < index else "",
-            (match["settings"] or "").strip(),
-        )
+        if id_index < index:
+            name = lines[id_index].strip()
+        else:
+            name = ""
+        settings = (match["settings"] or "").strip()
         rows.append(
             (id_index, index, SourceCue(0, 0, start_s, max(end_s, start_s), name, settings))
         )
@@ -274,12 +281,17 @@ def _id_index(
             and not _HEADER.match(lines[above])
             and _ARROW not in lines[above]
         )
-        return above if named or _NUMBER.fullmatch(lines[above]) else index
+        if named or _NUMBER.fullmatch(lines[above]):
+            return above
+        return index
     # A number with a blank line below and above it, as every second line is; the right number, so
     # that it is no text.
     alone = above == 1 or (above > 1 and not lines[above - 2].strip())
     if alone and above - 1 >= free and _NUMBER.fullmatch(lines[above - 1]):
-        before = lines[rows[-1][0]].strip() if rows else "0"
+        if rows:
+            before = lines[rows[-1][0]].strip()
+        else:
+            before = "0"
         count = len(rows) + 1
         expected = {count, int(before) + 1 if _NUMBER.fullmatch(before) else count}
         if int(lines[above - 1]) in expected:
@@ -378,12 +390,22 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
 
     A word stays highlighted until the next one if the gap between them is shorter than a frame.
     """
-    least_ms = MS_PER_S / frame_rate if frame_rate else 1
-    texts, at = _lit_texts(cue), cue.start
+    if frame_rate:
+        least_ms = MS_PER_S / frame_rate
+    else:
+        least_ms = 1
+    texts = _lit_texts(cue)
+    at = cue.start
     words = cue.spoken
     for index, word in enumerate(words):
-        end = words[index + 1].start if index + 1 < len(words) else cue.end
-        end = end if end - word.end < least_ms else word.end
+        if index + 1 < len(words):
+            end = words[index + 1].start
+        else:
+            end = cue.end
+        if end - word.end < least_ms:
+            end = end
+        else:
+            end = word.end
         if end - max(word.start, at) < least_ms:
             continue
         if word.start - at >= least_ms:
@@ -397,7 +419,8 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
 
 def _lit_texts(cue: WordCue) -> list[str]:
     """Return the text of a cue with each of its spoken words highlighted, and finally with none."""
-    text, spans = "", []
+    text = ""
+    spans = []
     for number, line in enumerate(cue.lines):
         text += "\n" * bool(number)
         for index, word in enumerate(line):
@@ -444,7 +467,8 @@ def _vtt_cues(alignment: Alignment, style: Style) -> Iterator[tuple[int, int, st
             )
         return
     for cue in word_cues(alignment, style):
-        at, lines = cue.start, []
+        at = cue.start
+        lines = []
         for line in cue.lines:
             pieces = []
             for index, word in enumerate(line):
@@ -453,20 +477,27 @@ def _vtt_cues(alignment: Alignment, style: Style) -> Iterator[tuple[int, int, st
                     _stamp(word, at, cue.end),
                     _vtt_escaped(word.text),
                 ]
-                at = max(at, word.start) if word.is_spoken else at
+                if word.is_spoken:
+                    at = max(at, word.start)
+                else:
+                    at = at
             lines.append("".join(pieces))
         yield cue.start, cue.end, _voice(cue.speaker) + "\n".join(lines)
 
 
 def _voice(speaker: str) -> str:
     """Return the speaker as in WebVTT: a voice span up to the end of the cue."""
-    return f"<v {_vtt_escaped(' '.join(speaker.split()))}>" if speaker else ""
+    if speaker:
+        return f"<v {_vtt_escaped(' '.join(speaker.split()))}>"
+    return ""
 
 
 def _stamp(word: CueWord, after: int, before: int) -> str:
     """Return the time of a spoken word for WebVTT, between the last one and the cue's end; "" if
     there is none."""
-    return f"<{clock(word.start)}>" if word.is_spoken and after < word.start < before else ""
+    if word.is_spoken and after < word.start < before:
+        return f"<{clock(word.start)}>"
+    return ""
 
 
 def source_srt(alignment: Alignment, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
@@ -519,11 +550,10 @@ def source_vtt(alignment: Alignment, shift_s: float = 0.0, frame_rate: float = 0
         elif subtitles.format == SRT:
             text = _SRT_MARK.sub(_vtt_mark, text)
         else:
-            text = (
-                f"<v {_vtt_escaped(cue.speaker)}>{_vtt_escaped(text)}"
-                if cue.speaker
-                else _vtt_escaped(text)
-            )
+            if cue.speaker:
+                text = f"<v {_vtt_escaped(cue.speaker)}>{_vtt_escaped(text)}"
+            else:
+                text = _vtt_escaped(text)
         blocks.append(f"{times}\n{_plain_lines(text)}".rstrip("\n"))
     return "\n\n".join(blocks + [subtitles.after] * bool(is_same and subtitles.after)) + "\n"
 
@@ -564,7 +594,8 @@ def _without_tags(text: str) -> str:
 def _srt_of_vtt(payload: str) -> str:
     """Return the payload of a VTT cue for SRT: keep bold, italic and underlining; all other text is
     plain."""
-    pieces, end = [], 0
+    pieces = []
+    end = 0
     for match in _VTT_TAG.finditer(payload):
         pieces += [_without_tags(html.unescape(payload[end : match.start()])), _srt_tag(match)]
         end = match.end()
@@ -573,7 +604,9 @@ def _srt_of_vtt(payload: str) -> str:
 
 def _srt_tag(match: re.Match[str]) -> str:
     """Return the SRT form of a VTT tag for bold, italic or underlined text; "" for other tags."""
-    return f"<{match[1]}{match[2].lower()}>" if match[2] else ""
+    if match[2]:
+        return f"<{match[1]}{match[2].lower()}>"
+    return ""
 
 
 def _vtt_mark(match: re.Match[str]) -> str:
@@ -590,7 +623,10 @@ def _retimed(
 ) -> str:
     """Return the payload of a cue, with its inner times set to the starts of its words."""
     start_ms, end_ms = shown_ms
-    payload = text if cue.payload is None else cue.payload
+    if cue.payload is None:
+        payload = text
+    else:
+        payload = cue.payload
     times = []
     for match in _TIMESTAMP.finditer(text):
         offset = cue.char_start + match.end()
@@ -598,7 +634,10 @@ def _retimed(
             word.start_s for word in words if word.char_end > offset and word.start_s is not None
         )
         start_s = next(starts, None)
-        said_ms = end_ms if start_s is None else round((start_s + shift_s) * MS_PER_S)
+        if start_s is None:
+            said_ms = end_ms
+        else:
+            said_ms = round((start_s + shift_s) * MS_PER_S)
         times.append(min(max(said_ms, start_ms), end_ms))
     found = iter(times)
     return _TIMESTAMP.sub(lambda match: f"<{clock(next(found, end_ms))}>", payload)
@@ -759,7 +798,10 @@ class LrcWriter(Writer):
             file.write("[re:ctc-align]\n")
         for index, cue in enumerate(cues):
             words = cue.words
-            text = _enhanced(cue) if style.highlight_words else _plain(words)
+            if style.highlight_words:
+                text = _enhanced(cue)
+            else:
+                text = _plain(words)
             file.write(f"[{_lrc_time(cue.spoken_start)}]{text}\n")
             if index + 1 == len(cues) or cues[index + 1].spoken_start - cue.spoken_end >= _DARK_CS:
                 file.write(f"[{_lrc_time(cue.spoken_end)}]\n")

@@ -119,7 +119,9 @@ def _encoding(raw: bytes) -> str:
     if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     if raw[:40].count(b"\0") > 8:
-        return "utf-16-be" if raw[:1] == b"\0" else "utf-16-le"
+        if raw[:1] == b"\0":
+            return "utf-16-be"
+        return "utf-16-le"
     return "utf-8-sig"
 
 
@@ -197,7 +199,10 @@ class _Parser:
             raise self.fault(f'expected the object class "TextGrid", got "{_cut(name)}"')
         start_s, end_s = self.time(), self.time()
         has_tiers = self.take("flag", "<exists> or <absent>") == "exists"
-        count = self.count("number of tiers") if has_tiers else 0
+        if has_tiers:
+            count = self.count("number of tiers")
+        else:
+            count = 0
         tiers = [self.tier(i + 1) for i in range(count)]
         return TextGrid(start_s, end_s, tuple(tier for tier in tiers if tier is not None))
 
@@ -246,7 +251,9 @@ class _Parser:
         if kind == "number" and len(self.numbers) < 3:
             self.numbers.append(match)
         value = match.group(kind)
-        return value.replace('""', '"') if kind == "string" else value
+        if kind == "string":
+            return value.replace('""', '"')
+        return value
 
     def fault(self, message: str) -> InputError:
         line = self.text.count("\n", 0, self.position) + 1
@@ -264,12 +271,16 @@ class _BinaryParser:
         if kind.split(" ")[0] != "TextGrid":
             raise self.fault(f'expected the object class "TextGrid", got "{_cut(kind)}"')
         start_s, end_s = self.seconds(), self.seconds()
-        count = self.take(">i") if self.take(">B") else 0
+        if self.take(">B"):
+            count = self.take(">i")
+        else:
+            count = 0
         tiers = [self.tier(number) for number in range(1, count + 1)]
         return TextGrid(start_s, end_s, tuple(tier for tier in tiers if tier is not None))
 
     def tier(self, number: int) -> Tier | None:
-        kind, name = self.class_name(), self.text()
+        kind = self.class_name()
+        name = self.text()
         self.seconds(), self.seconds()
         count = self.take(">i")
         if kind.split(" ")[0] == "TextTier":
@@ -293,7 +304,8 @@ class _BinaryParser:
         size = self.take(">H")
         if size != _WIDE:
             return self.bytes(size).decode("latin-1")
-        start, count = self.at + 2, self.take(">H")
+        start = self.at + 2
+        count = self.take(">H")
         for _ in range(count):
             if (
                 0xD800 <= self.take(">H") < 0xDC00
@@ -408,7 +420,10 @@ def _write_with_document(
     names = unused_names((" ".join(name.split()) for name, _ in tiers), old_names)
     for number, (name, (_, rows)) in enumerate(zip(names, tiers), len(old_names) + 1):
         _write_tier(added, _LONG_TIER if is_long else _SHORT_TIER, number, name, rows, bounds)
-    line_end = "\r\n" if "\r\n" in document else "\n"
+    if "\r\n" in document:
+        line_end = "\r\n"
+    else:
+        line_end = "\n"
     file.write(text if text.endswith("\n") else text + line_end)
     file.write(added.getvalue().replace("\n", line_end))
 
@@ -425,7 +440,8 @@ class _Bounds:
     def covering(self, rows: Sequence[TimedLabel]) -> Iterator[tuple[str, str, str]]:
         """Yield the rows with silence before, between and after them, without gaps, as (start, end,
         label)."""
-        at, at_text = self.start, self.start_text
+        at = self.start
+        at_text = self.start_text
         for row in rows:
             start, end = max(row.start, at), min(row.end, self.end)
             if start >= end:
@@ -433,9 +449,13 @@ class _Bounds:
             if start > at:
                 yield at_text, _seconds(start), ""
                 at_text = _seconds(start)
-            end_text = self.end_text if end == self.end else _seconds(end)
+            if end == self.end:
+                end_text = self.end_text
+            else:
+                end_text = _seconds(end)
             yield at_text, end_text, _escaped(row.label)
-            at, at_text = end, end_text
+            at = end
+            at_text = end_text
         if at < self.end:
             yield at_text, self.end_text, ""
 

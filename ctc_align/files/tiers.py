@@ -55,8 +55,12 @@ _NO_NAMES = lazy_regex(
 """Names of tiers that do not name a speaker."""
 UNNAMED = "unnamed"
 """The speaker, in names of tiers, before the first name in a transcript with several speakers."""
-WORDS, TOKENS, PHONES, SYLLABLES = "words", "tokens", "phones", "syllables"
-SENTENCES, SPEAKERS = "sentences", "speakers"
+WORDS = "words"
+TOKENS = "tokens"
+PHONES = "phones"
+SYLLABLES = "syllables"
+SENTENCES = "sentences"
+SPEAKERS = "speakers"
 """Kinds of tiers by their names in the setting `tiers`; "phones" means the tokens, even if they are
 not phones."""
 
@@ -68,7 +72,9 @@ def speaker_of(name: str) -> str:
     ('Ann', '', 'Ann')
     """
     name = _WORDS.sub("", name)
-    return "" if _NO_NAMES.fullmatch(name.strip()) else " ".join(name.split())
+    if _NO_NAMES.fullmatch(name.strip()):
+        return ""
+    return " ".join(name.split())
 
 
 def is_silence(label: str) -> bool:
@@ -108,7 +114,8 @@ def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: 
     labels: list[str] = []
     at = 0
     for row, tier in rows:
-        label, start_s = " ".join(row.label.split()), max(row.start_s, 0.0)
+        label = " ".join(row.label.split())
+        start_s = max(row.start_s, 0.0)
         cue = SourceCue(
             at,
             at + len(label),
@@ -209,7 +216,8 @@ def _letters(tier: Tier) -> int:
 
 def _is_of_sentences(tier: Tier) -> bool:
     """Return whether labels have several words on average, or half of them end like sentences."""
-    labels, count = [row.label for row in tier.intervals], len(tier.intervals)
+    labels = [row.label for row in tier.intervals]
+    count = len(tier.intervals)
     words = sum(len(label) // 2 if has_spaceless(label) else len(label.split()) for label in labels)
     ended = sum(label.rstrip("\"'”’») ").endswith(_ENDS) for label in labels)
     return words >= _LEAST_WORDS * count or ended >= count / 2
@@ -267,7 +275,9 @@ def speaker_names(words: Sequence[AlignedWord]) -> list[str]:
     """Return the speaker of each word: `UNNAMED` before the first name if several are named, ""
     without names."""
     speakers = [word.speaker for word in words]
-    return [speaker or UNNAMED for speaker in speakers] if len({*speakers} - {""}) > 1 else speakers
+    if len({*speakers} - {""}) > 1:
+        return [speaker or UNNAMED for speaker in speakers]
+    return speakers
 
 
 def is_document(subtitles: Subtitles | None, format: str) -> TypeGuard[Subtitles]:
@@ -319,7 +329,10 @@ def _tiers(
     tiers = []
     for owner in order if any(owners) else ("",):
         for kind in per_owner:
-            name = alignment.token_kind if kind == TOKENS else kind
+            if kind == TOKENS:
+                name = alignment.token_kind
+            else:
+                name = kind
             own = [row for row, whose in everything[kind] if whose == owner]
             tiers.append(SpokenTier(f"{owner} - {name}" if owner else name, own, kind, owner))
     if SPEAKERS in kinds:
@@ -349,7 +362,10 @@ def syllabified(alignment: Alignment) -> Alignment:
     words = []
     for word in alignment.words:
         phones = [phone.token for phone in word.tokens]
-        starts = syllable_starts(phones, code, has_diphthongs=has_diphthongs) if phones else []
+        if phones:
+            starts = syllable_starts(phones, code, has_diphthongs=has_diphthongs)
+        else:
+            starts = []
         parts = [word.tokens[first:end] for first, end in pairwise([*starts, len(phones)])]
         words.append(replace(word, tokens=tuple(map(_syllable, parts))))
     return replace(alignment, words=tuple(words), token_kind=SYLLABLES)
@@ -384,7 +400,10 @@ def with_phones(alignment: Data, alphabet: str) -> Data:
     labels = {token.token for word in words for token in word.tokens}
     is_ipa_of_all = alphabet == "arpabet" and any(not label.isascii() for label in labels)
     if alignment.token_kind != PHONES or is_ipa_of_all:
-        got = "phones of IPA for all languages" if is_ipa_of_all else alignment.token_kind
+        if is_ipa_of_all:
+            got = "phones of IPA for all languages"
+        else:
+            got = alignment.token_kind
         raise UsageError(
             f"--phones {alphabet}: expected English phones, got {got} of the model"
             f" {alignment.model}"
@@ -394,7 +413,9 @@ def with_phones(alignment: Data, alphabet: str) -> Data:
 
 def _syllable(phones: Sequence[AlignedToken]) -> AlignedToken:
     """Return a syllable of these phones."""
-    first, last, label = phones[0], phones[-1], " ".join(phone.token for phone in phones)
+    first = phones[0]
+    last = phones[-1]
+    label = " ".join(phone.token for phone in phones)
     stress = "".join(mark for mark in "ˈˌ" if mark in label)
     return AlignedToken(
         stress + label.replace(stress, ""),
@@ -442,7 +463,8 @@ def unused_names(names: Iterable[str], used: Iterable[str]) -> list[str]:
     taken = set(used)
     found = []
     for name in names:
-        number, free = 1, name
+        number = 1
+        free = name
         while free in taken:
             number += 1
             free = f"{name} {number}"

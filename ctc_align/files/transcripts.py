@@ -90,7 +90,10 @@ def require_text(text: str, source: str) -> None:
     >>> require_text("Yes.", "yes.txt")
     """
     if not text.strip():
-        name = STANDARD_INPUT if source == "-" else source
+        if source == "-":
+            name = STANDARD_INPUT
+        else:
+            name = source
         raise TranscriptError(
             f"{name}: the transcript is empty; expected at least one word that is spoken"
         )
@@ -170,7 +173,9 @@ def name_unless_object(head: bytes) -> str:
     found = non_text_kind(head) or structured_text_kind(text)
     if found is not None:
         return found.name
-    return "another kind of file" if text.strip() else "an empty file"
+    if text.strip():
+        return "another kind of file"
+    return "an empty file"
 
 
 def _refuse(kind: FileKind | None, source: str) -> None:
@@ -183,6 +188,6 @@ def _refuse(kind: FileKind | None, source: str) -> None:
 
 def _standard_input() -> bytes:
     buffer = getattr(sys.stdin, "buffer", None)
-    return (
-        buffer.read() if buffer is not None else sys.stdin.read().encode("utf-8", "surrogateescape")
-    )
+    if buffer is not None:
+        return buffer.read()
+    return sys.stdin.read().encode("utf-8", "surrogateescape")

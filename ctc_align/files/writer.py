@@ -67,7 +67,9 @@ class Style(Settings):
 
     def shift_s(self, alignment: Alignment) -> float:
         """Return the seconds that are added to every time."""
-        return alignment.offset_s if self.times == RECORDING else 0.0
+        if self.times == RECORDING:
+            return alignment.offset_s
+        return 0.0
 
     def keeps_cues(self, alignment: Alignment) -> bool:
         """Return whether the cues of the transcript are written as they are, with new times."""
@@ -78,7 +80,10 @@ class Style(Settings):
         if word.spoken == ANY_SPEECH:
             text = word.text.rstrip(",.;:!?")  # <unk> is no word "unk"
         elif self.labels == WRITTEN:
-            text = without_markup(word.text) if "\n" in word.text else word.text
+            if "\n" in word.text:
+                text = without_markup(word.text)
+            else:
+                text = word.text
         else:
             text = outer_punctuation_stripped(without_markup(word.text)) or word.text
         return _GROUP_SPACE.sub("", text)
@@ -88,8 +93,12 @@ def _as_its_default(value: Any, default: Any) -> Any:
     """Return a value of an alignment's `config`; the default if it has the wrong type or is too
     large."""
     if isinstance(default, float) and type(value) is int:
-        return float(value) if abs(value) <= MOST_NUMBER else default
-    return value if type(value) is type(default) else default
+        if abs(value) <= MOST_NUMBER:
+            return float(value)
+        return default
+    if type(value) is type(default):
+        return value
+    return default
 
 
 @dataclass(frozen=True)
@@ -158,7 +167,9 @@ class _TextPieces(io.StringIO):
 
     def __init__(self, put: Callable[[bytes], object], errors: str) -> None:
         super().__init__()
-        self._put, self._errors, self._size = put, errors, 0
+        self._put = put
+        self._errors = errors
+        self._size = 0
 
     def write(self, text: str) -> int:
         self._size += len(text)
@@ -327,7 +338,9 @@ def _inside(rows: list[TimedLabel], end: int) -> list[TimedLabel]:
         start = min(row.start, end - 1)
         moved.append(TimedLabel(start, end, row.label, row.confidence))
         end = start
-    return [*rows[: len(rows) - len(moved)], *reversed(moved)] if end >= 0 and moved else rows
+    if end >= 0 and moved:
+        return [*rows[: len(rows) - len(moved)], *reversed(moved)]
+    return rows
 
 
 def time_units(seconds: float, last_unit: int) -> int:
@@ -347,7 +360,9 @@ def finite(number: float | None) -> float | None:
     >>> finite(float("inf")), finite(1.5)
     (None, 1.5)
     """
-    return None if number is None or not math.isfinite(number) else float(number)
+    if number is None or not math.isfinite(number):
+        return None
+    return float(number)
 
 
 def without_spaces(label: str) -> str:

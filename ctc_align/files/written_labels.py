@@ -66,7 +66,8 @@ def _row(word: Interval, tokens: Sequence[Interval]) -> list[str | int]:
     row: list[str | int] = [word.label, start, end]
     at = start
     for token in tokens:
-        token_start, token_end = _units(token.start_s), _units(token.end_s)
+        token_start = _units(token.start_s)
+        token_end = _units(token.end_s)
         if token_start > at:
             row += ["", token_start]
         row += [token.label, token_end]

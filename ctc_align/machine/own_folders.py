@@ -51,7 +51,10 @@ def remove_dead_folders(base: Path, prefix: str) -> None:
     locked."""
     from filelock import FileLock, Timeout
 
-    for path in base.glob(f"{prefix}*"):
+    # a program that was killed while it made its folder left the lock alone
+    for path in {
+        each.with_name(each.name.removesuffix(".lock")) for each in base.glob(f"{prefix}*")
+    }:
         is_named_so = re.fullmatch(re.escape(prefix) + "[0-9a-f]{32}", path.name) is not None
         if not is_named_so or path.is_symlink() or not _is_own(path):
             continue
@@ -67,8 +70,12 @@ def remove_dead_folders(base: Path, prefix: str) -> None:
 
 
 def _is_own(path: Path) -> bool:
+    """Return whether this user has made a folder, or the lock of one that is not there."""
+    lock = Path(f"{path}.lock")
     try:
-        status = path.lstat()
+        made = path if os.path.lexists(path) else lock
+        owner = made.lstat().st_uid
     except OSError:
         return False
-    return path.is_dir() and (not hasattr(os, "getuid") or status.st_uid == os.getuid())
+    is_kind = made.is_dir() if made == path else made.is_file() and not made.is_symlink()
+    return is_kind and (not hasattr(os, "getuid") or owner == os.getuid())

@@ -19,7 +19,7 @@ from typing import Any
 
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.files import from_dict, rendered
-from ctc_align.files.corrections import BEFORE
+from ctc_align.files.corrections import BEFORE, path_beside, short_stem
 from ctc_align.files.json_files import check_format, json_bytes, parse_object, read_object
 from ctc_align.files.whole_files import is_link, placing
 from ctc_align.files.writer import RECORDING
@@ -96,7 +96,8 @@ class AlignmentFolder:
                 else:
                     rows[name] = row
             self._rows = found
-        shown = [row for row in rows.values() if not _is_before(row, rows)]
+        by_short_name = {_short_name(name): row for name, row in rows.items()}
+        shown = [row for row in rows.values() if not _is_before(row, by_short_name)]
         left_out["before"] = len(rows) - len(shown)
         return {"alignments": sorted(shown, key=_badness), "left_out": dict(left_out)}
 
@@ -358,9 +359,15 @@ def _tag_of(status: os.stat_result) -> str:
     return f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
 
 
+def _short_name(name: str) -> str:
+    """Return the name of an alignment as it is in the names of its other versions."""
+    folder, slash, stem = name.rpartition("/")
+    return f"{folder}{slash}{short_stem(stem)}"
+
+
 def _is_before(row: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> bool:
     """Return whether a row describes an alignment as it was before a correction of the same
-    utterance was saved."""
+    utterance was saved; `rows` are by their short names."""
     match = _NUMBERED.fullmatch(row["id"])
     return match is not None and rows.get(match["stem"], {}).get("utterance") == row["utterance"]
 
@@ -369,9 +376,7 @@ def _path_before(path: Path, utterance: str) -> Path:
     """Return the path for an alignment as it was before its first correction; never that of a
     different alignment."""
     for number in count(1):
-        before = path.with_name(
-            f"{path.name.removesuffix('.json')}{BEFORE}{f'-{number}' if number > 1 else ''}.json"
-        )
+        before = path_beside(path, BEFORE if number == 1 else f"{BEFORE}-{number}")
         try:
             if not os.path.lexists(before) or read_object(before).get("utterance") == utterance:
                 break

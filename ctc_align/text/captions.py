@@ -147,9 +147,13 @@ def _is_steady_without(overlaps: Sequence[_Overlap | None], shown: Sequence[_Sho
     """
     from statistics import pvariance  # imports more than all else here
 
-    spoken, rolled = [], []
+    spoken = []
+    rolled = []
     for found, cue in zip([None, *overlaps], shown):
-        count = found.count if found else 0
+        if found:
+            count = found.count
+        else:
+            count = 0
         if count < len(cue.words):
             spoken.append(math.log(_rate(cue)))
             rolled.append(math.log(_rate(cue, count)))
@@ -189,13 +193,15 @@ def _shown(text: str, cues: Sequence[SourceCue], starts: Sequence[int] | None) -
 def _overlap(before: _Shown, cue: _Shown) -> _Overlap | None:
     """Return what a cue repeats: whole lines if there are any, otherwise the most words; None if
     nothing."""
-    growing, found = None, None
+    growing = None
+    found = None
     for start in range(max(len(before.words) - _MOST_WORDS, 0), len(before.words)):
         is_line = start in before.lines
         count = len(before.words) - start
         if count > len(cue.words) or (not is_line and count < _LEAST_OVERLAP):
             continue
-        last, shown = before.words[-1], cue.words[count - 1]
+        last = before.words[-1]
+        shown = cue.words[count - 1]
         if list(before.words[start:-1]) != list(cue.words[: count - 1]) or not shown.startswith(
             last
         ):
@@ -236,8 +242,12 @@ def _with_marks(text: str, cue: _Shown, first: int, last: int) -> Span:
     """Return the span of words, with what stands beside them up to a space, or to the ends of their
     line."""
     start, end = cue.spans[first][0], cue.spans[last - 1][1]
-    line_start, line_end = text.rfind("\n", 0, start) + 1, text.find("\n", end)
-    line_end = len(text) if line_end < 0 else line_end
+    line_start = text.rfind("\n", 0, start) + 1
+    line_end = text.find("\n", end)
+    if line_end < 0:
+        line_end = len(text)
+    else:
+        line_end = line_end
     if first in cue.lines:
         start = line_start
     if last in cue.lines or last == len(cue.words):
@@ -266,7 +276,10 @@ def with_cues(words: Words, subtitles: Subtitles | None) -> Words:
     ['Ann', '']
     """
     words = replace(words, words=named_in_cues(words.words, subtitles), subtitles=subtitles)
-    named = [] if subtitles is None else [cue for cue in subtitles.cues if cue.speaker]
+    if subtitles is None:
+        named = []
+    else:
+        named = [cue for cue in subtitles.cues if cue.speaker]
     if not named:
         return words
     starts = [cue.char_start for cue in named]
@@ -274,7 +287,9 @@ def with_cues(words: Words, subtitles: Subtitles | None) -> Words:
     def spoken_by(word: Word) -> Word:
         cue = named[max(bisect_right(starts, word.char_start) - 1, 0)]
         is_inside = cue.char_start <= word.char_start < cue.char_end
-        return replace(word, speaker=cue.speaker) if is_inside and not word.speaker else word
+        if is_inside and not word.speaker:
+            return replace(word, speaker=cue.speaker)
+        return word
 
     return replace(words, words=tuple(map(spoken_by, words.words)))
 
@@ -294,7 +309,9 @@ def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[W
     starts = [cue.char_start for cue in subtitles.cues]
     cues = [bisect_right(starts, word.char_start) for word in words]
     is_every_turn = _names_every_turn(words, cues, len(starts))
-    named, is_voice, is_open = -1, False, False
+    named = -1
+    is_voice = False
+    is_open = False
     before: Word | None = None
     labelled, later = 0, 0  # the cue of the label, and the number of words in later cues
     found = []
@@ -302,14 +319,22 @@ def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[W
         if word.kind == SPEAKER:
             is_voice = is_open or _is_voice(word)
             is_open = is_voice and not word.text.endswith(">")
-            named, labelled, later = cue, cue, 0
+            named = cue
+            labelled = cue
+            later = 0
         elif cue != named and named > 0:
             goes_on = is_every_turn or (
                 later < _LONGEST_SENTENCE and _sentence_goes_on(before, words, index)
             )
-            named = cue if goes_on and not is_voice else 0
+            if goes_on and not is_voice:
+                named = cue
+            else:
+                named = 0
         found.append(replace(word, speaker="") if word.speaker and named != cue else word)
-        before = word if word.spoken else before
+        if word.spoken:
+            before = word
+        else:
+            before = before
         later += bool(word.spoken) and cue != labelled
     return tuple(found)
 

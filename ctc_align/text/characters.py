@@ -15,6 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeVar, cast
 
+from ctc_align.text.tables import character_table
 from ctc_align.types import Word
 
 GAP = "\u200b"
@@ -22,23 +23,7 @@ SIGNS = "£€¥¢₹₩₽₺₪₫₦₴₿฿°×÷±≈−–‘§№⁺µ·
 LETTER = rf"[^\x00-@\[-`{{-\x7f{SIGNS}{GAP}]"
 """Regular expression of one letter or mark in a text from `plain`."""
 
-_MAPPED = {
-    **dict.fromkeys("’‛ʼ＇`´ʻʹ′", "'"),
-    **dict.fromkeys("“”„‟«»‹›″", '"'),
-    **dict.fromkeys("\u2010\u2011﹣－", "-"),
-    **dict.fromkeys("\u2012\u2013\u2014\u2015\u2e3a\u2e3b", "–"),
-    **dict.fromkeys("⁄∕／", "/"),
-    "…": "...",
-    "〇": "〇",  # a number in Unicode, but a character like the other Han numerals here
-    "℃": "°C",
-    "℉": "°F",
-    "٪": "%",
-    "٫": ",",  # the decimal sign of Arabic digits, and that of thousands
-    "٬": ".",
-    "＄": "$",
-    "￥": "¥",
-    "￡": "£",
-}
+_MAPPED = character_table("words", "variants")
 _IGNORED = re.compile(
     "[\u00ad\u034f\u0640\u061c\u180b-\u180f\u200c-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\U000e0000-\U000e0fff]"
 )
@@ -107,7 +92,9 @@ def lower(letters: str, *, dotless: bool = False) -> str:
 def _plain(character: str) -> str:
     mapped = _MAPPED.get(character)
     if mapped is not None or character.isascii() or character in SIGNS:
-        return character if mapped is None else mapped
+        if mapped is None:
+            return character
+        return mapped
     category = unicodedata.category(character)
     if category == "Nd":
         return str(unicodedata.decimal(character))
@@ -118,7 +105,9 @@ def _plain(character: str) -> str:
             c if c.isascii() or unicodedata.category(c)[0] in "LM" else GAP
             for c in _compatible(character)
         )
-    return character if category[0] in "LM" else GAP
+    if category[0] in "LM":
+        return character
+    return GAP
 
 
 def _compatible(character: str) -> str:
@@ -136,7 +125,9 @@ def _number(character: str) -> str:
     if compatible.isascii():
         return compatible
     value = unicodedata.numeric(character)
-    return str(int(value)) if value == int(value) else GAP
+    if value == int(value):
+        return str(int(value))
+    return GAP
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -265,4 +256,6 @@ def spreadsheet_cell(text: str) -> str:
     >>> spreadsheet_cell("=1+1"), spreadsheet_cell("@cmd"), spreadsheet_cell("-5"), spreadsheet_cell("'=1+1")
     ("'=1+1", "'@cmd", '-5', "''=1+1")
     """
-    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+    if _FORMULA.match(text) and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text

@@ -26,15 +26,19 @@ from ctc_align.text.tables import sections, text_table, word_list
 
 _MOST_BYTES = 1 << 14
 """The number of bytes that are examined."""
-_LEAST, _LEAD, _LEAD_LETTERS = 0.6, 0.03, 0.5
+_LEAST = 0.6
+_LEAD = 0.03
+_LEAD_LETTERS = 0.5
 """The lowest score of a likely encoding, and its lead over others. Texts with
 hundreds of letters outside ASCII need a smaller lead: half a letter. Of 1,376 texts of 2 to 15
 lines in 25 languages, 98 % got the right encoding, 0.2 % a wrong one, and the others two or none
 (charset-normalizer 3.5: 81 % and 19 %)."""
 _MOST_ACCENTED = 0.5
 """The largest share of letters outside ASCII in a text of Latin letters."""
-_COMMON_WEIGHT, _COMMON_SHARE = 0.4, 0.8
-_WORDS_WEIGHT, _WORDS_SHARE = 0.3, 0.3
+_COMMON_WEIGHT = 0.4
+_COMMON_SHARE = 0.8
+_WORDS_WEIGHT = 0.3
+_WORDS_SHARE = 0.3
 """The weights of the commonest letters and words, and their shares in a text that has them as often
 as any."""
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
@@ -51,15 +55,7 @@ _IN_TWO_SCRIPTS = re.compile("[A-Za-z][^\x00-\x7f]|[^\x00-\x7f](?=[A-Za-z])")
 _SPACED = re.compile("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")
 """Chinese and Japanese have no spaces between words, Korean has."""
 _LEAST_KANA = 0.1
-_FIRST_LEVEL = {
-    "cp932": ("cp932", 0x88, 0x97),
-    "euc_jp": ("cp932", 0x88, 0x97),
-    "gb18030": ("gb2312", 0xB0, 0xD7),
-    "big5hkscs": ("big5", 0xA4, 0xC6),
-    "cp949": ("euc_kr", 0xB0, 0xC8),
-}
-"""The common characters of East Asia: the codec in which their first bytes lie between two
-numbers."""
+_FIRST_LEVEL = text_table("encodings", "first-level")
 _WRONG = ("cp1252", "latin_1", "cp1251", "mac_roman", "cp437", "cp850")
 """The encodings by which texts are decoded wrongly: the defaults of systems."""
 _RARE = ("DOS", "Mac")
@@ -85,7 +81,9 @@ _OF_UTF_8 = re.compile(
 _MOST_UTF_8 = 0.8
 """A larger share of UTF-8 among the bytes of a text outside ASCII shows that it was decoded
 wrongly."""
-_PROVEN, _BETTER, _FEWEST_WRONG = 0.7, 0.1, 6
+_PROVEN = 0.7
+_BETTER = 0.1
+_FEWEST_WRONG = 6
 """So do the score of another encoding, its lead over the text as it is, and the number of letters
 outside ASCII."""
 
@@ -152,14 +150,14 @@ def decode_text(data: bytes, source: str, encoding: str | None = None) -> str:
     """
     codec = marked_encoding(data)
     if not codec:
-        is_wide = (
-            known_encoding(encoding).casefold().startswith(("utf-16", "utf_16", "utf16"))
-            if encoding
-            else False
-        )
-        codec = (
-            encoding if encoding and (is_wide or data.isascii() or not is_utf8(data)) else "utf-8"
-        )
+        if encoding:
+            is_wide = known_encoding(encoding).casefold().startswith(("utf-16", "utf_16", "utf16"))
+        else:
+            is_wide = False
+        if encoding and (is_wide or data.isascii() or not is_utf8(data)):
+            codec = encoding
+        else:
+            codec = "utf-8"
     try:
         text = data.decode(codec)
     except (UnicodeDecodeError, UnicodeError) as error:
@@ -188,7 +186,10 @@ def _refuse_binary(data: bytes, source: str) -> None:
 
 def _place(data: bytes, codec: str, error: UnicodeError) -> str:
     """Return the position of the first byte that a codec does not read."""
-    expected = "UTF-8" if codec.startswith("utf-8") else codec
+    if codec.startswith("utf-8"):
+        expected = "UTF-8"
+    else:
+        expected = codec
     if not isinstance(error, UnicodeDecodeError):
         return f": expected {expected}"
     line = data.count(b"\n", 0, error.start) + 1
@@ -241,11 +242,9 @@ def encoding_advice(data: bytes, *, has_option: bool = True) -> str:
     options = " or ".join(f"--encoding {name}" for name in names) + (
         ", by the right spelling" if len(names) > 1 else ""
     )
-    return (
-        f"{looks}: give {options}, or save it as UTF-8"
-        if names and has_option
-        else f"{looks}: save it as UTF-8"
-    )
+    if names and has_option:
+        return f"{looks}: give {options}, or save it as UTF-8"
+    return f"{looks}: save it as UTF-8"
 
 
 def _looks(data: bytes) -> tuple[str, list[str]]:
@@ -288,7 +287,8 @@ def wrong_decoding(text: str) -> str:
     head = text[:_MOST_BYTES]
     for codec in _WRONG:
         data = _encoded(head, codec)
-        right, name = _from_utf8(data, head, codec), "UTF-8"
+        right = _from_utf8(data, head, codec)
+        name = "UTF-8"
         if not right and codec == _WRONG[0]:
             right, name = _from_other(data, head)
         if right:
@@ -308,14 +308,17 @@ def _decoded(data: bytes, codec: str) -> str:
         text = codecs.getincrementaldecoder(codec)().decode(data)
     except UnicodeDecodeError:
         return ""
-    return "" if any("\x7f" <= character < "\xa0" for character in text) else text
+    if any("\x7f" <= character < "\xa0" for character in text):
+        return ""
+    return text
 
 
 def _score(text: str, language: str, codec: str = "") -> float:
     """Return how likely a text is one in a language, from 0 to 1."""
     if codec in _FIRST_LEVEL:
         return _score_of_asian(text, codec)
-    letters, common = _LETTERS[language], _COMMON.get(language, frozenset())
+    letters = _LETTERS[language]
+    common = _COMMON.get(language, frozenset())
     reading = _read(text)
     known = sum(
         count
@@ -377,19 +380,23 @@ def _score_of_asian(text: str, codec: str) -> float:
     high = Counter(character for character in _WIDE_MARKS.sub("", text) if character >= "\x80")
     kana = sum(count for character, count in high.items() if _KANA.match(character))
     common = sum(
-        count for character, count in high.items() if _is_common(character, *_FIRST_LEVEL[codec])
+        count
+        for character, count in high.items()
+        if _is_common(character, *_FIRST_LEVEL[codec].split(","))
     )
     total = sum(count for character, count in high.items() if character not in _MARKS)
     total += _read(text).mixed
     total += 0 if "ko" in _LANGUAGES[codec] else len(_SPACED.findall(text))
     if "ja" in _LANGUAGES[codec]:
-        return (kana + common) / max(1, total) if kana > _LEAST_KANA * total else 0.0
+        if kana > _LEAST_KANA * total:
+            return (kana + common) / max(1, total)
+        return 0.0
     return common / max(1, total)
 
 
-def _is_common(character: str, codec: str, first: int, last: int) -> bool:
+def _is_common(character: str, codec: str, first: str, last: str) -> bool:
     data = character.encode(codec, "ignore")
-    return len(data) == 2 and first <= data[0] <= last
+    return len(data) == 2 and int(first, 16) <= data[0] <= int(last, 16)
 
 
 def _example(text: str) -> str:
@@ -405,7 +412,9 @@ def _example(text: str) -> str:
 
 
 def _short(word: str, most: int = 20) -> str:
-    return word if len(word) <= most else f"{word[: most - 1]}…"
+    if len(word) <= most:
+        return word
+    return f"{word[: most - 1]}…"
 
 
 def _encoded(text: str, codec: str) -> bytes:
@@ -426,11 +435,9 @@ def _from_utf8(data: bytes, text: str, codec: str) -> str:
     found = _OF_UTF_8.findall(data)
     outside = sum(character >= "\x80" for character in text)
     is_clear = len(found) > 1 or (found and codec == _WRONG[0])
-    return (
-        data.decode("utf-8", "replace")
-        if is_clear and len(b"".join(found)) > _MOST_UTF_8 * outside
-        else ""
-    )
+    if is_clear and len(b"".join(found)) > _MOST_UTF_8 * outside:
+        return data.decode("utf-8", "replace")
+    return ""
 
 
 def _from_other(data: bytes, text: str) -> tuple[str, str]:
@@ -439,7 +446,10 @@ def _from_other(data: bytes, text: str) -> tuple[str, str]:
     is_whole = (
         data.count(b"?") == text.count("?") and sum(byte >= 0x80 for byte in data) >= _FEWEST_WRONG
     )
-    found = likely_encodings(data) if is_whole else ()
+    if is_whole:
+        found = likely_encodings(data)
+    else:
+        found = ()
     if len(found) != 1 or found[0].score < _PROVEN:
         return "", ""
     here = max(
@@ -448,8 +458,6 @@ def _from_other(data: bytes, text: str) -> tuple[str, str]:
         if max(letters) <= _LAST_LATIN
     )
     right = _decoded(data, found[0].codec)
-    return (
-        (right, _NAMES[found[0].codec])
-        if right != text and found[0].score > here + _BETTER
-        else ("", "")
-    )
+    if right != text and found[0].score > here + _BETTER:
+        return (right, _NAMES[found[0].codec])
+    return ("", "")

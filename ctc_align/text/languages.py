@@ -49,7 +49,10 @@ def known_language(language: str, option: str = "--language") -> str:
     """
     written = language.strip()
     tag = _TAG.fullmatch(written)
-    base = tag["base"].lower() if tag else ""
+    if tag:
+        base = tag["base"].lower()
+    else:
+        base = ""
     if base in _COMMON or base in _NO_ISO:
         return written
     names = _names()
@@ -106,12 +109,17 @@ def _hint(written: str, base: str, names: dict[str, str]) -> str:
     if base and base != folded and base in names.values():
         codes.append(base)
     large = [name for name, code in names.items() if len(code) == 2 < len(name)]
-    near = [folded] if folded in names else []
+    if folded in names:
+        near = [folded]
+    else:
+        near = []
     if not codes and not near and len(folded) > 3:
         near = difflib.get_close_matches(folded, large, n=2, cutoff=0.7)
     meant = {code: _name_of(code, names) for code in [*codes, *(names[name] for name in near)]}
     likely = [f"{code} ({name})" if name else code for code, name in meant.items()]
-    return f"; did you mean {' or '.join(likely)}?" if likely else ""
+    if likely:
+        return f"; did you mean {' or '.join(likely)}?"
+    return ""
 
 
 def _name_of(code: str, names: dict[str, str]) -> str:
@@ -138,8 +146,12 @@ def _names() -> dict[str, str]:
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 LEAST_WORDS = 20
 """The fewest words of a text whose language is recognised by function words alone."""
-_LEAST_SHARE, _SURE_SHARE, _MOST_ENGLISH = 0.2, 0.25, 0.12
-_FEW_SHARE, _HARDLY_ENGLISH, _ACCENTED = 0.1, 0.04, 0.04
+_LEAST_SHARE = 0.2
+_SURE_SHARE = 0.25
+_MOST_ENGLISH = 0.12
+_FEW_SHARE = 0.1
+_HARDLY_ENGLISH = 0.04
+_ACCENTED = 0.04
 """Limits for languages whose endings do the work of function words (Turkish, Finnish)."""
 _MOSTLY_ENGLISH = 0.25
 _ENGLISH_WORDS = word_list("function-words:en")
@@ -172,10 +184,8 @@ def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
         return sum(counts[word] for word in known) / len(words)
 
     best = max(_FUNCTION_WORDS, key=lambda code: share(_FUNCTION_WORDS[code]))
-    english, theirs = (
-        share(_ENGLISH_WORDS - _FUNCTION_WORDS[best]),
-        share(_FUNCTION_WORDS[best] - _ENGLISH_WORDS),
-    )
+    english = share(_ENGLISH_WORDS - _FUNCTION_WORDS[best])
+    theirs = share(_FUNCTION_WORDS[best] - _ENGLISH_WORDS)
     if english >= _MOSTLY_ENGLISH and theirs < english / 2:
         return "en"
     letters = "".join(words)
@@ -185,11 +195,15 @@ def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
         and english <= _MOST_ENGLISH
     )
     if len(words) < LEAST_WORDS:
-        return best if is_clear else ""
+        if is_clear:
+            return best
+        return ""
     is_likely = theirs >= _FEW_SHARE and english <= _HARDLY_ENGLISH
     is_accented = theirs >= _FEW_SHARE / 2 and accented >= _ACCENTED and english <= _HARDLY_ENGLISH
     different = sum(counts[word] > 0 for word in _FUNCTION_WORDS[best] - _ENGLISH_WORDS)
-    return best if (is_clear or is_likely or is_accented) and different >= 3 else ""
+    if (is_clear or is_likely or is_accented) and different >= 3:
+        return best
+    return ""
 
 
 def script_of(text: str) -> str:
@@ -202,8 +216,13 @@ def script_of(text: str) -> str:
     counts: Counter[str] = Counter()
     for character, number in Counter(filter(str.isalpha, text)).items():
         counts[_script(character)] += number
-    most = counts.most_common(1)[0][0] if counts else ""
-    return "Japanese" if most == "Chinese" and counts["Japanese"] else most
+    if counts:
+        most = counts.most_common(1)[0][0]
+    else:
+        most = ""
+    if most == "Chinese" and counts["Japanese"]:
+        return "Japanese"
+    return most
 
 
 _SCRIPT_NAMES = {
@@ -234,33 +253,24 @@ _VOWEL = re.compile("[aeiouyw]")
 _DRAWN_OUT = re.compile(r"(.)\1\1")
 _CRIES = word_list("cries")
 """Cries and syllables that are sung or said in every language."""
-_RUNS, _RUN_WORDS = 50, 100
+_RUNS = 50
+_RUN_WORDS = 100
 """The number of runs, evenly spaced, that represent a longer text, and the words of each."""
 _LEAST_DIFFERENT = 5
 """The fewest different words from which a text is recognised as a language other than English."""
-_MOST_SCORE, _LIMIT, _SLOPE = 0.1, 0.8, 3.0
+_MOST_SCORE = 0.1
+_LIMIT = 0.8
+_SLOPE = 3.0
 """The mean score of n different words below which they are not English is 0.8 - 3 / sqrt(n), and
 0.1 at most."""
-_OF_SCRIPT = {
-    "Greek": "el", "Korean": "ko", "Japanese": "ja", "Chinese": "zh", "Thai": "th", "Georgian": "ka", "Armenian": "hy",
-    "Hebrew": "he", "Tamil": "ta", "Telugu": "te", "Kannada": "kn", "Malayalam": "ml", "Gujarati": "gu",
-    "Gurmukhi": "pa", "Oriya": "or", "Bengali": "bn", "Devanagari": "hi", "Thaana": "dv", "Khmer": "km", "Lao": "lo",
-    "Myanmar": "my", "Sinhala": "si", "Ethiopic": "am", "Arabic": "ar",
-}  # fmt: skip
+_OF_SCRIPT = text_table("sounds/scripts", "languages")
 """The most likely language of a script; `_OF_LETTERS` or --language distinguish others in the same
 script."""
-_OF_LETTERS = (
-    ("Cyrillic", "їєґ", "uk"),
-    ("Cyrillic", "ў", "be"),
-    ("Cyrillic", "јљњђћџ", "sr"),
-    ("Cyrillic", "әөүұңқғһҡҙҫӑӗҥҕҳҷӣӯҵҟҭҿҩҧҳ", UNKNOWN),
-    ("Cyrillic", "ыэё", "ru"),
-    ("Cyrillic", "ъ", "bg"),
-    ("Arabic", "ٹڈڑےں", "ur"),
-    ("Arabic", "پچژگکی", "fa"),
-    ("Bengali", "ৰৱ", "as"),
-)
-"""(script, letters, language that has them), the rarest letters first."""
+_OF_LETTERS = [
+    (code, *shown.split(","))
+    for code, shown in text_table("sounds/scripts", "languages-by-letters").items()
+]
+"""(language, script, letters that it has), the rarest letters first."""
 
 
 def likely_other_language(text: str, weights: Path = NGRAM_WEIGHTS) -> str:
@@ -286,11 +296,14 @@ def likely_other_language(text: str, weights: Path = NGRAM_WEIGHTS) -> str:
 @lru_cache(maxsize=64)
 def _likely_other(text: str, weights: Path) -> str:
     if phones := phone_set_of(text):
-        return "" if "AA" in phones else UNKNOWN
+        if "AA" in phones:
+            return ""
+        return UNKNOWN
     script = script_of(text)
     if script not in ("", "Latin"):
         return _language_in(script, text.lower())
-    named, scores = likely_language(text), _word_scores(text, weights)
+    named = likely_language(text)
+    scores = _word_scores(text, weights)
     if named == "en" or len(scores) < _LEAST_DIFFERENT:
         return ""
     if not named and _mean_score(scores) >= min(_MOST_SCORE, _LIMIT - _SLOPE / len(scores) ** 0.5):
@@ -304,7 +317,9 @@ def shown_language(code: str) -> str:
     >>> shown_language("de"), shown_language("und")
     ('German (de)', 'not English')
     """
-    return "not English" if code == UNKNOWN else f"{name_of_language(code)} ({code})"
+    if code == UNKNOWN:
+        return "not English"
+    return f"{name_of_language(code)} ({code})"
 
 
 def _word_scores(text: str, weights: Path) -> Sequence[tuple[float, int]]:
@@ -340,7 +355,8 @@ def ngrams(word: str) -> list[int]:
 
 @lru_cache(maxsize=16384)
 def _score(word: str, weights: Path) -> float:
-    table, buckets = _table(weights), ngrams(word)
+    table = _table(weights)
+    buckets = ngrams(word)
     return (
         float(table[buckets].sum()) / (NGRAM_SCALE * len(buckets) ** 0.5)
         + float(table[-1]) / NGRAM_SCALE
@@ -365,7 +381,7 @@ def _language_in(script: str, text: str) -> str:
     """Return the code of the likely language of a text (lower case) in a script other than
     Latin."""
     letters = sum(map(str.isalpha, text))
-    for name, shown, code in _OF_LETTERS:
+    for code, name, shown in _OF_LETTERS:
         if name == script and sum(map(text.count, shown)) > letters / 300:
             return code
     return _OF_SCRIPT.get(script, UNKNOWN)
@@ -373,7 +389,10 @@ def _language_in(script: str, text: str) -> str:
 
 def _thinned(text: str) -> str:
     """Return a text, reduced to evenly spaced runs of words if it is long."""
-    words = text.split() if len(text) > _RUNS * _RUN_WORDS * 2 else []
+    if len(text) > _RUNS * _RUN_WORDS * 2:
+        words = text.split()
+    else:
+        words = []
     if len(words) <= _RUNS * _RUN_WORDS:
         return text
     starts = range(0, len(words), len(words) // _RUNS)

@@ -57,7 +57,8 @@ class LetterNetwork:
     `tools/g2p_training.py` trains it."""
 
     def __init__(self, shape: LetterNetworkShape, weights: Mapping[str, np.ndarray]) -> None:
-        self.shape, self.weights = shape, weights
+        self.shape = shape
+        self.weights = weights
 
     def __call__(self, letters: np.ndarray) -> np.ndarray:
         batch, length = letters.shape

@@ -18,14 +18,12 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from ctc_align.text.phone_sets import ARPABET_VOWELS
+from ctc_align.text.tables import character_table
 
 if TYPE_CHECKING:
     from ctc_align.text.letter_network import LetterNetwork
 
-_FOLDED = {
-    "ß": "ss", "ẞ": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "th", "þ": "th", "ħ": "h", "ı": "i",
-    "ŋ": "ng", "ə": "e", "ŧ": "t", **dict.fromkeys("ʻʼ’‘", "'"),
-}  # fmt: skip
+_FOLDED = character_table("words", "plain-letters")
 _AFTER_SIBILANT = frozenset(("CH", "JH", "S", "SH", "Z", "ZH"))
 _VOICELESS = frozenset(("F", "K", "P", "T", "TH"))
 _SUFFIXES = ("'s", "'ll", "'d", "'ve", "'re")
@@ -46,7 +44,8 @@ def fold(spoken: str) -> tuple[str, tuple[str, ...]]:
     """
     if spoken.isascii() and spoken.isalpha():
         return spoken.lower(), ()
-    letters, missing = [], []
+    letters = []
+    missing = []
     for character in unicodedata.normalize("NFC", spoken.lower()):
         folded = _folded(character)
         if folded is None:
@@ -78,7 +77,9 @@ def _folded(character: str) -> str | None:
         and unicodedata.combining(character) == 0
         and not _is_selector(character)
     )
-    return None if category[0] in "LN" or is_sign else ""
+    if category[0] in "LN" or is_sign:
+        return None
+    return ""
 
 
 def _is_selector(character: str) -> bool:
@@ -108,10 +109,13 @@ def add_suffix(phones: tuple[str, ...], suffix: str) -> tuple[str, ...]:
     >>> add_suffix(("CH", "ER", "CH"), "'s"), add_suffix(("K", "AE", "T"), "'s"), add_suffix(("B", "IY"), "'s")
     (('CH', 'ER', 'CH', 'IH', 'Z'), ('K', 'AE', 'T', 'S'), ('B', 'IY', 'Z'))
     """
-    last = phones[-1] if phones else ""
-    if suffix == "'s" and last in _AFTER_SIBILANT:
-        return (*phones, "IH", "Z")
+    if phones:
+        last = phones[-1]
+    else:
+        last = ""
     if suffix == "'s":
+        if last in _AFTER_SIBILANT:
+            return (*phones, "IH", "Z")
         return (*phones, "S" if last in _VOICELESS else "Z")
     if suffix == "'d":
         return phones + (("IH", "D") if last in ("T", "D") else ("D",))
@@ -161,7 +165,8 @@ class Dictionary:
 
     def pronunciations(self, word: str) -> list[Phones]:
         """Return the pronunciations of a word, best first, [] for a word that is not there."""
-        lines, wanted = self._lines, word.encode() + b"\t"
+        lines = self._lines
+        wanted = word.encode() + b"\t"
         low, high = 0, len(lines)
         while low < high:
             begin = lines.rfind(b"\n", low, (low + high) // 2) + 1 or low

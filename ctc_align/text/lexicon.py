@@ -50,7 +50,9 @@ class Lexicon:
         """Return the pronunciations of `word` in any case, the most probable first; None if it has
         no entry."""
         entries = self.entries.get(normalised(word))
-        return None if entries is None else tuple(entry.labels for entry in entries)
+        if entries is None:
+            return None
+        return tuple(entry.labels for entry in entries)
 
     def line(self, word: str) -> int:
         """Return the number of the line with the first pronunciation of a word that has an
@@ -126,7 +128,10 @@ def _entry(line: str, where: str, number: int) -> tuple[str, LexiconEntry]:
             f"{where}: expected phones after the word {shown(word)}, got none; add them or remove"
             " the line"
         )
-    probability = float(numbers[0]) if numbers else 1.0
+    if numbers:
+        probability = float(numbers[0])
+    else:
+        probability = 1.0
     if probability > 1.0:
         raise LexiconError(
             f"{where}: expected a probability of at most 1 for {shown(word)}, got {numbers[0][:40]}"
@@ -147,7 +152,8 @@ def _columns(line: str) -> tuple[str, list[str], list[str]]:
     if not tab:
         word, *fields = line.split()
     else:
-        word, fields = word.strip(), rest.split()
+        word = word.strip()
+        fields = rest.split()
     numbers = 0
     while numbers < min(len(fields), _MOST_NUMBERS) and _DECIMAL.fullmatch(fields[numbers]):
         numbers += 1

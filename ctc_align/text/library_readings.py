@@ -136,7 +136,10 @@ def _plain(latin: str) -> str:
     latin = lower(_APOSTROPHE.sub("'", latin))
     bare = "".join(c for c in unicodedata.normalize("NFD", latin) if not unicodedata.combining(c))
     # Letters that are not Latin here are unknown to uroman; their marks may be letters.
-    letters = bare if not any(c.isalpha() and not c.isascii() for c in bare) else latin
+    if not any(c.isalpha() and not c.isascii() for c in bare):
+        letters = bare
+    else:
+        letters = latin
     return "".join(c for c in letters if c in "' " or unicodedata.category(c)[0] in "LMN")
 
 
@@ -150,10 +153,8 @@ def _uroman() -> Uroman:
 
 Span = tuple[int, int]
 
-_THAI, _KANA = (
-    lazy_regex("[\u0e00-\u0e7f]"),
-    lazy_regex("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9f]"),
-)
+_THAI = lazy_regex("[\u0e00-\u0e7f]")
+_KANA = lazy_regex("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9f]")
 _KANJI = "\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _HAN = lazy_regex(f"[{_KANJI}\u2e80-\u2fdf\u3105-\u312f]")
 _NOT_JAPANESE = ("zh", "yue", "ko", "wuu", "hak", "nan", "gan", "hsn", "cjy", "lzh")
@@ -161,7 +162,8 @@ _NOT_JAPANESE = ("zh", "yue", "ko", "wuu", "hak", "nan", "gan", "hsn", "cjy", "l
 _KATAKANA = lazy_regex("[\u30a1-\u30fa\u30fc]+")
 _JAPANESE_LETTERS = lazy_regex(f"[{_KANJI}\u3041-\u3096\u309d\u309e\u30a1-\u30fe]+")
 _PARTICLES = {"は": "ワ", "へ": "エ", "を": "オ"}
-_MOST_AT_ONCE, _ENOUGH = 4000, 500
+_MOST_AT_ONCE = 4000
+_ENOUGH = 500
 """Most characters of a run without spaces; after `_ENOUGH` a run ends at the next punctuation."""
 
 
@@ -219,7 +221,10 @@ def _runs(text: str, spans: Sequence[Span]) -> Iterator[list[Span]]:
     """Yield groups of adjacent spans; cut long runs at punctuation."""
     run: list[Span] = []
     for span in spans:
-        length = span[1] - run[0][0] if run else 0
+        if run:
+            length = span[1] - run[0][0]
+        else:
+            length = 0
         is_full = length > _MOST_AT_ONCE or (
             length > _ENOUGH and not text[run[-1][1] - 1].isalnum()
         )
@@ -238,7 +243,9 @@ def _extra_for(run: str, language: str, has_kana: bool) -> str:
     is_japanese = language == "ja" or (has_kana and language not in _NOT_JAPANESE)
     if is_japanese and (_KANA.search(run) or _HAN.search(run)):
         return "ja"
-    return "zh" if language != "ko" and _HAN.search(run) else ""
+    if language != "ko" and _HAN.search(run):
+        return "zh"
+    return ""
 
 
 def _joined(text: str, spans: Sequence[Span], ends: set[int]) -> Iterator[Span]:
@@ -273,7 +280,10 @@ def _readings(text: str, words: Sequence[Span], tokens: Sequence[Token]) -> Iter
 
 
 def _require(extra: str) -> None:
-    missing = EXTRAS[extra].missing() if extra else []
+    if extra:
+        missing = EXTRAS[extra].missing()
+    else:
+        missing = []
     if missing:
         raise UsageError(
             f"words_by = dictionary: {EXTRAS[extra].purpose.partition(',')[0]} need"
@@ -304,7 +314,8 @@ def _japanese() -> Callable[[str], list[Token]]:
 def _reading(morpheme: Any) -> str:
     """Return the katakana of a word in kana and kanji, "" for other words and for numbers, which
     have rules."""
-    surface, kind = morpheme.surface(), morpheme.part_of_speech()
+    surface = morpheme.surface()
+    kind = morpheme.part_of_speech()
     if kind[0] == "助詞" and surface in _PARTICLES:
         return _PARTICLES[surface]
     reading = str(morpheme.reading_form())
@@ -315,7 +326,9 @@ def _reading(morpheme: Any) -> str:
     ):
         return ""
     is_phrase = kind[0] in ("感動詞", "接続詞") and len(surface) > 1 and surface.endswith("は")
-    return f"{reading[:-1]}ワ" if is_phrase else reading
+    if is_phrase:
+        return f"{reading[:-1]}ワ"
+    return reading
 
 
 def _chinese() -> Callable[[str], list[Token]]:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from ctc_align.text.characters import lazy_regex, word_set
 from ctc_align.text.letter_to_phone import english_words
-from ctc_align.text.tables import word_list
+from ctc_align.text.tables import text_table, word_list
 from ctc_align.text.word_forms import LINE_END_HYPHEN, is_english, language_base
 
 _HYPHENS = ("-", "‐")
@@ -75,7 +75,8 @@ def _is_divided(
     if whole in written:
         return True
     if not is_english(language):
-        return second not in _KEPT_HYPHENS.get(language_base(language), ())
+        kept = text_table("words", "kept-hyphens").get(language_base(language), "")
+        return second not in kept.split(",")
     words = english_words()
     if is_part and first in words and second in words:
         return False
@@ -106,19 +107,3 @@ def _letters_after(text: str, start: int) -> str:
 
 def _is_in_word(character: str) -> bool:
     return character.isalpha() or character in "'’" or unicodedata.combining(character) > 0
-
-
-_KEPT_HYPHENS = {
-    "de": word_set("und oder bzw bis sowie"),
-    "nl": word_set("en of"),
-    "sv": word_set("och eller"),
-    "da": word_set("og eller"),
-    "no": word_set("og eller"),
-    "fr": word_set(
-        "il ils elle elles on je tu vous nous moi toi leur là ce même mêmes midi être y en"
-    ),
-    "ru": word_set("нибудь либо таки"),
-    "pt": word_set("lhe lhes"),
-}
-"""Second parts that keep their hyphen at the end of a line: pronouns behind verbs, conjunctions
-behind first parts."""

@@ -170,7 +170,9 @@ class MappedText:
 
     def span(self, start: int, end: int) -> Span:
         """Return the span in the source of the characters `start` to `end`, exclusive."""
-        return (start, end) if self.starts is None else (self.starts[start], self.ends[end - 1])
+        if self.starts is None:
+            return (start, end)
+        return (self.starts[start], self.ends[end - 1])
 
     def replaced(self, edits: Iterable[tuple[int, int, str]]) -> MappedText:
         """Return the text with the spans (start, end, replacement; ascending) replaced."""
@@ -301,7 +303,8 @@ class _Page:
         self.add_marks(Mark(start, end, kind) for start, end in spans)
 
     def add_marks(self, marks: Iterable[Mark]) -> None:
-        pieces, at = [], 0
+        pieces = []
+        at = 0
         for mark in marks:
             if mark.start >= at and self.text[mark.start : mark.end].strip():
                 blank = re.sub(r"[^\n]", " ", self.text[mark.start : mark.end])
@@ -347,14 +350,20 @@ def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
     for match in _tags(text, hidden):
         name = (match["name"] or "").casefold().partition(".")[0]
         voice = _VOICE.fullmatch(match[0])
-        kind = SPEAKER if voice else _kind_of_tag(text, match, name)
+        if voice:
+            kind = SPEAKER
+        else:
+            kind = _kind_of_tag(text, match, name)
         if kind:
             marks.append(
                 Mark(*source.span(*match.span()), kind, voice[1].strip() if voice else None)
             )
             # inside a word it vanishes, but a word holds no space
             inline = name in _INLINE or match[0][:1] == "{" or match[0][1:2].isdigit()
-            parted = " " if len(match[0].split()) > 1 or name not in _KNOWN else "\n"
+            if len(match[0].split()) > 1 or name not in _KNOWN:
+                parted = " "
+            else:
+                parted = "\n"
             edits.append((*match.span(), "" if inline and len(match[0].split()) == 1 else parted))
     if "{\\" in text:
         breaks = [match.span() for match in _LINE_BREAK.finditer(text)]
@@ -366,10 +375,14 @@ def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
 def _hidden(text: str) -> Iterator[Span]:
     """Yield the spans of comments and of elements that are not shown; an end that is not there is
     sought once."""
-    at, endless = 0, set[str]()
+    at = 0
+    endless = set[str]()
     while match := _HIDDEN.search(text, at):
         at = match.end()
-        ending = rf"</{match['name'].casefold()}\s*>" if match["name"] else "-->"
+        if match["name"]:
+            ending = rf"</{match['name'].casefold()}\s*>"
+        else:
+            ending = "-->"
         found = None if ending in endless else re.compile(ending, re.IGNORECASE).search(text, at)
         if found is not None:
             yield match.start(), found.end()
@@ -388,17 +401,19 @@ def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
     """Return the kind of a match between < and >, "" if it is not a tag."""
     inside = (match["inside"] or "").strip(" /")
     if not name or name in _KNOWN:
-        return (
-            MARKUP
-            if not inside or "=" in inside or name in _ANNOTATED or match[0][1] == "/"
-            else ""
-        )
+        if not inside or "=" in inside or name in _ANNOTATED or match[0][1] == "/":
+            return MARKUP
+        return ""
     words = f"{match['name']} {inside}"
     if is_known_direction(words):
         return DIRECTION
     if inside:
-        return MARKUP if "=" in inside else ""
-    return DIRECTION if words.islower() or words.isupper() else ""
+        if "=" in inside:
+            return MARKUP
+        return ""
+    if words.islower() or words.isupper():
+        return DIRECTION
+    return ""
 
 
 def _links(text: str) -> list[Span]:
@@ -557,7 +572,9 @@ def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
         return ""
     if _BLANK_LINE.search(inside) or len(inside.split()) > _MOST_WORDS:
         return ""
-    return "possible" if _WORD.search(inside) else "certain"
+    if _WORD.search(inside):
+        return "possible"
+    return "certain"
 
 
 def _sung(text: str) -> Iterator[Span]:
@@ -605,7 +622,9 @@ def _end_of_verse(text: str, start: int, line_end: int) -> int:
 
 def _line_end(text: str, start: int) -> int:
     end = text.find("\n", start)
-    return len(text) if end < 0 else end
+    if end < 0:
+        return len(text)
+    return end
 
 
 def parentheses(text: str) -> list[Span]:
@@ -648,7 +667,8 @@ _SAMPLE_NUMBERS = lazy_regex(r"\s*0+[ \t]+([0-9]{1,12})(?=[ \t]+\S)")
 _SAMPLE_RATES = (8000, 16000, 22050, 44100, 48000)
 """Usual sampling rates of sample numbers: that of the recording, or of the original from which it
 was made."""
-_SLACK, _SLACK_S = 0.01, 0.03
+_SLACK = 0.01
+_SLACK_S = 0.03
 
 
 def may_have_sample_numbers(text: str) -> bool:
@@ -670,7 +690,9 @@ def _last_sample(text: str) -> re.Match[str] | None:
         and int(found[1]) > 0
         and len(text[found.end() :].strip().splitlines()) == 1
     )
-    return found if is_one else None
+    if is_one:
+        return found
+    return None
 
 
 def without_sample_numbers(words: Words, duration_s: float) -> Words:

@@ -212,7 +212,9 @@ def without_optional_letters(word: str) -> str:
     >>> without_optional_letters(f"w{OPEN}ere{CLOSE}-"), without_optional_letters("were")
     ('w-', 'were')
     """
-    return _PARTS.sub("", word) if OPEN in word else word
+    if OPEN in word:
+        return _PARTS.sub("", word)
+    return word
 
 
 def is_silent(character: str) -> bool:

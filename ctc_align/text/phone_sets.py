@@ -14,31 +14,14 @@ from collections.abc import Iterable, Sequence
 
 from ctc_align.text.tables import EVERY, sections, text_table
 
-ARPABET_CLASSES: dict[str, tuple[str, ...]] = {
-    "stop": ("B", "D", "G", "K", "P", "T"),
-    "affricate": ("CH", "JH"),
-    "fricative": ("DH", "F", "HH", "S", "SH", "TH", "V", "Z", "ZH"),
-    "nasal": ("M", "N", "NG"),
-    "liquid": ("L", "R"),
-    "glide": ("W", "Y"),
-    "vowel": (
-        "AA",
-        "AE",
-        "AH",
-        "AO",
-        "AW",
-        "AY",
-        "EH",
-        "ER",
-        "EY",
-        "IH",
-        "IY",
-        "OW",
-        "OY",
-        "UH",
-        "UW",
-    ),
-}
+
+def _phone_lists(section: str, between: str | None = None) -> dict[str, tuple[str, ...]]:
+    return {
+        key: tuple(phones.split(between)) for key, phones in text_table("phones", section).items()
+    }
+
+
+ARPABET_CLASSES = _phone_lists("arpabet-classes", ",")
 
 ARPABET_PHONES: tuple[str, ...] = tuple(
     sorted(phone for phones in ARPABET_CLASSES.values() for phone in phones)
@@ -82,33 +65,7 @@ def arpabet_class(phone: str) -> str | None:
     return _CLASS_OF.get(strip_stress(phone))
 
 
-IPA_CLASSES: dict[str, tuple[str, ...]] = {
-    "stop": ("b", "d", "k", "p", "q", "t", "ɖ", "ɡ", "ʈ", "ʔ"),
-    "affricate": ("dz", "dʒ", "ts", "tʃ"),
-    "fricative": ("f", "h", "s", "v", "x", "z", "ð", "ɣ", "ʁ", "ʃ", "ʒ", "θ"),
-    "nasal": ("m", "n", "ŋ", "ɲ"),
-    "liquid": ("l", "r", "ɹ"),
-    "glide": ("j", "w"),
-    "vowel": (
-        "a",
-        "e",
-        "i",
-        "o",
-        "u",
-        "y",
-        "æ",
-        "ø",
-        "ɔ",
-        "ə",
-        "ɛ",
-        "ɨ",
-        "ɪ",
-        "ʊ",
-        "ã",
-        "ɛ̃",
-        "ɔ̃",
-    ),
-}
+IPA_CLASSES = _phone_lists("ipa-classes", ",")
 
 IPA_PHONES: tuple[str, ...] = tuple(
     sorted(phone for phones in IPA_CLASSES.values() for phone in phones)
@@ -118,23 +75,10 @@ IPA_PHONES: tuple[str, ...] = tuple(
 _ALL_IPA = frozenset(IPA_PHONES)
 IPA_VOWELS = frozenset(IPA_CLASSES["vowel"])
 
-IPA_OF_ARPABET: dict[str, tuple[str, ...]] = {
-    "AA": ("a",), "AE": ("æ",), "AH": ("ə",), "AO": ("ɔ",), "AW": ("a", "ʊ"), "AY": ("a", "ɪ"), "B": ("b",),
-    "CH": ("tʃ",), "D": ("d",), "DH": ("ð",), "EH": ("ɛ",), "ER": ("ə", "ɹ"), "EY": ("e", "ɪ"), "F": ("f",),
-    "G": ("ɡ",), "HH": ("h",), "IH": ("ɪ",), "IY": ("i",), "JH": ("dʒ",), "K": ("k",), "L": ("l",), "M": ("m",),
-    "N": ("n",), "NG": ("ŋ",), "OW": ("o", "ʊ"), "OY": ("ɔ", "ɪ"), "P": ("p",), "R": ("ɹ",), "S": ("s",),
-    "SH": ("ʃ",), "T": ("t",), "TH": ("θ",), "UH": ("ʊ",), "UW": ("u",), "V": ("v",), "W": ("w",), "Y": ("j",),
-    "Z": ("z",), "ZH": ("ʒ",),
-}  # fmt: skip
+IPA_OF_ARPABET = _phone_lists("ipa-of-arpabet")
 """The IPA phones of each English phone."""
 
-_IPA_LABELS: dict[str, str] = {
-    "AA": "ɑ", "AE": "æ", "AH": "ə", "AH1": "ʌ", "AH2": "ʌ", "AO": "ɔ", "AW": "aʊ", "AY": "aɪ", "B": "b", "CH": "tʃ",
-    "D": "d", "DH": "ð", "EH": "ɛ", "ER": "ɚ", "ER1": "ɝ", "ER2": "ɝ", "EY": "eɪ", "F": "f", "G": "ɡ", "HH": "h",
-    "IH": "ɪ", "IY": "i", "JH": "dʒ", "K": "k", "L": "l", "M": "m", "N": "n", "NG": "ŋ", "OW": "oʊ", "OY": "ɔɪ",
-    "P": "p", "R": "ɹ", "S": "s", "SH": "ʃ", "T": "t", "TH": "θ", "UH": "ʊ", "UW": "u", "V": "v", "W": "w", "Y": "j",
-    "Z": "z", "ZH": "ʒ",
-}  # fmt: skip
+_IPA_LABELS = text_table("phones", "ipa-labels")
 """The IPA label of each English phone, of AH and ER by their stress."""
 _IPA_STRESS = {"1": "ˈ", "2": "ˌ"}
 
@@ -147,8 +91,13 @@ def phone_label(label: str, *, ipa: bool, stress: bool) -> str:
     """
     bare = strip_stress(label)
     if not ipa or bare.upper() not in _IPA_LABELS:
-        return label if stress else bare
-    mark = _IPA_STRESS.get(label[len(bare) :], "") if stress else ""
+        if stress:
+            return label
+        return bare
+    if stress:
+        mark = _IPA_STRESS.get(label[len(bare) :], "")
+    else:
+        mark = ""
     return mark + _IPA_LABELS.get(label.upper(), _IPA_LABELS[bare.upper()])
 
 
@@ -166,7 +115,9 @@ def arpabet_label(label: str, *, stress: bool) -> str:
     if phone is None:
         return label
     mark = next((digit for digit, sign in _IPA_STRESS.items() if label.startswith(sign)), "0")
-    return phone + mark if stress and phone in ARPABET_VOWELS else phone
+    if stress and phone in ARPABET_VOWELS:
+        return phone + mark
+    return phone
 
 
 def label_in(alphabet: str, label: str, *, stress: bool) -> str:
@@ -178,40 +129,20 @@ def label_in(alphabet: str, label: str, *, stress: bool) -> str:
     """
     if alphabet == "ipa" and label.isascii() and label.isupper():
         return phone_label(label, ipa=True, stress=stress)
-    return arpabet_label(label, stress=stress) if alphabet == "arpabet" else label
+    if alphabet == "arpabet":
+        return arpabet_label(label, stress=stress)
+    return label
 
 
-NEAREST_ARPABET: dict[str, str] = {
-    "a": "AA", "b": "B", "d": "D", "dz": "Z", "dʒ": "JH", "e": "EY", "f": "F", "h": "HH", "i": "IY", "j": "Y", "k": "K",
-    "l": "L", "m": "M", "n": "N", "o": "OW", "p": "P", "q": "K", "r": "R", "s": "S", "t": "T", "ts": "S", "tʃ": "CH",
-    "u": "UW", "v": "V", "w": "W", "x": "HH", "y": "UW", "z": "Z", "ã": "AA", "æ": "AE", "ð": "DH", "ø": "ER",
-    "ŋ": "NG", "ɔ": "AO", "ɔ̃": "AO", "ɖ": "D", "ə": "AH", "ɛ": "EH", "ɛ̃": "AE", "ɡ": "G", "ɣ": "G", "ɨ": "IH",
-    "ɪ": "IH", "ɲ": "N", "ɹ": "R", "ʁ": "R", "ʃ": "SH", "ʈ": "T", "ʊ": "UH", "ʒ": "ZH", "ʔ": "T", "θ": "TH",
-}  # fmt: skip
+NEAREST_ARPABET = text_table("phones", "nearest-arpabet")
 """The English phone that sounds most like each IPA phone; used to initialise a network for the
 other phone set."""
 
 
-BROAD_IPA: dict[str, str] = {
-    "g": "ɡ", "ɑ": "a", "ɐ": "a", "ä": "a", "ɑ̃": "ã", "ɒ": "ɔ", "ʌ": "ə", "ɜ": "ə", "ɘ": "ə", "ɤ": "ə", "ɚ": "ə ɹ",
-    "ɝ": "ə ɹ", "œ": "ø", "ɵ": "ø", "œ̃": "ɛ̃", "õ": "ɔ̃", "ẽ": "ɛ̃", "ʏ": "y", "ʉ": "u", "ɯ": "ɨ", "ᵻ": "ɪ", "ɾ": "r",
-    "ɻ": "ɹ", "ɽ": "r", "ʀ": "ʁ", "ɫ": "l", "ʎ": "l", "ɭ": "l", "ɱ": "m", "ɳ": "n", "ɴ": "ŋ", "ɟ": "ɡ",
-    "c": "k", "ɸ": "f", "β": "v", "ʋ": "v", "χ": "x", "ç": "x", "ħ": "h", "ɦ": "h", "ʕ": "ʔ", "ʂ": "ʃ", "ɕ": "ʃ",
-    "ɧ": "ʃ", "ʐ": "ʒ", "ʑ": "ʒ", "ʝ": "j", "ɥ": "j", "ɰ": "w", "ʍ": "w", "tɕ": "tʃ", "tʂ": "tʃ", "ʈʂ": "tʃ",
-    "dʑ": "dʒ", "dʐ": "dʒ", "ɖʐ": "dʒ", "ʧ": "tʃ", "ʤ": "dʒ", "ʦ": "ts", "ʣ": "dz", "ɓ": "b", "ɗ": "d", "ʄ": "ɡ",
-    "ɠ": "ɡ", "ɬ": "ʃ", "l̥": "ʃ", "ɮ": "ʒ", "z̩": "ɨ", "ʐ̩": "ɨ", "ɿ": "ɨ", "ʅ": "ɨ", "v̩": "u",
-}  # fmt: skip
+BROAD_IPA = text_table("phones", "broad-ipa")
 """The phones of `IPA_PHONES` that replace other IPA symbols."""
 
-NEAREST_IPA: dict[str, str] = {
-    "a": "æ ə ɛ", "b": "p v", "d": "t ɖ", "dz": "d+z z ts", "dʒ": "d+ʒ ʒ tʃ", "e": "ɛ ɪ i", "f": "v p", "h": "x ɣ",
-    "i": "ɪ e", "j": "i ɪ", "k": "ɡ q", "l": "ɹ r", "m": "n", "n": "ŋ m", "o": "ɔ ʊ u", "p": "b", "q": "k",
-    "r": "ɹ ʁ l", "s": "z ʃ", "t": "d ʈ", "ts": "t+s s tʃ", "tʃ": "t+ʃ ʃ ts", "u": "ʊ o", "v": "f b w", "w": "u ʊ v",
-    "x": "h ɣ k", "y": "u i", "z": "s", "ã": "a", "æ": "ɛ a", "ð": "d z θ", "ø": "e ə o", "ŋ": "n", "ɔ": "o a",
-    "ɔ̃": "ɔ o", "ɖ": "d", "ə": "ɨ ɪ ɛ a e", "ɛ": "e æ", "ɛ̃": "ɛ e", "ɡ": "k ɣ", "ɣ": "ɡ x", "ɨ": "ɪ i ə",
-    "ɪ": "i e", "ɲ": "n+j n", "ɹ": "r ʁ l", "ʁ": "ɣ r ɹ", "ʃ": "s ʒ", "ʈ": "t", "ʊ": "u o", "ʒ": "z dʒ ʃ", "ʔ": "",
-    "θ": "t s f",
-}  # fmt: skip
+NEAREST_IPA = text_table("phones", "nearest-ipa")
 """For each phone of `IPA_PHONES`, the ones that sound most like it, nearest first (two with +): for
 vocabularies that lack it."""
 
@@ -240,9 +171,9 @@ def broad_phones(token: str) -> tuple[str, ...]:
         # letter includes (ọ, ĩ).
         for length in (3, 2, 1):
             known = unicodedata.normalize("NFD", symbols[:length])
-            forms = (
-                (symbols[:length], known, known[:1]) if length == 1 else (symbols[:length], known)
-            )
+            forms = [symbols[:length], known]
+            if length == 1:
+                forms.append(known[:1])
             found = next((f for f in forms if f in BROAD_IPA or f in _ALL_IPA), None)
             if found is not None:
                 phones += BROAD_IPA.get(found, found).split()
@@ -300,13 +231,15 @@ def syllable_starts(labels: Sequence[str], code: str, *, has_diphthongs: bool = 
     >>> syllable_starts("EH1 K S T R AH0".split(), "en"), syllable_starts("f a ɪ ə ɹ".split(), "en")
     ([0, 2], [0, 3])
     """
-    table, more = sections("sounds/onsets"), text_table("sounds/onsets", "arpabet")
+    table = sections("sounds/onsets")
+    more = text_table("sounds/onsets", "arpabet")
     bare = [strip_stress(label.upper()) for label in labels]
     sounds = [broad_phones(label) for label in labels]
     if is_arpabet := not ARPABET_VOWELS.isdisjoint(bare):
         sounds = [IPA_OF_ARPABET.get(label, tuple(more.get(label, ""))) for label in bare]
     section = table.get("en" if is_arpabet else code, table[EVERY])
-    onsets, glides = set(section.entries.split()), section.options.get("glides", "")
+    onsets = set(section.entries.split())
+    glides = section.options.get("glides", "")
     diphthongs = section.options.get("diphthongs", "").split(",")
 
     def can_begin(first: int, vowel: int) -> bool:
@@ -316,7 +249,9 @@ def syllable_starts(labels: Sequence[str], code: str, *, has_diphthongs: bool = 
         return is_consonant or "".join(onset).translate(_ANY_R) in onsets
 
     starts: list[int] = []
-    vowel, before, is_joined = -1, "", False
+    vowel = -1
+    before = ""
+    is_joined = False
     for index, (label, sound) in enumerate(zip(labels, sounds)):
         first = "".join(sound[:1])
         closes = first in ("ɪ", "ʊ") and before not in _CLOSE

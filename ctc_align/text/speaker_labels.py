@@ -101,20 +101,22 @@ def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Mark]:
     """
     has_colon = ":" in text or "：" in text
     stamped = {text.rfind("\n", 0, stamp) + 1 for stamp in stamps}
-    candidates = [*_candidates(text, stamped)] if has_colon else []
-    labels = _labels_among(candidates, text) if candidates else []
-    bracketed = _IN_BRACKETS.finditer(text) if "[" in text else ()
+    if has_colon:
+        candidates = [*_candidates(text, stamped)]
+    else:
+        candidates = []
+    if candidates:
+        labels = _labels_among(candidates, text)
+    else:
+        labels = []
     labels += [
         Mark(*match.span(1), SPEAKER, match[1].strip("[] \t"))
-        for match in bracketed
+        for match in _IN_BRACKETS.finditer(text)
         if names_speaker(match[1])
     ]
     if has_colon:
         labels += _inside_lines(text, labels)
-    labels += [
-        Mark(*match.span(), SPEAKER, "")
-        for match in (_CHEVRONS.finditer(text) if ">>" in text else ())
-    ]
+    labels += [Mark(*match.span(), SPEAKER, "") for match in _CHEVRONS.finditer(text)]
     return _in_order(labels)
 
 
@@ -181,7 +183,10 @@ def _candidate(
     be a label."""
     bare = head.strip(" \t*_\u00a0")
     bracketed = bare[:1] in "[<【" and bare[-1:] in "]>】"
-    name = bare.strip("[]<>【】 \t*_") if bracketed else _ASIDE.sub("", bare)
+    if bracketed:
+        name = bare.strip("[]<>【】 \t*_")
+    else:
+        name = _ASIDE.sub("", bare)
     name = name.partition(",")[0].strip(' \t*_"“”')
     words = name.split()
     if not words or len(words) > _MOST_WORDS or not words[0][0].isalpha():
@@ -202,12 +207,16 @@ def _form(name: str, words: list[str]) -> str:
     if not any(letter.lower() != letter.upper() for letter in letters):
         return "caseless"
     if all(letter == letter.upper() for letter in letters):
-        return "caps" if len(letters) > 1 else "single"
+        if len(letters) > 1:
+            return "caps"
+        return "single"
     titled = (
         all(not word[0].islower() or word.casefold() in _PARTICLES for word in words)
         and not words[0][0].islower()
     )
-    return "title" if titled else "lower"
+    if titled:
+        return "title"
+    return "lower"
 
 
 def _labels_among(candidates: list[_Candidate], text: str) -> list[Mark]:
@@ -215,7 +224,8 @@ def _labels_among(candidates: list[_Candidate], text: str) -> list[Mark]:
     candidates = [one for one in candidates if one.sure or not _is_heading(one)]
     counts = Counter(one.key for one in candidates)
     lines = sum(not line.isspace() for line in text.splitlines() if line) or 1
-    most, often = len(candidates) * 2 >= lines, len(candidates) * 5 >= lines
+    most = len(candidates) * 2 >= lines
+    often = len(candidates) * 5 >= lines
     shouting = not any(map(str.islower, text))
     several = len(counts) > 1
     certain: set[str] = {
@@ -262,7 +272,8 @@ def _is_heading(one: _Candidate) -> bool:
 def _is_certain(
     one: _Candidate, counts: Counter[str], shouting: bool, most_lines: bool, often: bool
 ) -> bool:
-    words, again = one.words, counts[one.key] > 1
+    words = one.words
+    again = counts[one.key] > 1
     if one.sure or _NUMBERED.fullmatch(one.name):
         return True
     if one.form == "single":
@@ -303,9 +314,10 @@ def _inside_lines(text: str, labels: list[Mark]) -> list[Mark]:
     if not known:
         return []
     names = "|".join(sorted(map(re.escape, known), key=len, reverse=True))
-    capitals = (
-        r"[A-Z][A-Z.'’-]+(?: [A-Z\d][A-Z\d.'’-]*){0,3}" if any(map(str.islower, text)) else r"(?!)"
-    )
+    if any(map(str.islower, text)):
+        capitals = r"[A-Z][A-Z.'’-]+(?: [A-Z\d][A-Z\d.'’-]*){0,3}"
+    else:
+        capitals = r"(?!)"
     pattern = re.compile(
         rf"(?<=[.?!…\"”)\]—-])[^\S\n]+(?P<mark>>>[^\S\n]*)?(?P<name>{names}|{capitals}):(?=\s)"
     )

@@ -96,6 +96,16 @@ def text_table(file: str, *names: str) -> dict[str, str]:
     return {key: value.replace("_", " ") for key, _, value in entries}
 
 
+def character_table(file: str, name: str) -> dict[str, str]:
+    """Return the values of a section by character: an entry ab=c is one for "a", and one for "b".
+
+    >>> character_table("words", "variants")["℃"]
+    '°C'
+    """
+    entries = text_table(file, name).items()
+    return {character: value for characters, value in entries for character in characters}
+
+
 def word_list(name: str, file: str = "words") -> frozenset[str]:
     """Return the entries of a section as a set.
 

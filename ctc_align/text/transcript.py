@@ -123,7 +123,10 @@ def split(
     forms = [ANY_SPEECH if ANY in word else form for word, form in zip(written, forms)]
     others = _other_readings(written, forms, language)
     if spoken.starts is None and not markup.marks and not markup.optional:
-        words = list(map(Word, written, forms, *zip(*spans))) if spans else []
+        if spans:
+            words = list(map(Word, written, forms, *zip(*spans)))
+        else:
+            words = []
         return Words(text, tuple(_with_readings(words, readings, others)))
     return _marked_words(text, markup, spans, forms, (readings, others))
 
@@ -170,7 +173,10 @@ def words_of(text: str, settings: Settings, subtitles: Subtitles | None = None) 
     language = settings.for_language().language
     by_character = {"spaces": False, "characters": True}.get(settings.words_by)
     by_dictionary = settings.words_by == "dictionary"
-    cues = subtitles.cues if subtitles is not None and subtitles.format in (SRT, VTT) else ()
+    if subtitles is not None and subtitles.format in (SRT, VTT):
+        cues = subtitles.cues
+    else:
+        cues = ()
     words = split(
         text, language=language, by_character=by_character, by_dictionary=by_dictionary, cues=cues
     )
@@ -243,7 +249,10 @@ def _unspoken_words(text: str, spoken: Sequence[Span], marks: Sequence[Mark]) ->
         at = bisect_right(starts, start) - 1
         while at > 0 and marks[at].end <= start and marks[at - 1].end > start:
             at -= 1  # a mark inside another one
-        kind = marks[at].kind if at >= 0 and marks[at].end > start else MARKUP
+        if at >= 0 and marks[at].end > start:
+            kind = marks[at].kind
+        else:
+            kind = MARKUP
         yield Word(text[start:end], "", start, end, kind=kind)
 
 
@@ -339,7 +348,10 @@ def _kinds(run: str, every: bool) -> str:
     for character in run:
         kind = _kind(character, every)
         if character == '"':
-            kind = _NARROW if quote_is_open else _OPEN
+            if quote_is_open:
+                kind = _NARROW
+            else:
+                kind = _OPEN
             quote_is_open = not quote_is_open
         kinds.append(kind)
     if kinds[0] == _EXTEND and unicodedata.category(run[0]) == "Lm":
@@ -361,12 +373,16 @@ def _kind(character: str, every: bool) -> str:
     ):
         return _EXTEND
     if category[0] in "LN":
-        return _LETTER if every or (spaceless and category != "Nd") else _OTHER
+        if every or (spaceless and category != "Nd"):
+            return _LETTER
+        return _OTHER
     if category in ("Ps", "Pi"):
         return _OPEN
     if category == "Sc" or character in _PREFIXES:
         return _PREFIX
-    return _WIDE if unicodedata.east_asian_width(character) in "WF" else _NARROW
+    if unicodedata.east_asian_width(character) in "WF":
+        return _WIDE
+    return _NARROW
 
 
 _DASHES = "\u2012\u2013\u2014\u2015\u2e3a\u2e3b\ufe58"
@@ -382,10 +398,8 @@ _OPENING = "“‘„«‹([{¿¡"
 _EITHER = "\"'*_`~"
 """Signs that both open and close: quotes, and the emphasis of Markdown."""
 _SIGNS = "$£€¥₹₩₽₺#@+-−%°&"
-_AFTER_WORDS, _BEFORE_WORDS = (
-    f"{_CLOSING}{_EITHER}{_MARKS}%°",
-    f"{_CLOSING}{_OPENING}{_EITHER}{_MARKS}{_SIGNS}",
-)
+_AFTER_WORDS = f"{_CLOSING}{_EITHER}{_MARKS}%°"
+_BEFORE_WORDS = f"{_CLOSING}{_OPENING}{_EITHER}{_MARKS}{_SIGNS}"
 _MOST_BETWEEN = 8
 """The most quotes, brackets and signs between a mark and the letter or digit beside it."""
 _LONGEST_PIECE = 40
@@ -422,7 +436,8 @@ def boundaries(text: str, language: str = "en") -> list[int]:
     """
     colons = language.replace("_", "-").partition("-")[0].lower() not in _COLON_INSIDE
     cuts: list[int] = []
-    run_end, whole = -1, []
+    run_end = -1
+    whole = []
     for cluster in _CLUSTER.finditer(text):
         start, end = cluster.span()
         if not start or end == len(text) or text[start - 1].isspace() or text[end].isspace():
@@ -551,7 +566,8 @@ def _after_closing(text: str, index: int) -> int:
 def _is_open(text: str, index: int) -> bool:
     """Return whether the sign at `index`, which both opens and closes, has been opened before in
     its line."""
-    sign, before = text[index], text[text.rfind("\n", 0, index) + 1 : index]
+    sign = text[index]
+    before = text[text.rfind("\n", 0, index) + 1 : index]
     return before.count(sign) % 2 == 1 or before.replace(sign * 2, sign).count(sign) % 2 == 1
 
 

@@ -84,7 +84,10 @@ def abbreviation(word: str, dotted: bool, context: Context) -> str | None:
     >>> abbreviation("Dr", True, Context("", "Brown")), abbreviation("No", True, Context("", "way"))
     ('doctor', None)
     """
-    low, capital, before, after = word.lower(), word[0].isupper(), context.before, context.after
+    low = word.lower()
+    capital = word[0].isupper()
+    before = context.before
+    after = context.after
     numeric_before = re.search(r"\d\W*$", before) is not None
     if low == "pm" or (low == "am" and numeric_before):
         return " ".join(low)
@@ -98,15 +101,24 @@ def abbreviation(word: str, dotted: bool, context: Context) -> str | None:
     if low in _WITHOUT_DOT and (
         dotted or low in _ANYWHERE or (capital and (word != "MS" or context.shouting))
     ):
-        return "drive" if low == "dr" and _ends_street(context) else _WITHOUT_DOT[low]
-    return _dotted(low, capital, after) if dotted else None
+        if low == "dr" and _ends_street(context):
+            return "drive"
+        return _WITHOUT_DOT[low]
+    if dotted:
+        return _dotted(low, capital, after)
+    return None
 
 
 def _dotted(low: str, capital: bool, after: str) -> str | None:
     """Return the expansion of a word with a dot after it, before the word `after`."""
     if low in _BEFORE_NUMBER and _NUMERIC.match(after):
-        excluded = _SMALL_BEFORE_NUMBER if capital else _CAPITAL_BEFORE_NUMBER
-        return None if low in excluded else _BEFORE_NUMBER[low]
+        if capital:
+            excluded = _SMALL_BEFORE_NUMBER
+        else:
+            excluded = _CAPITAL_BEFORE_NUMBER
+        if low in excluded:
+            return None
+        return _BEFORE_NUMBER[low]
     if capital and low in _BEFORE_NAME and _is_capitalised(after):
         return _BEFORE_NAME[low]
     return _DOTTED.get(low) or (_CAPITALISED.get(low) if capital else None)
@@ -120,7 +132,10 @@ def spelled_out(word: str, shouting: bool) -> str | None:
     ('b b c', "t v's", None, None)
     """
     ending = re.search(r"(?<=[A-Z])'?s$", word)
-    letters = word[: ending.start()] if ending else word
+    if ending:
+        letters = word[: ending.start()]
+    else:
+        letters = word
     if (
         shouting
         or letters in _SOUNDS
@@ -171,7 +186,9 @@ def drops_g(word: str) -> bool:
 def _saint_or_street(abbreviated: bool, context: Context) -> str | None:
     if not abbreviated:
         return None
-    return "saint" if _is_capitalised(context.after) else "street"
+    if _is_capitalised(context.after):
+        return "saint"
+    return "street"
 
 
 def _ends_street(context: Context) -> bool:
@@ -217,7 +234,8 @@ _EMERGENCY = lazy_regex(
 )
 _BY_SHAPE = lazy_regex("|".join(_NUMBERS))
 _BY_CUE = lazy_regex(_AFTER_CUE)
-_LEAST, _MOST = 7, 15
+_LEAST = 7
+_MOST = 15
 _TOLL_FREE = lazy_regex(r"[89]00")
 
 
@@ -276,11 +294,10 @@ def _has_length(written: str) -> bool:
 
 def _vanity(match: re.Match[str]) -> str:
     """Read 1-800-FLOWERS: "one eight hundred flowers"."""
-    area = (
-        f"{digits(match['area'][0])} hundred"
-        if _TOLL_FREE.fullmatch(match["area"])
-        else digits(match["area"])
-    )
+    if _TOLL_FREE.fullmatch(match["area"]):
+        area = f"{digits(match['area'][0])} hundred"
+    else:
+        area = digits(match["area"])
     parts = re.findall(r"[A-Z]+|\d+", match["rest"])
     rest = [
         digits(part) if part.isdigit() else spelled_out(part, False) or part.lower()
@@ -300,15 +317,7 @@ _LONGEST_PIECE = 1000
 """A longer run is not a word, and is read in pieces: some rules take the square of its length."""
 _LETTER_WORD = rf"{LETTER}+(?:'{LETTER}+)*"
 _SIGNS = text_table("english", "signs")
-_RATES = {
-    "day": "day",
-    "week": "week",
-    "month": "month",
-    "year": "year",
-    "hour": "hour",
-    "mo": "month",
-    "yr": "year",
-}
+_RATES = text_table("english", "rates")
 _READ_WHOLE = text_table("english", "read-whole")
 _SPECIAL = SPECIAL | set(_READ_WHOLE)
 _CLOSED = lazy_regex(r"[,;:!?)]\W*$")
@@ -365,7 +374,8 @@ def _whole(text: str, context: Context) -> str | None:
     match = _WHOLE.fullmatch(text) if len(text) <= _LONGEST_WHOLE else None
     if not match:
         return None
-    letters, ending = match[1], match[2]
+    letters = match[1]
+    ending = match[2]
     if _CLOSED.search(text):
         context = context._replace(after="")
     spoken = None if ending == "'s" else abbreviation(letters, ending == ".", context)
@@ -404,7 +414,9 @@ def _initials(match: re.Match[str], scan: Scan) -> str | None:
 def _number_sign(match: re.Match[str], scan: Scan) -> str | None:
     if scan.previous(match.start()).isalnum():
         return None
-    return "number" if match[1].lower() == "no" else "numbers"
+    if match[1].lower() == "no":
+        return "number"
+    return "numbers"
 
 
 def _letters(match: re.Match[str], scan: Scan) -> str | None:
@@ -447,7 +459,9 @@ def _dash(match: re.Match[str], scan: Scan) -> str:
         return "minus"
     if scan.number_end != match.start():
         return ""
-    return "to" if match[0] == "–" or ":" in scan.number or _rises(scan.number, after[1]) else ""
+    if match[0] == "–" or ":" in scan.number or _rises(scan.number, after[1]):
+        return "to"
+    return ""
 
 
 def _rises(first: str, second: str) -> bool:
@@ -472,13 +486,17 @@ def _power(match: re.Match[str], scan: Scan) -> str:
 def _per(match: re.Match[str], scan: Scan) -> str | None:
     """Read the unit of a rate: $20/hr, 30/min."""
     name = unit_name(match[1], singular=True) or _RATES.get(match[1])
-    return f"per {name}" if name and scan.number_end == match.start() else None
+    if name and scan.number_end == match.start():
+        return f"per {name}"
+    return None
 
 
 def _sign(match: re.Match[str], scan: Scan) -> str | None:
     """Read a sign that is a whole word, or is beside letters or digits; not in "=)" or "+++"."""
     alone = len(scan.text) < 9 and scan.text.strip("\"',.;!?" + GAP) in (match[0], f"({match[0]})")
-    return _SIGNS.get(match[0]) if alone or scan.is_lettered else None
+    if alone or scan.is_lettered:
+        return _SIGNS.get(match[0])
+    return None
 
 
 def _web_address(match: re.Match[str], scan: Scan) -> str | None:
@@ -531,13 +549,12 @@ _ENGLISH = ("en", "eng", "english")
 _WORD = lazy_regex(
     rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])"
 )
-_POINT_IS_DECIMAL = frozenset(
-    ("en", "ja", "ko", "th", "he", "zh", "hi", "bn", "te", "kn", "ta", "ur", "my")
-)
+_POINT_IS_DECIMAL = word_set("en ja ko th he zh hi bn te kn ta ur my")
 _NUM2WORDS_CODES = text_table("words", "num2words-codes")
-_NO_YEARS = ("bn", "ja", "ko")
+_NO_YEARS = word_set("bn ja ko")
 """Languages in which num2words adds the word for year, or an era."""
-_LONGEST, _MOST_CONTEXT = 18, 100
+_LONGEST = 18
+_MOST_CONTEXT = 100
 _NOT_SPOKEN = lazy_regex(rf"(?!{LETTER}|')[^\s]")
 
 
@@ -583,14 +600,19 @@ def other_readings(written: str, spoken: str, language: str) -> tuple[str, ...]:
     >>> other_readings("A42", "a forty two", "en"), other_readings("42,", "zweiundvierzig", "de")
     (('a four two',), ('vier zwei',))
     """
-    code = plain(outer_punctuation_stripped(written)) if len(written) <= _LONGEST_WHOLE else ""
+    if len(written) <= _LONGEST_WHOLE:
+        code = plain(outer_punctuation_stripped(written))
+    else:
+        code = ""
     if not _CODE.fullmatch(code):
         return ()
     if not is_english(language):
         if not code.isdigit():
             return ()
         digits_read = [_in_words(digit, _code(language), False) for digit in code]
-        return (" ".join(filter(None, digits_read)),) if all(digits_read) else ()
+        if all(digits_read):
+            return (" ".join(filter(None, digits_read)),)
+        return ()
     chunks = _CHUNK.findall(code)
     read = [chunk if chunk.isdigit() else " ".join(chunk.lower()) for chunk in chunks]
     return tuple(reading for reading in english_readings(read) if reading != spoken)
@@ -638,7 +660,9 @@ def _code(language: str) -> str:
     """Return num2words' name of a language: "pt-BR" → "pt_BR", "deu" → "de"."""
     base, _, region = language.replace("_", "-").partition("-")
     base = _NUM2WORDS_CODES.get(base.lower(), base.lower())
-    return f"{base}_{region.upper()}" if region else base
+    if region:
+        return f"{base}_{region.upper()}"
+    return base
 
 
 def _base(code: str) -> str:
@@ -657,11 +681,17 @@ def language_base(language: str) -> str:
 def _number(written: str, opens: bool, code: str) -> str:
     """Return a number in words, or its digits, space-separated, in a language that num2words
     lacks."""
-    sign = "-" if opens and written[0] in "-−" else ""
+    if opens and written[0] in "-−":
+        sign = "-"
+    else:
+        sign = ""
     body = written.lstrip("-−").rstrip(".,'")
     group, point = (",", ".") if _base(code) in _POINT_IS_DECIMAL else (".", ",")
     body = re.sub(rf"(?<=\d)[{re.escape(group)}'](?=\d{{3}}(?!\d))", "", body)
-    parts = re.split(r"[.,']", body) if body.count(point) != 1 else [body.replace(point, ".")]
+    if body.count(point) != 1:
+        parts = re.split(r"[.,']", body)
+    else:
+        parts = [body.replace(point, ".")]
     return " ".join(
         _in_words(sign + part, code, part in written) or " ".join(re.findall(r"\d+", part))
         for part in parts
@@ -688,7 +718,10 @@ def digit_groups(text: str, language: str) -> list[tuple[int, int, str]]:
     ([(2, 3, ',')], [(1, 2, '.'), (5, 6, '.')])
     """
     code = _code(language)
-    mark = "," if is_english(language) or _base(code) in _POINT_IS_DECIMAL else "."
+    if is_english(language) or _base(code) in _POINT_IS_DECIMAL:
+        mark = ","
+    else:
+        mark = "."
     found = []
     for match in _GROUPS.finditer(text):
         groups = match[0].split(match["space"])
@@ -802,7 +835,9 @@ def without_markup(word: str) -> str:
         word = LINE_END_HYPHEN.sub("", word)
     if "&" in word and ";" in word:
         word = html.unescape(word)
-    return (_TAGS.sub("", word) or word) if "<" in word and ">" in word else word
+    if "<" in word and ">" in word:
+        return _TAGS.sub("", word) or word
+    return word
 
 
 def _prefix(before: str, core: str) -> str:
@@ -815,7 +850,9 @@ def _prefix(before: str, core: str) -> str:
 
 
 def _apostrophe(before: str, wanted: bool) -> str:
-    return before[-1] if wanted and before.endswith(("'", "’", "‘")) else ""
+    if wanted and before.endswith(("'", "’", "‘")):
+        return before[-1]
+    return ""
 
 
 def _suffix(core: str, after: str) -> str:

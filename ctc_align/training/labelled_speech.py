@@ -83,6 +83,7 @@ def read_labelled(
     audio: str | os.PathLike[str] | None = None,
     failed: list[str] | None = None,
     found: LabelFiles | None = None,
+    encoding: str | None = None,
 ) -> Iterator[LabelledUtterance]:
     """Yield every TextGrid and every corrected alignment below a folder, in order, with its
     recording and transcript.
@@ -100,6 +101,8 @@ def read_labelled(
             recording, else the words of the TextGrid; JSON has its text.
         failed: a list for the reasons why files cannot be used; without it the first one is raised.
         found: receives the files before the first utterance is read.
+        encoding: of TextGrids and transcripts that are not UTF-8, as in
+            `ctc_align.text.encodings.decode_text`.
 
     Raises:
         UsageError: there is no such folder, it has no labels, or some labels have no recording.
@@ -139,7 +142,7 @@ def read_labelled(
             if path.suffix.casefold() == ".json":
                 utterance = _read_json(path, name, speaker, sounds, given=audio is not None)
             else:
-                utterance = _read_textgrid(path, name, speaker, sounds)
+                utterance = _read_textgrid(path, name, speaker, sounds, encoding)
         except CtcAlignError as error:
             if failed is None:
                 raise
@@ -217,12 +220,14 @@ def _has_fixes(path: Path, problems: list[str]) -> bool | None:
     )
 
 
-def _read_textgrid(path: Path, name: Path, speaker: str, sounds: Path) -> LabelledUtterance:
+def _read_textgrid(
+    path: Path, name: Path, speaker: str, sounds: Path, encoding: str | None
+) -> LabelledUtterance:
     sound = _recording(sounds / name, path)
-    words = read_intervals(path, "words")
-    return LabelledUtterance(
-        name.as_posix(), speaker, sound, _transcript(sound, words), words, _phones(path)
-    )
+    words = read_intervals(path, "words", encoding=encoding)
+    text = _transcript(sound, words, encoding)
+    phones = _phones(path, encoding)
+    return LabelledUtterance(name.as_posix(), speaker, sound, text, words, phones)
 
 
 def _read_json(
@@ -288,11 +293,11 @@ def _recording(name: Path, label: Path) -> Path:
     return sounds[0]
 
 
-def _transcript(sound: Path, words: list[Interval]) -> str:
+def _transcript(sound: Path, words: list[Interval], encoding: str | None) -> str:
     for suffix in TRANSCRIPTS:
         transcript = sound.with_suffix(suffix)
         if transcript.is_file():
-            return read_transcript(str(transcript))
+            return read_transcript(str(transcript), encoding)
     text = " ".join(word.label.strip() for word in words if word.label.strip())
     if not text:
         raise TranscriptError(
@@ -301,9 +306,9 @@ def _transcript(sound: Path, words: list[Interval]) -> str:
     return text
 
 
-def _phones(grid: Path) -> list[Interval]:
+def _phones(grid: Path, encoding: str | None) -> list[Interval]:
     try:
-        return read_intervals(grid, "phones")
+        return read_intervals(grid, "phones", encoding=encoding)
     except InputError:
         return []
 

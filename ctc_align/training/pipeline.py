@@ -108,10 +108,10 @@ def train(recipe: Recipe, options: TrainOptions, watch: Watch | None = None) -> 
 
 def pairs_of(options: TrainOptions, language: str, watch: Watch) -> Pairs:
     """Return the pairs of the corpus, and of the corpus to hold out."""
-    exclude = (str(options.out_dir),)
-    sources = [(open_source(options.corpus, options.kind, exclude=exclude), False)]
+    open_corpus = partial(open_source, exclude=(str(options.out_dir),), encoding=options.encoding)
+    sources = [(open_corpus(options.corpus, options.kind), False)]
     if options.dev is not None:
-        sources.append((open_source(options.dev, exclude=exclude), True))
+        sources.append((open_corpus(options.dev), True))
     watch.progress("reading the corpus", 0.0)
     return read_pairs(sources, language)
 

@@ -39,6 +39,7 @@ class TrainOptions:
         dev: path of a corpus to hold out; None: a part of `corpus`.
         lexicon: path of a pronunciation dictionary.
         command: the command line, for the card.
+        encoding: of texts that are not UTF-8, as in `ctc_align.text.encodings.decode_text`.
         force: replace a model, or the remains of a run with other settings.
         keep: keep frames, labels and checkpoints.
     """
@@ -50,6 +51,7 @@ class TrainOptions:
     lexicon: str | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     command: str = ""
+    encoding: str = ""
     force: bool = False
     keep: bool = False
 

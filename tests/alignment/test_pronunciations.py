@@ -366,6 +366,20 @@ def test_the_sound_decides_about_square_brackets_and_fillers(match: str, english
     assert [word.start_s for word in heard] == [word.start_s for word in plain.words]
 
 
+@pytest.mark.data
+def test_a_filler_that_nobody_says_takes_no_word_with_it(
+    english: Aligner, speech_data: Path
+) -> None:
+    """The search missed MUSEUM, which begins as the filler ends."""
+    audio = speech_data / "english" / "audio" / "libri_test_clean" / "260-123286-0018.opus"
+    text = (
+        "I SAW AT THE HAMBURG MUSEUM THE SKELETON OF ONE OF {}THESE CREATURES THIRTY FEET IN LENGTH"
+    )
+    alignment, plain = (english.align(audio, text.format(each)) for each in ("&-um &-um ", ""))
+    heard = [word for word in alignment.words if not word.kind]
+    assert [word.start_s for word in heard] == [word.start_s for word in plain.words]
+
+
 def test_a_word_for_any_speech_keeps_its_place_and_proves_nothing(english: Aligner) -> None:
     plain = english.align(str(DEMO), SAID)
     alignment = english.align(str(DEMO), SAID.replace("every", "<unk>"))

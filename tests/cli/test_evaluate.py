@@ -100,6 +100,15 @@ def test_tiers_of_other_names(cli, here):
     assert "expected an interval tier named 'Worte', got: 1 words, 2 Phonetik" in result.error
 
 
+def test_labels_in_an_encoding_that_is_named(cli, here):
+    for path in (here / "theirs").iterdir():
+        text = path.read_text(encoding="utf-8").replace('"three"', '"größer"')
+        path.write_bytes(text.encode("cp1252"))
+    call = ("evaluate", "theirs", "theirs", "--tier", "words=2", "--format", "json")
+    assert "give --encoding cp1252" in cli(*call, code=1).stderr
+    assert json.loads(cli(*call, "--encoding", "cp1252").stdout)["both"]["mae_ms"] == 0.0
+
+
 def test_against_another_hypothesis(cli, here):
     result = cli("evaluate", "ours", "theirs", "--against", "others")
     assert (result.code, result.stderr) == (0, "")

@@ -238,18 +238,21 @@ MISTAKES = [
         "evaluate latin.TextGrid grid.TextGrid",
         1,
         "latin.TextGrid, line 7: expected UTF-8",
-        '("Grüße"): save it as UTF-8',
+        '("Grüße"): give --encoding cp1252',
     ),
     (
         "evaluate nothing.ctm grid.TextGrid",
         1,
         "got an empty file (no word has times there); its alignment is in nothing",
     ),
-    (
-        "talk.wav latin.txt --encoding klingon",
-        2,
-        "--encoding: expected the name of an encoding",
-        "'klingon'",
+    *(
+        (
+            f"{call} --encoding klingon",
+            2,
+            "--encoding: expected the name of an encoding",
+            "'klingon'",
+        )
+        for call in ("talk.wav latin.txt", "evaluate grid.TextGrid grid.TextGrid")
     ),
     (
         "talk.wav latin.txt",

@@ -21,9 +21,12 @@ def test_the_next_start_removes_what_a_killed_program_left_and_nothing_else(
         folder.mkdir()
         (folder / "audio").write_bytes(b"x")
     (tmp_path / f"{dead.name}.lock").touch()
+    lone = tmp_path / f"{PREFIX}{'1' * 32}.lock"
+    lone.touch()
     with own_folder(PREFIX) as running:
         assert not dead.exists()
         assert not Path(f"{dead}.lock").exists()
+        assert not lone.exists(), "of a program that was killed before it had its folder"
         assert other.exists(), "of another name"
         with own_folder(PREFIX):
             assert running.exists(), "its program runs"

@@ -23,6 +23,7 @@ from made_media import endless_flac, restarting_matroska
 from ctc_align.alignment.aligner import Aligner, split_transcript
 from ctc_align.config import Settings
 from ctc_align.files import from_dict, json_schema
+from ctc_align.files.corrections import original_of
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.jobs import JobQueue, ModelWorker, ServerLimits
 from ctc_align.serve.request_fields import OTHERS_ALIGN
@@ -578,7 +579,9 @@ def test_a_job_that_is_removed_while_it_is_kept_is_not_found(
         assert list(tmp_path.iterdir()) == []
 
 
-def test_names_at_the_limit_of_the_file_system_are_told(tmp_path: Path) -> None:
+def test_recordings_with_names_at_the_limit_of_the_file_system_are_corrected(
+    tmp_path: Path,
+) -> None:
     name = "n" * 250
     with local_server(folder=tmp_path) as server:
         job = server.done_job(pair("a", name=f"{name}.wav"))
@@ -592,4 +595,9 @@ def test_names_at_the_limit_of_the_file_system_are_told(tmp_path: Path) -> None:
         answer = server.ask(
             "PUT", f"/api/alignments/{name}", body, {"Content-Type": "application/json"}
         )
-        assert (answer.status, "too long" in answer.json.get("error", "")) == (422, True), answer
+        assert answer.status == 200, answer
+        (before,) = tmp_path.glob("*.before.json")
+        assert original_of(before) == tmp_path / f"{name}.json"
+        shown = server.ask("GET", "/api/alignments").json
+        assert len(shown["alignments"]) == 2
+        assert shown["left_out"]["before"] == 1

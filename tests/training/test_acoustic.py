@@ -14,12 +14,13 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from made_alignments import textgrid
 from made_corpus import Lines, frames, make_corpus, make_letters, utterances_of
 from sample_alignments import aligned, make_alignment
 from small_training import CALM, StoppedError, stop_at_saves
 
 from ctc_align.audio.loading import load_audio
-from ctc_align.errors import InputError
+from ctc_align.errors import InputError, TranscriptError
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.features import MELS
 from ctc_align.models.convnet.inference import NetworkShape
@@ -37,6 +38,8 @@ from ctc_align.training.corpus_data import (
     read_pairs,
 )
 from ctc_align.training.labelled_speech import read_labelled
+from ctc_align.training.pipeline import pairs_of
+from ctc_align.training.run_folder import TrainOptions
 from ctc_align.training.training_batches import Augmentation, Material, augment, collate, mask, plan
 
 PHONES = 39
@@ -490,3 +493,18 @@ def test_of_the_downloads_of_a_page_the_last_is_a_label(
         tmp_path / "talk.wav",
         0.6,
     )
+
+
+def test_texts_and_labels_in_an_encoding_that_is_named(tmp_path: Path) -> None:
+    soundfile.write(tmp_path / "a.wav", np.zeros(16000), 16000)
+    (tmp_path / "a.txt").write_bytes("Iş günü".encode("cp1254"))
+    options = TrainOptions(str(tmp_path), tmp_path / "model", encoding="cp1254")
+    (utterance,) = pairs_of(options, "tr", Watch()).utterances
+    assert utterance.text == "Iş günü"
+    textgrid(tmp_path / "a.TextGrid", ("words", [("Iş", 0.1, 0.5)]))
+    text = (tmp_path / "a.TextGrid").read_text(encoding="utf-8")
+    (tmp_path / "a.TextGrid").write_bytes(text.encode("cp1254"))
+    (labelled,) = read_labelled(tmp_path, encoding="cp1254")
+    assert (labelled.text, [word.label for word in labelled.words]) == ("Iş günü", ["Iş"])
+    with pytest.raises(TranscriptError, match="give --encoding"):
+        list(read_labelled(tmp_path, encoding=""))

@@ -45,7 +45,10 @@ def pronounced(words: Words, language: str) -> Words:
     >>> [word.phones for word in pronounced(split("Guten Tag!", language="de"), "de").words]
     ['ɡ u t ə n', 't a k']
     """
-    code = "yue" if _CANTONESE.match(language) else base_code(language)
+    if _CANTONESE.match(language):
+        code = "yue"
+    else:
+        code = base_code(language)
     if is_read_as_english(code):
         prepare_english(_latin_words(words, code))
     said: list[Word] = []

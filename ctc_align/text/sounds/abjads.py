@@ -56,7 +56,8 @@ def _with_short_vowels(letters: Sequence[Letter], *, final_clusters: str) -> lis
     >>> [" ".join(piece.phones) for piece in _with_short_vowels(word, final_clusters="short")]
     ['m ə', 'k', 't ə', 'b']
     """
-    start, doubtful = 0, -1
+    start = 0
+    doubtful = -1
     while start < len(letters):
         end = start
         while end < len(letters) and letters[end].is_bare:
@@ -69,7 +70,10 @@ def _with_short_vowels(letters: Sequence[Letter], *, final_clusters: str) -> lis
     pieces = []
     for index, letter in enumerate(letters):
         phones = (*letter.onset, *(letter.vowel or ()))
-        other = letter.onset if letter.vowel else (*letter.onset, _SHORT)
+        if letter.vowel:
+            other = letter.onset
+        else:
+            other = (*letter.onset, _SHORT)
         pieces.append(
             Piece(letter.start, letter.end, phones, (other,) if index == doubtful else ())
         )
@@ -109,12 +113,15 @@ def _fill_last(letters: Sequence[Letter], start: int, final_clusters: str) -> in
     )
     if is_open:
         letters[start].vowel = (_SHORT,)
-    return end - 2 if may_end_in_two else -1
+    if may_end_in_two:
+        return end - 2
+    return -1
 
 
 _ARABIC_VOWELS = phone_table("abjads", "Arabic-vowels")
 _ARABIC_MARKS = phone_table("abjads", "Arabic-marks")
-_SHADDA, _HAMZA_ABOVE = "\u0651", "\u0654"
+_SHADDA = "\u0651"
+_HAMZA_ABOVE = "\u0654"
 _WAWS = "وۆۇۊ"
 _VOWEL_LETTERS = "اأإآٱىٰ" + _WAWS + "يیىئ" + "هہەة"
 """The forms of alef, waw, ye and he."""
@@ -131,7 +138,10 @@ def arabic_pieces(text: str, language: str) -> list[Piece]:
     >>> [" ".join(piece.phones) for piece in arabic_pieces("كتاب", "ar")]
     ['k ə', 't', 'a', 'b']
     """
-    code = language if language in table("abjads") else "ar"
+    if language in table("abjads"):
+        code = language
+    else:
+        code = "ar"
     if "full" in options_of("abjads", code):
         return _with_short_vowels(_full_letters(text, code), final_clusters="none")
     if phones := phone_table("abjads", f"{code}:words").get(text):
@@ -168,11 +178,13 @@ def _full_letters(text: str, language: str) -> list[Letter]:
 
 
 def _arabic_letters(text: str, language: str) -> list[Letter]:
-    phones, options = _arabic_table(language), options_of("abjads", language)
+    phones = _arabic_table(language)
+    options = options_of("abjads", language)
     article = _ARTICLE.match(text) if language == "ar" and len(text) > 3 else None
     letters: list[Letter] = _article(article, text) if article else []
     for index in range(letters[-1].end if letters else 0, len(text)):
-        character, last = text[index], letters[-1] if letters else None
+        character = text[index]
+        last = letters[-1] if letters else None
         if character in _ARABIC_MARKS and last is not None:
             last.end = index + 1
             if not last.vowel or last.onset or len(_ARABIC_MARKS[character]) > 1:
@@ -182,7 +194,8 @@ def _arabic_letters(text: str, language: str) -> list[Letter]:
         ):
             last.end = index + 1
         elif character == "و" and last is not None and _is_silent_waw(text, index, language):
-            last.end, last.vowel = index + 1, ()
+            last.end = index + 1
+            last.vowel = ()
         elif character == "ں" and last is not None and language != "ar":
             last.end = index + 1
             last.vowel = tuple(_NASAL_VOWELS.get(phone, phone) for phone in last.vowel or (_SHORT,))
@@ -207,10 +220,21 @@ def _is_silent_waw(text: str, index: int, language: str) -> bool:
 def _article(match: re.Match[str], text: str) -> list[Letter]:
     """Return the letters of the article, whose l becomes the next consonant if that is a
     coronal."""
-    start = match.end("prefix") if match["prefix"] else 0
-    letters = [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",))] if start else []
-    follows = text[match.end()] if match.end() < len(text) else ""
-    sound = () if follows in _SUN else ("l",)
+    if match["prefix"]:
+        start = match.end("prefix")
+    else:
+        start = 0
+    if start:
+        letters = [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",))]
+    else:
+        letters = []
+    if match.end() < len(text):
+        follows = text[match.end()]
+    else:
+        follows = ""
+    sound: tuple[str, ...] = ()
+    if follows not in _SUN:
+        sound = ("l",)
     if match["for"]:
         return [Letter(0, 1, ("l",), ("i",)), Letter(1, 2, sound, ())]
     return [
@@ -222,7 +246,8 @@ def _article(match: re.Match[str], text: str) -> list[Letter]:
 
 def _arabic_letter(text: str, index: int, last: Letter | None, language: str) -> Letter:
     """Return the letter at an index: a vowel if it can be one, otherwise a consonant."""
-    character, options = text[index], options_of("abjads", language)
+    character = text[index]
+    options = options_of("abjads", language)
     rest = text[index + 1 :].lstrip("".join((*_ARABIC_MARKS, _SHADDA, _HAMZA_ABOVE)))
     marked = text[index + 1 : index + 2]
     is_marked = marked in _ARABIC_MARKS or marked == _SHADDA
@@ -258,7 +283,10 @@ def _arabic_letter(text: str, index: int, last: Letter | None, language: str) ->
         ):
             is_alone = not rest and last is not None and bool(last.vowel)
             return Letter(*span, (glide,), () if is_alone else None)
-        vowel = options.get("waw", "u") if character in _WAWS else "i"
+        if character in _WAWS:
+            vowel = options.get("waw", "u")
+        else:
+            vowel = "i"
         if last.vowel and last.onset:
             last.vowel = ()  # the mark before a long vowel says the same
         return Letter(*span, (), (vowel,), is_long=True)
@@ -273,9 +301,12 @@ def _lengthens(last: Letter, character: str) -> bool:
 
 
 def _alef(text: str, index: int, last: Letter | None, language: str) -> Letter:
-    character, follows = text[index], text[index + 1 : index + 2]
+    character = text[index]
+    follows = text[index + 1 : index + 2]
     long_a = (options_of("abjads", language).get("long-a", "a"),)
-    hamza = ("ʔ",) if language == "ar" else ()
+    hamza: tuple[str, ...] = ()
+    if language == "ar":
+        hamza = ("ʔ",)
     if character == "آ":
         return Letter(index, index + 1, hamza if last else (), long_a, is_long=True)
     if character == "إ":
@@ -303,7 +334,9 @@ _HARD = phone_table("abjads", "Hebrew-hard")
 """Letters with a dagesh or at the beginning of a word."""
 _BEFORE_GERESH = phone_table("abjads", "Hebrew-geresh")
 _POINTS = phone_table("abjads", "Hebrew-points")
-_DAGESH, _SIN_DOT, _GERESH = "\u05bc", "\u05c2", "׳'"
+_DAGESH = "\u05bc"
+_SIN_DOT = "\u05c2"
+_GERESH = "׳'"
 _HEBREW_SILENT = "אע"
 _HEBREW_MARKS = "".join(_POINTS) + _DAGESH + _SIN_DOT + "\u05bd\u05c1\u05bf"
 
@@ -332,7 +365,8 @@ def hebrew_pieces(text: str, language: str) -> list[Piece]:
 
 def _hebrew_letter(text: str, index: int, last: Letter | None) -> Letter:
     """Return the letter at an index: a vowel if it can be one, otherwise a consonant."""
-    character, span = text[index], (index, index + 1)
+    character = text[index]
+    span = (index, index + 1)
     rest = text[index + 1 :].lstrip(_HEBREW_MARKS)
     marks = text[index + 1 : len(text) - len(rest)]
     is_pointed = any(mark in _POINTS for mark in marks)
@@ -347,7 +381,10 @@ def _hebrew_letter(text: str, index: int, last: Letter | None) -> Letter:
     if character == "ו" and "\u05b9" in marks and after_consonant:
         return Letter(*span, (), (), is_long=True)
     if character == "י" and after_consonant and not is_pointed and rest[:1] not in ("ו", "ה", "י"):
-        vowel = last.vowel if last is not None and last.vowel and last.onset else ("i",)
+        if last is not None and last.vowel and last.onset:
+            vowel = last.vowel
+        else:
+            vowel = ("i",)
         return Letter(*span, (), () if last is not None and last.vowel else vowel, is_long=True)
     if character == "ה" and not rest and last is not None and not marks:
         return Letter(*span, (), ("a",) if not last.vowel else (), is_long=True)

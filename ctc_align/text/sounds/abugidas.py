@@ -17,6 +17,7 @@ from functools import lru_cache
 from ctc_align.text.phone_sets import IPA_VOWELS
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
 from ctc_align.text.sounds.spelling_rules import options_of, phone_table
+from ctc_align.text.tables import text_table
 
 _BLOCK = 0x80
 
@@ -33,11 +34,9 @@ def _offsets(letters: str) -> tuple[int, ...]:
     return tuple(ord(letter) % _BLOCK for letter in letters)
 
 
-_CONSONANTS, _VOWELS, _NUKTA_OF = (
-    _by_offset("Consonants"),
-    _by_offset("Vowels"),
-    _by_offset("With-nukta"),
-)
+_CONSONANTS = _by_offset("Consonants")
+_VOWELS = _by_offset("Vowels")
+_NUKTA_OF = _by_offset("With-nukta")
 _SIGN_OFFSET = 0x38
 """The distance of a vowel sign from the letter of its vowel."""
 _SIGNS = {
@@ -48,12 +47,13 @@ _SIGNS = {
     },
     **_by_offset("Signs"),
 }
-_INDEPENDENT_A, _NUKTA, _VIRAMA, _BIRGA = 0x05, 0x3C, 0x4D, 0x03
+_INDEPENDENT_A = 0x05
+_NUKTA = 0x3C
+_VIRAMA = 0x4D
+_BIRGA = 0x03
 _NASALS = (0x00, 0x01, 0x02)
-_MORE_CONSONANTS, _MUTE = (
-    phone_table("abugidas", "More-consonants"),
-    phone_table("abugidas", "Mute"),
-)
+_MORE_CONSONANTS = phone_table("abugidas", "More-consonants")
+_MUTE = phone_table("abugidas", "Mute")
 """Letters that one script has where others have none, with and without a vowel."""
 _TIPPI = 0x70
 """Nasal in Gurmukhi, as the anusvara."""
@@ -65,18 +65,15 @@ _FROM_SINHALA = str.maketrans(
 )
 """The letters of Sinhala, mapped one to one to those of Devanagari."""
 _LANGUAGE_OF_BLOCK = {
-    0x0900: "hi", 0x0980: "bn", 0x0A00: "pa", 0x0A80: "gu", 0x0B00: "or", 0x0B80: "ta", 0x0C00: "te", 0x0C80: "kn",
-    0x0D00: "ml",
-}  # fmt: skip
+    ord(first): code for first, code in text_table("sounds/abugidas", "languages").items()
+}
 _OTHERS_OF = {"hi": ("mr", "ne", "sa"), "bn": ("as",)}
-_NASAL_VOWELS = {"a": "ã", "ə": "ã", "æ": "ɛ̃", "e": "ɛ̃", "ɛ": "ɛ̃", "o": "ɔ̃", "ɔ": "ɔ̃"}
-_HOMORGANIC = {
-    **dict.fromkeys(("k", "ɡ", "q", "ŋ"), "ŋ"), **dict.fromkeys(("tʃ", "dʒ", "ɲ"), "ɲ"),
-    **dict.fromkeys(("p", "b", "m"), "m"), **dict.fromkeys(("ʈ", "ɖ", "t", "d", "n", "ts", "dz"), "n"),
-}  # fmt: skip
-_VOICED = {"k": "ɡ", "ʈ": "ɖ", "t": "d", "p": "b"}
+_NASAL_VOWELS = text_table("sounds/abugidas", "nasal-vowels")
+_HOMORGANIC = text_table("sounds/abugidas", "homorganic")
+_VOICED = text_table("sounds/abugidas", "voiced")
 _NASAL_PHONES = frozenset("mnŋɲ")
-_JNYA, _KSSA = _offsets("जञ"), _offsets("कष")
+_JNYA = _offsets("जञ")
+_KSSA = _offsets("कष")
 _AYTHAM = 0x03
 _BREATHY = _by_offset("pa:first")
 _BA, _YA, _RRA, _NNNA, _HA = _offsets("बयऱऩह")
@@ -146,7 +143,9 @@ def _language(text: str, language: str) -> str:
     if "\u0d80" <= text[0] <= "\u0dff":
         return "si"
     default = _LANGUAGE_OF_BLOCK.get(ord(text[0]) // _BLOCK * _BLOCK, "hi")
-    return language if language in _OTHERS_OF.get(default, ()) else default
+    if language in _OTHERS_OF.get(default, ()):
+        return language
+    return default
 
 
 def _letters(text: str, language: str) -> list[_Letter]:
@@ -184,7 +183,9 @@ def _read(character: str, language: str) -> tuple[str, tuple[str, ...]]:
     offset = ord(character) % _BLOCK
     block = ord(character) - offset
     if block not in _LANGUAGE_OF_BLOCK or offset in _SILENT.get(block, ()):
-        return ("silent", ()) if block in _LANGUAGE_OF_BLOCK else ("vowel", unknown(character))
+        if block in _LANGUAGE_OF_BLOCK:
+            return ("silent", ())
+        return ("vowel", unknown(character))
     otherwise = _by_offset(language)
     if character in _MUTE:
         return "mute", _MUTE[character]
@@ -245,11 +246,13 @@ def _read_cluster(last: _Letter, letter: _Letter, language: str, *, is_first: bo
     elif (language == "as" and letter.offset == _YA) or (language == "or" and letter.offset == _YA):
         letter.onset = ("j",)
     elif language == "ta" and pair == (_RRA, _RRA):
-        last.onset, letter.onset = ("t",), ("r",)
+        last.onset = ("t",)
+        letter.onset = ("r",)
     elif language == "ta" and pair == (_NNNA, _RRA):
         letter.onset = ("d", "r")
     elif language == "ml" and pair == (_RRA, _RRA):
-        last.onset, letter.onset = ("t",), ("t",)
+        last.onset = ("t",)
+        letter.onset = ("t",)
     elif language == "ml" and letter.offset == _RRA and last.onset == ("n",):
         letter.onset = ("d",)
 
@@ -260,24 +263,29 @@ def _lose_vowels(letters: list[_Letter], language: str) -> None:
     # at the end: कमल kamal, not kamala; a cluster keeps it before y and v (सत्य satya), in some
     # languages always
     if "lose-final" in options and len(letters) > 1:
-        last, before = letters[-1], letters[-2]
+        last = letters[-1]
+        before = letters[-2]
         is_cluster = before.vowel == ()
         keeps_cluster = "lose-medial" not in options or last.offset in _HEAVY
         if last.is_inherent and not last.nasal and not (is_cluster and keeps_cluster):
             is_said = language in ("bn", "as") and (before.nasal or before.vowel == ("r", "i"))
             if not is_said:
-                last.vowel, last.is_inherent = (), False
+                last.vowel = ()
+                last.is_inherent = False
     if "lose-medial" not in options and language not in ("bn", "as"):
         return
     # from the end, between two syllables with vowels (VC_CV): समझना samajhna; a loss makes the next
     # one impossible
     for index in range(len(letters) - 2, 0, -1):
-        letter, before, after = letters[index], letters[index - 1], letters[index + 1]
+        letter = letters[index]
+        before = letters[index - 1]
+        after = letters[index + 1]
         is_open = letter.is_inherent and not letter.nasal and before.vowel and not before.nasal
         is_alone = after.onset and after.vowel and letter.onset and len(letter.onset) == 1
         if is_open and is_alone and ("lose-medial" in options or not after.is_inherent):
             if "lose-medial" in options:
-                letter.vowel, letter.is_inherent = (), False
+                letter.vowel = ()
+                letter.is_inherent = False
             else:
                 letter.is_doubtful = True
 
@@ -349,7 +357,10 @@ def _place_nasals(letters: list[_Letter], language: str) -> None:
     for index, letter in enumerate(letters):
         if letter.nasal not in (("~",), ("N",)):
             continue
-        after = letters[index + 1].onset[:1] if index + 1 < len(letters) else ()
+        if index + 1 < len(letters):
+            after = letters[index + 1].onset[:1]
+        else:
+            after = ()
         homorganic = _HOMORGANIC.get(after[0]) if after else None
         vowel = letter.vowel or ()
         if language in _VELAR_ANUSVARA and letter.nasal == ("N",):
@@ -377,7 +388,8 @@ def thaana_pieces(text: str, language: str) -> list[Piece]:
     >>> [" ".join(piece.phones) for piece in thaana_pieces("ދިވެހި", "dv")]
     ['d i', 'v e', 'h i']
     """
-    table, final = phone_table("abugidas", "dv"), phone_table("abugidas", "dv:final")
+    table = phone_table("abugidas", "dv")
+    final = phone_table("abugidas", "dv:final")
     found: list[Piece] = []
     for index, character in enumerate(text):
         phones = table.get(character, unknown(character))
@@ -387,9 +399,10 @@ def thaana_pieces(text: str, language: str) -> list[Piece]:
             found.append(Piece(index, index + 1, phones))
     for at, piece in enumerate(found):
         if text[piece.start : piece.end].endswith(_SUKUN):
-            phones = (
-                final.get(text[piece.start], piece.phones) if at + 1 == len(found) else piece.phones
-            )
+            if at + 1 == len(found):
+                phones = final.get(text[piece.start], piece.phones)
+            else:
+                phones = piece.phones
             found[at] = Piece(
                 piece.start,
                 piece.end,
@@ -427,14 +440,18 @@ def _ethiopic(character: str) -> tuple[str, ...]:
     match = _ETHIOPIC_SYLLABLE.match(unicodedata.name(character, ""))
     if match is None:
         return unknown(character)
-    onset, vowel = match["onset"], match["vowel"]
+    onset = match["onset"]
+    vowel = match["vowel"]
     has_glide = len(onset) > 1 and onset.endswith("W")
-    onset = onset[:-1] if has_glide else onset
+    if has_glide:
+        onset = onset[:-1]
+    else:
+        onset = onset
     if vowel == "A" and onset in _A_IN_FIRST_ORDER:
         vowel = "AA"
-    consonants, orders = (
-        phone_table("abugidas", "Ethiopic-consonants"),
-        phone_table("abugidas", "Ethiopic-orders"),
-    )
+    consonants = phone_table("abugidas", "Ethiopic-consonants")
+    orders = phone_table("abugidas", "Ethiopic-orders")
     phones = (*consonants.get(onset, ()), *orders.get(vowel, ("a",)))
-    return (*phones[:-1], "w", phones[-1]) if has_glide else phones
+    if has_glide:
+        return (*phones[:-1], "w", phones[-1])
+    return phones

@@ -55,7 +55,10 @@ def _lines() -> list[str]:
 
 
 _Syllable = tuple[str, "tuple[str, ...]", str]
-_FIRST_SYLLABLE, _LAST_SYLLABLE, _MEDIALS, _FINALS = 0xAC00, 0xD7A3, 21, 28
+_FIRST_SYLLABLE = 0xAC00
+_LAST_SYLLABLE = 0xD7A3
+_MEDIALS = 21
+_FINALS = 28
 _INITIAL_JAMO = "ㄱㄲㄴㄷㄸㄹㅁㅂㅃㅅㅆㅇㅈㅉㅊㅋㅌㅍㅎ"
 _VOWEL_PHONES = "a e ja je ə e jə je o wa we we jo u wə we wi ju ɨ ɨi i"
 _VOWELS = [split_phones(vowel) for vowel in _VOWEL_PHONES.split()]
@@ -65,10 +68,10 @@ _CLUSTERS = """
 _FINAL_JAMO = [jamo.strip("-") for jamo in _CLUSTERS.split()]
 _INITIAL_PHONES = "k k n t t r m p p s s - tʃ tʃ tʃ k t p h"
 _SOUNDS = {jamo: phone.strip("-") for jamo, phone in zip(_INITIAL_JAMO, _INITIAL_PHONES.split())}
-_VOICED = {"ㄱ": "ɡ", "ㄷ": "d", "ㅂ": "b", "ㅈ": "dʒ"}
+_VOICED = text_table(f"sounds/{_TABLES}", "ko:voiced")
 _CLOSED_PHONES = "- k k k n n n t l k m l l l p l m p p t t ŋ t t k t p t"
 _CLOSED = {jamo: phone.strip("-") for jamo, phone in zip(_FINAL_JAMO, _CLOSED_PHONES.split())}
-_NASAL_OF = {"k": "ŋ", "t": "n", "p": "m"}
+_NASAL_OF = text_table(f"sounds/{_TABLES}", "ko:nasals")
 _I = ("i",)
 _COMPATIBLE_VOWELS = "ㅏㅐㅑㅒㅓㅔㅕㅖㅗㅘㅙㅚㅛㅜㅝㅞㅟㅠㅡㅢㅣ"
 
@@ -111,14 +114,19 @@ def _jamo(character: str) -> _Syllable | None:
 def _vowel(initial: str, vowel: tuple[str, ...], is_later: bool) -> tuple[str, ...]:
     if vowel == ("ɨ", "i") and (is_later or initial != "ㅇ"):
         return _I  # 희망 himang
-    return vowel[1:] if vowel[0] == "j" and initial in "ㅈㅉㅊ" else vowel
+    if vowel[0] == "j" and initial in "ㅈㅉㅊ":
+        return vowel[1:]
+    return vowel
 
 
 def _onset(
     initial: str, vowel: tuple[str, ...], before: _Syllable | None, is_carried: bool
 ) -> tuple[str, ...]:
     """Return the phones of an initial after the syllable before it."""
-    final = before[2] if before else ""
+    if before:
+        final = before[2]
+    else:
+        final = ""
     closed = _CLOSED[final]
     if is_carried and vowel == _I and initial in "ㄷㅌ":
         return ("dʒ",) if initial == "ㄷ" else ("tʃ",)  # 같이 kachi
@@ -144,7 +152,9 @@ def _onset(
     ):
         return (_VOICED[initial],)
     sound = _SOUNDS[initial]
-    return (sound,) if sound else ()
+    if sound:
+        return (sound,)
+    return ()
 
 
 def _coda(final: str, after: _Syllable | None) -> tuple[tuple[str, ...], str]:
@@ -190,9 +200,7 @@ def _single_jamo(character: str) -> tuple[str, ...]:
 
 
 _RETROFLEX_I = re.compile("(zh|ch|sh|r|z|c|s)i")
-_ZERO_INITIALS = (
-    ("yu", "v"), ("yi", "i"), ("you", "iu"), ("y", "i"), ("wu", "u"), ("wei", "ui"), ("wen", "un"), ("w", "u"),
-)  # fmt: skip
+_ZERO_INITIALS = text_table(f"sounds/{_TABLES}", "cmn:zero-initials")
 _REPEATED = "々〻"
 
 
@@ -204,8 +212,14 @@ def chinese_pieces(text: str, language: str) -> list[Piece]:
     """
     if language == "ko":
         return _hanja(text)
-    column = CANTONESE if language == "yue" else MANDARIN
-    words = _chinese_words() if column == MANDARIN else {}
+    if language == "yue":
+        column = CANTONESE
+    else:
+        column = MANDARIN
+    if column == MANDARIN:
+        words = _chinese_words()
+    else:
+        words = {}
     found: list[Piece] = []
     while len(found) < len(text):
         index = len(found)
@@ -238,7 +252,9 @@ def _character_variants(character: str, column: str) -> tuple[tuple[str, ...], .
 def _hanja(text: str) -> list[Piece]:
     known = readings(KOREAN)
     hangul = "".join(known.get(character, (character,))[0] for character in text)
-    return korean_pieces(hangul, "ko") if len(hangul) == len(text) else chinese_pieces(text, "zh")
+    if len(hangul) == len(text):
+        return korean_pieces(hangul, "ko")
+    return chinese_pieces(text, "zh")
 
 
 @lru_cache(maxsize=4096)
@@ -260,12 +276,14 @@ def chinese_syllable(reading: str, column: str) -> tuple[str, ...]:
         initial, final = reading[:length], reading[length:]
         if (not length or initial in initials) and final in finals:
             return (*initials.get(initial, ()), *finals[final])
-    return unknown(reading[:1]) if reading else ()
+    if reading:
+        return unknown(reading[:1])
+    return ()
 
 
 def _with_plain_final(reading: str) -> str:
     """Return pinyin as initial and final: you is iu, ju is jv."""
-    for written, final in _ZERO_INITIALS:
+    for written, final in _ZERO_INITIALS.items():
         is_whole = written in ("you", "wei", "wen")
         if reading == written or (reading.startswith(written) and not is_whole):
             rest = reading[len(written) :]
@@ -276,7 +294,9 @@ def _with_plain_final(reading: str) -> str:
 def _unlisted(character: str, column: str) -> tuple[str, ...]:
     """Return the readings of a character for which Unihan has none."""
     written = text_table(f"sounds/{_TABLES}", f"{column}:characters").get(character)
-    return (written,) if written else ()
+    if written:
+        return (written,)
+    return ()
 
 
 @lru_cache(maxsize=1)
@@ -291,16 +311,11 @@ def _chinese_words() -> dict[str, list[tuple[str, ...]]]:
 
 _KANA_ONSET = "ky|gy|ny|hy|by|py|my|ry|sh|ch|ts|[kgsztdnhbpmyrwjfv]?"
 _ROMAN = re.compile(f"(?:(?P<onset>{_KANA_ONSET})(?P<vowel>[aiueo]))|(?P<n>n)|(?P<other>.)")
-_LONG = {"a": "aー", "i": "iー", "u": "uー", "e": "eiー", "o": "ouー"}
-SOKUON, LONG_MARK, MORAIC_N = "っ", "ー", "ん"
-_OTHER_WORD = {
-    "い": "てでにへ",
-    "お": "のもをと",
-    "う": "のを",
-    "え": "ねへ",
-    "あ": "がはかなやわらたざだ",
-}
-"""Kana before a vowel that mostly begins another word there (ています, があります)."""
+_LONG = text_table(f"sounds/{_TABLES}", "kana:long")
+SOKUON = "っ"
+LONG_MARK = "ー"
+MORAIC_N = "ん"
+_OTHER_WORD = text_table(f"sounds/{_TABLES}", "kana:other-word")
 _SMALL = "ぁぃぅぇぉゃゅょゎ"
 
 
@@ -354,7 +369,9 @@ def nasal(following: str) -> str:
     """
     if following in tuple("pbm"):
         return "m"
-    return "ŋ" if following in tuple("kg") else "n"
+    if following in tuple("kg"):
+        return "ŋ"
+    return "n"
 
 
 def _kana_syllable(onset: str, vowel: str) -> tuple[str, ...]:
@@ -392,7 +409,10 @@ def kana_morae(kana: str) -> list[tuple[int, int, tuple[str, ...]]]:
         elif character == SOKUON:
             phones = ("ʔ",)
         elif not roman:
-            phones = found[-1][2][-1:] if character == LONG_MARK and found else unknown(character)
+            if character == LONG_MARK and found:
+                phones = found[-1][2][-1:]
+            else:
+                phones = unknown(character)
         else:
             phones, index = _mora(text, roman, index)
         found.append((start, index, phones))
@@ -407,13 +427,21 @@ def kana_morae(kana: str) -> list[tuple[int, int, tuple[str, ...]]]:
 def _mora(text: str, roman: str, index: int) -> tuple[tuple[str, ...], int]:
     """Return the phones of a kana with the small one that may follow at `index`, and where the next
     one begins."""
-    onset, vowel = roman[:-1], roman[-1]
-    small = text[index] if index < len(text) and text[index] in _SMALL else ""
+    onset = roman[:-1]
+    vowel = roman[-1]
+    if index < len(text) and text[index] in _SMALL:
+        small = text[index]
+    else:
+        small = ""
     if not small:
         return _kana_syllable(onset, vowel), index
-    glide, other = (roman_kana(small)[:-1], roman_kana(small)[-1])
+    glide = roman_kana(small)[:-1]
+    other = roman_kana(small)[-1]
     if glide and vowel == "i":
-        palatal = onset if onset in ("sh", "ch", "j") else f"{onset}y"
+        if onset in ("sh", "ch", "j"):
+            palatal = onset
+        else:
+            palatal = f"{onset}y"
         return _kana_syllable(palatal, other), index + 1
     before_small_vowels = text_table(f"sounds/{_TABLES}", "kana:before-small-vowels")
     if not glide and roman in before_small_vowels and (roman != "chi" or other == "e"):
@@ -486,8 +514,12 @@ def _particle(text: str, index: int) -> tuple[str, ...]:
         is_particle = _PARTICLE_HA.match(text, index) and _BEFORE_HA.search(
             text[max(index - 4, 0) : index]
         )
-        return ("w", "a") if is_particle else ()
-    return ("e",) if _AFTER_HE.match(text, index + 1) and text[index - 1] != "ー" else ()
+        if is_particle:
+            return ("w", "a")
+        return ()
+    if _AFTER_HE.match(text, index + 1) and text[index - 1] != "ー":
+        return ("e",)
+    return ()
 
 
 def _morae(text: str, start: int, end: int) -> list[Piece]:
@@ -524,7 +556,10 @@ def _read_word(word: str, readings_of: tuple[str, ...], index: int) -> list[Piec
     kanji = _LAST_KANA.sub("", word)
     if len(readings_of) != len(kanji):
         return [Piece(index, index + len(kanji), roman_phones("".join(readings_of)))]
-    others = tuple(map(roman_phones, _chinese_readings(word)[:2])) if len(word) == 1 else ()
+    if len(word) == 1:
+        others = tuple(map(roman_phones, _chinese_readings(word)[:2]))
+    else:
+        others = ()
     return [
         Piece(at, at + 1, roman_phones(part), others) for at, part in enumerate(readings_of, index)
     ]
@@ -535,13 +570,23 @@ def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
     character = text[index]
     if character == "々" and index:
         character = text[index - 1]
-    on, kun = _chinese_readings(character), readings(KUN).get(character, ())
-    following = _HIRAGANA.findall(text[end : end + 4]) if index + 1 == end else []
+    on = _chinese_readings(character)
+    kun = readings(KUN).get(character, ())
+    if index + 1 == end:
+        following = _HIRAGANA.findall(text[end : end + 4])
+    else:
+        following = []
     following = [roman_kana(kana) if kana != "っ" else "っ" for kana in following]
     stems = _stems(kun, following)
     if end - start > 1:
-        next_on = (*_chinese_readings(text[index + 1]), "")[0] if index + 1 < end else ""
-        before = (*_chinese_readings(text[index - 1]), "")[0] if index > start else ""
+        if index + 1 < end:
+            next_on = (*_chinese_readings(text[index + 1]), "")[0]
+        else:
+            next_on = ""
+        if index > start:
+            before = (*_chinese_readings(text[index - 1]), "")[0]
+        else:
+            before = ""
         variants = [*(_assimilated(reading, next_on, before) for reading in on), *stems, *kun]
     else:
         variants = [*stems, *_nouns(kun), *on, *kun]
@@ -603,7 +648,9 @@ def _fit(ending: list[str], before: str, following: list[str]) -> int:
         return 0
     last, first = ending[0], following[0]
     if last == "i":
-        return 4 if first in ("ku", "ka", "ke", "sa", "so", "mi", "ge") else 0
+        if first in ("ku", "ka", "ke", "sa", "so", "mi", "ge"):
+            return 4
+        return 0
     if not last.endswith("u"):
         return 0
     row = last[:-1].replace("ts", "t")
@@ -622,7 +669,9 @@ def _fit(ending: list[str], before: str, following: list[str]) -> int:
         and before[-1] in "ie"
         and first in ("ta", "te", "ma", "na", "ra", "re", "yo", "sa", "chi")
     )
-    return 3 if is_ichidan else 0
+    if is_ichidan:
+        return 3
+    return 0
 
 
 def _nouns(kun: tuple[str, ...]) -> list[str]:

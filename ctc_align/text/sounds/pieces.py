@@ -15,50 +15,25 @@ from importlib import import_module
 from itertools import groupby
 from typing import cast
 
+from ctc_align.text.tables import text_table
+
 LATIN = "latin"
-_CHINESE, _JAPANESE = "chinese", "japanese"
+_CHINESE = "chinese"
+_JAPANESE = "japanese"
 _BY_NAME = "named"
-_BRAHMIC = (
-    "devanagari", "bengali", "gurmukhi", "gujarati", "oriya", "tamil", "telugu", "kannada", "malayalam", "sinhala",
-)  # fmt: skip
-SCRIPTS: dict[str, tuple[str, str]] = {
-    # script → (module of this package, its function)
-    LATIN: ("spelling_rules", "latin_pieces"),
-    "cyrillic": ("spelling_rules", "cyrillic_pieces"),
-    "greek": ("spelling_rules", "greek_pieces"),
-    "georgian": ("spelling_rules", "georgian_pieces"),
-    "armenian": ("spelling_rules", "armenian_pieces"),
-    "arabic": ("abjads", "arabic_pieces"),
-    "hebrew": ("abjads", "hebrew_pieces"),
-    **dict.fromkeys(_BRAHMIC, ("abugidas", "brahmic_pieces")),
-    "thaana": ("abugidas", "thaana_pieces"),
-    "ethiopic": ("abugidas", "ethiopic_pieces"),
-    "thai": ("southeast_asia", "thai_pieces"),
-    "lao": ("southeast_asia", "thai_pieces"),
-    "myanmar": ("southeast_asia", "burmese_pieces"),
-    "khmer": ("southeast_asia", "khmer_pieces"),
-    "hangul": ("east_asia", "korean_pieces"),
-    _CHINESE: ("east_asia", "chinese_pieces"),
-    _JAPANESE: ("east_asia", "japanese_pieces"),
-    _BY_NAME: ("spelling_rules", "named_pieces"),
+SCRIPTS = {
+    script: (module.replace("-", "_"), f"{name}_pieces")
+    for script, reader in text_table("sounds/scripts", "readers").items()
+    for module, name in [reader.split(".")]
 }
 """(module, function) of the scripts with rules; others are read by the names of their letters in
 Unicode."""
-_SCRIPT_NAMES = {
-    "cjk": _CHINESE, "ideographic": _CHINESE, "bopomofo": _CHINESE, "kangxi": _CHINESE,
-    "hiragana": _JAPANESE, "katakana": _JAPANESE, "katakana-hiragana": _JAPANESE, "halfwidth": _JAPANESE,
-    "fullwidth": LATIN, "feminine": LATIN, "masculine": LATIN, "micro": "greek",
-}  # fmt: skip
+_SCRIPT_NAMES = text_table("sounds/scripts", "scripts")
 """The first words of names in Unicode that are not the name of the script."""
 _ALPHABETS = frozenset((LATIN, "cyrillic", "greek"))
 """Scripts that borrow letters from each other, and have letters that look alike."""
 _LATIN_LOOK_ALIKES = re.compile("[aăbceĕəhiïjkmoöpstxyÿç]+")
-_LENT = {
-    "cv": ("cyrillic", "ăĕçÿ"),
-    "os": ("cyrillic", "æ"),
-    "ab": ("cyrillic", "ə"),
-    "kab": (LATIN, "γεԑσ"),
-}
+_LENT = text_table("sounds/scripts", "lent")
 """For each language: its alphabet, and letters of other alphabets that people write instead of its
 letters."""
 
@@ -107,7 +82,7 @@ def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
     """
     scripts = [script_of_letter(character) for character in text]
     if language in _LENT:
-        alphabet, lent = _LENT[language]
+        alphabet, lent = _LENT[language].split(",")
         scripts = [
             alphabet if character in lent else script for character, script in zip(text, scripts)
         ]
@@ -115,7 +90,8 @@ def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
         scripts = [_JAPANESE if script == _CHINESE else script for script in scripts]
     if len(_ALPHABETS.intersection(scripts)) > 1:
         scripts = _without_look_alikes(text, scripts)
-    start, current = 0, ""
+    start = 0
+    current = ""
     for index, script in enumerate(scripts):
         if not script or script == current:
             continue
@@ -157,8 +133,13 @@ def script_of_letter(character: str) -> str:
     """
     first = unicodedata.name(character, "").partition(" ")[0].lower()
     if unicodedata.category(character)[0] != "L":
-        first = first if first in SCRIPTS and unicodedata.combining(character) == 0 else ""
-    return "" if first == "modifier" else _SCRIPT_NAMES.get(first, first)
+        if first in SCRIPTS and unicodedata.combining(character) == 0:
+            first = first
+        else:
+            first = ""
+    if first == "modifier":
+        return ""
+    return _SCRIPT_NAMES.get(first, first)
 
 
 @lru_cache(maxsize=256)
@@ -201,9 +182,13 @@ def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
 def unknown(character: str) -> tuple[str, ...]:
     """Return the phones of a character that has no rule: a letter or digit is itself, anything else
     is silent."""
-    return (character,) if unicodedata.category(character)[0] in "LN" else ()
+    if unicodedata.category(character)[0] in "LN":
+        return (character,)
+    return ()
 
 
 def _without_repeats(phones: tuple[str, ...], before: str) -> tuple[str, ...]:
     different = tuple(phone for phone, _ in groupby(phones))
-    return different[1:] if different[:1] == (before,) else different
+    if different[:1] == (before,):
+        return different[1:]
+    return different

@@ -17,19 +17,8 @@ from ctc_align.text.sounds.pieces import Piece, unknown
 from ctc_align.text.sounds.spelling_rules import phone_table, split_phones
 from ctc_align.text.tables import text_table
 
-_FROM_LAO = {
-    code: chr(code - 0x80)
-    for code in range(0x0E81, 0x0ECE)
-    if code not in (0x0EBB, 0x0EBC, 0x0EBD, 0x0ECD)
-} | {
-    0x0E8D: "ญ",
-    0x0EBB: "ฺ",
-    0x0EBC: "ล",
-    0x0EBD: "๎",
-    0x0ECD: "อ",
-    0x0EDC: "น",
-    0x0EDD: "ม",
-    0x0ECC: "์",
+_FROM_LAO = {code: chr(code - 0x80) for code in range(0x0E81, 0x0ECE)} | {
+    ord(lao): thai for lao, thai in text_table("sounds/southeast-asia", "lo:letters").items()
 }
 _C = "[ก-รลว-ฮ]"
 _TONE = "[่-๋]?"
@@ -45,9 +34,11 @@ _BEGINS_ANOTHER = (
 _CODA = f"(?!{_BEGINS_ANOTHER})(?P<coda>[ก-รลวศ-สฬ]){_FREE}"
 _ONSET = f"(?P<onset>{_CLUSTERS}|{_C})"
 _RHYMES = text_table("sounds/southeast-asia", "th:rhymes")
-_SILENT, _SILENT_TWO = re.compile("[ก-ฮ][ิุ]?์"), re.compile("[ก-ฮ]?[ก-ฮ][ิุ]?์")
-_TRUE_S = {"ทร": ("s",), "สร": ("s",), "ศร": ("s",), "ซร": ("s",), "จร": ("tʃ",)}
-_REPEAT, _SHORTENED = "ๆ", "ฯ"
+_SILENT = re.compile("[ก-ฮ][ิุ]?์")
+_SILENT_TWO = re.compile("[ก-ฮ]?[ก-ฮ][ิุ]?์")
+_TRUE_S = phone_table("southeast-asia", "th:true-s")
+_REPEAT = "ๆ"
+_SHORTENED = "ฯ"
 
 
 def thai_pieces(text: str, language: str) -> list[Piece]:
@@ -58,7 +49,10 @@ def thai_pieces(text: str, language: str) -> list[Piece]:
     'sawatdi'
     """
     is_lao = "\u0e80" <= text[0] <= "\u0eff"
-    thai = text.translate(_FROM_LAO) if is_lao else text
+    if is_lao:
+        thai = text.translate(_FROM_LAO)
+    else:
+        thai = text
     onsets, codas = _tables(is_lao)
     found: list[Piece] = []
     index = 0
@@ -67,7 +61,10 @@ def thai_pieces(text: str, language: str) -> list[Piece]:
             found.append(Piece(index, match.end(), ()))
         elif match := _syllable(thai, index):
             phones = (*_onset(match["onset"], onsets), *_VOWELS[str(match.lastgroup)])
-            end = match.start("coda") if match["coda"] else match.end()
+            if match["coda"]:
+                end = match.start("coda")
+            else:
+                end = match.end()
             vowel_first = match.start("onset") - index
             if vowel_first:
                 found.append(Piece(index, index + 1, phones[: -len(_VOWELS[str(match.lastgroup)])]))
@@ -90,10 +87,12 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
         is_mark = (
             character in _SHORTENED + _REPEAT or "ะ" <= character <= "ฺ" or "เ" <= character <= "๎"
         )
-        phones = () if is_mark else onsets.get(character, unknown(character))
-        found.append(
-            Piece(index, index + 1, _last_syllable(found) if character == _REPEAT else phones)
-        )
+        phones: tuple[str, ...] = ()
+        if character == _REPEAT:
+            phones = _last_syllable(found)
+        elif not is_mark:
+            phones = onsets.get(character, unknown(character))
+        found.append(Piece(index, index + 1, phones))
         return
     run = match[0]
     if len(run) == 1:
@@ -110,9 +109,15 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
         found.append(Piece(index, index + 1, (*_onset(run[0], onsets), "a")))
         return
     cluster = re.match(_CLUSTERS, run) if len(run) > 2 else None
-    first = cluster[0] if cluster else run[0]
+    if cluster:
+        first = cluster[0]
+    else:
+        first = run[0]
     last = run[len(first)]
-    vowel = "ɔ" if last == "ร" else "o"
+    if last == "ร":
+        vowel = "ɔ"
+    else:
+        vowel = "o"
     found.append(Piece(index, index + len(first), (*_onset(first, onsets), vowel)))
     found.append(Piece(index + len(first), index + len(first) + 1, codas.get(last, ())))
 
@@ -159,7 +164,10 @@ def _patterns() -> list[re.Pattern[str]]:
     for index, rhyme in enumerate(_RHYMES):
         before, _, after = rhyme.partition("*")
         body = "".join(_PARTS.get(sign, sign) for sign in after)
-        coda = "" if "coda" in body else "(?P<coda>(?!))?"
+        if "coda" in body:
+            coda = ""
+        else:
+            coda = "(?P<coda>(?!))?"
         made.append(re.compile(f"{before}{_ONSET}{body}{coda}(?P<v{index}>)"))
     return made
 
@@ -171,7 +179,9 @@ def _syllable(thai: str, index: int) -> re.Match[str] | None:
 def _tables(is_lao: bool) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
     """Return the phones of consonants at the beginning of a syllable and at its end, by Thai
     letters."""
-    languages = ("th", "lo") if is_lao else ("th",)
+    languages = ["th"]
+    if is_lao:
+        languages.append("lo")
     onsets, codas = (
         [f"{language}:{part}" for language in languages] for part in ("onsets", "codas")
     )
@@ -182,22 +192,13 @@ _BURMESE_SYLLABLE = re.compile(
     r"(?P<onset>[က-ဪဿ])(?P<under>[ျြွှ]*)(?P<vowel>[ါ-ဲံ့း]*)(?:(?P<coda>[က-အ])[့း]*(?:်(?![ါ-ဲ])|္|်္)|်)?[့း]*"
 )
 _BURMESE_TONES = re.compile("[့း]")
-_BURMESE_PALATALS = {"k": "tʃ", "ɡ": "dʒ", "ŋ": "ɲ"}
+_BURMESE_PALATALS = phone_table("southeast-asia", "my:palatals")
 _FIRST_SERIES = "កខចឆដឋណតថបផឝឞសហឡអ"
 _KHMER_SYLLABLE = re.compile(
     "(?P<onset>[ក-ឳ])(?P<shift>[៉៊]?)(?P<under>(?:្[ក-អ])*)(?P<shifted>[៉៊]?)(?P<vowel>[ា-ះ]*)[៎៏៍័៌៑]*"
     "(?:(?P<coda>[ក-អ])(?P<short>[់]?)(?![ា-ះ្៉៊]))?"
 )
-_KHMER_CODAS = {
-    "s": ("h",),
-    "r": (),
-    "d": ("t",),
-    "b": ("p",),
-    "ɡ": ("k",),
-    "ʔ": (),
-    "v": ("ʊ",),
-    "j": ("ɪ",),
-}
+_KHMER_CODAS = phone_table("southeast-asia", "km:codas")
 
 
 def burmese_pieces(text: str, language: str) -> list[Piece]:
@@ -210,12 +211,14 @@ def burmese_pieces(text: str, language: str) -> list[Piece]:
 
 
 def _burmese_syllable(match: re.Match[str]) -> Piece:
-    onsets, rhymes = (
-        phone_table("southeast-asia", "my:onsets"),
-        phone_table("southeast-asia", "my:rhymes"),
-    )
-    vowel, coda = _BURMESE_TONES.sub("", match["vowel"]), match["coda"] or ""
-    rounded = "ွ" if "ွ" in match["under"] and not vowel else ""
+    onsets = phone_table("southeast-asia", "my:onsets")
+    rhymes = phone_table("southeast-asia", "my:rhymes")
+    vowel = _BURMESE_TONES.sub("", match["vowel"])
+    coda = match["coda"] or ""
+    if "ွ" in match["under"] and not vowel:
+        rounded = "ွ"
+    else:
+        rounded = ""
     rhyme = (
         rhymes.get(f"{rounded}{vowel}{coda}")
         or rhymes.get(f"{vowel}{coda}")
@@ -229,11 +232,14 @@ def _burmese_syllable(match: re.Match[str]) -> Piece:
 
 
 def _burmese_onset(onset: tuple[str, ...], under: str) -> tuple[str, ...]:
-    has_y, has_w = "ျ" in under or "ြ" in under, "ွ" in under
+    has_y = "ျ" in under or "ြ" in under
+    has_w = "ွ" in under
     if "ှ" in under and (onset == ("j",) or (has_y and onset == ("l",))):
-        onset, has_y = ("ʃ",), False
+        onset = ("ʃ",)
+        has_y = False
     elif has_y and onset and onset[0] in _BURMESE_PALATALS:
-        onset, has_y = (_BURMESE_PALATALS[onset[0]],), False
+        onset = _BURMESE_PALATALS[onset[0]]
+        has_y = False
     return (*onset, *("j",) * has_y, *("w",) * has_w)
 
 
@@ -247,11 +253,9 @@ def khmer_pieces(text: str, language: str) -> list[Piece]:
 
 
 def _khmer_syllable(match: re.Match[str]) -> Piece:
-    onsets, vowels, start = (
-        phone_table("southeast-asia", "km:letters"),
-        _khmer_vowels(),
-        match.start(),
-    )
+    onsets = phone_table("southeast-asia", "km:letters")
+    vowels = _khmer_vowels()
+    start = match.start()
     if match["onset"] > "អ":
         return Piece(start, start + 1, onsets.get(match["onset"], unknown(match["onset"])))
     under = match["under"].replace("្", "")
@@ -263,7 +267,10 @@ def _khmer_syllable(match: re.Match[str]) -> Piece:
     vowel = vowels.get(signs) or vowels.get(signs[0], vowels["-"])
     phones = tuple(phone for letter in letters for phone in onsets[letter])
     coda = onsets.get(match["coda"] or "", ())
-    coda = _KHMER_CODAS.get(coda[0], coda) if coda else ()
+    if coda:
+        coda = _KHMER_CODAS.get(coda[0], coda)
+    else:
+        coda = ()
     return Piece(start, match.end(), (*phones, *vowel[not is_first], *coda))
 
 

@@ -29,18 +29,7 @@ from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_PHONES, IPA_VOWELS
 from ctc_align.text.sounds.pieces import Piece, pieces, unknown
 from ctc_align.text.tables import EVERY, Section, sections, text_table
 
-VOICELESS = {
-    "b": "p",
-    "d": "t",
-    "ɡ": "k",
-    "v": "f",
-    "z": "s",
-    "ʒ": "ʃ",
-    "dz": "ts",
-    "dʒ": "tʃ",
-    "ɣ": "x",
-    "ð": "θ",
-}
+VOICELESS = text_table("sounds/scripts", "voiceless")
 _VOICED = {voiceless: voiced for voiced, voiceless in VOICELESS.items()}
 _SPREADS_NO_VOICE = "v"
 """This consonant becomes voiceless, but does not make others voiced (Russian "твой", Czech
@@ -61,7 +50,9 @@ def options_of(file: str, name: str) -> Mapping[str, str]:
     ({'waw': 'o', 'final-he': 'a', 'silent-inside': 'ع'}, {})
     """
     section = table(file).get(name)
-    return section.options if section else {}
+    if section:
+        return section.options
+    return {}
 
 
 @lru_cache(maxsize=256)
@@ -73,7 +64,10 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
     "devoiced", "assimilated" and "hiatus" apply to one section only.
     """
     found = table(file)
-    name = language if language in found else EVERY
+    if language in found:
+        name = language
+    else:
+        name = EVERY
     layers = [found[name]]
     while layers[0].below:
         layers.insert(0, found[layers[0].below])
@@ -141,11 +135,9 @@ class SpellingRules:
         assimilation: bool = False,
         hiatus: bool = False,
     ) -> None:
-        self._final_devoicing, self._assimilation, self._hiatus = (
-            final_devoicing,
-            assimilation,
-            hiatus,
-        )
+        self._final_devoicing = final_devoicing
+        self._assimilation = assimilation
+        self._hiatus = hiatus
         rules = _merged(tables)
         # a letter that occurs only in longer spellings is read alone as its base letter
         for letter in {letter for spelling, _ in rules for letter in spelling} - {
@@ -171,7 +163,9 @@ class SpellingRules:
         """Return the pieces of one word in lower case; a letter without a rule is its own phone."""
         letters = [index for index, letter in enumerate(text) if not unicodedata.combining(letter)]
         if not letters:
-            return [Piece(0, len(text), ())] if text else []
+            if text:
+                return [Piece(0, len(text), ())]
+            return []
         known = "".join(self._known(text[index]) for index in letters)
         spans: list[tuple[int, int]] = []
         sounds: list[tuple[str, ...]] = []
@@ -179,9 +173,11 @@ class SpellingRules:
         while index < len(known):
             pattern = self._patterns.get(known[index])
             match = pattern.match(known, index) if pattern else None
-            end, phones = index + 1, unknown(known[index])
+            end = index + 1
+            phones = unknown(known[index])
             if match is not None and match.lastindex is not None:
-                end, phones = match.end(), self._phones[known[index]][match.lastindex - 1]
+                end = match.end()
+                phones = self._phones[known[index]][match.lastindex - 1]
             spans.append((index, end))
             sounds.append(phones)
             index = end
@@ -211,7 +207,10 @@ class SpellingRules:
             "".join(_EDGE[side] if sign == "#" else self._classes.get(sign, sign) for sign in part)
             for side, part in zip(_EDGE, context.split("_"))
         )
-        before = "|".join(f"(?<={one})" for one in left.split(",")) if left else ""
+        if left:
+            before = "|".join(f"(?<={one})" for one in left.split(","))
+        else:
+            before = ""
         return f"(?:{before})" + re.escape(spelling) + (f"(?={right})" if right else "")
 
     def _connected(self, sounds: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -369,12 +368,7 @@ _MUTE = re.compile(r"VIRAMA|KILLER|HALANTA|PULLI|ASAT|COENG|PAMAAEH|PANGKON|PATE
 _SYLLABLE = re.compile(r"[^aeiou]*[aeiou]+")
 _ONSET = re.compile(r"[^aeiou]+|[aeiou]")
 _CARRIED = "a"
-_SIGNS = {
-    **dict.fromkeys(("ulu", "wulu", "panghulu"), "i"), **dict.fromkeys(("suku", "panyuku"), "u"),
-    **dict.fromkeys(("taling", "panaelaeng"), "e"), **dict.fromkeys(("tedung", "tarung", "panolong"), "o"),
-    **dict.fromkeys(("pepet", "pamepet"), "ə"), "paneuleung": "ɨ",
-}  # fmt: skip
-"""Vowel signs of Indonesian scripts whose Unicode names do not say their sound."""
+_SIGNS = text_table("sounds/scripts", "named-signs")
 
 
 def named_pieces(text: str, language: str) -> list[Piece]:
@@ -414,7 +408,9 @@ def _sound(character: str, name: str) -> str:
     if "SYLLAB" in unicodedata.name(character) or (_SYLLABLE.fullmatch(name) and not is_alphabet):
         return name
     onset = _ONSET.match(name)
-    return onset[0] if onset else name
+    if onset:
+        return onset[0]
+    return name
 
 
 _MOST_INITIALS = 5
