@@ -193,7 +193,6 @@ def test_commands_and_options_that_are_named_exist(document: str) -> None:
         "--long",
         "--all",
         "--planted",
-        "--kernels",
     }
     others = of_pip_and_pytest | {"--out", "--words", "--music"}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - known - others == set()
