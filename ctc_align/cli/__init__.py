@@ -59,6 +59,7 @@ def show_help(
     if command == "settings":
         put(settings_toml().rstrip("\n"))
         return
+    _refuse_withdrawn_command(command)
     if command not in COMMANDS:
         meant = difflib.get_close_matches(command, COMMANDS, n=1, cutoff=0.6)
         hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(COMMANDS)}"
@@ -69,7 +70,6 @@ def show_help(
 COMMANDS = {
     "adapt": "train:adapt",
     "align": "align:align",
-    "bench": "bench:bench",
     "book": "book:book",
     "calibrate": "calibrate:calibrate",
     "check": "check:check",
@@ -91,7 +91,11 @@ COMMANDS = {
 """The module of each command in this folder, and its function: a module is imported if its command
 is called."""
 
-
+WITHDRAWN = {
+    "bench": "ctc-align doctor --speed compares the speed of kernels, ctc-align evaluate HYPOTHESIS"
+    " REFERENCE measures edges (--interval-by folder: intervals over speakers)",
+}
+"""Commands that are gone, and what to use instead; they are named until the version after next."""
 _COMPLETION = "_CTC_ALIGN_COMPLETE"
 """The variable with which a shell asks for completions."""
 _OF_PROGRAM = ("-h", "--help", "--version", "--install-completion", "--show-completion")
@@ -379,10 +383,16 @@ def with_command(arguments: Sequence[str]) -> list[str]:
     return ["align", *arguments]
 
 
+def _refuse_withdrawn_command(name: str) -> None:
+    if name in WITHDRAWN:
+        raise UsageError(f"{name}: there is no such command any more; {WITHDRAWN[name]}")
+
+
 def _refuse_unknown_command(arguments: Sequence[str]) -> None:
-    """Raise UsageError if the first argument looks like a misspelt command, not like a
-    recording."""
+    """Raise UsageError if the first argument is a command that is gone, or looks like a misspelt
+    one, not like a recording."""
     name = arguments[0] if arguments else ""
+    _refuse_withdrawn_command(name)
     if name in COMMANDS or name.startswith("-") or not name.isalpha() or os.path.exists(name):
         return
     meant = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.75)

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,11 +113,22 @@ def timed_run(
     )
 
 
-def show_machine(here: Mapping[str, Any]) -> None:
-    """Print what `ctc_align.kernels.benchmark.machine` found, and the load."""
-    versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
-    print(f"{here['processor']}, {here['cores']} cores, {here['threads']} threads; {versions}")
+def show_machine() -> None:
+    """Print what is measured on, and the load."""
+    from ctc_align.cli.doctor import processor
+    from ctc_align.threads import thread_count
+
+    print(f"{processor()}, {os.cpu_count()} cores, {thread_count()} threads; {versions_line()}")
     if hasattr(os, "getloadavg"):
         print(
             f"load before the start: {os.getloadavg()[0]:.1f} (ratios of a busy machine say little)"
         )
+
+
+def versions_line() -> str:
+    """Return the versions of this package and of what it is measured beside."""
+    from ctc_align.cli.doctor import versions
+
+    found = versions()
+    names = ("ctc-align", "python", "numpy", "numba", "torch")
+    return ", ".join(f"{name} {found[name]}" for name in names)

@@ -53,6 +53,7 @@ FILES = {
     "broken.epub": made_zip({"mimetype": "application/epub+zip"}),
 }
 LONG = "a" * 300
+GONE_BENCH = "bench: there is no such command any more; ctc-align doctor --speed compares"
 LOG_PROBS = "scores.npy --vocab vocab.txt --frame-shift 0.02"
 MADE = make_alignment((aligned("Hello", 0.1, 0.4, 0, "ab"),), 1.0, audio="../talk.wav").to_dict()
 ALIGNMENTS: dict[str, dict[str, object]] = {
@@ -695,8 +696,9 @@ MISTAKES = [
         "--audio none.wav: expected a recording",
     ),
     ("convert made/talk.json --format ctm -o made", 2, "made/talk.ctm: exists already"),
-    ("bench --format xml", 2, "--format: expected table or json, got 'xml'"),
-    ("bench --device tpu", 2, "device: expected auto, cpu, cuda, cuda:N or mps, got 'tpu'"),
+    ("bench --quick --device cpu", 2, GONE_BENCH),
+    ("help bench", 2, GONE_BENCH),
+    ("doctor --format xml", 2, "--format: expected text or json, got 'xml'"),
     (
         "demo --out-dir talk.txt",
         2,
