@@ -29,8 +29,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from measuring import ENGLISH, MANIFEST, manifest_rows, parser_of, show_machine
 from numba import njit
+from timed_runs import ENGLISH, MANIFEST, manifest_rows, parser_of, show_machine
 
 import ctc_align
 from ctc_align import functional

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from measuring import parser_of, versions_line  # isort: skip
+from timed_runs import parser_of, versions_line  # isort: skip
 import gpu_checks
 
 from ctc_align import functional, kernels, lattice

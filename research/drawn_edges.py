@@ -1,6 +1,6 @@
 """Training of the network of edges of the model `english`, from edges that were drawn by eye.
 
-    python tools/drawn_edges.py --speech MANIFEST --out DIR
+    python research/drawn_edges.py --speech MANIFEST --out DIR
 
 `drawn-edges.tsv` beside this file has the edges of words and how sure they are; `docs/labelling.md`
 says how they were drawn. MANIFEST is a corpus with the recordings. DIR gets `edges.safetensors`,

@@ -101,7 +101,7 @@ def test_epochs_differ_and_hold_every_pronunciation() -> None:
 def test_held_out_words_and_the_recipe_in_the_repository() -> None:
     words = [f"{a}{b}{c}" for a in "bcdfghj" for b in "aeiou" for c in "klmnprstvwxz"]
     assert 0.15 < sum(is_held_out(word, 0.25) for word in words) / len(words) < 0.35
-    assert load_config(G2pSettings, ROOT / "tools" / "g2p.toml", {}) == G2pSettings()
+    assert load_config(G2pSettings, ROOT / "research" / "g2p.toml", {}) == G2pSettings()
 
 
 def test_weights_survive_the_file_and_numpy_computes_as_torch(

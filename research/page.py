@@ -1,7 +1,7 @@
 """The page of an hour of speech: its size, how long it takes to make and to open, and how long
 frames are in scrolling.
 
-python tests/benchmarks/page.py [--seconds 3600]
+python research/page.py [--seconds 3600]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Pictures in which word edges are drawn by eye: waveform, spectrogram and energies, at 2.6 pixels
 a millisecond.
 
-    python tools/label_pictures.py AUDIO TEXT OUT_DIR [--edges WORDS.tsv]
+    python research/label_pictures.py AUDIO TEXT OUT_DIR [--edges WORDS.tsv]
 
 TEXT is a file with what is said. OUT_DIR gets `words.txt` (a word a line), `overview.png` (the
 whole utterance) and `000.png`, `001.png`, … (windows of 450 ms, each 350 ms after the one before).

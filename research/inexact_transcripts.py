@@ -1,7 +1,7 @@
 """Recordings and transcripts that are not exact: how many words are in place, and which of the
 others are reported.
 
-    python tests/benchmarks/inexact_transcripts.py [--kinds both,jump] [--group report] [--seeds
+    python research/inexact_transcripts.py [--kinds both,jump] [--group report] [--seeds
         1-3] [--minutes 20] [--match auto] [--music FOLDER] [--emissions-cache FOLDER] [--model
         FOLDER] [--without-states]
 

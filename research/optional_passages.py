@@ -1,6 +1,6 @@
 """How well the sound decides whether parentheses are spoken, and words that break off:
 
-    python tests/benchmarks/optional_passages.py [FOLDER]       default: ../shared/data/english beside the checkout
+    python research/optional_passages.py [FOLDER]       default: ../shared/data/english beside the checkout
 
 In sentences of the split "dev", at most 14 of a speaker, words that were said are put in
 parentheses, and words of other sentences, which were not, are put in: twice each, at places by

@@ -2,7 +2,7 @@
 that do the work are searched for values that are moved to the stack and back, because registers do
 not suffice. It says nothing of time.
 
-    python tests/benchmarks/processors.py [--write]
+    python research/processors.py [--write]
 
 The kernels are compiled once for a processor without anything special, in vectors of 8 and of 16
 numbers (`WIDTH` of `ctc_align/kernels/cpu/simd.py`), and LLVM's code for that is compiled again for

@@ -1,7 +1,7 @@
 """The pictures of the page in the documents, taken anew: docs/pictures/page.png and page-dark.png,
 64 colours each.
 
-python tools/page_pictures.py
+python research/page_pictures.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How well a model of many languages fits clips that it has not learnt from: figures by language,
 and of all.
 
-    python tests/benchmarks/languages.py MODEL CLIPS.jsonl [--only CODE …] [--as CODE] [--set
+    python research/languages.py MODEL CLIPS.jsonl [--only CODE …] [--as CODE] [--set
     silence_bonus=4 …]
         [--json FILE] [--learnt TRAIN.jsonl --table languages.tsv]
 

@@ -1,6 +1,6 @@
 """Words lost by `auto` where pronunciations are poor, and texts that are not spoken and get times.
 
-    python tests/benchmarks/lost_words.py [--model universal] [--wrong 0,15,30] [--match auto]
+    python research/lost_words.py [--model universal] [--wrong 0,15,30] [--match auto]
 
 Clips of ../shared/data/languages, without the speakers kept for checks from outside: each with its
 own text and with that of another clip of its language, of whose phones a share is wrong (replaced,

@@ -1,4 +1,4 @@
-"""What a recording costs by its length, beside other aligners: python tests/benchmarks/by_length.py
+"""What a recording costs by its length, beside other aligners: python research/by_length.py
 --rivals PYTHON
 
     seconds      of recordings, 1 to 36,000: clips of the speech data one after the other, whose words CMUdict has

@@ -1,9 +1,9 @@
 """Boundary errors of the model `english` against hand labels, words and phones:
 
-    python tests/benchmarks/gold.py [FOLDER] [--condition clean|noise|…] [--edges …] [--calibration
+    python research/gold.py [FOLDER] [--condition clean|noise|…] [--edges …] [--calibration
     FILE]
-    python tests/benchmarks/gold.py [FOLDER] --left-out
-    python tests/benchmarks/gold.py [FOLDER] --curve 3,5,8,16,32 [--draws 2]
+    python research/gold.py [FOLDER] --left-out
+    python research/gold.py [FOLDER] --curve 3,5,8,16,32 [--draws 2]
 
 FOLDER (by default ../shared/data/gold-dev beside the checkout) holds `corpus/` (audio beside .txt)
 and `reference/` (TextGrids). Intervals are of 95 %, over speakers (folders); a last line says how

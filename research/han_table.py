@@ -1,7 +1,7 @@
 """Make the readings of Chinese characters that the package holds, from the Unihan database of
 Unicode.
 
-    python tools/han_table.py FOLDER
+    python research/han_table.py FOLDER
 
 `FOLDER` has Unihan's files (`Unihan_Readings.txt`, `Unihan_OtherMappings.txt`,
 `Unihan_Variants.txt`), plain or as .bz2, as Debian's package unicode-data has them in

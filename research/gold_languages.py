@@ -1,6 +1,6 @@
 """Edges of words spoken alone in 21 languages, against hand-audited labels; the phones are given.
 
-    python tests/benchmarks/gold_languages.py [--model universal] [--match exact] [--edges …] [--by
+    python research/gold_languages.py [--model universal] [--match exact] [--edges …] [--by
         language] [--condition clean|noise|…]
 
 Where each word begins (onset) and ends (offset), beside pauses, and the edges between its phones;

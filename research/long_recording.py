@@ -1,7 +1,7 @@
 """Long recordings through the program: wall time, and peak memory, which grows with emissions and
 lattice rows alone.
 
-python tests/benchmarks/long_recording.py [MINUTES …]      default: 5 20; speech is ../shared/data/english, split dev
+python research/long_recording.py [MINUTES …]      default: 5 20; speech is ../shared/data/english, split dev
 """
 
 from __future__ import annotations

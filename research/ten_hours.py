@@ -1,7 +1,7 @@
 """Ten hours of speech against 100,000 words: processor seconds and the highest resident memory,
 stage by stage.
 
-python tests/benchmarks/ten_hours.py [--hours 10] [--match exact] [--folder FOLDER] [--format
+python research/ten_hours.py [--hours 10] [--match exact] [--folder FOLDER] [--format
 json,ctm,textgrid]
 
 The speech is clips of ../shared/data/english one after the other, pauses of 0.3 s between them,

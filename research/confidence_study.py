@@ -1,7 +1,7 @@
 """What confidence is worth where recording and transcript disagree: a table by kind of fault, for
 held-out speakers.
 
-    python tests/benchmarks/confidence_study.py [--words 3000] [--seed 1] [--music FOLDER] [--figure
+    python research/confidence_study.py [--words 3000] [--seed 1] [--music FOLDER] [--figure
     FILE.svg]
         [--model MODEL] [--lexicon FILE] [--log-probs] [--speech MANIFEST]
 
@@ -9,7 +9,7 @@ held-out speakers.
 the clips are those of MANIFEST, of any languages, each with its own; a clip of another is foreign.
 Without it, this needs ../shared/data: clips of every second development speaker, whom neither the
 model nor its confidence network has learnt from (the others chose the network's constants), timed
-by `english`. Cases are made of them (`tools/mismatches.py`); severities are drawn from 0 to 1 with
+by `english`. Cases are made of them (`research/mismatches.py`); severities are drawn from 0 to 1 with
 the seed. Each case is aligned as a user would. A word is right within 200 ms of where it is spoken
 (both edges), wrong beyond 500 ms or where it is not spoken at all. The last rows are false alarms:
 utterances as they are, with their own texts, none left out.

@@ -1,9 +1,9 @@
 """How often a text is taken for English or not, by the number of its words.
 
-    python tests/benchmarks/english_or_not.py --english MANIFEST.jsonl --train MANIFEST.jsonl --test
+    python research/english_or_not.py --english MANIFEST.jsonl --train MANIFEST.jsonl --test
     MANIFEST.jsonl …
 
-Manifests are those of `tools/english_letters.py`. The texts of one language (or one kind of
+Manifests are those of `research/english_letters.py`. The texts of one language (or one kind of
 `english-texts.txt`) are joined, and cut into texts of as many words. With `--folds K` the languages
 and the English speakers of the training are left out in K turns, and the weights learnt without
 them.

@@ -1,5 +1,5 @@
-"""What the measurements share: where data lie, the rows of a manifest, joined speech, and what a
-process takes."""
+"""What the benchmarks share, and the studies in `research/`: where data lie, the rows of a
+manifest, and what a process takes."""
 
 from __future__ import annotations
 
@@ -9,25 +9,19 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import soundfile
-
 ROOT = Path(__file__).resolve().parents[2]
-for _folder in ("tools", "tests/support", ""):
+for _folder in ("tests/support", ""):
     sys.path.insert(0, str(ROOT / _folder))
 os.environ["CTC_ALIGN_NO_BACKGROUND"] = "1"  # nothing runs beside what is measured
 DATA = ROOT.parent / "shared" / "data"
 """Speech data beside the checkout."""
-ENGLISH, GOLD = DATA / "english", DATA / "gold-dev"
+ENGLISH = DATA / "english"
 MANIFEST = ENGLISH / "manifest.jsonl"
-RATE = 16000
-PAUSE_S = 0.3
-"""Between the clips of joined speech."""
 
 
 def parser_of(text: str | None) -> argparse.ArgumentParser:
@@ -43,31 +37,6 @@ def manifest_rows(path: Path = MANIFEST, split: str | None = None) -> list[dict[
         sys.exit(f"{path}: no such manifest")
     rows = map(json.loads, filter(None, path.read_text("utf-8").splitlines()))
     return [row for row in rows if split is None or row.get("split", split) == split]
-
-
-def join_clips(rows: Iterable[dict[str, Any]], seconds: float, audio: Path) -> float:
-    """Write a recording of at least `seconds`, made of clips of the English data, and its
-    transcript beside it.
-
-    Returns:
-        the seconds of the recording.
-    """
-    from ctc_align.audio.loading import load_audio
-
-    samples, texts = 0, []
-    with soundfile.SoundFile(audio, "w", RATE, 1, subtype="PCM_16") as file:
-        for clip in rows:
-            for piece in (
-                load_audio(ENGLISH / clip["audio"], RATE).samples,
-                np.zeros(round(PAUSE_S * RATE)),
-            ):
-                file.write(piece)
-                samples += len(piece)
-            texts.append(clip["text"])
-            if samples >= seconds * RATE:
-                break
-    audio.with_suffix(".txt").write_text("\n".join(texts) + "\n", "utf-8")
-    return samples / RATE
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """What a correction does to its neighbours: one word of every five put where people put it, and the
 text aligned again.
 
-    python tests/benchmarks/realign.py [FOLDER] [--utterances 20] [--every 5]
+    python research/realign.py [FOLDER] [--utterances 20] [--every 5]
 
 FOLDER is as for `gold.py`. Errors are those of the edges of the words that were *not* corrected: of
 all of them, of those beside a corrected word, and of those beside one that was more than 20 ms off.

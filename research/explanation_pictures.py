@@ -1,7 +1,7 @@
 """The pictures of the explanations, of the demo's first words: occupancy.png, spikes.png and
 topologies.svg.
 
-python tools/explanation_pictures.py
+python research/explanation_pictures.py
 """
 
 from __future__ import annotations

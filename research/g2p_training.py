@@ -1,6 +1,6 @@
 """Training of the letter-to-phone network on CMUdict, by CTC with this package's own loss.
 
-    python tools/g2p_training.py --config tools/g2p.toml --out DIR
+    python research/g2p_training.py --config research/g2p.toml --out DIR
 
 DIR gets `checkpoint.pt` (after every epoch; a run that was stopped continues from it), `log.tsv`,
 and at the end `g2p.safetensors` (float16), `cmudict.tsv`, `CMUDICT-LICENSE` and `g2p.json` with the
@@ -146,7 +146,7 @@ def write_network(network: TrainableLetterNetwork, path: Path) -> None:
 
 @dataclass(frozen=True)
 class G2pSettings:
-    """The settings in `tools/g2p.toml`, where comments explain each."""
+    """The settings in `research/g2p.toml`, where comments explain each."""
 
     seed: int = 1
     held_out: float = 0.05
@@ -386,9 +386,9 @@ def write_package(
 
 def main(arguments: list[str] | None = None) -> None:
     """Train, then write the files of the package."""
-    parser = argparse.ArgumentParser(prog="python tools/g2p_training.py", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python research/g2p_training.py", description=__doc__)
     parser.add_argument(
-        "--config", required=True, type=Path, help="settings, such as tools/g2p.toml"
+        "--config", required=True, type=Path, help="settings, such as research/g2p.toml"
     )
     parser.add_argument(
         "--out", required=True, type=Path, help="folder for the checkpoint and the results"

@@ -1,7 +1,7 @@
 """Words that are skipped although they were spoken, and words that are aligned although they were
 not.
 
-    python tests/benchmarks/skipped_words.py [--models english,planted,hama] [--group report]
+    python research/skipped_words.py [--models english,planted,hama] [--group report]
     [--texts 60]
         [--seeds 1-2] [--changes 0,2] [--match auto] [--cache FOLDER]
 

@@ -1,7 +1,7 @@
 """Learns the letter n-grams of English words and of other languages' words, for
 `ctc_align.text.languages`.
 
-    python tools/english_letters.py --english MANIFEST.jsonl --others MANIFEST.jsonl
+    python research/english_letters.py --english MANIFEST.jsonl --others MANIFEST.jsonl
 
 Manifests have a `text` a line, and perhaps `language` and `split`; of the latter only "train" is
 read. English is the text of the one, what is "en" in the other, and the words of CMUdict that come

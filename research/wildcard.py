@@ -1,6 +1,6 @@
 """What the wildcard's penalty does on recorded sentences:
 
-    python tests/benchmarks/wildcard.py [FOLDER]        default: ../shared/data/gold-dev beside the checkout
+    python research/wildcard.py [FOLDER]        default: ../shared/data/gold-dev beside the checkout
 
 Every second word may be left out to a wildcard before it: how many of its tokens are (they were
 said), and how many of as many tokens in its place that were not. Then the wildcard replaces the
