@@ -112,6 +112,9 @@ _NUMBERS = {
     "--frame-rate": " of frames per second such as 24 or 23.976",
     "--frame-shift": " of seconds such as 0.02",
 }
+_SORT = (
+    "sort the rows: ctc-align score SOURCE | sort -t$'\\t' -grk4 (loss_per_token; k8: local_loss)"
+)
 MISNOMERS = {
     "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
     "--transcript-file": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
@@ -123,8 +126,10 @@ MISNOMERS = {
     "--output-dir": "it is --out-dir DIR",
     "--overwrite": "it is --force",
     "--dictionary": "it is --lexicon FILE",
+    "--worst": _SORT,
+    "--worst-by": _SORT,
 }
-"""Options of other programs that people type, and what to use here."""
+"""Options of other programs or earlier versions that people type, and what to use here."""
 
 
 class _OutputClosed(Exception):
