@@ -128,7 +128,7 @@ def _compare_case(case: Case, device: str, rounds: int) -> Iterator[Speed]:
     topology = lattice.ctc_padded(targets, tokens)
     best = kernels.best_path(exact, topology, backend="reference").scores
     total = kernels.forward(exact, topology, backend="reference")
-    log_probs = noise
+    log_probs: np.ndarray | torch.Tensor = noise
     backend = "cpu"
     if device != "cpu":
         import torch
