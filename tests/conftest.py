@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 from caused_warnings import errors_where_caused
-from planted_runs import PlantedRuns, add_option
 from schema_checks import Watch, files_against_schema
 
 if TYPE_CHECKING:
@@ -80,7 +79,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--shuffle", type=int, metavar="SEED", help="shuffle the files, and the tests within each"
     )
-    add_option(parser)
+    parser.addoption(
+        "--planted",
+        action="store_true",
+        help="plant faults too: each must be seen by the tests' comparisons",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -114,10 +117,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "long: runs with --long, and where its file is named in the call"
     )
-    config.pluginmanager.register(PlantedRuns(config))
     config.stash[WATCH] = Watch()  # before any test module takes `to_dict`
     config.addinivalue_line(
-        "markers", "planted(*paths): plants faults into these files; see tests/support/planted_runs"
+        "markers", "planted: plants faults; runs with --planted, and where its file is named"
     )
     config.addinivalue_line(
         "markers",
@@ -165,9 +167,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.args_source == pytest.Config.ArgsSource.TESTPATHS and not config.getoption("--long"):
-        left_out = [item for item in items if item.get_closest_marker("long")]
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+    left_out = [item for item in items if not _is_asked_for(item, config)]
+    if left_out:
+        items[:] = [item for item in items if _is_asked_for(item, config)]
         config.hook.pytest_deselected(items=left_out)
     seed = config.getoption("--shuffle")
     if seed is None:
@@ -182,6 +184,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for tests in shuffled:
         chance.shuffle(tests)
     items[:] = [item for tests in shuffled for item in tests]
+
+
+def _is_asked_for(item: pytest.Item, config: pytest.Config) -> bool:
+    """Return whether a test runs in this call: `long` tests and planted faults only when asked."""
+    if item.get_closest_marker("planted") and not config.getoption("--planted"):
+        return any(item.path.name in argument for argument in config.args)
+    has_paths = config.args_source != pytest.Config.ArgsSource.TESTPATHS
+    return has_paths or config.getoption("--long") or not item.get_closest_marker("long")
 
 
 def _turn(item: pytest.Item) -> int:

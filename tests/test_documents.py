@@ -15,9 +15,9 @@ import ctc_align
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
-_FOLDERS = "(?:ctc_align|tests|tools|examples|configs|docs)/"
+_FOLDERS = "(?:ctc_align|tests|research|examples|configs|docs)/"
 _PATH = re.compile(rf"(?:(?<=`){_FOLDERS}[\w./-]*(?=`)|(?<![\w/]){_FOLDERS}[\w./-]+\.\w+)")
-_COMMAND = re.compile(r"python ((?:tools|tests)/[\w/]+\.py)([^`\n]*)")
+_COMMAND = re.compile(r"python ((?:research|tests)/[\w/]+\.py)([^`\n]*)")
 _OPTION = re.compile(r"--[a-z][a-z-]*")
 CARDS = sorted((ROOT / "ctc_align" / "models").rglob("README.md"))
 MODEL_CARD = "ctc_align/models/english/README.md"
@@ -40,7 +40,7 @@ def faults_of(text: str) -> list[str]:
 
 
 def test_files_and_options_of_scripts_that_are_named_exist() -> None:
-    documents = [*CARDS, ROOT / "tools" / "README.md", *(ROOT / "docs").rglob("*.md")]
+    documents = [*CARDS, ROOT / "research" / "README.md", *(ROOT / "docs").rglob("*.md")]
     documents += [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md")]
     faults = {
         path.relative_to(ROOT).as_posix(): faults_of(path.read_text(encoding="utf-8"))
@@ -49,12 +49,12 @@ def test_files_and_options_of_scripts_that_are_named_exist() -> None:
     assert {name: found for name, found in faults.items() if found} == {}
     assert (
         faults_of(
-            "`python tools/drawn_edges.py --speech M --out D`, `tools/README.md`, `tests/support/`"
+            "`python research/drawn_edges.py --speech M --out D`, `research/README.md`, `tests/support/`"
         )
         == []
     )
-    assert faults_of("`python tools/drawn_edges.py --speach M`") == [
-        "tools/drawn_edges.py --speach"
+    assert faults_of("`python research/drawn_edges.py --speach M`") == [
+        "research/drawn_edges.py --speach"
     ]
     assert faults_of("as in `ctc_align/training/mismatches.py`") == [
         "ctc_align/training/mismatches.py"
@@ -193,7 +193,6 @@ def test_commands_and_options_that_are_named_exist(document: str) -> None:
         "--long",
         "--all",
         "--planted",
-        "--kernels",
     }
     others = of_pip_and_pytest | {"--out", "--words", "--music"}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - known - others == set()

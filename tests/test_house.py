@@ -95,8 +95,8 @@ def test_the_rules_of_the_house(rule: Callable[[Path], list[str]]) -> None:
     )
 
 
-def test_the_package_does_not_import_the_tools() -> None:
-    assert rules.tool_imports(ROOT, tracked_files(ROOT)) == []
+def test_the_package_does_not_import_research() -> None:
+    assert rules.research_imports(ROOT, tracked_files(ROOT)) == []
 
 
 @pytest.mark.parametrize(
@@ -105,18 +105,19 @@ def test_the_package_does_not_import_the_tools() -> None:
         ("from ctc_align import mismatches\n", 0),
         ("import numpy, mismatches\n", 1),
         ("def f():\n    from mismatches import KINDS\n", 1),
-        ("import tools.mismatches\n", 1),
+        ("import research.mismatches\n", 1),
     ],
 )
-def test_the_checker_of_tools_fails_when_it_should(tmp_path: Path, text: str, found: int) -> None:
-    plant(tmp_path, "tools/mismatches.py", "KINDS = ()\n")
+def test_the_checker_of_research_fails_when_it_should(
+    tmp_path: Path, text: str, found: int
+) -> None:
+    plant(tmp_path, "research/mismatches.py", "KINDS = ()\n")
     importers = (
-        "tools/other.py",
-        "tests/tools/test_mismatches.py",
-        "tests/benchmarks/study.py",
+        "research/other.py",
+        "tests/research/test_mismatches.py",
         "ctc_align/words.py",
     )
-    faults = rules.tool_imports(tmp_path, [plant(tmp_path, name, text) for name in importers])
+    faults = rules.research_imports(tmp_path, [plant(tmp_path, name, text) for name in importers])
     assert [fault.split(":")[0] for fault in faults] == ["ctc_align/words.py"] * found
 
 

@@ -52,7 +52,7 @@ before and after them."""
 BIAS, CUT_OFF_BIAS = -2.5, -4.0
 """A passage, or a word that breaks off, is kept if reading it is likelier than skipping it by this
 many nats per token; below 0, since most are read. Chosen on eight speakers of read sentences and
-tested on seven others by `tests/benchmarks/optional_passages.py` (English model, passages of 1 to
+tested on seven others by `research/optional_passages.py` (English model, passages of 1 to
 12 words, words cut after two or three phones): of 848 spoken passages 0.8 % are left out, of 848
 unspoken ones none is kept; of 58 words that break off none is left out, of 58 that are only written
 1.7 % are kept."""

@@ -28,7 +28,7 @@ from ctc_align.tokens.alphabet import SEPARATORS, SILENCES, STAR
 from ctc_align.types import Emissions, Tokens, WordTokens
 
 PENALTY = 1.0
-"""In nats, tuned by `tests/benchmarks/wildcard.py` with the English model on recorded sentences: a
+"""In nats, tuned by `research/wildcard.py` with the English model on recorded sentences: a
 wildcard beside tokens takes 36 % of those that were said (57 % without a penalty, 32 % however high
 it is), and 94 % of those that were not (87 % at 4). A higher penalty moves the words beside speech
 that is not in the transcript: 87 % of them stay within two frames, 81 % at 2."""

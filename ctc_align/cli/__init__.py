@@ -60,6 +60,7 @@ def show_help(
     if command == "settings":
         put(settings_toml().rstrip("\n"))
         return
+    _refuse_withdrawn_command(command)
     if command not in COMMANDS:
         meant = difflib.get_close_matches(command, COMMANDS, n=1, cutoff=0.6)
         if meant:
@@ -73,7 +74,6 @@ def show_help(
 COMMANDS = {
     "adapt": "train:adapt",
     "align": "align:align",
-    "bench": "bench:bench",
     "book": "book:book",
     "calibrate": "calibrate:calibrate",
     "check": "check:check",
@@ -95,7 +95,11 @@ COMMANDS = {
 """The module of each command in this folder, and its function: a module is imported if its command
 is called."""
 
-
+WITHDRAWN = {
+    "bench": "ctc-align doctor --speed compares the speed of kernels, ctc-align evaluate HYPOTHESIS"
+    " REFERENCE measures edges (--interval-by folder: intervals over speakers)",
+}
+"""Commands that are gone, and what to use instead; they are named until the version after next."""
 _COMPLETION = "_CTC_ALIGN_COMPLETE"
 """The variable with which a shell asks for completions."""
 _OF_PROGRAM = ("-h", "--help", "--version", "--install-completion", "--show-completion")
@@ -112,6 +116,9 @@ _NUMBERS = {
     "--frame-rate": " of frames per second such as 24 or 23.976",
     "--frame-shift": " of seconds such as 0.02",
 }
+_SORT = (
+    "sort the rows: ctc-align score SOURCE | sort -t$'\\t' -grk4 (loss_per_token; k8: local_loss)"
+)
 MISNOMERS = {
     "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
     "--transcript-file": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
@@ -123,8 +130,10 @@ MISNOMERS = {
     "--output-dir": "it is --out-dir DIR",
     "--overwrite": "it is --force",
     "--dictionary": "it is --lexicon FILE",
+    "--worst": _SORT,
+    "--worst-by": _SORT,
 }
-"""Options of other programs that people type, and what to use here."""
+"""Options of other programs or earlier versions that people type, and what to use here."""
 
 
 class _OutputClosed(Exception):
@@ -409,9 +418,16 @@ def with_command(arguments: Sequence[str]) -> list[str]:
     return ["align", *arguments]
 
 
+def _refuse_withdrawn_command(name: str) -> None:
+    if name in WITHDRAWN:
+        raise UsageError(f"{name}: there is no such command any more; {WITHDRAWN[name]}")
+
+
 def _refuse_unknown_command(arguments: Sequence[str]) -> None:
-    """Raise UsageError if the first argument looks like a misspelt command."""
+    """Raise UsageError if the first argument is a command that is gone, or looks like a misspelt
+    one, not like a recording."""
     name = arguments[0] if arguments else ""
+    _refuse_withdrawn_command(name)
     if name in COMMANDS or name.startswith("-") or not name.isalpha() or os.path.exists(name):
         return
     meant = difflib.get_close_matches(name, COMMANDS, n=1, cutoff=0.75)

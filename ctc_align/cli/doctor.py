@@ -10,6 +10,7 @@ import contextlib
 import filecmp
 import getpass
 import json
+import math
 import os
 import platform
 import re
@@ -97,6 +98,11 @@ between processors."""
 @with_options
 def doctor(
     *,
+    speed: bool = setting(
+        False,
+        "Compare the speed of the kernels with PyTorch's and torchaudio's functions, too, if these"
+        " are installed.",
+    ),
     format: str = setting(
         "text", "Text to paste into a report, or JSON for programs.", choices=("text", "json")
     ),
@@ -105,16 +111,21 @@ def doctor(
 
     Lists also folders and models. The self-test aligns the recording of `ctc-align demo` on each
     available kind of device, and compares all words with their known times. The output names no
-    user: the home folder is `~`. Exits with 1 if the self-test fails.
+    user: the home folder is `~`. Exits with 1 if the self-test fails, or with --speed if a result
+    of a kernel is wrong.
     """
     Talk().listen()
     found = without_user({**installation(), "self_tests": self_tests()})
+    if speed:
+        found["speed"] = kernel_speed()
     put(
         json.dumps(found, indent=1, allow_nan=False)
         if format == "json"
         else "\n".join(_lines(found))
     )
-    if not all(test["passed"] for test in found["self_tests"]):
+    checks = [test["passed"] for test in found["self_tests"]]
+    checks += [row["right"] for row in found.get("speed", [])]
+    if not all(checks):
         raise typer.Exit(SOME_FAILED)
 
 
@@ -145,6 +156,10 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         "extras": {row["extra"]: _extra_line(row) for row in found["extras"]},
         "self-test": {test["device"]: _test_line(test) for test in found["self_tests"]},
     }
+    if "speed" in found:
+        parts["speed"] = [
+            (f"{row['task']}, {row['case']}", _speed_line(row)) for row in found["speed"]
+        ]
     for heading, rows in parts.items():
         yield f"\n{heading}"
         if isinstance(rows, dict):
@@ -178,6 +193,15 @@ def _test_line(test: dict[str, Any]) -> str:
         error = f"all words within {test['largest_error_ms']} ms of their known times"
         return f"passed in {test['seconds']} s by the backend {test['backend']}: {error}"
     return f"FAILED after {test['seconds']} s: {test['problem']}"
+
+
+def _speed_line(row: dict[str, Any]) -> str:
+    if not row["right"]:
+        return f"WRONG on {row['device']}: scores differ from those of the reference in float64"
+    line = f"{row['ms']:.3f} ms on {row['device']}"
+    if row["beside"]:
+        line += f", {row['beside']} {row['their_ms']:.3f} ms ({row['their_ms'] / row['ms']:.1f} x)"
+    return line
 
 
 def installation() -> dict[str, Any]:
@@ -244,7 +268,6 @@ def _libsndfile() -> str:
 
 
 def _cpu() -> str:
-    from ctc_align.kernels.benchmark import processor
     from ctc_align.kernels.cpu.cpu_backend import is_compiled
 
     if is_compiled():
@@ -252,6 +275,15 @@ def _cpu() -> str:
     else:
         kernels = "kernels are not compiled yet: the first recording has them compiled"
     return f"{processor()}, {os.cpu_count()} cores, {thread_count()} threads; {kernels}"
+
+
+def processor() -> str:
+    """Return the name of the processor, or its architecture where the system does not tell."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
 
 
 def _cuda() -> str:
@@ -376,6 +408,26 @@ def _extra(name: str) -> dict[str, Any]:
     if broken:
         return {**there, "broken": broken, "install": install_line(name)}
     return there
+
+
+def kernel_speed() -> list[dict[str, Any]]:
+    """Return the speed of each task and problem size, beside that of others' functions."""
+    from ctc_align.cli.speed import compare_speed
+
+    return [
+        {
+            "device": row.device,
+            "task": row.task,
+            "case": str(row.case),
+            "ms": row.ours_ms,
+            "ns_per_cell": row.ours_ms * 1e6 / row.case.cells,
+            "beside": row.rival or None,
+            "their_ms": row.rival_ms if row.rival else None,
+            "error": row.error if math.isfinite(row.error) else None,
+            "right": row.is_right,
+        }
+        for row in compare_speed()
+    ]
 
 
 def self_tests() -> list[dict[str, Any]]:

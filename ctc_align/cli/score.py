@@ -7,12 +7,9 @@ import json
 import math
 import re
 import sys
-import tempfile
 import time
-from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
@@ -41,7 +38,7 @@ from ctc_align.cli.printing import (
     say,
 )
 from ctc_align.config import setting
-from ctc_align.errors import CtcAlignError, OutputError, TranscriptError, UsageError, WrongFileError
+from ctc_align.errors import CtcAlignError, TranscriptError, UsageError, WrongFileError
 from ctc_align.text.characters import json_escaped, printable
 from ctc_align.types import Transcript
 
@@ -56,8 +53,6 @@ if TYPE_CHECKING:
 
 OUT, ERROR = "out", "error"
 """Marks: beyond a threshold; could not be scored, or does not fit."""
-STATISTICS = ("local_loss", "loss_per_token", "loss_per_frame", "loss")
-"""The figures that `--worst` can compare."""
 COLUMNS = (
     *("rank", "loss", "loss_per_token", "posterior", "transcript"),
     *("loss_per_frame", "local_loss", "unknown", "mark"),
@@ -85,14 +80,6 @@ class Thresholds(Group):
         "Mark transcripts with a larger `loss_per_token` (independent of length).",
         metavar="NATS",
     )
-    worst: str | None = setting(
-        None, "Mark the worst N percent of all transcripts.", metavar="PERCENT"
-    )
-    worst_by: str = setting(
-        "local_loss",
-        "The figure that --worst compares; local_loss finds single wrong words.",
-        choices=STATISTICS,
-    )
 
     def __post_init__(self) -> None:
         for option, value in {
@@ -101,60 +88,17 @@ class Thresholds(Group):
         }.items():
             if value is not None and math.isnan(value):
                 raise UsageError(f"{option}: expected a number, got {value}")
-        if not 0 <= self.percent <= 100:
-            raise UsageError(f"--worst: expected a percentage from 0 to 100, got {self.worst!r}")
-
-    @property
-    def percent(self) -> Fraction:
-        """`worst` as an exact fraction (ten percent of 100 is 10); below 0 if it is no number."""
-        try:
-            return Fraction(("0" if self.worst is None else self.worst).strip().removesuffix("%"))
-        except (ValueError, ZeroDivisionError):
-            return Fraction(-1)
 
     def marked(self, rows: Iterable[ScoreRow]) -> Iterator[ScoreRow]:
-        """Yield the rows with their marks.
+        """Yield the rows with their marks."""
+        return map(self._mark, rows)
 
-        Only `worst` needs all rows first: they wait in a temporary file.
-
-        Raises:
-            OutputError: the temporary file cannot be written.
-        """
-        marked = (self._marked(row) for row in rows)
-        if self.worst is None:
-            return marked
-        return self._worst_marked(marked)
-
-    def _marked(self, row: ScoreRow) -> ScoreRow:
+    def _mark(self, row: ScoreRow) -> ScoreRow:
         if row.error is not None:
             row.mark = ERROR
         elif _above(row.loss, self.max_loss) or _above(row.loss_per_token, self.max_loss_per_token):
             row.mark = OUT
         return row
-
-    def _worst_marked(self, rows: Iterable[ScoreRow]) -> Iterator[ScoreRow]:
-        values = array("d")
-        with tempfile.TemporaryFile("w+", encoding="utf-8", errors="surrogatepass") as spool:
-            try:
-                for row in rows:
-                    value = getattr(row, self.worst_by)
-                    if row.error is None:
-                        values.append(value)
-                    spool.write(json.dumps(asdict(row)) + "\n")
-                spool.seek(0)
-            except OSError as error:
-                where = tempfile.gettempdir()
-                raise OutputError(
-                    f"{where}: --worst keeps its rows there, and writing failed ({error.strerror})"
-                ) from error
-            limit, ties = _limit(values, self.percent)
-            for line in spool:
-                row = ScoreRow(**json.loads(line))
-                value = getattr(row, self.worst_by)
-                if row.error is None and value >= limit and (value > limit or ties):
-                    ties -= value == limit
-                    row.mark = OUT
-                yield row
 
 
 _worker_option = functools.partial(setting, panel=WORKERS)
@@ -499,22 +443,6 @@ def row_of(
 
 def _above(value: float | None, limit: float | None) -> bool:
     return value is not None and limit is not None and value > limit
-
-
-def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
-    """Return (limit, ties): the worst are the values above the limit, and `ties` that equal it.
-
-    >>> _limit(array("d", [5.0, 1.0, 4.0, 4.0, 2.0]), Fraction(40))
-    (4.0, 1)
-    """
-    import numpy as np
-
-    count = math.ceil(len(values) * percent / 100)
-    if not count:
-        return math.inf, 0
-    everything = np.frombuffer(values, np.float64)
-    limit = float(np.partition(everything, len(values) - count)[len(values) - count])
-    return limit, count - int((everything > limit).sum())
 
 
 def printer_for(format: str, *, with_utterance: bool) -> TablePrinter | LinePrinter:

@@ -4,7 +4,7 @@ at its position.
 Dilated one-dimensional convolutions over words include some thirty words on either side in the
 decision about a word: in unspoken text, "the" may fit somewhere by chance, but its neighbours do
 not. The network is in the folder of the model for which it was trained, on recordings and texts
-that disagree (`tools/confidence_training.py`).
+that disagree (`research/confidence_training.py`).
 """
 
 from __future__ import annotations

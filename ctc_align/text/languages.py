@@ -1,8 +1,8 @@
 """Languages: their codes and names (ISO 639, BCP 47), and the likely language of a text.
 
 The language of a text in Latin letters is recognised by its function words, and English also by
-letter n-grams. `tools/english_letters.py` makes the weights of the n-grams;
-`tests/benchmarks/english_or_not.py` measures the accuracy.
+letter n-grams. `research/english_letters.py` makes the weights of the n-grams;
+`research/english_or_not.py` measures the accuracy.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class LetterNetworkShape:
 
 class LetterNetwork:
     """Letter ids (B, N) to probabilities (B, SPREAD * N, 40), class 0 the blank;
-    `tools/g2p_training.py` trains it."""
+    `research/g2p_training.py` trains it."""
 
     def __init__(self, shape: LetterNetworkShape, weights: Mapping[str, np.ndarray]) -> None:
         self.shape = shape

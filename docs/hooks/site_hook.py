@@ -29,7 +29,7 @@ BROUGHT = {
     "THIRD_PARTY.md": "project/third-party.md",
     "examples/README.md": "project/examples.md",
     f"{ENGLISH}/README.md": "models/english.md",
-    f"{ENGLISH}/NOTEBOOK.md": "models/english-notebook.md",
+    "research/english-notebook.md": "models/english-notebook.md",
     f"{ENGLISH}/confidence.svg": "models/confidence.svg",
     "ctc_align/models/universal/README.md": "models/universal.md",
 }

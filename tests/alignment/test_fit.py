@@ -268,7 +268,7 @@ def test_the_checks_would_notice(
 # Speech, music and silence where no word is: of made emissions, for any vocabulary and rate of
 # frames.
 #
-# On recordings: `tests/benchmarks/inexact_transcripts.py`.
+# On recordings: `research/inexact_transcripts.py`.
 
 LETTERS = ("<blank>", "|", *"abcdefghijklmnop")
 SHIFT_S = 0.02

@@ -1,5 +1,5 @@
 """Word and phone edges against hand labels, clean, in noise and in a room; figures:
-`tests/benchmarks/gold.py`.
+`research/gold.py`.
 
 The embedded model's few constants were estimated on these labels, which flatters it by about a
 millisecond; the constants themselves are held to figures of speakers left out.

@@ -16,7 +16,6 @@ from pathlib import Path
 import corpus_runs as runs
 import pytest
 from corpus_runs import journal_line
-from hostile_inputs import delete, lines
 
 from ctc_align.corpus.state.journal import (
     DONE,
@@ -61,6 +60,29 @@ def digit(data: bytes, other: bytes, chance: random.Random) -> bytes:
         + b"%d" % ((int(chr(data[place])) + chance.randrange(1, 10)) % 10)
         + data[place + 1 :]
     )
+
+
+def delete(data: bytes, other: bytes, chance: random.Random) -> bytes:
+    start = chance.randrange(len(data) + 1)
+    return data[:start] + data[start + chance.randrange(200) :]
+
+
+def lines(data: bytes, other: bytes, chance: random.Random) -> bytes:
+    """Double, remove, swap or join lines, or repeat one a thousand times."""
+    rows = data.split(b"\n")
+    a, b = chance.randrange(len(rows)), chance.randrange(len(rows))
+    action = chance.randrange(5)
+    if action == 0:
+        rows[a:a] = [rows[b]] * chance.choice((1, 1, 1000))
+    elif action == 1:
+        del rows[a]
+    elif action == 2:
+        rows[a], rows[b] = rows[b], rows[a]
+    elif action == 3:
+        rows[a] = rows[a].strip() + rows[b]
+    else:
+        rows[a] = b""
+    return b"\n".join(rows)
 
 
 CHANGES: tuple[Damage, ...] = (flip, overwrite, digit, delete, lines, lines, lines)

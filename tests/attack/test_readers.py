@@ -1,28 +1,31 @@
 """Every reader, given anything: a value, or an error of ours that names the file; and the attack
 sees what it should.
 
-`python tests/support/reader_attack.py --minutes 600 --out runs/attack` goes on for hours.
+`ATTACKS=100000 python -m pytest tests/attack/test_readers.py` goes on for hours.
 """
 
 from __future__ import annotations
 
 import json
-import random
-import subprocess
+import os
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis.errors import NoSuchExample
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-from attacked_readers import READERS
-from reader_attack import Attack, most_memory, table
+from attacked_readers import READERS, Reader
+from hostile_inputs import fill_with, hostile_cases
+from reader_attack import FAULT, REFUSAL, VALUE, attack, most_memory
 from rows import over_rows
 
 from ctc_align import config
@@ -31,61 +34,68 @@ from ctc_align.files import json_files, textgrid
 from ctc_align.models import vocabulary
 from ctc_align.sources import manifest_files
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAIN = [name for name, reader in READERS.items() if not reader.native]
-SEED = 20
-
-
-def faults(attack: Attack) -> list[str]:
-    return [fault for tally in attack.tallies.values() for fault in tally.faults]
+ATTACKS = int(os.environ.get("ATTACKS", "100"))
+"""Cases of each reader in the long tests."""
+_SLOW = settings(
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    report_multiple_bugs=False,
+)
 
 
 @pytest.mark.long
 def test_the_samples_are_read(tmp_path: Path) -> None:
     """An attack on samples that no reader takes would prove nothing."""
-    attack = Attack(tmp_path, PLAIN)
     for name in PLAIN:
-        for case in READERS[name].seeds():
-            assert attack.attack(READERS[name], case) == ""
-        assert attack.tallies[name].kinds["value"], name
+        outcomes = [attack(READERS[name], case, tmp_path) for case in READERS[name].seeds()]
+        assert all(outcome.kind != FAULT for outcome in outcomes), (name, outcomes)
+        assert VALUE in [outcome.kind for outcome in outcomes], name
+
+
+def attack_often(names: list[str], folder: Path, cases: int) -> Counter[str]:
+    """Attack each reader with so many cases, and return how often each kind of outcome was."""
+    kinds: Counter[str] = Counter()
+
+    def attack_one(reader: Reader) -> None:
+        @settings(_SLOW, max_examples=cases, derandomize=cases < 100)
+        @given(hostile_cases(reader.seeds()))
+        def run(case: dict[str, bytes]) -> None:
+            outcome = attack(reader, case, folder)
+            kinds[outcome.kind] += 1
+            assert not outcome.fault, f"{reader.name}: {outcome.fault}; its files are in {folder}"
+
+        run()
+
+    for name in names:
+        attack_one(READERS[name])
+    return kinds
 
 
 def test_some_cases(tmp_path: Path) -> None:
-    attack = Attack(tmp_path, PLAIN, SEED)
-    assert len(list(attack.run(400))) == 400
-    assert faults(attack) == [], table(attack.tallies)
-    for kind in ("value", "refusal"):
-        assert sum(tally.kinds[kind] for tally in attack.tallies.values()) > 120
+    kinds = attack_often(PLAIN, tmp_path / "case", 12)
+    assert min(kinds[VALUE], kinds[REFUSAL]) > 90
 
 
 @pytest.mark.long
-def test_four_thousand_cases_of_all_readers(tmp_path: Path) -> None:
-    """Native code, too; a process that ends or hangs is a fault."""
-    command = [
-        sys.executable,
-        ROOT / "tests" / "support" / "reader_attack.py",
-        "--cases",
-        "4000",
-        "--out",
-        tmp_path,
-    ]
-    result = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-1000:]
+@pytest.mark.parametrize("name", READERS)
+def test_many_cases_of_all_readers(tmp_path: Path, name: str) -> None:
+    """Native code, too, which may end the process."""
+    attack_often([name], tmp_path / "case", ATTACKS)
 
 
 TOOK_MINUTES = [
-    ("transcript", "a.txt", "Ann: 1:00\n" + " " * 100_000),
-    ("transcript", "a.txt", "<!--" * 25_000),
-    ("languages", "en.txt", "0" * 100_000),
-    ("settings", "a.toml", "a." * 50_000),
+    ("transcript", "a.txt", "Ann: 1:00\n" + fill_with(" ")),
+    ("transcript", "a.txt", fill_with("<!--")),
+    ("languages", "en.txt", fill_with("0")),
+    ("settings", "a.toml", fill_with("a.")),
 ]
 
 
 def test_what_took_minutes(tmp_path: Path) -> None:
-    attack = Attack(tmp_path)
     for name, file, text in TOOK_MINUTES:
-        attack.attack(READERS[name], {file: text.encode()})
-    assert faults(attack) == [], table(attack.tallies)
+        assert attack(READERS[name], {file: text.encode()}, tmp_path).fault == ""
 
 
 def _old_count(parser: Any, what: str) -> int:
@@ -124,8 +134,17 @@ def was_seen(folder: Path, reader: str, owner: Any, name: str, fault: Any) -> bo
     """Return whether the attack finds a reader as it was before, within the cases of seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(owner, name, fault)
-        attack = Attack(folder, [reader], SEED)
-        return any(faults(attack) for _ in attack.run(1500))
+        try:
+            find(
+                hostile_cases(READERS[reader].seeds()),
+                lambda case: bool(attack(READERS[reader], case, folder / "case").fault),
+                settings=settings(
+                    _SLOW, max_examples=1500, derandomize=True, phases=[Phase.generate]
+                ),
+            )
+        except NoSuchExample:
+            return False
+    return True
 
 
 @pytest.mark.long
@@ -155,14 +174,5 @@ def test_what_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "MiB of memory": lambda folder: bytearray(most_memory() + 2**28),
     }
     for says, read in wrong.items():
-        attack = Attack(tmp_path, [reader.name])
         broken = type(reader)(reader.name, read)
-        assert says in attack.attack(broken, reader.seeds()[0])
-    assert list((tmp_path / "faults" / "labels_map").glob("*.txt"))
-
-
-def test_a_case_follows_from_its_seed(tmp_path: Path) -> None:
-    one, two = (
-        Attack(tmp_path / name, ["npz"], 3).case("npz", random.Random("3 7")) for name in ("a", "b")
-    )
-    assert one == two
+        assert says in attack(broken, reader.seeds()[0], tmp_path / "case").fault

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import soundfile
-from measuring import ENGLISH, ROOT, manifest_rows, parser_of
+from timed_runs import ENGLISH, ROOT, manifest_rows, parser_of
 
 SHORT_S = 0.8
 IN_A_TURN = 250

@@ -4,14 +4,14 @@ exits 1 if that is less than asked.
     python tests/benchmarks/engine.py [--only NAME …] [--rounds N] [--threads N]
     python tests/benchmarks/engine.py --long HOURS      one exact best path of a whole recording: time, memory, proof
 
-Log-probs are of two kinds. Noise with a planted path (`ctc_align.kernels.benchmark.planted`):
-logits of variance 1,
-and 5 more for the label of a random alignment of a random transcript. Speech that matches: what the
-embedded model `english` makes of recordings in ../shared/data/english beside the checkout, joined,
-and the tokens that it aligned to them; the frames that are blank most surely are left out, as of a
-fast speaker, until the wanted number is left. Without the data, which is said, posteriors made like
-those from a seed. Ours and theirs take turns; medians. torchaudio's function is called in a loop,
-as it takes one utterance; without torchaudio its rows are skipped. Results are compared first.
+Log-probs are of two kinds. Noise with a transcript in it (`ctc_align.cli.speed`): logits of
+variance 1, and 5 more for the label of a random alignment of a random transcript. Speech that
+matches: what the embedded model `english` makes of recordings in ../shared/data/english beside the
+checkout, joined, and the tokens that it aligned to them; the frames that are blank most surely are
+left out, as of a fast speaker, until the wanted number is left. Without the data, which is said,
+posteriors made like those from a seed. Ours and theirs take turns; medians. torchaudio's function
+is called in a loop, as it takes one utterance; without torchaudio its rows are skipped. Results are
+compared first.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from measuring import ENGLISH, MANIFEST, manifest_rows, parser_of, show_machine
 from numba import njit
+from timed_runs import ENGLISH, MANIFEST, manifest_rows, parser_of, show_machine
 
 import ctc_align
 from ctc_align import functional
-from ctc_align.kernels.benchmark import (
+from ctc_align.cli.speed import (
     Case,
     import_forced_align,
-    in_turns,
-    machine,
-    planted,
-    torchaudios_path,
+    noise_with_transcripts,
+    time_in_turns,
+    torchaudio_path_call,
 )
 from ctc_align.kernels.cpu import cpu_backend
 
@@ -76,11 +75,11 @@ GOALS = (
 
 
 def made_speech(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
-    """Return log-probs (B, T, C) and targets (B, L) as `planted`, but as sure and unsure as a
+    """Return log-probs (B, T, C) and targets (B, L) as the noise has, but as sure and unsure as a
     trained model's: most frames are certain, at its edges a token shares the frame, and now and
     then another class is as likely.
     """
-    noise, targets = in_torch(planted(case, seed))
+    noise, targets = in_torch(noise_with_transcripts(case, seed))
     rng = np.random.default_rng(seed)
     label = noise.argmax(2).numpy()
     x = rng.gamma(0.1, size=noise.shape) + 1e-6
@@ -115,9 +114,9 @@ def recordings(count: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     return found
 
 
-def in_torch(planted_in: tuple[np.ndarray, np.ndarray]) -> tuple[torch.Tensor, np.ndarray]:
+def in_torch(made: tuple[np.ndarray, np.ndarray]) -> tuple[torch.Tensor, np.ndarray]:
     """Return log-probs as a tensor, and their targets."""
-    return torch.from_numpy(planted_in[0]), planted_in[1]
+    return torch.from_numpy(made[0]), made[1]
 
 
 def speech(case: Case) -> tuple[torch.Tensor, np.ndarray]:
@@ -141,14 +140,14 @@ def speech(case: Case) -> tuple[torch.Tensor, np.ndarray]:
 
 def path_calls(case: Case, *, spoken: bool) -> tuple[Callable[[], object], Callable[[], object]]:
     """Ours and torchaudio's; their paths and scores are the same."""
-    log_probs, targets = speech(case) if spoken else in_torch(planted(case))
+    log_probs, targets = speech(case) if spoken else in_torch(noise_with_transcripts(case))
     rows = torch.from_numpy(targets).to(torch.int32)
-    theirs = torchaudios_path(log_probs, targets)
+    theirs = torchaudio_path_call(log_probs, targets)
 
     def ours() -> tuple[torch.Tensor, torch.Tensor]:
         return functional.forced_align(log_probs, rows)
 
-    for b, (paths, scores) in enumerate(theirs.call()):
+    for b, (paths, scores) in enumerate(theirs()):
         mine = functional.forced_align(log_probs[b : b + 1], rows[b : b + 1])
         if not (
             torch.equal(mine[0], paths)
@@ -160,12 +159,12 @@ def path_calls(case: Case, *, spoken: bool) -> tuple[Callable[[], object], Calla
                 raise SystemExit(
                     f"{case}: utterance {b}: our path has score {best}, torchaudio's {other}"
                 )
-    return ours, theirs.call
+    return ours, theirs
 
 
 def loss_calls(case: Case, *, gradient: bool) -> tuple[Callable[[], object], Callable[[], object]]:
     """Ours and PyTorch's, without and with backward; their losses are the same."""
-    log_probs, targets = in_torch(planted(case))
+    log_probs, targets = in_torch(noise_with_transcripts(case))
     leaf = log_probs.transpose(0, 1).contiguous().requires_grad_(gradient)
     rest = (
         torch.from_numpy(targets),
@@ -191,8 +190,8 @@ def measure(goal: Goal, rounds: int) -> tuple[float, float]:
         calls = path_calls(goal.case, spoken=goal.spoken)
     else:
         calls = loss_calls(goal.case, gradient=goal.task == GRADIENT)
-    once_s = sum(in_turns(calls, 2))
-    return tuple(in_turns(calls, max(rounds, min(100, int(ROUNDS_S / once_s)))))
+    once_s = sum(time_in_turns(calls, 2))
+    return tuple(time_in_turns(calls, max(rounds, min(100, int(ROUNDS_S / once_s)))))
 
 
 def table(goals: list[Goal], rounds: int) -> Iterator[tuple[str, bool]]:
@@ -295,7 +294,7 @@ def long_recording(hours: float) -> bool:
     code."""
     frames = round(FRAMES_PER_HOUR * hours)
     case = Case(1, frames, round(frames * TOKENS_PER_FRAME), 32)
-    log_probs, targets = in_torch(planted(case))
+    log_probs, targets = in_torch(noise_with_transcripts(case))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "long.npz"
         np.savez(path, log_probs=log_probs.numpy(), targets=targets)
@@ -345,7 +344,7 @@ def main() -> int:
     if arguments.align_file:
         align_file(arguments.align_file)
         return 0
-    show_machine(machine([]))
+    show_machine()
     print(flush=True)
     if arguments.long:
         return 0 if long_recording(arguments.long) else 1

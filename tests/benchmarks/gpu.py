@@ -7,7 +7,7 @@ Exits 1 where anything fails, 2 without a card.
     TRITON_INTERPRET=1 python tests/benchmarks/gpu.py --small     # without a card: does the command itself run?
 
 First the checks of `gpu_checks.py`, a line each; then the table. The log-probs, float32, lie on the
-card: noise with a planted path (`ctc_align.kernels.benchmark.planted`). Timed is the call as users
+card: noise with a transcript in it (`ctc_align.cli.speed`). Timed is the call as users
 make it, from the arguments to results on the card, waiting for the card included. The rivals are
 torch.nn.functional.ctc_loss, with int64 targets, which cuDNN does not take, so that PyTorch's
 native kernels run; and torchaudio.functional.forced_align, which takes one utterance, in a loop,
@@ -17,6 +17,7 @@ where it can be imported. Ours and theirs take turns; medians. `--out` writes al
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,20 +27,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from measuring import parser_of  # isort: skip
+from timed_runs import parser_of, versions_line  # isort: skip
 import gpu_checks
 
 from ctc_align import functional, kernels, lattice
-from ctc_align.errors import BackendError
-from ctc_align.kernels.benchmark import (
+from ctc_align.cli.speed import (
     Case,
     import_forced_align,
-    in_turns,
-    machine,
-    planted,
-    torchaudios_path,
-    torchs_loss,
+    noise_with_transcripts,
+    time_in_turns,
+    torchaudio_path_call,
 )
+from ctc_align.errors import BackendError
 
 CASES = (
     Case(64, 1500, 250, 32),
@@ -86,19 +85,25 @@ def losses(log_probs: torch.Tensor, targets: np.ndarray, device: torch.device) -
 
     for task in (FORWARD, GRADIENT):
         leaf = there.transpose(0, 1).contiguous().requires_grad_(task == GRADIENT)
-        theirs = torchs_loss(there, targets, gradient=task == GRADIENT)
 
-        def ours(leaf: torch.Tensor = leaf) -> torch.Tensor:
+        def call(loss: Callable[..., torch.Tensor], leaf: torch.Tensor = leaf) -> torch.Tensor:
             leaf.grad = None
-            made = functional.ctc_loss(leaf, rows, *lengths, reduction="none")
+            made = loss(leaf, rows, *lengths, reduction="none")
             if leaf.requires_grad:
                 made.sum().backward()
             return made.detach()
 
+        ours = functools.partial(call, functional.ctc_loss)
+        theirs = functools.partial(call, torch.nn.functional.ctc_loss)
         met = ours(), *(() if leaf.grad is None else (-leaf.grad.transpose(0, 1),))
-        yield Row(
-            task, "torch", ours, theirs.call, differs(met), differs(theirs.read(theirs.call()))
+        their_losses = theirs()
+        # PyTorch's gradient takes for granted that log_softmax stands before it: exp(log_probs) -
+        # occupancy.
+        their_met = (
+            their_losses,
+            *(() if leaf.grad is None else ((leaf.detach().exp() - leaf.grad).transpose(0, 1),)),
         )
+        yield Row(task, "torch", ours, theirs, differs(met), differs(their_met))
 
 
 def paths(log_probs: torch.Tensor, targets: np.ndarray, device: torch.device) -> Iterator[Row]:
@@ -111,10 +116,11 @@ def paths(log_probs: torch.Tensor, targets: np.ndarray, device: torch.device) ->
 
     met = ours()
     differs = not (torch.equal(met[0].cpu(), right) and torch.equal(met[1].cpu(), scores))
-    theirs = torchaudios_path(there, targets)
+    theirs = torchaudio_path_call(there, targets)
+    their_scores = torch.cat([scores for _, scores in theirs()]).double().sum(1).cpu().numpy()
     best = scores.double().sum(1).numpy()
-    worse = not np.allclose(theirs.read(theirs.call())[1], best, rtol=SAME_SCORES, atol=0)
-    yield Row(PATHS, "torchaudio, one by one", ours, theirs.call, differs, worse)
+    worse = not np.allclose(their_scores, best, rtol=SAME_SCORES, atol=0)
+    yield Row(PATHS, "torchaudio, one by one", ours, theirs, differs, worse)
 
 
 def speed(device: torch.device, cases: tuple[Case, ...], rounds: int) -> Iterator[tuple[str, bool]]:
@@ -126,14 +132,14 @@ def speed(device: torch.device, cases: tuple[Case, ...], rounds: int) -> Iterato
     yield "| task | case | beside | ours, ms | theirs, ms | times | as the CPU's |", True
     yield "|---|---|---|---:|---:|---:|---|", True
     for case in cases:
-        noise, targets = planted(case)
+        noise, targets = noise_with_transcripts(case)
         log_probs = torch.from_numpy(noise)
         rows = [
             *losses(log_probs, targets, device),
             *(paths(log_probs, targets, device) if align is not None else ()),
         ]
         for row in rows:
-            ours_s, theirs_s = in_turns((row.ours, row.theirs), rounds, str(device))
+            ours_s, theirs_s = time_in_turns((row.ours, row.theirs), rounds, str(device))
             note = (
                 "OURS DIFFERS" if row.differs else "theirs differs" if row.theirs_differ else "both"
             )
@@ -148,9 +154,8 @@ def speed(device: torch.device, cases: tuple[Case, ...], rounds: int) -> Iterato
 
 def report(device: torch.device, arguments: argparse.Namespace) -> Iterator[tuple[str, bool]]:
     """Yield the lines of the report, and whether what they are about is right."""
-    here = machine([str(device)] if device.type == "cuda" else [])
-    versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
-    yield f"{here.get('gpu') or 'no card: interpreted'}; {versions}", True
+    card = torch.cuda.get_device_name(device) if device.type == "cuda" else "no card: interpreted"
+    yield f"{card}; {versions_line()}", True
     groups = tuple(arguments.only.split(","))
     chosen = tuple(group for group in gpu_checks.GROUPS if group in groups)
     for check in gpu_checks.checks(chosen, device, arguments.small, arguments.few):

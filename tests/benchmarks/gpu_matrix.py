@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from measuring import ROOT, parser_of  # isort: skip
+from timed_runs import ROOT, parser_of  # isort: skip
 import absent_card
 import gpu_calls
 import triton

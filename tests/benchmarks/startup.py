@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 import soundfile
-from measuring import ENGLISH, ROOT, Cost, manifest_rows, parser_of, timed_run
+from timed_runs import ENGLISH, ROOT, Cost, manifest_rows, parser_of, timed_run
 
 from ctc_align.kernels.cpu.background import MOST_STARTS, OFF, STARTS
 

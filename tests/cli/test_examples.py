@@ -26,8 +26,6 @@ DEMO = ROOT / "ctc_align" / "demo"
 EXAMPLES = ROOT / "examples"
 TEXT = (DEMO / "demo.txt").read_text("utf-8").strip()
 CODINGS = {"interview.wav": Coding("pcm_s16le"), "film.mp4": Coding("aac")}
-WITHOUT_EXAMPLES = {"bench"}
-"""Commands that are about to go."""
 REPLACED = {
     "train": "ctc_align.training.pipeline.train",
     "adapt": "ctc_align.training.adaptation.adapt",
@@ -94,7 +92,7 @@ def put_alignments(folder: Path, english: Aligner) -> None:
 
 
 def test_every_command_has_three_examples_that_end_its_help(cli: Callable[..., Any]) -> None:
-    for command in COMMANDS.keys() - WITHOUT_EXAMPLES:
+    for command in COMMANDS:
         lines = examples_of(command)
         assert len(lines) == 3, command
         said = cli(command, "--help").stdout
@@ -102,7 +100,7 @@ def test_every_command_has_three_examples_that_end_its_help(cli: Callable[..., A
         assert max(map(len, said.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - WITHOUT_EXAMPLES - REPLACED.keys()))
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - REPLACED.keys()))
 @pytest.mark.usefixtures("inline_alignment")
 def test_the_examples_run(
     command: str, made_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any

@@ -53,6 +53,7 @@ FILES = {
     "broken.epub": made_zip({"mimetype": "application/epub+zip"}),
 }
 LONG = "a" * 300
+GONE_BENCH = "bench: there is no such command any more; ctc-align doctor --speed compares"
 LOG_PROBS = "scores.npy --vocab vocab.txt --frame-shift 0.02"
 MADE = make_alignment((aligned("Hello", 0.1, 0.4, 0, "ab"),), 1.0, audio="../talk.wav").to_dict()
 ALIGNMENTS: dict[str, dict[str, object]] = {
@@ -460,22 +461,12 @@ MISTAKES = [
         "--format: expected table, tsv or jsonl, got 'csv'",
     ),
     ("score talk.wav talk.txt --model nonesuch", 2, NO_MODEL),
-    (
-        "score talk.wav talk.txt --worst 200",
-        2,
-        "--worst: expected a percentage from 0 to 100, got '200'",
-    ),
+    ("score talk.wav talk.txt --worst 10", 2, "--worst: there is no such option; sort the rows"),
     ("score scores.npy", 2, "no transcript for scores.npy"),
     ("score none.wav talk.txt", 2, "none.wav: no such audio file"),
     (f"score {LOG_PROBS} - -", 2, "standard input (-) can be read once only"),
     (f"score {LOG_PROBS} ''", 2, "got an empty one"),
-    (f"score {LOG_PROBS} talk.txt --worst nan", 2, "--worst: expected a percentage"),
     (f"score {LOG_PROBS} talk.txt --max-loss nan", 2, "--max-loss: expected a number, got nan"),
-    (
-        f"score {LOG_PROBS} talk.txt --worst-by luck",
-        2,
-        "--worst-by: expected local_loss, loss_per_token",
-    ),
     (f"score {LOG_PROBS} talk.txt --workers 2", 2, "--workers: only for a SOURCE"),
     ("score train.jsonl --workers 0", 2, "workers: expected at least 1, got 0"),
     ("score train.jsonl --batch-seconds 0", 2, "batch_seconds: expected"),
@@ -698,8 +689,9 @@ MISTAKES = [
         "--audio none.wav: expected a recording",
     ),
     ("convert made/talk.json --format ctm -o made", 2, "made/talk.ctm: exists already"),
-    ("bench --format xml", 2, "--format: expected table or json, got 'xml'"),
-    ("bench --device tpu", 2, "device: expected auto, cpu, cuda, cuda:N or mps, got 'tpu'"),
+    ("bench --quick --device cpu", 2, GONE_BENCH),
+    ("help bench", 2, GONE_BENCH),
+    ("doctor --format xml", 2, "--format: expected text or json, got 'xml'"),
     (
         "demo --out-dir talk.txt",
         2,

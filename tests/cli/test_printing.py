@@ -74,7 +74,6 @@ LINES: list[tuple[list[str], str]] = [
     (["adapt", f"{NAME}.jsonl", "--out-dir", "model", "--model", NAME], SHOWN),
     (["calibrate", "english", NAME, "--out-dir", "out"], SHOWN),
     (["models", "show", f"none{NAME}"], SHOWN),
-    (["bench", "--device", NAME], "\\x1b"),
     (["book", f"none{NAME}.epub", "talk.json"], SHOWN),
     (["demo", "--out-dir", TXT], SHOWN),
     (["doctor", "--format", TXT], SHOWN),

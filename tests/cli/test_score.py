@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import sys
-from array import array
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +15,7 @@ from made_models import LETTERS, planted, spelt, tiny_folder
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.scoring import Scored
-from ctc_align.cli.score import _limit, printer_for, row_of
+from ctc_align.cli.score import printer_for, row_of
 
 PROMISED = ["rank", "loss", "loss_per_token", "posterior", "transcript"]
 LOG_PROBS = ("talk.npy", "--vocab", "vocab.txt", "--frame-shift", "0.02")
@@ -163,13 +160,8 @@ def test_a_table_on_a_terminal(cli, talk, monkeypatch):
     [
         (["--max-loss", "20"], "wrong.txt"),
         (["--max-loss-per-token", "2"], "wrong.txt"),
-        (["--worst", "50"], "wrong.txt"),
-        (["--worst", "1"], "wrong.txt"),
-        (["--worst", "50%", "--worst-by", "loss"], "wrong.txt"),
-        (["--worst", "100"], "right.txt wrong.txt"),
-        (["--max-loss", "0", "--worst", "0"], "right.txt wrong.txt"),
+        (["--max-loss", "0"], "right.txt wrong.txt"),
         (["--max-loss", "1e9"], ""),
-        (["--worst", "0"], ""),
     ],
 )
 def test_thresholds_mark_and_are_told(cli, talk, thresholds, marked):
@@ -179,43 +171,6 @@ def test_thresholds_mark_and_are_told(cli, talk, thresholds, marked):
     assert len(rows) == 2
     assert result.code == (3 if marked else 0)
     assert result.stderr == (f"{len(marked.split())} of 2 marked out\n" if marked else "")
-
-
-@pytest.mark.parametrize(
-    ("values", "percent", "expected"),
-    [
-        ([], "50", (math.inf, 0)),
-        ([1.0, 2.0, 3.0, 4.0], "25", (4.0, 1)),
-        ([1.0, 2.0, 3.0, 4.0], "26", (3.0, 1)),
-        ([2.0, 2.0, 2.0], "34", (2.0, 2)),
-        ([float(i) for i in range(1000)], "0.1", (999.0, 1)),
-        ([float(i) for i in range(1000)], "16.1", (839.0, 1)),
-    ],
-)
-def test_the_worst_percent_exactly(values, percent, expected):
-    """Rounded up, and never one more for what floats make of a percentage."""
-    assert _limit(array("d", values), Fraction(percent)) == expected
-
-
-def test_of_equal_ones_the_first_are_marked(cli, talk):
-    result = cli("score", *LOG_PROBS, *["--text", "hello"] * 5, "right.txt", "--worst", "50")
-    assert [row["mark"] for row in tsv(result.stdout)] == ["", "out", "out", "out", "", ""]
-    assert result.stderr == "3 of 6 marked out\n"
-
-
-def test_the_worst_of_a_source_in_two_passes(cli, corpus):
-    plain = tsv(cli("score", "m.jsonl", "--model", "model").stdout)
-    result = cli(
-        "score", "m.jsonl", "--model", "model", "--worst", "30", "--worst-by", "loss_per_token"
-    )
-    rows = tsv(result.stdout)
-    assert [{**row, "mark": ""} for row in rows] == plain
-    worst = sorted(plain, key=lambda row: -float(row["loss_per_token"]))[:3]
-    assert {row["transcript"] for row in rows if row["mark"]} == {
-        row["transcript"] for row in worst
-    }
-    assert (result.code, sum(row["mark"] == "out" for row in rows)) == (3, 3)
-    assert "3 of 8 marked out" in result.stderr
 
 
 def test_a_source(cli, corpus):

@@ -514,8 +514,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DEMO = ROOT / "ctc_align" / "demo"
 
 
-def test_a_line_for_each_job(tmp_path, capsys, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / "tests" / "benchmarks")
+def test_a_line_for_each_job(tmp_path, capsys):
     import fa_bench_worker
 
     text = (DEMO / "demo.txt").read_text(encoding="utf-8")

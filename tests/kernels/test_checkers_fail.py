@@ -48,12 +48,7 @@ from ctc_align.kernels.cpu.general_kernels import GeneralTangents
 from ctc_align.kernels.cpu.simd import WIDTH, put, splat, store
 from ctc_align.lattice import WILDCARD
 
-pytestmark = pytest.mark.planted(
-    "ctc_align/kernels/cpu",
-    "ctc_align/kernels/reference.py",
-    "ctc_align/kernels/__init__.py",
-    "ctc_align/lattice",
-)
+pytestmark = pytest.mark.planted
 PATH_CHECKS = (
     paths,
     pruned_paths,

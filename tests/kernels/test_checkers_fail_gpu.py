@@ -33,12 +33,7 @@ from ctc_align import kernels, lattice
 
 REASON = gpu_interpreted.missing()
 pytestmark = [
-    pytest.mark.planted(
-        "ctc_align/kernels/gpu",
-        "ctc_align/kernels/reference.py",
-        "ctc_align/kernels/__init__.py",
-        "ctc_align/lattice",
-    ),
+    pytest.mark.planted,
     pytest.mark.skipif(
         REASON is not None, reason=f"the GPU's kernels cannot be interpreted here: {REASON}"
     ),

@@ -18,12 +18,7 @@ from ctc_align.kernels import reference
 from ctc_align.kernels.cpu import general_viterbi
 from ctc_align.lattice import topology as topologies
 
-pytestmark = pytest.mark.planted(
-    "ctc_align/kernels/cpu",
-    "ctc_align/kernels/reference.py",
-    "ctc_align/kernels/__init__.py",
-    "ctc_align/lattice",
-)
+pytestmark = pytest.mark.planted
 REFERENCE = "ctc_align.kernels.reference"
 
 

@@ -53,12 +53,10 @@ from ctc_align.types import ALIGNED, AlignedWord, Alignment, SoundChoice
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader: its cases are files by name; `weight` is its share of a campaign, `native`: code
-    that may crash."""
+    """A reader: its cases are files by name; `native`: code that may crash."""
 
     name: str
     read: Callable[[Path], object]
-    weight: float = 1.0
     native: bool = False
 
     def seeds(self) -> list[Case]:
@@ -229,16 +227,16 @@ READERS: dict[str, Reader] = {
         Reader("textgrid", _textgrid),
         Reader("ctm", partial(_table, "a.ctm")),
         Reader("alignment json", _alignment),
-        Reader("alignments jsonl", partial(_table, "a.jsonl"), 0.5),
-        Reader("alignments jsonl.gz", partial(_table, "a.jsonl.gz"), 0.5),
+        Reader("alignments jsonl", partial(_table, "a.jsonl")),
+        Reader("alignments jsonl.gz", partial(_table, "a.jsonl.gz")),
         Reader("manifest", partial(_source, "m.jsonl", "manifest")),
-        Reader("manifest gz", partial(_source, "m.jsonl", "manifest"), 0.5),
+        Reader("manifest gz", partial(_source, "m.jsonl", "manifest")),
         Reader("csv", partial(_source, "t.csv", "table")),
-        Reader("tsv", partial(_source, "t.csv", "table"), 0.5),
-        Reader("detected source", lambda folder: list(open_source(folder / "m.jsonl")), 0.5),
+        Reader("tsv", partial(_source, "t.csv", "table")),
+        Reader("detected source", lambda folder: list(open_source(folder / "m.jsonl"))),
         Reader("kaldi", partial(_source, "", "kaldi")),
         Reader("lhotse", partial(_source, "cuts.jsonl", "lhotse")),
-        Reader("librispeech", partial(_source, "", "librispeech"), 0.5),
+        Reader("librispeech", partial(_source, "", "librispeech")),
         Reader("mfa folder", partial(_source, "", "mfa")),
         Reader("lexicon", lambda folder: read_lexicon(folder / "a.dict").phones()),
         Reader("vocabulary lines", partial(_vocabulary, "v.txt")),
@@ -248,31 +246,31 @@ READERS: dict[str, Reader] = {
             lambda folder: json.dumps(load_settings(folder / "a.toml").to_dict(), allow_nan=False),
         ),
         Reader("--set", _assignments),
-        Reader("recipe", lambda folder: load_config(Recipe, folder / "a.toml", {}), 0.5),
+        Reader("recipe", lambda folder: load_config(Recipe, folder / "a.toml", {})),
         Reader(
             "calibration", lambda folder: as_toml(read_calibration(folder / "calibration.toml"))
         ),
-        Reader("onnx settings", _onnx_settings, 0.5),
+        Reader("onnx settings", _onnx_settings),
         Reader("journal, summary", _state),
-        Reader("labels map", lambda folder: read_labels(folder / "a.map"), 0.5),
+        Reader("labels map", lambda folder: read_labels(folder / "a.map")),
         Reader("subtitles", partial(_transcript, "a.srt")),
         Reader("vtt", partial(_transcript, "a.vtt")),
         Reader("document", _document),
         Reader("book", partial(_transcript, "a.epub")),
         Reader("transcript", partial(_transcript, "a.txt")),
         Reader("languages", _spoken),
-        Reader("hand labels", _hand_labels, 0.5),
-        Reader("wav", partial(_audio, "a.wav"), 0.2, True),
-        Reader("flac", partial(_audio, "a.flac"), 0.2, True),
-        Reader("ogg", partial(_audio, "a.ogg"), 0.2, True),
-        Reader("mp3", partial(_audio, "a.mp3"), 0.1, True),
-        Reader("mp4", partial(_audio, "a.m4a"), 0.1, True),
-        Reader("webm", partial(_audio, "a.webm"), 0.1, True),
-        Reader("npy", partial(_log_probs, "a.npy"), 0.4, True),
-        Reader("npz", partial(_log_probs, "a.npz"), 0.3, True),
-        Reader("safetensors", partial(_log_probs, "a.safetensors"), 0.4, True),
-        Reader("pt", partial(_log_probs, "a.pt"), 0.2, True),
-        Reader("ark", partial(_log_probs, "a.ark:0"), 0.3, True),
-        Reader("model folder", lambda folder: load_folder(folder, torch.device("cpu")), 0.15, True),
+        Reader("hand labels", _hand_labels),
+        Reader("wav", partial(_audio, "a.wav"), True),
+        Reader("flac", partial(_audio, "a.flac"), True),
+        Reader("ogg", partial(_audio, "a.ogg"), True),
+        Reader("mp3", partial(_audio, "a.mp3"), True),
+        Reader("mp4", partial(_audio, "a.m4a"), True),
+        Reader("webm", partial(_audio, "a.webm"), True),
+        Reader("npy", partial(_log_probs, "a.npy"), True),
+        Reader("npz", partial(_log_probs, "a.npz"), True),
+        Reader("safetensors", partial(_log_probs, "a.safetensors"), True),
+        Reader("pt", partial(_log_probs, "a.pt"), True),
+        Reader("ark", partial(_log_probs, "a.ark:0"), True),
+        Reader("model folder", lambda folder: load_folder(folder, torch.device("cpu")), True),
     )
 }

@@ -206,10 +206,10 @@ def _way_back(imports: dict[str, set[str]], start: str) -> list[str]:
     return path
 
 
-def tool_imports(root: Path, files: list[Path]) -> list[str]:
-    """Return the imports of modules of `tools` by files that are neither tools nor tests."""
-    tools = {path.stem for path in (root / "tools").glob("*.py")} | {"tools"}
-    allowed = [root / "tools", root / "tests"]
+def research_imports(root: Path, files: list[Path]) -> list[str]:
+    """Return the imports of modules of `research` by files that are neither there nor tests."""
+    studies = {path.stem for path in (root / "research").glob("*.py")} | {"research"}
+    allowed = [root / "research", root / "tests"]
     return [
         f"{path.relative_to(root)}:{node.lineno}: {ast.unparse(node)}"
         for path in files
@@ -223,7 +223,7 @@ def tool_imports(root: Path, files: list[Path]) -> list[str]:
                 else [each.name for each in node.names]
             )
         ]
-        if tools & {name.split(".")[0] for name in names}
+        if studies & {name.split(".")[0] for name in names}
     ]
 
 

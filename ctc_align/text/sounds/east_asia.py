@@ -3,7 +3,7 @@
 If a Chinese character has several readings (in Mandarin, Cantonese ("yue") or Korean), it gets the
 reading of its word, if that is a frequent word, otherwise the most frequent reading; the others are
 alternatives. Tones are left out; b, d and g of pinyin and Jyutping are voiced here, to distinguish
-them from the aspirated p, t and k. `tools/han_table.py` makes the table of readings from Unihan:
+them from the aspirated p, t and k. `research/han_table.py` makes the table of readings from Unihan:
 one line with all characters, and for each language one line of their readings.
 
 Syllables of Hangul are computed from their jamo, with the sound changes between syllables. Kana are
