@@ -216,11 +216,11 @@ class StateScoring:
         offset[-1:] -= self.noise_malus * (1.0 - _ramp(range_nats, MALUS_NATS))
         return offset
 
-    def weight_for(self, share: float) -> float:
+    def weight_for(self, range_nats: float) -> float:
         """Return the weight of the mixtures' log-posteriors for a level range, 0 for none."""
         if self.mixtures is None:
             return 0.0
-        return self.mixture_weight * share
+        return self.mixture_weight * _ramp(range_nats, MIXTURE_NATS)
 
     def values_of(self, inputs: np.ndarray) -> np.ndarray:
         """Return what mixtures score (T, 39), from the network's inputs (T + 2 * context_frames,
