@@ -178,7 +178,6 @@ def align(
 
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
-    from ctc_align.files.transcripts import read_transcript_file, require_text
     from ctc_align.models import check_model
 
     # the call is checked before anything is loaded
@@ -198,11 +197,7 @@ def align(
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
     talk.listen()
     source = "--text" if transcript is None else transcript
-    if text is None:
-        written = read_transcript_file(source, settings.encoding)
-    else:
-        written = Transcript(text)
-    require_text(written.text, source)
+    written = _read_transcript(source, text, settings)
     check_recording(audio, reader, formats)
     if reader is None and model.model is not None:
         check_model(model.model)
@@ -228,6 +223,18 @@ def align(
     in_memory = sound if isinstance(sound, Audio) else None
     if write_alignment(alignment, outputs, formats[0], settings, talk, in_memory):
         raise typer.Exit(THRESHOLD_NOT_MET)
+
+
+def _read_transcript(source: str, text: str | None, settings: Settings) -> Transcript:
+    """Return the given text, or else the transcript in the file `source`; raise if it is empty."""
+    from ctc_align.files.transcripts import read_transcript_file, require_text
+
+    if text is None:
+        written = read_transcript_file(source, settings.encoding)
+    else:
+        written = Transcript(text)
+    require_text(written.text, source)
+    return written
 
 
 def write_alignment(

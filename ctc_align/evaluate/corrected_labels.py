@@ -602,9 +602,11 @@ def _changed_note(file: Path, changed: Sequence[ChangedWords], alignment: Alignm
     first = changed[0]
     text = " ".join(alignment.words[at].text for at in first.places)
     labels = " ".join(label.label for label in first.words)
-    start_s = alignment.words[first.places[0]].start_s
+    start_s: float | None
     if first.words:
         start_s = first.words[0].start_s
+    else:
+        start_s = alignment.words[first.places[0]].start_s
     what = (
         f"{shown(labels, 80) if labels else 'no label'} for"
         f" {shown(text, 80) if text else 'no word of the text'}"

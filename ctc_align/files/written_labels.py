@@ -85,7 +85,8 @@ def parse_written(data: Any) -> Written | None:
     Raises:
         ValueError: it is not one.
 
-    >>> parse_written({"files": [".csv"], "words": [["We", 10000, 40000, "", 15000, "W", 40000]]}).words
+    >>> words = [["We", 10000, 40000, "", 15000, "W", 40000]]
+    >>> parse_written({"files": [".csv"], "words": words}).words  # doctest: +NORMALIZE_WHITESPACE
     ((Interval(start_s=0.1, end_s=0.4, label='We'), (Interval(start_s=0.15, end_s=0.4,
     label='W'),)),)
     """

@@ -32,6 +32,9 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 logger = logging.getLogger(__name__)
 
+_WARNED: set[tuple[str, str]] = set()
+"""Variables and relative paths that were warned of."""
+
 
 def read_folder_variable(variable: str) -> Path | None:
     """Return the absolute path that an environment variable has, None if it is unset or empty.
@@ -45,8 +48,10 @@ def read_folder_variable(variable: str) -> Path | None:
     return Path(given) if os.path.isabs(given) else None
 
 
-@functools.cache
 def _warn_of_relative(variable: str, given: str) -> None:
+    if (variable, given) in _WARNED:
+        return
+    _WARNED.add((variable, given))  # first: a handler of the warning may read the variable, too
     logger.warning("%s=%s is ignored: expected an absolute path", variable, given)
 
 

@@ -277,8 +277,7 @@ class AlignServer:
 
 
 def _by_method(handlers: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """Return the handler of an address: one route for all its methods, so that a refusal of others
-    lists them."""
+    """Return the handler of an address, for all its methods: a refusal of others lists them."""
 
     async def handle(request: Request) -> Response:
         return await handlers["GET" if request.method == "HEAD" else request.method](request)
@@ -603,8 +602,7 @@ def _shown_job(job: ServerJob) -> ShownAlignment:
 
 
 def _rendered(shown: ShownAlignment, format: str) -> bytes:
-    """Return the bytes of a format; never read a recording that the alignment names and nobody
-    checked."""
+    """Return the bytes of a format; never read a recording that nobody has checked."""
     alignment = shown.alignment
     if not FORMATS[format].needs_sound:
         return rendered(alignment, format)

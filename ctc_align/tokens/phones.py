@@ -262,7 +262,7 @@ def phones_in(ids: Sequence[tuple[str, int | None]]) -> WordTokens:
     """Return the pronunciation of (phone, its id or None) pairs, with gaps where the vocabulary
     lacks phones.
 
-    >>> phones_in([("K", 7), ("AE", 2), ("T", None)])
+    >>> phones_in([("K", 7), ("AE", 2), ("T", None)])  # doctest: +NORMALIZE_WHITESPACE
     WordTokens(pronunciations=(Pronunciation(ids=(7, 2), labels=('K', 'AE'), gaps=((2, 'T'),)),),
     missing=('T',))
     """

@@ -248,10 +248,10 @@ def test_words_that_are_missing_or_wrong_are_told(english, demo, whole) -> None:
     assert last[1] > whole.words[-1].start_s
     back = from_dict(json.loads(json.dumps(to_dict(missing))))
     assert np.allclose(back.unexplained, missing.unexplained, atol=1e-5)
-    wrong = english.align((demo[0], 16000), demo[1].replace("alignment", "umbrellas"))
-    assert (wrong.words[1].confidence or 0.0) < 0.5 * (whole.words[1].confidence or 0.0)
+    wrong = english.align((demo[0], 16000), demo[1].replace("text", "milk"))
+    assert (wrong.words[13].confidence or 0.0) < 0.3 * (whole.words[13].confidence or 0.0)
     marked = to_dict(replace(wrong, config={**wrong.config, "min_confidence": 0.5}))
-    assert [one["text"] for one in marked["words"] if one.get("doubtful")] == ["umbrellas"]
+    assert [one["text"] for one in marked["words"] if one.get("doubtful")] == ["milk,"]
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,8 @@ def test_log_probs_of_any_model_are_assessed_on_their_own_scale(
         emissions, "Nothing of what is written here has ever been read aloud by anybody."
     )
     assert other.fit in ("poor", "none")
-    assert max(word.confidence or 0.0 for word in other.words) < 0.5
+    *_, second, _ = sorted(word.confidence or 0.0 for word in other.words)
+    assert second < 0.5, "at most one of the 13 words is likely"
 
 
 def test_words_with_half_of_their_sounds_wrong_are_doubted_and_not_lost(

@@ -246,10 +246,10 @@ def test_detection() -> None:
         ),
         ("np.abs(recall - 1 - over)", "np.abs(recall - 1 + over)"),
         (
-            "matched / reference, hypothesis / reference - 1\n        off",
-            "matched / reference, 0 * matched\n        off",
+            "over = hypothesis / reference - 1\n        off",
+            "over = 0 * matched\n        off",
         ),
-        ("over = hypothesis / reference - 1 if", "over = hypothesis / reference if"),
+        ("        over = hypothesis / reference - 1\n", "        over = hypothesis / reference\n"),
         ('"precision": matched / hypothesis', '"precision": matched / reference'),
     ],
 )

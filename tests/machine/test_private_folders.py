@@ -215,7 +215,7 @@ def test_a_relative_folder_of_a_variable_is_ignored_with_one_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
-    private_folders._warn_of_relative.cache_clear()
+    private_folders._WARNED.clear()
     for given, folder in (("", None), ("cache", None), ("cache", None), ("/cache", Path("/cache"))):
         monkeypatch.setenv("NUMBA_CACHE_DIR", given)
         assert private_folders.read_folder_variable("NUMBA_CACHE_DIR") == folder

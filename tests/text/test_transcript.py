@@ -36,7 +36,9 @@ def assert_spoken_form(spoken: str, digits: bool = False) -> None:
     assert spoken == "" or all(spoken.split(" "))
     for character in spoken:
         category = unicodedata.category(character)
-        assert character in "' " or category[0] in "LM" or (digits and character in "0123456789"), (
+        assert (
+            character in "' 〇" or category[0] in "LM" or (digits and character in "0123456789")
+        ), (
             spoken,
             character,
         )
