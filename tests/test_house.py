@@ -67,9 +67,9 @@ LIMITS = {
     rules.loose_printing: 0,
     rules.riddles: 1,
     single_importers: 41,
-    nested_folds: 5,
+    nested_folds: 0,
 }
-"""How many each rule lets pass. The last seven are faults that are left: lower a number, never raise
+"""How many each rule lets pass. The last six are faults that are left: lower a number, never raise
 it."""
 REACH = {"Aligner": (53, 105_000), "functional": (16, 20_000)}
 """The most files of the package, and tokens in them, that an import loads."""

@@ -200,13 +200,9 @@ def difference_notes(alignment: Alignment) -> list[str]:
     if alignment.skipped:
         words = [printable(word.text) for word in alignment.words if word.status == SKIPPED]
         named = f" ({' '.join(words)})" if len(words) <= _SEVERAL else ""
-        which = (
-            "word is"
-            if alignment.spoken == 1
-            else "words is"
-            if alignment.skipped == 1
-            else "words are"
-        )
+        which = "word is" if alignment.spoken == 1 else "words are"
+        if alignment.skipped == 1 < alignment.spoken:
+            which = "words is"
         parts.append(
             f"{alignment.skipped:,} of {alignment.spoken:,} {which} not in the recording{named}"
         )
@@ -494,11 +490,10 @@ def tier_notes(alignment: Alignment) -> list[str]:
         else {}
     )
     others = [printable(name) for name in tiers if printable(name) not in text]
-    left = (
-        f"; {several(others, ', ')} {'stays as it is' if len(others) == 1 else 'stay as they are'}"
-        if others
-        else ""
-    )
+    left = ""
+    if others:
+        stays = "stays as it is" if len(others) == 1 else "stay as they are"
+        left = f"; {several(others, ', ')} {stays}"
     return [f"the text: {'tier' if len(text) == 1 else 'tiers'} {several(list(text), ', ')}{left}"]
 
 
@@ -651,7 +646,9 @@ def verification(result: RunResult) -> str:
     """Return the findings of `--verify`, for a message."""
     assert result.verified is not None
     checked, damaged, unknown = result.verified
-    again = f", {'to be ' if result.interrupted else ''}redone" if damaged else ""
+    again = ""
+    if damaged:
+        again = ", to be redone" if result.interrupted else ", redone"
     only = (
         f"; {unknown} not compared in full (written by a version without checksums)"
         if unknown

@@ -639,7 +639,9 @@ def _source(recording: dict[str, Any], channel: Any) -> tuple[str, int | None]:
 
 
 def _channels(value: Any) -> set[int]:
-    values = [] if value is None else value if isinstance(value, list) else [value]
+    if value is None:
+        return set()
+    values = value if isinstance(value, list) else [value]
     if any(
         isinstance(channel, bool) or not isinstance(channel, int) or channel < 0
         for channel in values
