@@ -109,7 +109,8 @@ def ctc_loss(
         target_lengths: (N,) numbers of valid tokens.
         blank: the class of the blank.
         reduction: "none", "sum", or "mean": the mean of the losses per token (targets of length 0:
-        per utterance). zero_infinity: count infinite losses as 0.
+            per utterance).
+        zero_infinity: count infinite losses as 0.
 
     Returns:
         The loss on the device of `log_probs`: (), or (N,) for a batch with reduction "none";
@@ -250,8 +251,9 @@ def forced_align(
     Args:
         log_probs: (B, T, C), natural log, normalised or not, floating point.
         targets: (B, L) token ids, which are never read beyond their lengths; a tensor, an array, or
-        a list of rows. input_lengths: (B,) numbers of valid frames; a tensor, an array or a list;
-        None means T for all.
+            a list of rows.
+        input_lengths: (B,) numbers of valid frames; a tensor, an array or a list; None means T for
+            all.
         target_lengths: (B,) numbers of valid tokens; None means L for all, or the lengths of the
             rows of a list.
         blank: the class of the blank.

@@ -186,8 +186,8 @@ def reweighted_ctc_loss(
 
     Args:
         log_probs: must be normalised, because they are log y; all others as in
-        `ctc_align.functional.ctc_loss`. class_weights: (C,) the weights c, not negative; None means
-        1 each.
+            `ctc_align.functional.ctc_loss`.
+        class_weights: (C,) the weights c, not negative; None means 1 each.
         focus: 0 or more; 0 gives all frames the same weight.
 
     Raises:

@@ -176,7 +176,8 @@ class SourceCue:
             including tags; may be empty.
         start_s, end_s: times in the file.
         name: number or name in the file, or the name of the tier in a TextGrid or an ELAN file; ""
-        if there is none. settings: WebVTT settings after the times (a position).
+            if there is none.
+        settings: WebVTT settings after the times (a position).
         before: WebVTT blocks (NOTE, STYLE) between the previous cue and this one.
         payload: the text as in the file, if it differs from the transcript (`&amp;`); otherwise
             None.
@@ -545,8 +546,9 @@ class Region:
     Attributes:
         kind: one of `REGION_KINDS`.
         start_s, end_s: seconds from the start of the utterance; None if the region has no position
-        in the recording. char_start, char_end: span of its words in the transcript (code points);
-        None if it has no words.
+            in the recording.
+        char_start, char_end: span of its words in the transcript (code points); None if it has no
+            words.
         reason: an explanation for people.
     """
 
@@ -565,8 +567,9 @@ class Written:
 
     Attributes:
         files: the files of labels, each as the part of its name after the JSON's name without
-        `.json` (".TextGrid"). words: the words with times, in the order of the text, each with its
-        tokens; seconds from the utterance's start.
+            `.json` (".TextGrid").
+        words: the words with times, in the order of the text, each with its tokens; seconds from
+            the utterance's start.
     """
 
     files: tuple[str, ...]
@@ -702,8 +705,9 @@ class Alignment:
             start_s, end_s: the stretch that is drawn, seconds from the start of the utterance;
                 None: all of it. Up to 36 s are drawn finely, more without phones and spectrogram.
             audio: as for `ctc_align.align`; None: the path that the alignment names, relative to
-            the current directory. panels: views of the sound, "waveform" and "spectrogram"; ()
-            draws only the tiers, and reads no recording.
+                the current directory.
+            panels: views of the sound, "waveform" and "spectrogram"; () draws only the tiers, and
+                reads no recording.
 
         Returns:
             A matplotlib figure, made without pyplot: `figure.savefig("words.pdf")`.

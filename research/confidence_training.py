@@ -141,7 +141,8 @@ class Example:
         case: its kind, severity, speaker; without its samples.
         features: (W, F) of the words that have tokens.
         off_s: (W,) how far the farther edge of each is from where it is spoken; infinite where that
-        is nowhere. loss_per_token: of the alignment.
+            is nowhere.
+        loss_per_token: of the alignment.
     """
 
     case: Mismatch

@@ -110,8 +110,8 @@ class PlacedWords:
             infinite if they have no path through it.
         ids: the ids of these tokens, with separators between words.
         local_loss: as `ctc_path.local_loss`, of the whole transcript, skipped words included; None
-        if it is not known. limits: of `fit`, by the confidence network that has assessed the words;
-        None if none has.
+            if it is not known.
+        limits: of `fit`, by the confidence network that has assessed the words; None if none has.
         heard: whether the words are there, where few are likely; None if that was not asked.
     """
 

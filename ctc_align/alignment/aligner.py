@@ -196,9 +196,9 @@ class Aligner:
 
         Args:
             alignment: from `ctc_align.files.read_alignment`; without hand-corrected words, all of
-            its text is aligned. audio: as for `emissions`; a path is that of the whole recording.
-            None means the recording that the
-                alignment names.
+                its text is aligned.
+            audio: as for `emissions`; a path is that of the whole recording. None means the
+                recording that the alignment names.
             progress: as for `align`.
 
         Raises:
@@ -286,9 +286,11 @@ class Aligner:
         Args:
             pairs: (audio, text), each as for `align`.
             on_error: "raise" raises the first error; "return" returns the error of a pair instead
-            of its alignment. utterances: names, one for each pair; default: the audio's name, or
-            `utterance-I` for index I from 0. timings: receives the seconds spent on the "model",
-            the "words" and the "kernels", added to its values.
+                of its alignment.
+            utterances: names, one for each pair; default: the audio's name, or `utterance-I` for
+                index I from 0.
+            timings: receives the seconds spent on the "model", the "words" and the "kernels", added
+                to its values.
 
         Raises:
             UsageError: an item is not a pair, or the number of names differs.
@@ -306,7 +308,8 @@ class Aligner:
 
         Args:
             audio: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions`, which are
-            returned as they are. progress: called with the completed share in [0, 1].
+                returned as they are.
+            progress: called with the completed share in [0, 1].
 
         Raises:
             AudioError: the audio cannot be used.

@@ -86,8 +86,8 @@ def check_word_tokens(
 
     Raises:
         TranscriptError: the vocabulary cannot spell any of its words; the message names the letters
-        and the script. InputError: the token that was given as the blank is a letter or phone of
-        the transcript.
+            and the script.
+        InputError: the token that was given as the blank is a letter or phone of the transcript.
     """
     if not any(word.pronunciations for word in word_tokens):
         missing = "".join(letter for word in word_tokens for letter in word.missing)

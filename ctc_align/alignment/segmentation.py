@@ -118,7 +118,8 @@ def segment(
         tokens: what is said; separators between words have no states, their spans are empty.
         spikes: where CTC put the tokens.
         band_frames: how far an edge may move away from the spikes; more where the tokens' parts do
-        not fit otherwise. backend: see `ctc_align.kernels`.
+            not fit otherwise.
+        backend: see `ctc_align.kernels`.
 
     Returns:
         The spans of all tokens, at least one frame each; None if the audio is too short for the

@@ -49,8 +49,8 @@ def wildcard_scores(
             made.
         blank: the class of the blank, or of silence in a model without a blank.
         penalty: in nats, 0 or more. The higher, the more of what fits badly goes to the words of
-        the transcript. without: classes that do not count: a star, which is as likely as anything
-        at every frame.
+            the transcript.
+        without: classes that do not count: a star, which is as likely as anything at every frame.
 
     Returns:
         (..., T), of the same kind, dtype and device.

@@ -127,7 +127,8 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
         UsageError: the call is wrong, or another run works in the folder; nothing was changed.
         BackendError: the device, backend or workers cannot run here.
         OutputError: outputs cannot be written any more; what is in the journal is done, and the
-        same command continues. KeyboardInterrupt: interrupted a second time.
+            same command continues.
+        KeyboardInterrupt: interrupted a second time.
     """
     out_dir = Path(run.out_dir)
     run = _with_model_defaults(run)

@@ -161,7 +161,8 @@ class OutputFiles:
         Args:
             style: any object with `times` and `labels`; None: those in the alignment's `config`.
             parts: a folder, on the same file system, for unfinished files; None: they lie beside
-            their targets. written: called with the path and the bytes of each file.
+                their targets.
+            written: called with the path and the bytes of each file.
             sound: the aligned sound, if it is in memory, or the path of its recording; None: the
                 recording that the alignment names.
 

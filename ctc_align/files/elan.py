@@ -84,7 +84,8 @@ class ElanDocument:
 
     Attributes:
         slots: id, milliseconds (None for one without a time) and offset of each time slot, in the
-        file's order. slots_end: the offset after the last slot.
+            file's order.
+        slots_end: the offset after the last slot.
         tiers: in the file's order.
         tiers_end: the offset after the last tier.
         types: ids of linguistic types.

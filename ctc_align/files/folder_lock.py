@@ -54,7 +54,8 @@ class FolderLock:
 
     Raises:
         UsageError: another run holds it, or a run with a different number of shards is at work in
-        the folder. OutputError: the folder cannot be written.
+            the folder.
+        OutputError: the folder cannot be written.
     """
 
     def __init__(self, out_dir: Path, shard: Shard) -> None:

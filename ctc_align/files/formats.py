@@ -31,7 +31,8 @@ class Format:
             written.
         media_type: media type of its files in responses of `ctc-align serve`.
         is_served: whether `ctc-align serve` offers it, because it needs only the alignment and its
-        recording. needs_sound: whether it needs the recording.
+            recording.
+        needs_sound: whether it needs the recording.
         labels: takes the bytes and the name of a file, and returns its tiers, for formats in which
             people correct labels. Raises like `reader`.
     """

@@ -55,8 +55,9 @@ def read_transcript_file(path: str | Path, encoding: str | None = None) -> Trans
     Raises:
         UsageError: the file does not exist, is a folder, or cannot be read.
         WrongFileError: the file is not text (a PDF, a recording), or not a transcript (other JSON,
-        a CTM). TranscriptError: the bytes are in another encoding, or the subtitles are broken; the
-        message names the line.
+            a CTM).
+        TranscriptError: the bytes are in another encoding, or the subtitles are broken; the message
+            names the line.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:

@@ -35,8 +35,9 @@ class Request(Protocol):
     Attributes:
         stage: the name under which its time is counted: "model", "kernels" or "words".
         key: requests with equal keys may be run together; it holds the device, the dtype, and what
-        else must agree. shape: frames, and numbers a frame, of the request in a padded batch; (0,
-        0) where batches are not limited.
+            else must agree.
+        shape: frames, and numbers a frame, of the request in a padded batch; (0, 0) where batches
+            are not limited.
     """
 
     stage: ClassVar[str]

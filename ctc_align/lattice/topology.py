@@ -56,8 +56,8 @@ class Topology:
 
     Attributes:
         emit: (B, S) int32, the class (column of the log-probs) that each state emits, or
-        `WILDCARD`; 0 in the padding. skip: (B, S) bool, whether the state may be entered from two
-        states before.
+            `WILDCARD`; 0 in the padding.
+        skip: (B, S) bool, whether the state may be entered from two states before.
         token: (B, S) int32, index of the token that the state belongs to, -1 for blank, silence and
             padding.
         states: (B,) int64, number of states of each utterance.

@@ -49,7 +49,8 @@ def load_model(
 
     Raises:
         UsageError: there is no such model, the folder has no model, or the family's extra is not
-        installed. BackendError: a requested device is not available.
+            installed.
+        BackendError: a requested device is not available.
     """
     settings = settings or Settings()
     check_model(name)

@@ -41,7 +41,8 @@ class ModelFamily:
     Attributes:
         module: its `load(name, device, settings)` loads one of them.
         is_file: what follows the prefix is the path of the user's file, which other files in its
-        folder describe. reads_language: loading a model uses the setting `language`.
+            folder describe.
+        reads_language: loading a model uses the setting `language`.
         needs_torch: its networks run in PyTorch.
     """
 

@@ -106,9 +106,10 @@ class Calibration:
             right"; see `ctc_align.alignment.confidence`.
         word_presence: likewise for "this word, and no other, is spoken here".
         offsets_ms: milliseconds that are added to an edge between two kinds of sounds, by (before,
-        after). convention_ms: the same for edges that a network has refined: where labels differ
-        from the model's own habit. frame_shift_s: that of the frames in which `offset_frames`
-        counts.
+            after).
+        convention_ms: the same for edges that a network has refined: where labels differ from the
+            model's own habit.
+        frame_shift_s: that of the frames in which `offset_frames` counts.
         ipa: the model's tokens are symbols of IPA.
     """
 
@@ -198,9 +199,9 @@ def fit_offsets(
 
     Args:
         errors_ms: for each edge the kinds before and after it, and its error (our time minus that
-        of the hand label). wider: offsets from more edges, such as those of all sounds if
-        `errors_ms` are of words: medians are shrunk
-            towards these instead, and pairs that only `wider` has are copied.
+            of the hand label).
+        wider: offsets from more edges, such as those of all sounds if `errors_ms` are of words:
+            medians are shrunk towards these instead, and pairs that only `wider` has are copied.
 
     >>> fit_offsets([(("stop", "vowel"), 8.0)] * 5)
     {('stop', 'vowel'): -6.0}

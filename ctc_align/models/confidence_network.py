@@ -37,8 +37,9 @@ class FitLimits:
             doubtful; None for the network of any model, because losses of different models have no
             common scale.
         good_share, doubtful_share: the least share of words that are probably at their positions,
-        for either fit. none_share: with a smaller share, and a loss beyond `good_loss` if there is
-        one, the transcript does not fit.
+            for either fit.
+        none_share: with a smaller share, and a loss beyond `good_loss` if there is one, the
+            transcript does not fit.
     """
 
     good_loss: float | None

@@ -92,9 +92,9 @@ class LogProbsReader:
 
         Raises:
             UsageError: there is no such file, the frame shift is invalid, or the vocabulary lacks
-            the blank. EmissionsError: the file cannot be read; it has a wrong shape or type, no
-            frames, NaN or +inf; or the
-                vocabulary has a different size.
+                the blank.
+            EmissionsError: the file cannot be read; it has a wrong shape or type, no frames, NaN or
+                +inf; or the vocabulary has a different size.
             WrongArrayError: the file has probabilities instead of their logarithms, or the like; or
                 no blank is given, and index 0 is not the blank.
         """

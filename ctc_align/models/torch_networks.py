@@ -142,7 +142,8 @@ def gather(
 
     Args:
         blocks: rows (1, n) of samples in order; each holds all inputs of its outputs, and no output
-        is in two blocks. layer: the convolution.
+            is in two blocks.
+        layer: the convolution.
     """
     count = 0
     total = torch.zeros(())

@@ -92,8 +92,10 @@ class ServerJob:
         settings: of this request.
         corrected: the corrections that "realign" aligns again; None for other kinds.
         recording: the recording of the corrections, which is not removed with the job; None: it is
-        among the uploads. result: an `Alignment`, or the list of scores; None until it is done.
-        `set_result` sets it, and the `figures`. used_s: when a client last asked for it.
+            among the uploads.
+        result: an `Alignment`, or the list of scores; None until it is done. `set_result` sets it,
+            and the `figures`.
+        used_s: when a client last asked for it.
         is_corrected: whether a person has saved a whole correction of the result.
         future: is done when the job has ended, in whatever way.
     """

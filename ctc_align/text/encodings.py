@@ -143,7 +143,8 @@ def decode_text(data: bytes, source: str, encoding: str | None = None) -> str:
 
     Raises:
         TranscriptError: the bytes are in another encoding; the message says in which, as far as
-        they show it. WrongFileError: the file is binary.
+            they show it.
+        WrongFileError: the file is binary.
 
     >>> decode_text("\\ufeffSo be it.".encode("utf-16-le"), "a.txt"), decode_text("Iş".encode("cp1254"), "a", "cp1254")
     ('So be it.', 'Iş')

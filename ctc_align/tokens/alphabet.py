@@ -55,7 +55,8 @@ class Alphabet:
 
     Attributes:
         ids: the class of each piece, in NFC; in `by_bytes` pieces are strings of GPT-2's characters
-        for bytes. separator: the class between words, if there is one.
+            for bytes.
+        separator: the class between words, if there is one.
         begins: whether pieces that begin a word are marked by ▁ as their first character.
         ends: whether pieces that end a word are marked by ▁ as their last character.
         by_bytes: whether words are written as bytes.

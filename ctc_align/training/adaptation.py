@@ -87,8 +87,8 @@ def adapt(
 
     Raises:
         UsageError: the call is wrong, the model cannot be adapted, or the folder belongs to a
-        different run. InputError: nothing in the corpus can be used, or the adapted model would be
-        worse.
+            different run.
+        InputError: nothing in the corpus can be used, or the adapted model would be worse.
         OutputError: something cannot be written.
     """
     watch = watch or Watch()

@@ -106,9 +106,9 @@ class Report:
         calibration: the model's own, or that from all labels if it is proven to be better.
         edge_network: what was learnt, if it is proven to be better.
         chosen: the name of the trial that `calibration` and `edge_network` are of; `AS_IT_IS` if
-        none is proven. before: errors of the edges that the model writes as it is, with its present
-        calibration and network; model
-            minus label, so that positive errors are late.
+            none is proven.
+        before: errors of the edges that the model writes as it is, with its present calibration and
+            network; model minus label, so that positive errors are late.
         trials: by name, in the order in which they were made; empty if nothing could be left out.
         reliability: (lowest confidence, words, mean confidence, share of words right), by other
             speakers' weights; empty if the model's own weights stay.

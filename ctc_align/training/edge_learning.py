@@ -114,9 +114,9 @@ class EdgeTraining:
         weight_decay: of AdamW.
         dropout: share of the hidden values that are set to 0.
         hidden_sounds: share of the edges whose neighbouring sounds are replaced by unknown ones of
-        their kind. hidden_kinds: share of the edges whose sounds' kinds are hidden, too, so that
-        the network can draw edges
-            between sounds of any language.
+            their kind.
+        hidden_kinds: share of the edges whose sounds' kinds are hidden, too, so that the network
+            can draw edges between sounds of any language.
         shift_frames: the largest shift of a window, in fine frames.
         level: standard deviation of a random change of level, in units of the features.
         width_frames: standard deviation of the Gaussian target, in fine frames.
@@ -472,8 +472,8 @@ def learn_edges(
         utterances: U of them, with their sound.
         folds: (U,) the group of each; the utterances of a group are left out together.
         drawn_with: returns constants from some of the utterances (U,) bool, and the edges of all
-        that they give. present: a network to train further if it knows the same tokens; None: a new
-        one.
+            that they give.
+        present: a network to train further if it knows the same tokens; None: a new one.
         progress: called with the share of finished trainings, in [0, 1].
     """
     labels = network_labels(utterances[0].emissions, utterances[0].separator)

@@ -493,7 +493,8 @@ class LearntEdges:
     Attributes:
         network: trained on all utterances.
         words, phones: edges drawn by networks trained on other folds, with their errors and
-        standard deviations. evaluation: of the words between these edges.
+            standard deviations.
+        evaluation: of the words between these edges.
         within_sd: share of the edges within their standard deviation, scaled by the spread of other
             folds; 0.68 is right.
     """

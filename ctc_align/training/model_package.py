@@ -50,7 +50,8 @@ class ModelPackage:
         start: the model that the weights come from; "" for none.
         more_epochs: number of epochs after the second segmentation.
         by_language: losses on the held-out part of each language, if the corpus has several ("":
-        unnamed ones). comparison: an adapted model's segments beside its base's.
+            unnamed ones).
+        comparison: an adapted model's segments beside its base's.
     """
 
     description: ModelDescription

@@ -51,7 +51,8 @@ class Refining:
 
     Attributes:
         epochs, learning_rate, warmup_steps: of the network's further training; -1 steps: by the
-        number of steps. mixtures: Gaussians of a state, a power of 2.
+            number of steps.
+        mixtures: Gaussians of a state, a power of 2.
         mixture_weight: of their log-posteriors in the states' scores, here and in the model;
             chosen, as the bonus for silence of `english`, on 80 hand-labelled utterances of eight
             speakers.

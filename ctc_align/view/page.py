@@ -152,7 +152,8 @@ class PageSound:
         mime: its media type.
         start_s: where the utterance begins in it, in seconds.
         peaks: the outline of the utterance, by `peaks_of`; None: the page draws it when it has
-        decoded the sound. encoded: the bytes of the sound inside the page.
+            decoded the sound.
+        encoded: the bytes of the sound inside the page.
     """
 
     href: str | None

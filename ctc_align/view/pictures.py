@@ -101,7 +101,8 @@ def alignment_figure(
         alignment: the JSON object, "ctc-align/1".
         sound: of the utterance; None draws the tiers alone.
         start_s, end_s: the stretch that is drawn, seconds from the start of the utterance; all of
-        it where None. panels: of the sound, from top to bottom.
+            it where None.
+        panels: of the sound, from top to bottom.
 
     Returns:
         A matplotlib figure without a window.

@@ -250,7 +250,8 @@ class Engine:
 
         Raises:
             OutputError: outputs, journal or the pending parts cannot be written; what is in the
-            journal is safe. UsageError, BackendError: workers cannot start.
+                journal is safe.
+            UsageError, BackendError: workers cannot start.
         """
         self._journal = journal
         known = None if self.force else self.outcomes

@@ -418,7 +418,8 @@ class PendingParts:
 
     Args:
         path: the SQLite file; one that a different version or layout wrote, or that cannot be read,
-        is replaced. signature: what the rows are for; rows with another signature are of no use.
+            is replaced.
+        signature: what the rows are for; rows with another signature are of no use.
     """
 
     def __init__(self, path: str | Path, signature: str = "") -> None:

@@ -74,7 +74,8 @@ class Layout:
         times, labels: as in `ctc_align.config.Settings`.
         manifests: "nemo", "lhotse" or both.
         cut: "" for no audio, "utterance" or "pause" for audio of utterances or of phrases
-        (`--cut-audio`, `--by`). pause_s: a longer pause between two words separates phrases.
+            (`--cut-audio`, `--by`).
+        pause_s: a longer pause between two words separates phrases.
         job: "" or "I-of-N", if this is one of several jobs: part of the names of files that every
             job writes.
         protect: inputs of the call (the source) that are never overwritten.

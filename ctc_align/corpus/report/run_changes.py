@@ -59,8 +59,9 @@ class RunChanges:
         missing: utterances of this run without a comparison: not done, without JSON, damaged, or of
             other words in one of them.
         faults: JSON files of either run that could not be read, `MOST_NAMED` of them; unread: how
-        many there are. largest: `MOST_WORST` utterances: those that found or lost words, then those
-        whose edges moved most.
+            many there are.
+        largest: `MOST_WORST` utterances: those that found or lost words, then those whose edges
+            moved most.
     """
 
     against: str

@@ -462,7 +462,8 @@ def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Corrected]:
 
     Raises:
         UsageError: the folder is not that of a corpus run, or the utterance is not in it, failed,
-        or has no JSON. InputError: its output cannot be read.
+            or has no JSON.
+        InputError: its output cannot be read.
     """
     if not out_dir.is_dir() or not (paths := journal_paths(out_dir)):
         raise UsageError(

@@ -78,12 +78,14 @@ class Summary:
 
     Args:
         done, failed: utterances by the latest line about each; `skipped` of those done were done
-        before this run. complete: whether the source was read to its end.
+            before this run.
+        complete: whether the source was read to its end.
         loss_per_token: minimum, maximum, mean and percentiles (`p50`) of nats per token; empty if
-        nothing is done. local_loss: as loss_per_token, of the worst 0.3 s of each utterance;
-        worst_local: those with the greatest. worst: utterances with the greatest loss per token,
-        worst first; slowest: those with the most work per second of
-            audio.
+            nothing is done.
+        local_loss: as loss_per_token, of the worst 0.3 s of each utterance;
+        worst_local: those with the greatest.
+        worst: utterances with the greatest loss per token, worst first; slowest: those with the
+            most work per second of audio.
         in_doubt: utterances that miss `min_confidence`, with `doubtful_words` in total and
             `unexplained` stretches of speech; doubtful: those with the least confidence of a word,
             the least first.
@@ -93,7 +95,8 @@ class Summary:
             most_skipped: the utterances that lack the greatest share of their words, the greatest
             first; too_many_skipped: how many lack more than `max_skipped` percent.
         journal_lines: number of lines of the run's journal at its end; if a later run finds fewer,
-        lines are lost. unexplained_s: seconds of speech that no word explains, of all utterances.
+            lines are lost.
+        unexplained_s: seconds of speech that no word explains, of all utterances.
         looks: how many texts appear to be in each language other than English, if no language was
             named.
         text_gaps: stretches of a shared text that no recording reads (`TextCoverage.stretches`).

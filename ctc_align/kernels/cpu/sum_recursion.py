@@ -203,7 +203,8 @@ def advance_beta(
         lattice, tile, emitted, kept: as for `advance_alpha`; scratch is for all vectors.
         beta: beta * x of the frame after, of odd and of even states, rows of vectors without gaps.
         shares: scratch: posteriors of odd and of even states, of blanks and of all by frame; rows
-        for the latter two. total_e: exponent of the sum over all paths.
+            for the latter two.
+        total_e: exponent of the sum over all paths.
         classes: how many are used, which, their rows, and whether they are dense.
         cleared: this many of the first rows of `sums` are zero afterwards unless a state emits
             them.

@@ -119,8 +119,8 @@ class SpellingRules:
         tables: later ones take precedence; a rule without context removes all rules for the same
             letters in earlier ones.
         vowels, front: base letters of vowels, and of front vowels; the same letters with marks
-        belong to them, too. final_devoicing: whether obstruents at the end of a word with a vowel
-        are voiceless.
+            belong to them, too.
+        final_devoicing: whether obstruents at the end of a word with a vowel are voiceless.
         assimilation: whether an obstruent takes the voicing of the next one.
         hiatus: whether equal vowels side by side are two.
     """
