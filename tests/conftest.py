@@ -240,12 +240,16 @@ def _collect_garbage() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def quiet_logger() -> Iterator[None]:
-    """Give the library's logger back as it was: commands that run in this process take it over for
-    their messages."""
+    """Give each test the library's logger as a new process has it.
+
+    Commands that run in this process, also those of fixtures of a whole session, take it over for
+    their messages; and pytest captures the records of a logger that does not propagate twice once
+    it does.
+    """
     logger = logging.getLogger("ctc_align")
-    before = list(logger.handlers), logger.level, logger.propagate
+    logger.handlers, logger.level, logger.propagate = [], logging.NOTSET, True
     yield
-    logger.handlers, logger.level, logger.propagate = before
+    logger.handlers, logger.level, logger.propagate = [], logging.NOTSET, True
 
 
 @pytest.fixture(scope="session", autouse=True)

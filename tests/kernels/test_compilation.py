@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import pickle
 import shutil
@@ -109,7 +108,6 @@ def test_without_a_place_kernels_are_compiled_and_it_is_said_once(
     file = tmp_path / "file"
     file.write_text("in the way of a folder")
     monkeypatch.setattr(compilation, "cache_places", lambda: [file, file / "below"])
-    monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
     compilation._tell_uncached.cache_clear()
     assert [calls(), calls()] == [(0, 1), (0, 1)]
     (record,) = caplog.records
@@ -441,7 +439,6 @@ def test_kernels_are_compiled_in_the_background_once(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
     caplog.set_level(NOTE, "ctc_align")
     for name in (background.OFF, "CI"):
         with monkeypatch.context() as patch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import stat
 import sys
@@ -214,7 +213,6 @@ def test_windows_uses_the_profile_alone(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_a_relative_folder_of_a_variable_is_ignored_with_one_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
     private_folders._WARNED.clear()
     for given, folder in (("", None), ("cache", None), ("cache", None), ("/cache", Path("/cache"))):
         monkeypatch.setenv("NUMBA_CACHE_DIR", given)
@@ -232,7 +230,6 @@ def test_triton_gets_a_folder_of_the_user_in_a_shared_one(
         private_folders.use_private_folder("TRITON_CACHE_DIR", "triton")
         return os.environ.get("TRITON_CACHE_DIR")
 
-    monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
     own = place / "kernels"
     assert [used(chosen) for chosen in ("", own, place / "new")] == [
         "",
