@@ -102,7 +102,7 @@ class TokenizedWords:
 
 @dataclass(frozen=True)
 class PlacedWords:
-    """Every word of a transcript, in its order, and the score_whole_recording of those that are aligned.
+    """Every word of a transcript, in its order, and the losses of those that are aligned.
 
     Attributes:
         words: of the transcript.
@@ -598,12 +598,11 @@ def score_whole_recording(
     """Return the loss, the best path's score and the local loss of the whole recording; and `ids`.
 
     Loss and score are of `ids`, the tokens of the aligned words; they are infinite without a path.
-    The local loss is
-    of the whole transcript, so that words which were skipped because the sound lacks them are seen
-    in it.
+    The local loss is of the whole transcript, so that words which were skipped because the sound
+    lacks them are seen in it.
     """
     emissions = inputs.emissions
-    blank = inputs.emissions.blank
+    blank = emissions.blank
     try:
         spikes, score = yield from best_ctc_path(
             emissions.array, ids, blank, backend=inputs.backend
