@@ -85,6 +85,7 @@ COMMANDS = {
     "filter": "filter:filter_run",
     "help": "",
     "models": "models:models",
+    "praat": "praat:praat",
     "realign": "realign:realign",
     "report": "view:report",
     "score": "score:score",
