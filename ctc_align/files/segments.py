@@ -1,5 +1,5 @@
-"""JSON of other programs: segments of Whisper, WhisperX and NeMo, read and written, and tasks of
-Label Studio.
+"""Segments of other programs: JSON of Whisper, WhisperX and NeMo, read and written, label tracks of
+Audacity, read, and tasks of Label Studio.
 
 A segment is an object with a text, usually times, and sometimes a speaker. The files differ in the
 position of the list of segments and in the names of the keys.
@@ -8,11 +8,13 @@ position of the list of segments and in the names of the keys.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from ctc_align._version import __version__
-from ctc_align.errors import TranscriptError
+from ctc_align.errors import InputError, TranscriptError
+from ctc_align.files.labels import audacity_tiers
 from ctc_align.files.sentences import Sentence, sentences
 from ctc_align.files.tiers import SENTENCES, SPEAKERS, SYLLABLES, TOKENS, WORDS, tiers_by_speaker
 from ctc_align.files.writer import (
@@ -25,7 +27,7 @@ from ctc_align.files.writer import (
 )
 from ctc_align.reading import as_seconds, parse_json, shown
 from ctc_align.text.characters import json_escaped
-from ctc_align.types import FORMAT, SEGMENTS, Alignment, SourceCue, Subtitles, Transcript
+from ctc_align.types import FORMAT, SEGMENTS, Alignment, Interval, SourceCue, Subtitles, Transcript
 
 _PLACES = (
     ("segments",),  # openai-whisper, WhisperX, faster-whisper's servers
@@ -41,6 +43,8 @@ _PAIRS = (("timestamp", (0, 1), 1.0), ("offsets", ("from", "to"), 1000.0))
 """Keys of values with both times: the indices of the times in the value, and its units per
 second."""
 _SOUNDS = ("audio_filepath", "audio")
+_LABEL = re.compile(r"\d+\.\d+\t\d+\.\d+\t")
+"""The times of a label of Audacity, which always have decimals; HTK's and TIMIT's have none."""
 _MS_PER_S = 1000
 _UNITS_PER_MS = 100
 _LABELS = {
@@ -78,9 +82,7 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
     segments = _segments(data)
     if not segments:
         return None
-    cues: list[SourceCue] = []
-    pieces: list[str] = []
-    at = 0
+    rows: list[tuple[str, Interval]] = []
     end_s = 0.0
     for number, segment in enumerate(segments, 1):
         where = f"{source}, segment {number}"
@@ -90,15 +92,45 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
                 f" {shown(segment)}; correct it, or give the words alone as a text file"
             )
         start_s, end_s = _times(segment, end_s, where)
-        piece = "\n".join(filter(str.strip, written.strip().splitlines()))
-        if not piece:
-            continue
         speaker = _first(segment, _SPEAKERS)
         if speaker is None:
             name = ""
         else:
             name = " ".join(str(speaker).split())
-        cues.append(SourceCue(at, at + len(piece), start_s, end_s, speaker=name))
+        rows.append((name, Interval(start_s, end_s, written)))
+    return _cued_transcript(rows)
+
+
+def parse_label_track(text: str, source: str) -> Transcript | None:
+    """Return the transcript in a label track of Audacity, a cue for each label; None if the text
+    is not one.
+
+    Raises:
+        TranscriptError: a label ends before its start; the message names the line.
+
+    >>> parse_label_track("0.500000\\t2.000000\\tHello\\n", "labels.txt").text
+    'Hello'
+    """
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\\")]
+    if not lines or not all(map(_LABEL.match, lines)):
+        return None
+    try:
+        (tier,) = audacity_tiers(text.encode(), source)
+    except InputError as error:
+        raise TranscriptError(str(error)) from None
+    return _cued_transcript([("", row) for row in tier.intervals])
+
+
+def _cued_transcript(rows: Sequence[tuple[str, Interval]]) -> Transcript:
+    """Return a transcript with a cue for each speaker and text with times that is not empty."""
+    cues: list[SourceCue] = []
+    pieces: list[str] = []
+    at = 0
+    for speaker, row in rows:
+        piece = "\n".join(filter(str.strip, row.label.strip().splitlines()))
+        if not piece:
+            continue
+        cues.append(SourceCue(at, at + len(piece), row.start_s, row.end_s, speaker=speaker))
         pieces.append(piece)
         at += len(piece) + 1
     return Transcript("\n".join(pieces), Subtitles(SEGMENTS, cues=tuple(cues)))

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
-from ctc_align.files.segments import parse_json_transcript
+from ctc_align.files.segments import parse_json_transcript, parse_label_track
 from ctc_align.files.subtitles import (
     has_cues,
     has_damaged_times,
@@ -48,7 +48,8 @@ def read_transcript_file(path: str | Path, encoding: str | None = None) -> Trans
 
     Each kind is recognised by its content: subtitles (SRT, VTT) by a line of two times with an
     arrow between them, lyrics (LRC) by their tags and times,
-    output of Whisper, WhisperX and NeMo by segments in JSON, a TextGrid or an ELAN file by its
+    output of Whisper, WhisperX and NeMo by segments in JSON, a label track of Audacity by the two
+    times of each line, a TextGrid or an ELAN file by its
     first lines, an EPUB book by the type in its archive. For an alignment of this package (JSON),
     the transcript is its text.
 
@@ -133,6 +134,8 @@ def parse_transcript(data: bytes, source: str, encoding: str | None = None) -> T
         and (found := parse_json_transcript(text, source)) is not None
     ):
         return found
+    if (track := parse_label_track(text, source)) is not None:
+        return track
     _refuse(structured_text_kind(text), source)
     if extension in _SUBTITLES and text.strip():
         raise TranscriptError(

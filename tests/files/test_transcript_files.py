@@ -58,7 +58,7 @@ WRONG_FILES = [
         "a manifest",
     ),
     (b";; a comment\na 1 0.50 0.25 hello 0.9\n", "a CTM file"),
-    (b"0.5\t1.0\thello\n1.0\t1.5\tthere\n", "labels with times"),
+    (b"0\t5000000\thello\n5000000\t9000000\tthere\n", "labels with times"),
     (b"0 2300 hello\n2300 4100 there\n4200 5000 you\n", "labels with times"),
     (b"[Script Info]\nTitle: x\n", "subtitles in ASS or SSA"),
     (b"{10}{40}Hello\n{50}{80}there\n", "subtitles in MicroDVD"),
@@ -345,3 +345,13 @@ def test_a_broken_segment_is_named(segment: object, says: str) -> None:
             json.dumps({"segments": [WHISPER["segments"][0], segment]}).encode(), "a.json"
         )
     assert says in str(caught.value)
+
+
+def test_a_label_track_of_audacity_is_a_transcript_with_times() -> None:
+    track = b"2.500000\t3.000000\tover the  sea\n\\\t80.0\t4000.0\n0.500000\t2.000000\tThe sun\n"
+    found = parse_transcript(track, "labels.txt")
+    assert found.text == "The sun\nover the  sea"
+    assert found.subtitles is not None
+    assert [(cue.start_s, cue.end_s) for cue in found.subtitles.cues] == [(0.5, 2.0), (2.5, 3.0)]
+    with pytest.raises(TranscriptError, match=r"labels\.txt:1: a label ends at 1\.0 s"):
+        parse_transcript(b"2.000000\t1.000000\tThe sun\n", "labels.txt")
