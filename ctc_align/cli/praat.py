@@ -16,13 +16,13 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import IO, Annotated
 
 import typer
 
 from ctc_align.cli.options import with_examples
-from ctc_align.cli.printing import PROGRAM, counted, say
-from ctc_align.errors import InputError, OutputError, UsageError
+from ctc_align.cli.printing import PROGRAM, SOME_FAILED, counted, say
+from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.files.whole_files import remove_file, remove_tree, write_whole
 from ctc_align.text.encodings import decode_text
 
@@ -254,30 +254,41 @@ def start_job(folder: Path) -> None:
 
 def work_on_job(folder: Path) -> None:
     """Run the command of a job in its folder, keep its results, and write its exit code last."""
+    code = SOME_FAILED
+    try:
+        with open(folder / OUTPUT, "wb") as output, open(folder / MESSAGES, "wb") as messages:
+            try:
+                code = _run_job(folder, output, messages)
+            except (OSError, CtcAlignError) as error:
+                messages.write(f"{PROGRAM}: error: {error}\n".encode())
+    finally:  # Praat waits for it
+        write_whole({folder / EXIT: f"{code}\n".encode()})
+
+
+def _run_job(folder: Path, output: IO[bytes], messages: IO[bytes]) -> int:
+    """Run the command of a job, and return its exit code; `output` and `messages` are its streams.
+
+    Raises:
+        OSError: a file cannot be copied.
+        CtcAlignError: the job cannot be read, or its results cannot be written.
+    """
     lines = decode_text((folder / JOB).read_bytes(), str(folder / JOB)).splitlines()
     rows = [line.split("\t") for line in lines]
-    arguments = [row[1] for row in rows if row[0] == "argument"]
-    try:
-        for row in rows:
-            if row[0] == "copy":
-                shutil.copyfile(row[1], folder / row[2])
-        with open(folder / OUTPUT, "wb") as output, open(folder / MESSAGES, "wb") as messages:
-            code = subprocess.call(
-                [*_python(), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=messages,
-                cwd=folder,
-                env={**os.environ, "PYTHONUTF8": "1"},
-            )
-        for row in rows:
-            if row[0] == "keep" and (folder / "out").is_dir():
-                _keep(folder / "out", Path(row[1]), row[2])
-    except (OSError, OutputError) as error:
-        code = 1
-        (folder / OUTPUT).touch()
-        (folder / MESSAGES).write_bytes(f"{PROGRAM}: error: {error}\n".encode())
-    write_whole({folder / EXIT: f"{code}\n".encode()})
+    for row in rows:
+        if row[0] == "copy":
+            shutil.copyfile(row[1], folder / row[2])
+    code = subprocess.call(
+        [*_python(), *(row[1] for row in rows if row[0] == "argument")],
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=messages,
+        cwd=folder,
+        env={**os.environ, "PYTHONUTF8": "1"},
+    )
+    for row in rows:
+        if row[0] == "keep" and (folder / "out").is_dir():
+            _keep(folder / "out", Path(row[1]), row[2])
+    return code
 
 
 def _keep(made: Path, target: Path, ending: str) -> None:

@@ -88,9 +88,12 @@ procedure run: .what$
 	if paint_sound
 		removeObject: paint_sound
 	endif
-	selectObject ()
 	for .i to selected_objects
-		plusObject: selected_object [.i]
+		if .i = 1
+			selectObject: selected_object [1]
+		else
+			plusObject: selected_object [.i]
+		endif
 	endfor
 	.code = readFile (job_folder$ + "/exit.txt")
 	messages$ = readFile$ (job_folder$ + "/messages.txt")
