@@ -270,13 +270,15 @@ def _run_job(folder: Path, output: IO[bytes], messages: IO[bytes]) -> int:
 
     Raises:
         OSError: a file cannot be copied.
-        CtcAlignError: the job cannot be read, or its results cannot be written.
+        CtcAlignError: the job cannot be read, no earlier alignment has the words of its TextGrid,
+            or its results cannot be written.
     """
     lines = decode_text((folder / JOB).read_bytes(), str(folder / JOB)).splitlines()
     rows = [line.split("\t") for line in lines]
     for row in rows:
-        if row[0] == "copy":
-            shutil.copyfile(row[1], folder / row[2])
+        if row[0] == "earlier":
+            textgrid = folder / f"{row[2]}.TextGrid"
+            shutil.copyfile(_find_earlier(Path(row[1]), textgrid), textgrid.with_suffix(".json"))
     code = subprocess.call(
         [*_python(), *(row[1] for row in rows if row[0] == "argument")],
         stdin=subprocess.DEVNULL,
@@ -289,6 +291,34 @@ def _run_job(folder: Path, output: IO[bytes], messages: IO[bytes]) -> int:
         if row[0] == "keep" and (folder / "out").is_dir():
             _keep(folder / "out", Path(row[1]), row[2])
     return code
+
+
+def _find_earlier(path: Path, textgrid: Path) -> Path:
+    """Return the JSON that a TextGrid was made from: a file, or the latest with its words below a
+    folder.
+
+    Raises:
+        InputError: there is none.
+    """
+    from ctc_align.evaluate.corrected_labels import with_labels
+    from ctc_align.files import read_alignment
+
+    found = [path]
+    if path.suffix != ".json":
+        found = sorted(path.glob("*/*.json"), key=lambda each: each.stat().st_mtime, reverse=True)
+    faults = []
+    for each in found:
+        try:
+            with_labels(read_alignment(each), textgrid)
+            return each
+        except InputError as error:
+            faults.append(error)
+    if faults:
+        raise faults[0]
+    raise InputError(
+        "expected an earlier alignment of this sound, found none: align the sound first, or name"
+        " its alignment (JSON)"
+    )
 
 
 def _keep(made: Path, target: Path, ending: str) -> None:

@@ -37,7 +37,7 @@ endif
 @option: "--format", "textgrid,json"
 @option: "--out-dir", "out"
 @tierOptions
-@jobLine: "keep", alignment_folder$ + tab$
+@jobLine: "keep", kept_folder$ + tab$
 @run: "aligning " + sound_name$ + " (" + sound_seconds$ + " seconds of sound)"
 @requireResult
-@readTextGrid: alignment_folder$
+@readTextGrid

@@ -26,7 +26,7 @@ include job.praat
 @option: "--format", "textgrid,json"
 @option: "--out-dir", "out"
 @tierOptions
-@jobLine: "keep", alignment_folder$ + tab$
+@jobLine: "keep", kept_folder$ + tab$
 @run: "aligning " + sound_name$ + " (" + sound_seconds$ + " seconds of sound)"
 @requireResult
-@readTextGrid: alignment_folder$
+@readTextGrid

@@ -152,6 +152,8 @@ procedure saveSound
 	sound_seconds$ = fixed$ (sound_end - sound_start, 1)
 	nowarn Save as WAV file: job_folder$ + "/" + sound_name$ + ".wav"
 	alignment_folder$ = ctc_align_folder$ + "/alignments/" + sound_name$ + "_" + fixed$ (sound_end - sound_start, 4)
+	# one folder for each alignment of the sound: they may be of different texts
+	kept_folder$ = alignment_folder$ + "/" + job_number$
 endproc
 
 # The TextGrid (or one of its tiers) in the folder of the job, with times from 0.
@@ -180,8 +182,8 @@ procedure saveTextGrid: .tier$, .file$
 endproc
 
 # Put the new TextGrid into the list, select it with the Sound, and show what the program said.
-procedure readTextGrid: .folder$
-	textgrid = Read from file: .folder$ + "/" + sound_name$ + ".TextGrid"
+procedure readTextGrid
+	textgrid = Read from file: kept_folder$ + "/" + sound_name$ + ".TextGrid"
 	Shift times by: sound_start
 	Rename: sound_name$
 	deleteFile: job_folder$ + "/" + sound_name$ + ".wav"

@@ -11,25 +11,18 @@ include job.praat
 @newJob
 @saveSound
 @fullPath: earlier_alignment$
-json$ = fullPath.result$
-if json$ = ""
-	json$ = alignment_folder$ + "/" + sound_name$ + ".json"
-	if not fileReadable (json$)
-		@chooseFile: "The JSON of the earlier alignment of " + sound_name$
-		json$ = chooseFile.path$
-	endif
-	if json$ = ""
-		exitScript: "Align the sound first: its alignment (JSON) is needed."
-	endif
+earlier$ = fullPath.result$
+if earlier$ = ""
+	earlier$ = alignment_folder$
 endif
 @saveTextGrid: "", sound_name$ + ".TextGrid"
-@jobLine: "copy", json$ + tab$ + sound_name$ + ".json"
+@jobLine: "earlier", earlier$ + tab$ + sound_name$
 @argument: "realign"
 @argument: sound_name$ + ".json"
 @option: "--audio", sound_name$ + ".wav"
 @option: "--format", "textgrid,json"
 @option: "--out-dir", "out"
-@jobLine: "keep", alignment_folder$ + tab$ + ".aligned"
+@jobLine: "keep", kept_folder$ + tab$ + ".aligned"
 @run: "aligning " + sound_name$ + " again (" + sound_seconds$ + " seconds of sound)"
 @requireResult
-@readTextGrid: alignment_folder$
+@readTextGrid
