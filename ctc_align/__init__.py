@@ -108,7 +108,7 @@ _HOMES = {
     "align": "ctc_align.alignment.aligner",
     "read_alignment": "ctc_align.files",
 }
-_MODULES = ("functional", "losses")
+_MODULES = ("functional", "losses", "pipelines")
 """Modules that are available as attributes without a separate import."""
 
 

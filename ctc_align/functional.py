@@ -7,7 +7,7 @@ kernels of this package.
     occupancy         soft alignment targets
     hessian           all second derivatives, for small problems
     forced_align      like torchaudio.functional.forced_align, for any batch size, and optimal even on ties
-    merge_tokens      like torchaudio.functional.merge_tokens
+    merge_tokens      like torchaudio.functional.merge_tokens, for any batch size
 
 Wrong arguments raise `KernelError`, which is also a ValueError and a RuntimeError.
 `ctc_align.losses` has losses that build on these functions: re-weighted, focal, smoothed, with
@@ -59,6 +59,7 @@ import ctc_align.ctc  # noqa: F401
 
 # isort: split
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -249,20 +250,22 @@ def forced_align(
     batch size.
 
     Args:
-        log_probs: (B, T, C), natural log, normalised or not, floating point.
-        targets: (B, L) token ids, which are never read beyond their lengths; a tensor, an array, or
-            a list of rows.
+        log_probs: (B, T, C), natural log, normalised or not, floating point; or a nested tensor
+            (layout `torch.jagged`) whose utterances differ in T.
+        targets: (B, L) token ids of an integer dtype, which are never read beyond their lengths; a
+            tensor, a nested tensor, an array, or a list of rows.
         input_lengths: (B,) numbers of valid frames; a tensor, an array or a list; None means T for
-            all.
+            all, and the lengths of a nested tensor.
         target_lengths: (B,) numbers of valid tokens; None means L for all, or the lengths of the
-            rows of a list.
+            rows of a list or a nested tensor.
         blank: the class of the blank.
 
     Returns:
         paths: (B, T) the label of each frame, with the dtype and device of targets (for a list:
             int64, on the device of log_probs); the blank beyond the length.
         scores: (B, T) the log-prob of each label, with the dtype and device of log_probs; 0 beyond
-            the length. Scores have no gradient.
+            the length. Their gradient is that of the log-probs of this path, as in torchaudio.
+        For nested log_probs both are nested tensors of the same lengths.
 
     Raises:
         KernelError: the arguments do not fit together, a target contains the blank or is too long
@@ -272,8 +275,11 @@ def forced_align(
     >>> forced_align(log_probs, torch.tensor([[1, 1]]))[0]
     tensor([[1, 0, 1]])
     """
+    if isinstance(log_probs, torch.Tensor) and log_probs.is_nested:
+        return _align_nested(log_probs, targets, input_lengths, target_lengths, blank)
     arguments.check_log_probs(log_probs, "(B, T, C)", (3,))
     ids = arguments.as_targets(targets)
+    arguments.check_token_ids(ids)
     counts = arguments.row_lengths(targets) if target_lengths is None else target_lengths
     if counts is None:
         tokens = None
@@ -283,11 +289,44 @@ def forced_align(
         frames = None
     else:
         frames = arguments.as_lengths(input_lengths, "input_lengths")
-    paths, scores = operators.forced_align(log_probs.detach(), ids, frames, tokens, blank)
+    paths, scores = autograd.align(log_probs, ids, frames, tokens, blank)
     return paths if isinstance(targets, torch.Tensor) else paths.to(log_probs.device), scores
 
 
-@dataclass(frozen=True)
+def _align_nested(
+    log_probs: torch.Tensor,
+    targets: Targets,
+    input_lengths: Lengths | None,
+    target_lengths: Lengths | None,
+    blank: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return paths and scores of nested log-probs (B, T of each, C), as nested tensors."""
+    if log_probs.layout != torch.jagged or log_probs.dim() != 3:
+        raise KernelError(
+            "log_probs: expected a nested tensor (B, T, C) of layout torch.jagged, got one of"
+            f" {log_probs.dim()} dimensions and layout {log_probs.layout}"
+        )
+    if input_lengths is not None:
+        raise KernelError("input_lengths: expected None, because a nested tensor has its lengths")
+    rows = list(log_probs.unbind())
+    frames = [len(row) for row in rows]
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+    found = forced_align(padded, targets, frames, target_lengths, blank)
+    paths, scores = (_nest(values, frames, log_probs) for values in found)
+    return paths, scores
+
+
+def _nest(values: torch.Tensor, frames: list[int], like: Any) -> torch.Tensor:
+    """Return the first `frames` of each row of values (B, T) as a nested tensor, whose lengths
+    PyTorch knows to be those of the nested tensor `like`."""
+    rows = [row[:count] for row, count in zip(values.unbind(), frames)]
+    if like.lengths() is None:  # not a view of a part of each row
+        offsets = like.offsets().to(values.device)
+        return torch.nested.nested_tensor_from_jagged(torch.cat(rows), offsets)
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
+
+
+@dataclass
 class TokenSpan:
     """A token, its frames from `start` to `end` (exclusive), and the mean of their scores."""
 
@@ -301,14 +340,18 @@ class TokenSpan:
         return self.end - self.start
 
 
-def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> list[TokenSpan]:
-    """Return the tokens of one path: runs of equal labels, without blanks, like
-    `torchaudio.functional.merge_tokens`.
+def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> list[Any]:
+    """Return the tokens of a path: runs of equal labels, without blanks, like
+    `torchaudio.functional.merge_tokens`; or those of each path of a batch.
 
     Args:
-        tokens: (T,) labels, one row of the paths of `forced_align`.
-        scores: (T,) scores of the same frames.
-        blank: the class of the blank.
+        tokens: (T,) labels, one row of the paths of `forced_align`; or (B, T) all of them, also as
+            a nested tensor.
+        scores: the scores of the same frames.
+        blank: the class of the blank, which `forced_align` puts beyond an utterance's length.
+
+    Returns:
+        The spans of one path, a list of `TokenSpan`; of a batch, a list of such lists.
 
     Raises:
         KernelError: the shapes do not fit together.
@@ -316,10 +359,12 @@ def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> 
     >>> merge_tokens(torch.tensor([0, 3, 3, 5]), torch.tensor([0.0, -1.0, -2.0, -4.0]))
     [TokenSpan(token=3, start=1, end=3, score=-1.5), TokenSpan(token=5, start=3, end=4, score=-4.0)]
     """
+    if tokens.dim() == 2 and scores.dim() == 2 and len(tokens) == len(scores):
+        return [merge_tokens(*row, blank) for row in zip(tokens.unbind(), scores.unbind())]
     if tokens.dim() != 1 or tokens.shape != scores.shape:
         raise KernelError(
-            f"tokens and scores: expected one path, (T,) and (T,), got {tuple(tokens.shape)} and"
-            f" {tuple(scores.shape)}"
+            "tokens and scores: expected one path, (T,) and (T,), or a batch, (B, T) and (B, T),"
+            f" got {tuple(tokens.shape)} and {tuple(scores.shape)}"
         )
     labels = tokens.cpu().numpy()
     values = scores.detach().cpu().double().numpy()

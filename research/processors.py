@@ -3,6 +3,7 @@ that do the work are searched for values that are moved to the stack and back, b
 not suffice. It says nothing of time.
 
     python research/processors.py [--write]
+    python research/processors.py --cycles znver3     each loop: instructions, gathers, and cycles by llvm-mca
 
 The kernels are compiled once for a processor without anything special, in vectors of 8 and of 16
 numbers (`WIDTH` of `ctc_align/kernels/cpu/simd.py`), and LLVM's code for that is compiled again for
@@ -117,6 +118,67 @@ def hot_loops(text: str) -> Iterator[tuple[int, int]]:
             yield len(lines), sum("Spill" in line or "Reload" in line for line in lines)
 
 
+def vector_loops(text: str) -> Iterator[list[str]]:
+    """Yield the lines of each loop of assembly that has vectors and no other loop inside."""
+    lines = [line.partition("#")[0].rstrip() for line in text.splitlines()]
+    labels = {line[:-1]: n for n, line in enumerate(lines) if re.match(r"\.LBB\w+:$", line)}
+    loops = []
+    for end, line in enumerate(lines):
+        jump = re.match(r"\tj\w+\s+(\.LBB\w+)", line)
+        if jump and labels.get(jump[1], end) < end:
+            loops.append((labels[jump[1]], end))
+    for begin, end in loops:
+        if sum(begin <= other and last <= end for other, last in loops) == 1:
+            body = lines[begin : end + 1]
+            if sum(bool(VECTORS.search(line)) for line in body) > 30:
+                yield body
+
+
+def shortest_round(loop: list[str]) -> list[str]:
+    """Return the instructions of the shortest way through a loop, from its first line back to
+    it."""
+    first = loop[0][:-1]
+    labels = {line[:-1]: n for n, line in enumerate(loop) if line.startswith(".LBB")}
+    ways: dict[int, list[str]] = {len(loop): []}
+    for n in range(len(loop) - 1, -1, -1):
+        line = loop[n]
+        onward = ways.get(n + 1)
+        if not re.match(r"\t[a-z]", line):
+            ways[n] = onward
+            continue
+        jump = re.match(r"\tj(\w+)\s+(\S+)", line)
+        if jump is None:
+            choices = [onward]
+        elif jump[2] == first:
+            choices = [[]]
+        else:
+            choices = [ways.get(labels.get(jump[2], -1))]
+            if jump[1] != "mp":
+                choices.append(onward)
+        found = [way for way in choices if way is not None]
+        ways[n] = [line, *min(found, key=len)] if found else None
+    return ways[0] or []
+
+
+def cycles_of(instructions: list[str], processor: str) -> float:
+    """Return the cycles of a round by Debian's llvm-mca, of 200 rounds."""
+    code = "\n".join(re.sub(r"\$?\.L\w+", "4096", line) for line in instructions)
+    command = ["llvm-mca", f"-mcpu={processor}", "-iterations=200"]
+    done = subprocess.run(command, input=code, capture_output=True, text=True, check=True)
+    return int(re.search(r"Total Cycles:\s+(\d+)", done.stdout)[1]) / 200
+
+
+def print_cycles(processor: str) -> None:
+    """Print the loops of both kernels, in vectors of 8, for one x86-64 processor."""
+    for kernel, code in generic_code(8).items():
+        text = assembly(code, processor)
+        print(f"{kernel}: {len(re.findall('vp?gather', text))} gathers")
+        for loop in vector_loops(text):
+            way = shortest_round(loop)
+            if way:
+                print(f"  {len(way)} instructions: {cycles_of(way, processor):.1f} cycles")
+
+
 def table() -> Iterator[str]:
     """Yield the lines of the table."""
     codes = {width: generic_code(width) for width in WIDTHS}
@@ -139,10 +201,13 @@ def main() -> None:
     parser.add_argument(
         "--write", action="store_true", help="put the table into docs/processors.md"
     )
+    parser.add_argument("--cycles", help="a processor that llvm-mca knows, such as znver3")
     parser.add_argument("--dump", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.dump is not None:
         return dump(arguments.dump)
+    if arguments.cycles is not None:
+        return print_cycles(arguments.cycles)
     lines = []
     for line in table():
         print(line, flush=True)

@@ -5,4 +5,4 @@ from __future__ import annotations
 
 from ctc_align.extras import import_torch
 
-import_torch("ctc_align.functional (like losses and CTCLoss)")
+import_torch("ctc_align.functional (like losses, pipelines and CTCLoss)")

@@ -294,16 +294,17 @@ def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
 
 
 def as_targets(targets: Targets) -> torch.Tensor:
-    """Return token ids as a tensor; rows of different lengths are padded with 0.
+    """Return token ids as a tensor; rows of different lengths, also of a nested tensor, are padded
+    with 0.
 
     >>> as_targets([[1, 2], [3]])
     tensor([[1, 2],
             [3, 0]])
     """
-    if isinstance(targets, torch.Tensor):
-        return targets
     rows = _rows(targets)
     if rows is None:
+        if isinstance(targets, torch.Tensor):
+            return targets
         return _tensor(targets, "targets", "token ids")
     ids = [as_targets(row) for row in rows]
     if any(row.dim() != 1 for row in ids):
@@ -313,21 +314,29 @@ def as_targets(targets: Targets) -> torch.Tensor:
     return torch.nn.utils.rnn.pad_sequence(ids, batch_first=True)
 
 
+def check_token_ids(ids: torch.Tensor) -> None:
+    """Raise KernelError unless the dtype is one of whole numbers."""
+    kind = ids.dtype
+    if kind.is_floating_point or kind.is_complex or kind == torch.bool:
+        raise KernelError(
+            f"targets: expected token ids of an integer dtype, got {kind}; use targets.long()"
+        )
+
+
 def row_lengths(targets: Targets) -> torch.Tensor | None:
-    """Return the lengths (B,) of targets that are a list of rows; None for others, whose rows are
-    equally long."""
-    if isinstance(targets, torch.Tensor):
-        rows = None
-    else:
-        rows = _rows(targets)
+    """Return the lengths (B,) of targets that are a nested tensor or a list of rows; None for
+    others, whose rows are equally long."""
+    rows = _rows(targets)
     if rows is None:
         return None
     return torch.tensor([len(row) for row in rows], device="cpu")
 
 
 def _rows(values: object) -> Sequence | None:
-    """Return a list or tuple of rows, which are lists, tuples, or arrays or tensors of one
-    dimension; else None."""
+    """Return the rows of a nested tensor, or a list or tuple of rows, which are lists, tuples, or
+    arrays or tensors of one dimension; else None."""
+    if isinstance(values, torch.Tensor) and values.is_nested:
+        return values.unbind()
     if not isinstance(values, (list, tuple)) or not values:
         return None
     for value in values:

@@ -20,7 +20,14 @@ from torch.autograd import forward_ad
 
 from ctc_align import lattice
 from ctc_align.ctc import operators
-from ctc_align.ctc.arguments import Lengths, Problem, as_lengths, check_log_probs, packed
+from ctc_align.ctc.arguments import (
+    Lengths,
+    Problem,
+    as_lengths,
+    check_log_probs,
+    frames_inside,
+    packed,
+)
 from ctc_align.errors import KernelError
 
 _PROBLEM = len(Problem._fields)
@@ -323,6 +330,31 @@ def ctc_occupancies(log_probs: torch.Tensor, problem: Problem) -> torch.Tensor:
     if _are_wrapped(log_probs, *problem[:3]):
         return _Occupancies.apply(log_probs, *problem)
     return _occupancies(log_probs, *problem)
+
+
+def align(
+    log_probs: torch.Tensor,
+    targets: torch.Tensor,
+    frames: torch.Tensor | None,
+    tokens: torch.Tensor | None,
+    blank: int,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return best paths (B, T) and their scores (B, T), which are differentiable: the log-probs of
+    a path that does not change."""
+    paths, scores = operators.forced_align(log_probs.detach(), targets, frames, tokens, blank)
+    if not _has_derivative(log_probs):
+        return paths, scores
+    labels = paths.to(log_probs.device, torch.int64)
+    scores = log_probs.gather(2, labels[:, :, None])
+    if frames is not None:
+        scores = torch.where(frames_inside(frames, log_probs), scores, 0.0)
+    return paths, scores[:, :, 0]
+
+
+def _has_derivative(log_probs: torch.Tensor) -> bool:
+    """Return whether PyTorch may differentiate what is computed from the log-probs; a compiler
+    hides whether it will."""
+    return torch.compiler.is_compiling() or _needs_function(log_probs) or _are_wrapped(log_probs)
 
 
 def losses(

@@ -8,7 +8,6 @@ so are skipped.
 from __future__ import annotations
 
 import itertools
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import pytest
 import torch
 from kernel_problems import target
 from oracles import collapse, ctc_paths, enumerate_all
+from torchaudio_functions import load_torchaudio
 
 from ctc_align.errors import KernelError
 from ctc_align.functional import TokenSpan, forced_align, merge_tokens
@@ -89,7 +89,9 @@ def test_forced_align_in_a_batch_as_alone(dtype: torch.dtype, ids: torch.dtype) 
         alone = forced_align(log_probs[b : b + 1, :frames], torch.tensor([row], dtype=ids), blank=3)
         assert torch.equal(paths[b, :frames], alone[0][0])
         assert torch.equal(scores[b, :frames], alone[1][0])
-        assert not alone[1].requires_grad
+        assert not forced_align(
+            log_probs[b : b + 1].detach(), targets[b : b + 1], [frames], [len(row)], blank=3
+        )[1].requires_grad
         assert (paths[b, frames:] == 3).all()
         assert (scores[b, frames:] == 0).all()
         assert collapse(paths[b].tolist(), 3) == row
@@ -180,51 +182,20 @@ def test_merge_tokens() -> None:
             start = end
         assert spans == expected
         assert [len(span) for span in spans] == [span.end - span.start for span in spans]
+    rows = torch.tensor([[0, 2, 2], [1, 1, 0]]), torch.tensor([[0.5, 1.0, 2.0], [3.0, 4.0, 5.0]])
+    assert merge_tokens(*rows) == [merge_tokens(*row) for row in zip(*rows)]
     with pytest.raises(
-        KernelError, match=r"expected one path, \(T,\) and \(T,\), got \(1, 3\) and \(1, 3\)"
+        KernelError, match=r"or a batch, \(B, T\) and \(B, T\), got \(1, 3\) and \(2, 3\)"
     ):
-        merge_tokens(torch.zeros(1, 3, dtype=torch.int32), torch.zeros(1, 3))
+        merge_tokens(torch.zeros(1, 3, dtype=torch.int32), torch.zeros(2, 3))
     with pytest.raises(KernelError, match="expected one path"):
         merge_tokens(torch.zeros(3, dtype=torch.int32), torch.zeros(2))
 
 
-# What torchaudio's own tests want refused (its test/torchaudio_unittest/functional), written anew.
-REFUSED = [
-    ([[0, 1, 2, 3, 4, 4]], 5, 5, RuntimeError, "targets length is too long for CTC"),
-    ([[5, 3, 1]], 5, 5, ValueError, "blank"),
-    ([[0, 1, 2, 3, 4, 7]], 5, 5, ValueError, "class|CTC dimension"),
-    ([[0, 1]], 1, 5, RuntimeError, "targets length is too long for CTC"),
-]
-
-
-def refused(
-    align: Any, targets: list[list[int]], frames: int, blank: int, kind: type[Exception], said: str
-) -> None:
-    given = (
-        torch.zeros(1, frames, 6),
-        torch.tensor(targets),
-        torch.tensor([frames]),
-        torch.tensor([len(targets[0])]),
-    )
-    with pytest.raises(kind, match=said):
-        align(*given, blank)
-
-
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[-1])
-def test_what_torchaudio_refuses(case: Any) -> None:
-    refused(forced_align, *case)
-
-
 @pytest.fixture(scope="module")
 def theirs() -> Any:
-    """torchaudio.functional, without its warnings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import torchaudio.functional
-        except (ImportError, OSError) as error:
-            pytest.skip(f"torchaudio cannot be imported: {str(error).splitlines()[0]}")
-        yield torchaudio.functional
+    """torchaudio.functional."""
+    return load_torchaudio()
 
 
 def in_torchaudio(test: Any) -> Any:
@@ -264,12 +235,6 @@ def test_the_same_as_torchaudios_where_nothing_ties(
         assert [span.score for span in met] == pytest.approx(
             [span.score for span in spans], rel=1e-5
         )
-
-
-@in_torchaudio
-@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case[-1])
-def test_torchaudio_refuses_it_too(theirs: Any, case: Any) -> None:
-    refused(theirs.forced_align, *case)
 
 
 @in_torchaudio

@@ -395,6 +395,23 @@ def test_tracing() -> None:
     close(traced(SCORES * 2), loss(SCORES * 2))
 
 
+def script(log_probs: torch.Tensor, targets: torch.Tensor, tokens: torch.Tensor):  # type: ignore[no-untyped-def]
+    losses = torch.ops.ctc_align.losses(log_probs, targets, None, tokens, 0, "ctc", "auto")
+    paths, _ = torch.ops.ctc_align.forced_align(log_probs, targets, None, tokens, 0)
+    return losses.sum(), paths
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is")
+def test_operators_in_a_script() -> None:
+    leaf = SCORES.transpose(0, 1).contiguous().requires_grad_()
+    value, paths = torch.jit.script(script)(leaf, TARGETS, TOKENS)
+    whole = torch.full((UTTERANCES,), FRAMES)
+    right = ctc_loss(leaf.transpose(0, 1), TARGETS, whole, TOKENS, reduction="sum")
+    assert torch.equal(value, right)
+    assert torch.equal(*(torch.autograd.grad(loss, leaf)[0] for loss in (value, right)))
+    assert torch.equal(paths, forced_align(leaf, TARGETS, whole, TOKENS)[0])
+
+
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
 def test_second_derivatives_by_finite_differences(reduction: str) -> None:
     """Of an utterance that fits, one that is too short, and one without tokens."""

@@ -14,7 +14,7 @@ from pathlib import Path
 PACKAGE = "ctc_align"
 GROUPS = {
     "ground": ("_version", "errors", "extras", "machine", "threads", "units"),
-    "engine": ("ctc", "functional", "kernels", "lattice", "losses"),
+    "engine": ("ctc", "functional", "kernels", "lattice", "losses", "pipelines"),
     "core": (
         *("alignment", "audio", "config", "files", "models", "reading", "text", "tokens", "types"),
     ),

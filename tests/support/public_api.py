@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = ROOT / "docs" / "public-api.txt"
-MODULES = ("ctc_align", "ctc_align.functional", "ctc_align.losses")
+MODULES = ("ctc_align", "ctc_align.functional", "ctc_align.losses", "ctc_align.pipelines")
 TYPES = ("AlignedWord", "AlignedToken", "Region", "Transcript", "Audio")
 """Names of `ctc_align.types` that are promised, for alignments are made of them."""
 FIELDS_ALONE = ("Settings",)

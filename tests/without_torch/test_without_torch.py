@@ -25,7 +25,10 @@ from ctc_align.types import Emissions
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 RECORDING, TEXT = str(EXAMPLES / "interview.flac"), str(EXAMPLES / "interview.txt")
-NEED_TORCH = ("ctc/", "functional", "losses", "kernels/gpu/", "training/", "models/convnet/network")
+NEED_TORCH = (
+    *("ctc/", "functional", "losses", "pipelines", "kernels/gpu/", "training/"),
+    "models/convnet/network",
+)
 NEED_TORCH += ("models/huggingface", "models/torchaudio_bundles", "models/torch_networks")
 """The modules that import PyTorch when they are imported."""
 
@@ -106,7 +109,7 @@ def test_the_package_and_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     package.__spec__.loader.exec_module(package)
     assert set(ctc_align.__all__) - set(package.__all__) <= {"CTCLoss"}
     assert "CTCLoss" not in package.__all__
-    for name in ("functional", "losses"):
+    for name in ("functional", "losses", "pipelines"):
         for imported in (name, "ctc"):
             monkeypatch.delitem(sys.modules, f"ctc_align.{imported}", raising=False)
         with pytest.raises(
