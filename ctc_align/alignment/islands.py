@@ -7,6 +7,7 @@ transcript.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,6 +16,7 @@ import numpy as np
 
 from ctc_align import units
 from ctc_align.alignment.found_words import (
+    FEWEST_TOKENS,
     FoundWords,
     Gaps,
     find_words,
@@ -23,6 +25,7 @@ from ctc_align.alignment.found_words import (
     text_tokens,
 )
 from ctc_align.alignment.inputs import UtteranceInputs
+from ctc_align.alignment.presence import Stretch, is_contradicted
 from ctc_align.alignment.spoken_words import (
     MOST_ROUNDS,
     OTHER_SPEECH_NATS,
@@ -37,6 +40,10 @@ from ctc_align.types import WordTokens
 LONGEST_S = 600.0
 """Longer islands are cut at pauses: islands of a few minutes take little memory, however long the
 recording is."""
+SHORTEST_TOKEN_S = 0.045
+"""Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
+MOST_CELLS = 10**8
+"""Longer runs that were not found are not looked at again."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +100,22 @@ def find_islands(
         gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
         if not more:
             break
+    passages = yield from _find_undecided(speech, found, gaps, fixed)
+    if passages:
+        found = _with_undecided(found, passages)
+        in_time = found.in_time()
+        gaps = _join_passages(
+            gaps_of(found, heard, in_time, emissions.frame_shift_s), found, passages
+        )
     if not gaps.cuts.any() and not gaps.foreign.any() and _are_all_spoken(inputs, found, in_time):
         return None
     with_labels = _have_labels(found, in_time, gaps)
     if not with_labels.all():
-        in_time = in_time[with_labels]
-        gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
+        found = _without_words(found, in_time[~with_labels])
+        in_time = found.in_time()
+        gaps = _join_passages(
+            gaps_of(found, heard, in_time, emissions.frame_shift_s), found, passages
+        )
     islands = islands_of(found, heard, in_time, gaps, emissions.frame_shift_s)
     unknown = np.array(
         [bool(own.missing) and not own.pronunciations for own in word_tokens], np.bool_
@@ -106,6 +123,113 @@ def find_islands(
     if unknown.any():
         return [_extend_over_unknown(island, unknown) for island in islands]
     return islands
+
+
+@dataclass(frozen=True)
+class _Passage:
+    """Words `first` to `last`, exclusive (indices into K), between sure ones or the ends."""
+
+    first: int
+    last: int
+
+
+def _find_undecided(
+    speech: HeardSpeech, found: FoundWords, gaps: Gaps, fixed: np.ndarray
+) -> StageSteps[list[_Passage]]:
+    """Return the passages that the search changes and the sound does not contradict.
+
+    The search leaves out words of such a passage, or finds others in its place.
+    """
+    passages = []
+    anchors = [-1, *_ascending(found), len(found.words)]
+    for before, after in pairwise(anchors):
+        stretch = _dispute(speech, found, gaps, fixed, before, after)
+        if stretch is None:
+            continue
+        contradicted = yield from is_contradicted(
+            speech.log_probs, speech.blank, [stretch], speech.backend
+        )
+        if not contradicted:
+            passages.append(_Passage(before + 1, after))
+    return passages
+
+
+def _ascending(found: FoundWords) -> list[int]:
+    """Return as many of the sure words as ascend both in the text and in time."""
+    ends: list[int] = []
+    lasts: list[int] = []
+    before: dict[int, int] = {}
+    for word in found.in_time()[found.sure[found.in_time()]].tolist():
+        place = bisect_left(ends, word)
+        if place:
+            before[word] = lasts[place - 1]
+        ends[place:place + 1] = [word]
+        lasts[place:place + 1] = [word]
+    chain = ends[-1:]
+    while chain and chain[-1] in before:
+        chain.append(before[chain[-1]])
+    return chain[::-1]
+
+
+def _dispute(
+    speech: HeardSpeech, found: FoundWords, gaps: Gaps, fixed: np.ndarray, before: int, after: int
+) -> Stretch | None:
+    """Return the tokens of the words between two sure ones, and the frames between these.
+
+    None if the search changes few of them, or if there is no time for them.
+    """
+    inside = np.arange(before + 1, after)
+    rank = int(found.order[before]) if before >= 0 else -1
+    next_rank = int(found.order[after]) if after < len(found.words) else len(gaps.cuts) - 1
+    missing = inside[~found.found[inside] & ~fixed[inside]]
+    others = next_rank - rank - 1 - np.count_nonzero(found.found[inside])
+    if found.lengths[missing].sum() < FEWEST_TOKENS or (fixed[inside] & ~found.found[inside]).any():
+        return None
+    ids = np.concatenate([speech.word_tokens[word].pronunciations[0].ids for word in inside])
+    begin = int(gaps.before[rank + 1]) + 1
+    end = int(gaps.after[next_rank])
+    shortest = units.seconds_to_frames(SHORTEST_TOKEN_S * len(ids), speech.frame_shift_s)
+    if end - begin < shortest or 2 * len(ids) * (end - begin) > MOST_CELLS:
+        return None
+    return Stretch(ids, begin, end)
+
+
+def _with_undecided(found: FoundWords, passages: Sequence[_Passage]) -> FoundWords:
+    """Return found words with all of some passages, without labels, and nothing else there."""
+    ranks = found.order.astype(np.float64)
+    first, last = found.first.copy(), found.last.copy()
+    for passage in passages:
+        own = slice(passage.first, passage.last)
+        low = ranks[passage.first - 1] if passage.first else -1.0
+        high = ranks[passage.last] if passage.last < len(ranks) else np.inf
+        ranks[(ranks > low) & (ranks < high)] = -1.0
+        ranks[own] = low + 0.5
+        last[own] = last[passage.first - 1] if passage.first else -1
+        first[own] = last[own] + 1
+    order = np.full(len(ranks), -1, np.int64)
+    chosen = np.flatnonzero(ranks > -1.0)
+    order[chosen[np.argsort(ranks[chosen], kind="stable")]] = np.arange(len(chosen))
+    return replace(found, order=order, first=first, last=last)
+
+
+def _without_words(found: FoundWords, words: np.ndarray) -> FoundWords:
+    """Return found words without some, indices into K."""
+    order = found.order.copy()
+    order[words] = -1
+    chosen = np.flatnonzero(order >= 0)
+    order[chosen[np.argsort(order[chosen])]] = np.arange(len(chosen))
+    return replace(found, order=order)
+
+
+def _join_passages(gaps: Gaps, found: FoundWords, passages: Sequence[_Passage]) -> Gaps:
+    """Return gaps of which none inside a passage has other speech or a cut."""
+    foreign, cuts = gaps.foreign.copy(), gaps.cuts.copy()
+    for passage in passages:
+        ranks = found.order[passage.first : passage.last]
+        inside = slice(int(ranks.min()), int(ranks.max()) + 2)
+        foreign[inside] = False
+        cuts[inside] = False
+    return replace(gaps, foreign=foreign, cuts=cuts)
 
 
 def _extend_over_unknown(island: Island, unknown: np.ndarray) -> Island:
