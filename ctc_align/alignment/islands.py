@@ -32,7 +32,7 @@ from ctc_align.alignment.spoken_words import (
     HeardSpeech,
     spoken_words,
 )
-from ctc_align.alignment.token_search import HeardTokens, greedy_decode
+from ctc_align.alignment.token_search import JUMP_NATS, HeardTokens, greedy_decode
 from ctc_align.alignment.wildcard import PENALTY, scores_of, soundless
 from ctc_align.kernels.batching import StageSteps
 from ctc_align.types import WordTokens
@@ -42,6 +42,8 @@ LONGEST_S = 600.0
 recording is."""
 SHORTEST_TOKEN_S = 0.045
 """Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
+AROUND = 2
+"""The words on either side with which a sure word is known not to be found by chance."""
 MOST_CELLS = 10**8
 """Longer runs that were not found are not looked at again."""
 
@@ -100,7 +102,7 @@ def find_islands(
         gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
         if not more:
             break
-    passages = yield from _find_undecided(speech, found, gaps, fixed)
+    passages = yield from _find_undecided(speech, found, gaps, fixed, len(heard))
     if passages:
         found = _with_undecided(found, passages)
         in_time = found.in_time()
@@ -134,14 +136,14 @@ class _Passage:
 
 
 def _find_undecided(
-    speech: HeardSpeech, found: FoundWords, gaps: Gaps, fixed: np.ndarray
+    speech: HeardSpeech, found: FoundWords, gaps: Gaps, fixed: np.ndarray, labels: int
 ) -> StageSteps[list[_Passage]]:
     """Return the passages that the search changes and the sound does not contradict.
 
     The search leaves out words of such a passage, or finds others in its place.
     """
     passages = []
-    anchors = [-1, *_ascending(found), len(found.words)]
+    anchors = [-1, *_choose_anchors(found, labels), len(found.words)]
     for before, after in pairwise(anchors):
         stretch = _dispute(speech, found, gaps, fixed, before, after)
         if stretch is None:
@@ -154,12 +156,22 @@ def _find_undecided(
     return passages
 
 
-def _ascending(found: FoundWords) -> list[int]:
-    """Return as many of the sure words as ascend both in the text and in time."""
+def _choose_anchors(found: FoundWords, labels: int) -> list[int]:
+    """Return sure words that ascend both in the text and in time, as many as possible.
+
+    The words around each pay for a jump to them, so that they are hardly found by chance.
+    """
+    in_time = found.in_time()
+    run = np.cumsum(np.diff(in_time, prepend=-2) != 1)
+    sums = np.append(0.0, np.cumsum(found.score[in_time]))
+    ranks = np.arange(len(run))
+    first = np.maximum(np.searchsorted(run, run), ranks - AROUND)
+    last = np.minimum(np.searchsorted(run, run, "right"), ranks + AROUND + 1)
+    paid = sums[last] - sums[first] > JUMP_NATS + np.log(max(found.lengths.sum() * labels, 1))
     ends: list[int] = []
     lasts: list[int] = []
     before: dict[int, int] = {}
-    for word in found.in_time()[found.sure[found.in_time()]].tolist():
+    for word in in_time[found.sure[in_time] & paid].tolist():
         place = bisect_left(ends, word)
         if place:
             before[word] = lasts[place - 1]
@@ -182,10 +194,9 @@ def _dispute(
     rank = int(found.order[before]) if before >= 0 else -1
     next_rank = int(found.order[after]) if after < len(found.words) else len(gaps.cuts) - 1
     missing = inside[~found.found[inside] & ~fixed[inside]]
-    others = next_rank - rank - 1 - np.count_nonzero(found.found[inside])
     if found.lengths[missing].sum() < FEWEST_TOKENS or (fixed[inside] & ~found.found[inside]).any():
         return None
-    ids = np.concatenate([speech.word_tokens[word].pronunciations[0].ids for word in inside])
+    ids = speech.spell(inside.tolist())
     begin = int(gaps.before[rank + 1]) + 1
     end = int(gaps.after[next_rank])
     shortest = units.seconds_to_frames(SHORTEST_TOKEN_S * len(ids), speech.frame_shift_s)
