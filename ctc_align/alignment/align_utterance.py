@@ -210,9 +210,7 @@ def _is_contradicted(inputs: UtteranceInputs, chosen: TokenizedWords) -> StageSt
     """Return whether the sound contradicts the chosen tokens."""
     emissions = inputs.emissions
     stretches = choose_stretches(chosen.tokens.ids, chosen.spikes, len(emissions))
-    return (
-        yield from is_contradicted(emissions.array, emissions.blank, stretches, inputs.backend)
-    )
+    return (yield from is_contradicted(emissions.array, emissions.blank, stretches, inputs.backend))
 
 
 def choose_tokens(

@@ -8,13 +8,14 @@ transcript.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from ctc_align import units
+from ctc_align.alignment.ctc_path import runs_of
 from ctc_align.alignment.found_words import (
     FEWEST_TOKENS,
     FoundWords,
@@ -44,7 +45,7 @@ SHORTEST_TOKEN_S = 0.045
 """Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
 AROUND = 2
 """The words on either side with which a sure word is known not to be found by chance."""
-MOST_CELLS = 10**8
+MOST_CELLS = 5 * 10**7
 """Longer runs that were not found are not looked at again."""
 
 
@@ -129,31 +130,78 @@ def find_islands(
 
 @dataclass(frozen=True)
 class _Passage:
-    """Words `first` to `last`, exclusive (indices into K), between sure ones or the ends."""
+    """A passage between two words that are surely in their places, or the ends.
+
+    Attributes:
+        first, last: its words, the last exclusive (indices into K).
+        first_frame, last_frame: where it is, the last exclusive.
+        spoken: (N,) its words that were found, or that the sound does not contradict.
+    """
 
     first: int
     last: int
+    first_frame: int
+    last_frame: int
+    spoken: np.ndarray
 
 
 def _find_undecided(
     speech: HeardSpeech, found: FoundWords, gaps: Gaps, fixed: np.ndarray, labels: int
 ) -> StageSteps[list[_Passage]]:
-    """Return the passages that the search changes and the sound does not contradict.
+    """Return passages with words that were not found, and that the sound does not contradict.
 
-    The search leaves out words of such a passage, or finds others in its place.
+    Long runs of words that were not found are judged between the words around them: where these
+    were found may be wrong, too.
     """
     passages = []
+    for passage in _divide_at_anchors(speech, found, gaps, labels):
+        kept = found.found[passage.first : passage.last].copy()
+        for first, last in runs_of(~kept & ~fixed[passage.first : passage.last]):
+            stretch = _stretch_of_run(speech, found, passage, first, last)
+            if stretch is None:
+                continue
+            contradicted = yield from is_contradicted(
+                speech.log_probs, speech.blank, [stretch], speech.backend
+            )
+            kept[first:last] = not contradicted
+        spoken = passage.first + np.flatnonzero(kept)
+        if not found.found[spoken].all():
+            passages.append(replace(passage, spoken=spoken))
+    return passages
+
+
+def _divide_at_anchors(
+    speech: HeardSpeech, found: FoundWords, gaps: Gaps, labels: int
+) -> Iterator[_Passage]:
+    """Yield the passages between the anchors in which words were not found."""
     anchors = [-1, *_choose_anchors(found, labels), len(found.words)]
     for before, after in pairwise(anchors):
-        stretch = _dispute(speech, found, gaps, fixed, before, after)
-        if stretch is None:
+        if found.found[before + 1 : after].all():
             continue
-        contradicted = yield from is_contradicted(
-            speech.log_probs, speech.blank, [stretch], speech.backend
-        )
-        if not contradicted:
-            passages.append(_Passage(before + 1, after))
-    return passages
+        rank = int(found.order[before]) if before >= 0 else -1
+        next_rank = int(found.order[after]) if after < len(found.words) else len(gaps.cuts) - 1
+        begin = int(gaps.before[rank + 1]) + 1
+        end = int(gaps.after[next_rank])
+        yield _Passage(before + 1, after, begin, end, np.zeros(0, np.int64))
+
+
+def _stretch_of_run(
+    speech: HeardSpeech, found: FoundWords, passage: _Passage, first: int, last: int
+) -> Stretch | None:
+    """Return the stretch in which to judge words `first` to `last`, exclusive, of a passage.
+
+    None if they are few, if there is no time for them, or if the passage is too long.
+    """
+    if found.lengths[passage.first + first : passage.first + last].sum() < FEWEST_TOKENS:
+        return None
+    ids = speech.spell(range(passage.first, passage.last))
+    before = len(speech.spell(range(passage.first, passage.first + first)))
+    until = len(speech.spell(range(passage.first, passage.first + last)))
+    frames = passage.last_frame - passage.first_frame
+    shortest = units.seconds_to_frames(SHORTEST_TOKEN_S * len(ids), speech.frame_shift_s)
+    if frames < shortest or 2 * len(ids) * frames > MOST_CELLS:
+        return None
+    return Stretch(ids, passage.first_frame, passage.last_frame, before, until)
 
 
 def _choose_anchors(found: FoundWords, labels: int) -> list[int]:
@@ -175,42 +223,21 @@ def _choose_anchors(found: FoundWords, labels: int) -> list[int]:
         place = bisect_left(ends, word)
         if place:
             before[word] = lasts[place - 1]
-        ends[place:place + 1] = [word]
-        lasts[place:place + 1] = [word]
+        ends[place : place + 1] = [word]
+        lasts[place : place + 1] = [word]
     chain = ends[-1:]
     while chain and chain[-1] in before:
         chain.append(before[chain[-1]])
     return chain[::-1]
 
 
-def _dispute(
-    speech: HeardSpeech, found: FoundWords, gaps: Gaps, fixed: np.ndarray, before: int, after: int
-) -> Stretch | None:
-    """Return the tokens of the words between two sure ones, and the frames between these.
-
-    None if the search changes few of them, or if there is no time for them.
-    """
-    inside = np.arange(before + 1, after)
-    rank = int(found.order[before]) if before >= 0 else -1
-    next_rank = int(found.order[after]) if after < len(found.words) else len(gaps.cuts) - 1
-    missing = inside[~found.found[inside] & ~fixed[inside]]
-    if found.lengths[missing].sum() < FEWEST_TOKENS or (fixed[inside] & ~found.found[inside]).any():
-        return None
-    ids = speech.spell(inside.tolist())
-    begin = int(gaps.before[rank + 1]) + 1
-    end = int(gaps.after[next_rank])
-    shortest = units.seconds_to_frames(SHORTEST_TOKEN_S * len(ids), speech.frame_shift_s)
-    if end - begin < shortest or 2 * len(ids) * (end - begin) > MOST_CELLS:
-        return None
-    return Stretch(ids, begin, end)
-
-
 def _with_undecided(found: FoundWords, passages: Sequence[_Passage]) -> FoundWords:
-    """Return found words with all of some passages, without labels, and nothing else there."""
+    """Return found words with the spoken ones of some passages, without labels, and nothing else
+    there."""
     ranks = found.order.astype(np.float64)
     first, last = found.first.copy(), found.last.copy()
     for passage in passages:
-        own = slice(passage.first, passage.last)
+        own = passage.spoken
         low = ranks[passage.first - 1] if passage.first else -1.0
         high = ranks[passage.last] if passage.last < len(ranks) else np.inf
         ranks[(ranks > low) & (ranks < high)] = -1.0
@@ -233,13 +260,20 @@ def _without_words(found: FoundWords, words: np.ndarray) -> FoundWords:
 
 
 def _join_passages(gaps: Gaps, found: FoundWords, passages: Sequence[_Passage]) -> Gaps:
-    """Return gaps of which none inside a passage has other speech or a cut."""
+    """Return gaps of which none inside a passage is a cut.
+
+    Other speech is only where words of the passage are left out.
+    """
     foreign, cuts = gaps.foreign.copy(), gaps.cuts.copy()
+    beside = np.concatenate(([-1], found.in_time(), [len(found.words)]))
+    follows = np.diff(beside) == 1
     for passage in passages:
-        ranks = found.order[passage.first : passage.last]
-        inside = slice(int(ranks.min()), int(ranks.max()) + 2)
-        foreign[inside] = False
-        cuts[inside] = False
+        ranks = found.order[passage.spoken]
+        ranks = ranks[ranks >= 0]
+        if len(ranks):
+            inside = np.arange(ranks.min(), ranks.max() + 2)
+            foreign[inside] &= ~follows[inside]
+            cuts[inside] = False
     return replace(gaps, foreign=foreign, cuts=cuts)
 
 

@@ -46,9 +46,7 @@ from ctc_align.types import (
 )
 
 DEMO = Path(ctc_align.__file__).parent / "demo"
-LIMITS = FitLimits(
-    good_loss=2.0, doubtful_loss=3.0, good_share=0.9, doubtful_share=0.6, none_share=0.1
-)
+LIMITS = FitLimits(good_loss=2.0, doubtful_loss=3.0, good_share=0.9, doubtful_share=0.6)
 
 
 def words_of(confidences: Sequence[float], *, each_s: float = 0.4) -> list[AlignedWord]:
@@ -592,9 +590,7 @@ def test_where_nothing_is_found_all_of_it_stays():
 
 
 def test_the_fit_is_that_of_the_part():
-    limits = FitLimits(
-        good_loss=2.0, doubtful_loss=3.0, good_share=0.6, doubtful_share=0.4, none_share=0.1
-    )
+    limits = FitLimits(good_loss=2.0, doubtful_loss=3.0, good_share=0.6, doubtful_share=0.4)
     poor = replace(whole_text(), fit="poor", loss_per_token=1.0)
     assert (part_of_text(poor, limits).fit, part_of_text(poor).fit) == ("good", "poor")
     unsure = tuple(
