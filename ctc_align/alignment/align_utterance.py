@@ -31,7 +31,7 @@ from ctc_align.alignment.edges import (
     share_out_wildcards,
     with_convention,
 )
-from ctc_align.alignment.fit import assess_fit
+from ctc_align.alignment.fit import assess_fit, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.pause_edges import edges_beside_pauses, edges_by_convention
 from ctc_align.alignment.presence import choose_stretches, is_contradicted
@@ -202,7 +202,9 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Stage
     words, limits = yield from place_words(inputs, chosen)
     ids = chosen.tokens.ids
     worst = local_loss(inputs.emissions, ids, chosen.spikes)
-    contradicted = yield from _is_contradicted(inputs, chosen)
+    contradicted = False
+    if limits is None or not mostly_likely(words):
+        contradicted = yield from _is_contradicted(inputs, chosen)
     return PlacedWords(words, chosen.loss, chosen.score, worst, ids, limits, contradicted)
 
 

@@ -80,7 +80,9 @@ class Stretch:
     def is_varied(self) -> bool:
         """Return whether the judged tokens differ from themselves when they begin elsewhere."""
         judged = self.judged
-        runs = {tuple(np.roll(judged, -start)[:RUN_TOKENS].tolist()) for start in range(len(judged))}
+        runs = {
+            tuple(np.roll(judged, -start)[:RUN_TOKENS].tolist()) for start in range(len(judged))
+        }
         return len(runs) >= LEAST_VARIED * len(judged)
 
 

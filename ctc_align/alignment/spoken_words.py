@@ -212,8 +212,9 @@ def spoken_words(
         yield from _leave_out(speech, some, enough)
         yield from _add(speech, some, None)
         yield from _leave_out(speech, [window for window in some if window.added], enough)
+    is_faint = found.is_faint
     if not loose and (
-        sequence.surely_absent(windows, surely) <= INEXACT_SHARE * len(found.in_time())
+        is_faint or sequence.surely_absent(windows, surely) <= INEXACT_SHARE * len(found.in_time())
     ):
         for window in windows:
             window.take_back(
@@ -223,7 +224,9 @@ def spoken_words(
                     if found.found[word] and window.gains[word] <= surely[word]
                 ]
             )
-    if not loose and (sequence.absent(windows, surely) <= INEXACT_SHARE * len(found.words)):
+    if not loose and (
+        is_faint or sequence.absent(windows, surely) <= INEXACT_SHARE * len(found.words)
+    ):
         for some in _divide_windows(windows):
             yield from _add(speech, some, surely)
     first, last = yield from _find_labels_of_added(speech, found, heard, windows)
