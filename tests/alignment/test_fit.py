@@ -32,7 +32,6 @@ from ctc_align.alignment.fit import (
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.files import from_dict, read_alignment, to_dict
-from ctc_align.kernels import batching
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import (
     AlignedToken,
@@ -76,8 +75,7 @@ def words_of(confidences: Sequence[float], *, each_s: float = 0.4) -> list[Align
         ([0.9] * 8 + [0.1] * 2, 1.0, "doubtful"),
         ([0.9] * 10, 3.5, "poor"),
         ([0.9] * 5 + [0.1] * 5, 2.5, "poor"),
-        ([0.1] * 10, 1.9, "poor"),
-        ([0.1] * 10, 2.5, "none"),
+        ([0.1] * 10, 2.5, "poor"),
         ([0.1] * 2, 3.5, "poor"),
     ],
 )
@@ -437,16 +435,6 @@ def test_words_with_half_of_their_sounds_wrong_are_doubted_and_not_lost(
         "none",
         len(names),
     )
-
-
-@pytest.mark.parametrize(
-    ("ids", "heard"), [([1, 2] * 8, None), ([1, 2, 1] * 6, None), ([1, 2, 3] * 6, False)]
-)
-def test_a_text_that_is_the_same_backwards_is_not_absent_for_that(
-    ids: list[int], heard: bool | None
-) -> None:
-    emissions = Emissions(np.log(np.full((200, 4), 0.25, np.float32)), ("-", "a", "b", "c"), 0.01)
-    assert batching.run([module.is_heard(emissions, ids, 1000.0, 0.91, "auto")]) == [heard]
 
 
 IN_NOISE = (
