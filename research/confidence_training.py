@@ -286,7 +286,7 @@ class _Recorder:
     """In the place of a confidence network: keeps the features, and gives each word a confidence of
     its own."""
 
-    limits = FitLimits(None, None, 0.0, 0.0, 0.0)
+    limits = FitLimits(None, None, 0.0, 0.0)
 
     def __init__(self) -> None:
         self.features: list[np.ndarray] = []
@@ -569,7 +569,6 @@ def fit_limits(
         doubtful_loss=round(float(np.quantile([*losses, *in_noise], 0.99)), 2),
         good_share=min(round(float(np.quantile(shares, 0.01)), 2), 0.95),
         doubtful_share=0.7,
-        none_share=0.1,
     )
 
 

@@ -31,9 +31,10 @@ from ctc_align.alignment.edges import (
     share_out_wildcards,
     with_convention,
 )
-from ctc_align.alignment.fit import MOST_BACKWARDS, assess_fit, hardly_fits, is_heard, mostly_likely
+from ctc_align.alignment.fit import assess_fit, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.pause_edges import edges_beside_pauses, edges_by_convention
+from ctc_align.alignment.presence import choose_stretches, is_contradicted
 from ctc_align.alignment.pronunciations import (
     check_word_tokens,
     choose_pronunciations,
@@ -73,10 +74,9 @@ if TYPE_CHECKING:
     from ctc_align.alignment.islands import Island
 
 _BRACKETS = ("[", "{", "&")
-MOST_CELLS, MOST_HEARD_CELLS = 10**9, 10**8
+MOST_CELLS = 10**9
 """With more frames times states, the local loss of a transcript with skipped words is not computed:
-ten minutes of speech have as many, and take a second at most. With more than the second,
-confidences alone say whether a transcript is there: three minutes of speech have as many."""
+ten minutes of speech have as many, and take a second at most."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class PlacedWords:
         local_loss: as `ctc_path.local_loss`, of the whole transcript, skipped words included; None
             if it is not known.
         limits: of `fit`, by the confidence network that has assessed the words; None if none has.
-        heard: whether the words are there, where few are likely; None if that was not asked.
+        contradicted: whether the sound contradicts all of them.
     """
 
     words: tuple[AlignedWord, ...]
@@ -121,7 +121,7 @@ class PlacedWords:
     local_loss: float | None
     ids: Sequence[int]
     limits: FitLimits | None
-    heard: bool | None = None
+    contradicted: bool = False
 
     @property
     def loss_per_token(self) -> float:
@@ -152,11 +152,11 @@ def align_utterance(inputs: UtteranceInputs) -> StageSteps[Alignment]:
             ]
             islands = yield from find_islands(inputs, word_tokens)
         islands = with_first_copies(islands, inputs.words)
-    if islands is None:
-        placed = yield from align_whole(inputs, word_tokens)
-    else:
+    placed: PlacedWords | None = None
+    if islands is not None:
         placed = yield from align_islands(inputs, word_tokens, islands)
-    placed = yield from _search_hardly_heard(inputs, word_tokens, placed, islands is None)
+    if placed is None:
+        placed = yield from align_whole(inputs, word_tokens)
     return build_alignment(inputs, word_tokens, placed)
 
 
@@ -185,35 +185,6 @@ def _without_absent_passages(
     return replace(without_passages(words, absent), optional=kept)
 
 
-def _search_hardly_heard(
-    inputs: UtteranceInputs, word_tokens: list[WordTokens], placed: PlacedWords, is_whole: bool
-) -> StageSteps[PlacedWords]:
-    """Return all words of a transcript that hardly fits if they are heard after all, else `placed`.
-
-    What is spoken and badly pronounced here, or in a language that the model has not met, keeps its
-    times: to lose words is worse than to doubt them. If all words were aligned since none was
-    found, many of them must be likely, as noise without speech makes some seem so.
-    """
-    if placed.limits is None:
-        return placed
-    rows = MOST_BACKWARDS if is_whole else MOST_BACKWARDS[:1]
-    fit = placed.words, placed.loss_per_token, placed.limits
-    most = next((most for share, most in rows if hardly_fits(*fit, share)), None)
-    if most is None or _count_states(word_tokens) * len(inputs.emissions) > MOST_HEARD_CELLS:
-        return placed
-    try:
-        if is_whole:
-            whole = placed
-        else:
-            whole = yield from align_whole(inputs, word_tokens)
-    except InputError:
-        return placed
-    heard = yield from is_heard(inputs.emissions, whole.ids, whole.loss, most, inputs.backend)
-    if heard or is_whole:
-        return replace(whole, heard=heard)
-    return placed
-
-
 def tokenize_words(inputs: UtteranceInputs) -> StageSteps[list[WordTokens]]:
     """Return the tokens of each word.
 
@@ -231,7 +202,17 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Stage
     words, limits = yield from place_words(inputs, chosen)
     ids = chosen.tokens.ids
     worst = local_loss(inputs.emissions, ids, chosen.spikes)
-    return PlacedWords(words, chosen.loss, chosen.score, worst, ids, limits)
+    contradicted = False
+    if limits is None or not mostly_likely(words):
+        contradicted = yield from _is_contradicted(inputs, chosen)
+    return PlacedWords(words, chosen.loss, chosen.score, worst, ids, limits, contradicted)
+
+
+def _is_contradicted(inputs: UtteranceInputs, chosen: TokenizedWords) -> StageSteps[bool]:
+    """Return whether the sound contradicts the chosen tokens."""
+    emissions = inputs.emissions
+    stretches = choose_stretches(chosen.tokens.ids, chosen.spikes, len(emissions))
+    return (yield from is_contradicted(emissions.array, emissions.blank, stretches, inputs.backend))
 
 
 def choose_tokens(
@@ -368,7 +349,7 @@ def build_alignment(
     )
     limits = placed.limits if is_normalised else None
     fit, words, unexplained, regions = assess_fit(
-        inputs, placed.words, placed.loss_per_token, limits, placed.heard
+        inputs, placed.words, placed.loss_per_token, limits, placed.contradicted
     )
     lacking = missing_letters(own for own, word in zip(word_tokens, words) if not word.kind)
     return Alignment(
@@ -506,8 +487,8 @@ def _yield_numbers(numbers: np.ndarray) -> Iterator[float]:
 
 def align_islands(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], islands: Sequence[Island]
-) -> StageSteps[PlacedWords]:
-    """Align the words of each island with its part of the recording."""
+) -> StageSteps[PlacedWords | None]:
+    """Align the words of each island with its part of the recording; None if no word is there."""
     found: dict[int, AlignedWord] = {}
     ids: list[int] = []
     separator = inputs.tokenizer.separator
@@ -521,12 +502,14 @@ def align_islands(
         except InputError:  # more sounds than fit there, or no path: something else is said there
             continue
         words = [aligned[position] for position in positions]
-        if limits and len(islands) > 1 and not mostly_likely(words):
+        if (yield from _is_contradicted(part, tokenized)):
             continue  # the search has found it by chance
         if ids and separator is not None:
             ids.append(separator)
         ids += tokenized.tokens.ids
         found.update(zip(island.words.tolist(), words))
+    if not found:
+        return None
     placed = _merge_in_text_order(inputs.words, word_tokens, found)
     return PlacedWords(
         placed, *(yield from score_whole_recording(inputs, word_tokens, placed, ids)), limits

@@ -12,7 +12,6 @@ losses per token and the confidences of held-out recordings with their true tran
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
@@ -22,7 +21,6 @@ import numpy as np
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, runs_of
 from ctc_align.alignment.edges import duration_of
 from ctc_align.alignment.inputs import UtteranceInputs
-from ctc_align.kernels.batching import CtcTargets, Forward, StageSteps
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import (
@@ -54,29 +52,10 @@ HIGHEST_WITHOUT_FIT = 0.09
 """The greatest confidence of a word if nothing of the transcript is in the recording."""
 MOST_UNEXPLAINED = 0.05
 """If a greater share of the speech has no words, the fit is not good."""
-FEWEST_TOKENS = 10
-"""Fewer sounds than this are proven absent only if all words are below `NOWHERE`."""
-NOWHERE = 0.1
-"""The confidence that every word of an absent text is below; with limits without losses, the mean of
-all words."""
 FEWEST_WORDS = 2
 """Fewer unlikely words in a row than this are not a region."""
 ISLAND_WORDS = 1
 """The maximum number of likely words between unlikely ones of one region."""
-BACKWARDS = 8
-"""In how many rotations the reversed tokens are compared with the text."""
-MOST_BACKWARDS = (1 / 3, 0.87), (3 / 4, 0.91)
-"""If less than the first share of the words is likely, the text is heard if its loss is less than
-the second share of that of its tokens backwards. The first row was chosen on clips of eight
-languages with one to three of ten phones wrong, against the texts of other clips; the second on
-read English in noise, against ten words in noise alone."""
-MOST_SYMMETRIC = 0.75
-"""If a greater share of the pairs of neighbours is the same backwards, as in "no, no, no",
-backwards says nothing. In read texts of 10 tokens and more it is at most 0.57."""
-HEARD = 0.02
-FEWEST_HEARD_TOKENS = 20
-"""Without a confidence network: the least confidence of words that are heard, and the fewest tokens
-for a decision."""
 SHORTEST_TOKEN_S = 0.045
 """Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
 REASONS = {
@@ -93,33 +72,31 @@ def assess_fit(
     words: tuple[AlignedWord, ...],
     loss_per_token: float,
     limits: FitLimits | None,
-    heard: bool | None = None,
+    contradicted: bool = False,
 ) -> tuple[
     str | None, tuple[AlignedWord, ...], tuple[tuple[float, float], ...], tuple[Region, ...]
 ]:
     """Return how well the transcript fits, its words, speech without words, and the disagreements.
 
-    If nothing of the transcript is in the recording, its words have no times, or with the setting
-    `match` "exact" hardly any confidence. Without `limits`, those of the network that has assessed
-    the words, there is no fit, and no word is called a misfit: the confidences of a calibration are
-    also low for correct words whose edges are rough. `heard` says whether they are there, whatever
-    their confidences (`is_heard`), None if that was not asked.
+    If the sound contradicts all of it, its words have no times, or with the setting `match` "exact"
+    hardly any confidence. Without `limits`, those of the network that has assessed the words, there
+    is no fit, and no word is called a misfit: the confidences of a calibration are also low for
+    correct words whose edges are rough.
     """
     sounds = unexplained_sounds(inputs.emissions, words)
     unexplained = tuple((start_s, end_s) for start_s, end_s, kind in sounds if kind == SPEECH)
     if limits is None:
         regions = regions_of(words, sounds, assessed=False)
-        if hardly_heard(words):
+        if contradicted:
             regions = (
                 region_of_all(inputs.words.text, duration_of(inputs.emissions), NOT_HEARD),
                 *regions,
             )
         return None, words, unexplained, regions
-    fit = NONE if heard is False else fit_of(words, unexplained, loss_per_token, limits)
-    if fit == NONE and (heard or any(word.by for word in words)):
-        fit = POOR  # what a person has placed is there
-    if fit != NONE:
+    if not contradicted or any(word.by for word in words):  # what a person has placed is there
+        fit = fit_of(words, unexplained, loss_per_token, limits)
         return fit, words, unexplained, regions_of(words, sounds)
+    fit = NONE
     region = region_of_all(inputs.words.text, duration_of(inputs.emissions))
     if inputs.settings.match == "exact":
         return fit, with_little_confidence(words), unexplained, (region,)
@@ -132,7 +109,7 @@ def fit_of(
     loss_per_token: float,
     limits: FitLimits,
 ) -> str:
-    """Return one of `ctc_align.types.FITS`.
+    """Return the fit of words that are in the recording: `GOOD`, `DOUBTFUL` or `POOR`.
 
     Args:
         words: of the alignment; hand-corrected words are certain.
@@ -140,8 +117,6 @@ def fit_of(
         loss_per_token: the CTC loss per token.
         limits: of the model.
     """
-    if hardly_fits(words, loss_per_token, limits, limits.none_share):
-        return NONE
     chances = _chances(words)
     skipped = sum(word.status == SKIPPED for word in words)
     unexplained_s = sum(end_s - start_s for start_s, end_s in unexplained)
@@ -165,73 +140,6 @@ def has_chance(word: AlignedWord) -> bool:
 def _chances(words: Sequence[AlignedWord]) -> np.ndarray:
     """Return the confidences of the words that have any."""
     return np.array([1.0 if word.by else word.confidence for word in filter(has_chance, words)])
-
-
-def hardly_fits(
-    words: Sequence[AlignedWord], loss_per_token: float, limits: FitLimits, share: float
-) -> bool:
-    """Return whether few words are likely and the loss is high: the rest may be nowhere."""
-    chances = _chances(words)
-    likely = int((chances > UNLIKELY).sum())
-    tokens = sum(len(word.tokens) for word in words)
-    mean = chances.mean() if len(chances) else 0.0
-    # Losses of an unknown model have no scale, so only confidences distinguish barely audible words
-    # from absent ones.
-    is_lossy = mean < NOWHERE if limits.good_loss is None else loss_per_token > limits.good_loss
-    is_enough = tokens >= FEWEST_TOKENS or (
-        limits.good_loss is not None and chances.max(initial=0.0) < NOWHERE
-    )
-    if likely < share * len(chances) and is_lossy and is_enough:
-        return True
-    return not likely and any(word.status == SKIPPED for word in words)
-
-
-def is_heard(
-    emissions: Emissions, ids: Sequence[int], loss: float, most: float, backend: str
-) -> StageSteps[bool | None]:
-    """Return whether the recording fits the tokens better than the same tokens backwards.
-
-    Where the model or the pronunciations suit a recording badly, the loss of any text is high;
-    backwards, a text has the same sounds, and consonants and vowels in turn, so the recording
-    itself gives the measure. None if it does not, because backwards the tokens are nearly the same.
-
-    Args:
-        emissions: of the recording.
-        ids: of the tokens, without wildcards.
-        loss: CTC's, of these.
-        most: the share of the loss backwards that it may have.
-        backend: of the kernels.
-    """
-    rng = np.random.default_rng(len(ids))
-    orders = [np.roll(ids[::-1], start) for start in rng.integers(len(ids), size=BACKWARDS)]
-    scores = np.array(
-        (
-            yield [
-                Forward(emissions.array, CtcTargets(own, emissions.blank), None, backend)
-                for own in orders
-            ]
-        )
-    )
-    others = -scores[np.isfinite(scores)]
-    if len(others) == 0 or loss < most * float(others.mean()):
-        return True
-    pairs = Counter(zip(ids, np.roll(ids, -1).tolist()))
-    same = sum(min(count, pairs[after, before]) for (before, after), count in pairs.items())
-    return None if same > MOST_SYMMETRIC * len(ids) else False
-
-
-def hardly_heard(words: Sequence[AlignedWord]) -> bool:
-    """Return whether half of the words have hardly any posterior.
-
-    For models without a confidence network.
-
-    The limit was set on log-probs of the English model alone: it flags none of 183 clips with their
-    own text, and four in five of 174 with the text of another clip.
-    """
-    confidences = [word.confidence or 0.0 for word in filter(has_chance, words)]
-    if sum(len(word.tokens) for word in words) < FEWEST_HEARD_TOKENS:
-        return False
-    return float(np.median(confidences)) < HEARD
 
 
 def mostly_likely(words: Sequence[AlignedWord]) -> bool:
@@ -761,13 +669,11 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
     )
     if limits is None or alignment.fit is None:
         return part
-    fit = fit_of(part.words, part.unexplained, alignment.loss_per_token or 0.0, limits)
-    if NONE == fit == alignment.fit:
+    if alignment.fit == NONE:
         region = region_of_all(alignment.text, alignment.duration_s)
         return replace(alignment, words=without_times(words), unexplained=(), regions=(region,))
-    return replace(
-        part, fit=POOR if fit == NONE else fit
-    )  # what was heard, though few words are likely, stays
+    fit = fit_of(part.words, part.unexplained, alignment.loss_per_token or 0.0, limits)
+    return replace(part, fit=fit)
 
 
 def _choose_weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:

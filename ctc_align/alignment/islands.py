@@ -30,6 +30,12 @@ from ctc_align.alignment.spoken_words import (
     spoken_words,
 )
 from ctc_align.alignment.token_search import HeardTokens, greedy_decode
+from ctc_align.alignment.undecided_words import (
+    find_undecided,
+    join_passages,
+    with_undecided,
+    without_words,
+)
 from ctc_align.alignment.wildcard import PENALTY, scores_of, soundless
 from ctc_align.kernels.batching import StageSteps
 from ctc_align.types import WordTokens
@@ -93,12 +99,22 @@ def find_islands(
         gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
         if not more:
             break
+    passages = yield from find_undecided(speech, found, gaps, fixed, len(heard))
+    if passages:
+        found = with_undecided(found, passages)
+        in_time = found.in_time()
+        gaps = join_passages(
+            gaps_of(found, heard, in_time, emissions.frame_shift_s), found, passages
+        )
     if not gaps.cuts.any() and not gaps.foreign.any() and _are_all_spoken(inputs, found, in_time):
         return None
     with_labels = _have_labels(found, in_time, gaps)
     if not with_labels.all():
-        in_time = in_time[with_labels]
-        gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
+        found = without_words(found, in_time[~with_labels])
+        in_time = found.in_time()
+        gaps = join_passages(
+            gaps_of(found, heard, in_time, emissions.frame_shift_s), found, passages
+        )
     islands = islands_of(found, heard, in_time, gaps, emissions.frame_shift_s)
     unknown = np.array(
         [bool(own.missing) and not own.pronunciations for own in word_tokens], np.bool_

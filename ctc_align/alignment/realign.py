@@ -449,7 +449,7 @@ class _Realignment:
             )
         except InputError:
             return
-        if not mostly_likely(placed.words) or not placed.ids:
+        if placed is None or not mostly_likely(placed.words):
             return
         words = words_in_room(placed.words, stretch.room_s, self.inputs.emissions.frame_shift_s)
         self.words |= {

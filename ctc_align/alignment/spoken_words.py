@@ -134,6 +134,15 @@ class HeardSpeech:
         context = max(1, units.seconds_to_frames(CONTEXT_S, self.frame_shift_s))
         return int(gaps.after[first_rank]) - context, int(gaps.before[last_rank + 1]) + context + 1
 
+    def spell(self, words: Sequence[int]) -> np.ndarray:
+        """Return the tokens of words in their first pronunciations, with separators between."""
+        ids: list[int] = []
+        for word in words:
+            if ids and self.separator is not None:
+                ids.append(self.separator)
+            ids += self.word_tokens[word].pronunciations[0].ids
+        return np.array(ids, np.int64)
+
     def likelihood(self, window: _Window, kept: dict[int, int]) -> Forward:
         """Return the request for the likelihood of words ({index: pronunciation}).
 

@@ -10,7 +10,7 @@ that disagree (`research/confidence_training.py`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -38,15 +38,12 @@ class FitLimits:
             common scale.
         good_share, doubtful_share: the least share of words that are probably at their positions,
             for either fit.
-        none_share: with a smaller share, and a loss beyond `good_loss` if there is one, the
-            transcript does not fit.
     """
 
     good_loss: float | None
     doubtful_loss: float | None
     good_share: float
     doubtful_share: float
-    none_share: float
 
 
 class ConfidenceNetwork:
@@ -146,10 +143,10 @@ def network_of_any_model() -> ConfidenceNetwork:
 
 
 def _built(about: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> ConfidenceNetwork:
-    given: dict[str, Any] = {
-        name: value if value is None else as_number(value)
-        for name, value in about["limits"].items()
-    }
+    given: dict[str, Any] = {}
+    for limit in fields(FitLimits):  # others are those of earlier versions
+        value = about["limits"][limit.name]
+        given[limit.name] = None if value is None else as_number(value)
     limits = FitLimits(**given)
     features = tuple(about["features"])
     width = as_whole(about["width"], 1)

@@ -123,9 +123,10 @@ def test_emissions_as_they_come(kind: str) -> None:
 
 def test_losses_and_scores_of_both_outputs_and_of_the_only_path() -> None:
     emissions = random_emissions(200, 1, parts=PARTS)
+    aligner = Aligner(model=None, settings=Settings(match="exact"))
     one, two = (
-        ALIGNER.align(emissions, "we call it"),
-        ALIGNER.align(replace(emissions, states=None), "we call it"),
+        aligner.align(emissions, "we call it"),
+        aligner.align(replace(emissions, states=None), "we call it"),
     )
     assert (one.loss, one.score) == (two.loss, two.score)
     assert times(one) != times(two)
@@ -611,7 +612,7 @@ def test_lengths_far_apart_are_not_padded_to_the_longest(monkeypatch: pytest.Mon
     assert all(isinstance(result, Alignment) for result in results)
     assert all(size <= 50_000 for count, size in seen if count > 1)
     assert {3000 * 29, 3000 * 85} <= {size for count, size in seen if count == 1}
-    assert len(seen) < 30
+    assert len(seen) < 40
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from alignment_checks import check
 from inexact_scores import MUSIC, SPEECH, Case, Scores, Stretch, TrueWord, score
-from made_models import among_noise, planted, spelt
+from made_models import among_noise
 from sample_alignments import make_alignment
 
 from ctc_align.alignment import islands
@@ -30,7 +29,6 @@ from ctc_align.alignment.token_search import (
     search,
 )
 from ctc_align.config import Settings
-from ctc_align.kernels.batching import StageSteps
 from ctc_align.types import UNEXPLAINED, AlignedWord, Pronunciation, Region, WordTokens
 
 CLASSES = 20
@@ -217,19 +215,6 @@ def test_words_and_islands_in_one_piece() -> None:
     assert islands._have_labels(found, found.in_time(), gaps).tolist() == [True, False, True]
     gaps = SimpleNamespace(before=[10], after=[50], foreign=[False], unheard=[(0, 0)])
     assert islands._edges(gaps, 0, np.array([4, 10, 20, 50, 90]), 100, 0.01) == (35, 35)  # type: ignore[arg-type]
-
-
-def test_where_every_word_is_absent_all_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(
-        speech: object, found: FoundWords, *_: object
-    ) -> StageSteps[tuple[FoundWords, bool]]:
-        return replace(found, order=np.full(len(found.words), -1)), False
-        yield
-
-    monkeypatch.setattr(islands, "spoken_words", nothing)
-    alignment = Aligner(None).align(planted(spelt("cab abe")), "cab abe")
-    check(alignment)
-    assert [word.status for word in alignment.words] == ["skipped", "skipped"]
 
 
 # A word is skipped only where leaving it out explains the sound better.

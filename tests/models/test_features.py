@@ -508,7 +508,7 @@ def test_fine_features_beyond_the_ends_and_of_softer_sound(audio: Audio) -> None
 
 # The confidence network of a model.
 
-LIMITS = FitLimits(2.0, 3.0, 0.9, 0.6, 0.1)
+LIMITS = FitLimits(2.0, 3.0, 0.9, 0.6)
 
 
 def made() -> ConfidenceNetwork:

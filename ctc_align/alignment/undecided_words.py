@@ -1,0 +1,187 @@
+"""Words that a search has not found, and that the sound does not contradict: they are kept.
+
+In sound that is hard to hear, a search finds few words of a right text. What it has not found, it
+has not refuted: long runs of such words are judged between words that are surely in their places
+(`ctc_align.alignment.presence`), and kept unless the sound contradicts them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from ctc_align import units
+from ctc_align.alignment.ctc_path import runs_of
+from ctc_align.alignment.fit import SHORTEST_TOKEN_S
+from ctc_align.alignment.found_words import FEWEST_TOKENS, FoundWords, Gaps
+from ctc_align.alignment.presence import Stretch, is_contradicted
+from ctc_align.alignment.spoken_words import HeardSpeech
+from ctc_align.alignment.token_search import JUMP_NATS
+from ctc_align.kernels.batching import StageSteps
+
+AROUND = 2
+"""The words on either side with which a sure word is known not to be found by chance."""
+MOST_CELLS = 5 * 10**7
+"""In passages with more frames times states, words that were not found stay so."""
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A passage between two words that are surely in their places, or the ends.
+
+    Attributes:
+        first, last: its words, the last exclusive (indices into K).
+        first_frame, last_frame: where it is, the last exclusive.
+        spoken: (N,) its words that were found, or that the sound does not contradict.
+    """
+
+    first: int
+    last: int
+    first_frame: int
+    last_frame: int
+    spoken: np.ndarray
+
+
+def find_undecided(
+    speech: HeardSpeech, found: FoundWords, gaps: Gaps, fixed: np.ndarray, labels: int
+) -> StageSteps[list[Passage]]:
+    """Return passages with words that were not found, and that the sound does not contradict.
+
+    Long runs of words that were not found are judged between the words around them: where these
+    were found may be wrong, too.
+    """
+    passages = []
+    for passage in _divide_at_anchors(speech, found, gaps, labels):
+        kept = _is_inside(found, passage)
+        own = slice(passage.first, passage.last)
+        for first, last in runs_of(~found.found[own] & ~fixed[own]):
+            stretch = _stretch_of_run(speech, found, passage, first, last)
+            if stretch is None:
+                continue
+            contradicted = yield from is_contradicted(
+                speech.log_probs, speech.blank, [stretch], speech.backend
+            )
+            kept[first:last] = not contradicted
+        spoken = passage.first + np.flatnonzero(kept)
+        if not found.found[spoken].all():
+            passages.append(replace(passage, spoken=spoken))
+    return passages
+
+
+def _is_inside(found: FoundWords, passage: Passage) -> np.ndarray:
+    """Return which words of a passage were found between its ends, and not elsewhere."""
+    ranks = found.order[passage.first : passage.last]
+    low = found.order[passage.first - 1] if passage.first else -1
+    high = found.order[passage.last] if passage.last < len(found.order) else len(found.order)
+    return (ranks > low) & (ranks < high)
+
+
+def _divide_at_anchors(
+    speech: HeardSpeech, found: FoundWords, gaps: Gaps, labels: int
+) -> Iterator[Passage]:
+    """Yield the passages between the anchors in which words were not found."""
+    anchors = [-1, *_choose_anchors(found, labels), len(found.words)]
+    for before, after in pairwise(anchors):
+        if found.found[before + 1 : after].all():
+            continue
+        rank = int(found.order[before]) if before >= 0 else -1
+        next_rank = int(found.order[after]) if after < len(found.words) else len(gaps.cuts) - 1
+        begin = int(gaps.before[rank + 1]) + 1
+        end = int(gaps.after[next_rank])
+        yield Passage(before + 1, after, begin, end, np.zeros(0, np.int64))
+
+
+def _stretch_of_run(
+    speech: HeardSpeech, found: FoundWords, passage: Passage, first: int, last: int
+) -> Stretch | None:
+    """Return the stretch in which to judge words `first` to `last`, exclusive, of a passage.
+
+    None if they are few, if there is no time for them, or if the passage is too long.
+    """
+    if found.lengths[passage.first + first : passage.first + last].sum() < FEWEST_TOKENS:
+        return None
+    ids = speech.spell(range(passage.first, passage.last))
+    before = len(speech.spell(range(passage.first, passage.first + first)))
+    until = len(speech.spell(range(passage.first, passage.first + last)))
+    frames = passage.last_frame - passage.first_frame
+    shortest = units.seconds_to_frames(SHORTEST_TOKEN_S * len(ids), speech.frame_shift_s)
+    if frames < shortest or 2 * len(ids) * frames > MOST_CELLS:
+        return None
+    return Stretch(ids, passage.first_frame, passage.last_frame, before, until)
+
+
+def _choose_anchors(found: FoundWords, labels: int) -> list[int]:
+    """Return sure words that ascend both in the text and in time, as many as possible.
+
+    The words around each pay for a jump to them, so that they are hardly found by chance.
+    """
+    in_time = found.in_time()
+    run = np.cumsum(np.diff(in_time, prepend=-2) != 1)
+    sums = np.append(0.0, np.cumsum(found.score[in_time]))
+    ranks = np.arange(len(run))
+    first = np.maximum(np.searchsorted(run, run), ranks - AROUND)
+    last = np.minimum(np.searchsorted(run, run, "right"), ranks + AROUND + 1)
+    paid = sums[last] - sums[first] > JUMP_NATS + np.log(max(found.lengths.sum() * labels, 1))
+    ends: list[int] = []
+    lasts: list[int] = []
+    before: dict[int, int] = {}
+    for word in in_time[found.sure[in_time] & paid].tolist():
+        place = bisect_left(ends, word)
+        if place:
+            before[word] = lasts[place - 1]
+        ends[place : place + 1] = [word]
+        lasts[place : place + 1] = [word]
+    chain = ends[-1:]
+    while chain and chain[-1] in before:
+        chain.append(before[chain[-1]])
+    return chain[::-1]
+
+
+def with_undecided(found: FoundWords, passages: Sequence[Passage]) -> FoundWords:
+    """Return found words with the spoken ones of some passages, without labels, and nothing else
+    there."""
+    ranks = found.order.astype(np.float64)
+    first, last = found.first.copy(), found.last.copy()
+    for passage in passages:
+        own = passage.spoken
+        low = ranks[passage.first - 1] if passage.first else -1.0
+        high = ranks[passage.last] if passage.last < len(ranks) else np.inf
+        ranks[(ranks > low) & (ranks < high)] = -1.0
+        ranks[own] = low + 0.5
+        last[own] = last[passage.first - 1] if passage.first else -1
+        first[own] = last[own] + 1
+    order = np.full(len(ranks), -1, np.int64)
+    chosen = np.flatnonzero(ranks > -1.0)
+    order[chosen[np.argsort(ranks[chosen], kind="stable")]] = np.arange(len(chosen))
+    return replace(found, order=order, first=first, last=last)
+
+
+def without_words(found: FoundWords, words: np.ndarray) -> FoundWords:
+    """Return found words without some, indices into K."""
+    order = found.order.copy()
+    order[words] = -1
+    chosen = np.flatnonzero(order >= 0)
+    order[chosen[np.argsort(order[chosen])]] = np.arange(len(chosen))
+    return replace(found, order=order)
+
+
+def join_passages(gaps: Gaps, found: FoundWords, passages: Sequence[Passage]) -> Gaps:
+    """Return gaps of which none inside a passage is a cut.
+
+    Other speech is only where words of the passage are left out.
+    """
+    foreign, cuts = gaps.foreign.copy(), gaps.cuts.copy()
+    beside = np.concatenate(([-1], found.in_time(), [len(found.words)]))
+    follows = np.diff(beside) == 1
+    for passage in passages:
+        ranks = found.order[passage.spoken]
+        ranks = ranks[ranks >= 0]
+        if len(ranks):
+            inside = np.arange(ranks.min(), ranks.max() + 2)
+            foreign[inside] &= ~follows[inside]
+            cuts[inside] = False
+    return replace(gaps, foreign=foreign, cuts=cuts)
