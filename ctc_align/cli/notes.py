@@ -22,6 +22,7 @@ from ctc_align.types import (
     ALIGNED,
     CUT_OFF,
     DIRECTION,
+    FITS,
     MARKUP,
     NONE,
     POOR,
@@ -36,6 +37,7 @@ from ctc_align.types import (
     VTT,
     Region,
     aligned_words,
+    is_worse_fit,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +63,8 @@ _NAMED = 1000
 """The maximum number of failures that are named on stderr, one per line; the summary has more, the
 journal all."""
 _MOST_IN_LINE = 5
+_AUTO = Settings.min_fit
+"""The least fit is `poor` for a single recording, and there is none for a corpus."""
 
 
 def alignment_notes(alignment: Alignment) -> list[str]:
@@ -454,6 +458,15 @@ def limit_lines(alignment: Alignment) -> list[str]:
         )
         words = f"{alignment.skipped:,} of {alignment.spoken:,} words ({share:.1f} %)"
         found.append(f"--max-skipped {most:g} is exceeded: {words} are not in the recording")
+    least = str(alignment.config.get("min_fit", _AUTO))
+    by_default = ", the default," if least == _AUTO else ""
+    least = POOR if least == _AUTO else least
+    if is_worse_fit(alignment.fit, least):
+        exact = " If it is, --match exact gives times to every word;" if alignment.skipped else ""
+        found.append(
+            f"--min-fit {least}{by_default} is not met: the fit is {alignment.fit}. Is it the text"
+            f" of this recording?{exact} --min-fit none sets no limit"
+        )
     if alignment.in_doubt:
         words = counted(len(alignment.doubtful), "word is", "words are")
         speech = seconds_text(alignment.unexplained_s)
@@ -690,10 +703,19 @@ def name_failures(summary: Summary, journal: Path) -> None:
         say(f"ctc-align: and {more} more that failed: see {journal}")
 
 
-def leave(summary: Summary) -> None:
+def leave(summary: Summary, min_fit: str = _AUTO) -> None:
     """Exit with 1 if something failed, otherwise with 3 if a limit is not met; name the limit even
-    when quiet."""
+    when quiet.
+
+    `min_fit`: the setting, which limits nothing in a corpus unless it is given.
+    """
     unmet = []
+    worse = FITS[FITS.index(min_fit) + 1 :] if min_fit != _AUTO else ()
+    if count := sum(summary.fit.get(fit, 0) for fit in worse):
+        fit_worse = counted(count, "utterance fits", "utterances fit")
+        rows = [row for row in summary.misfits if row["fit"] in worse]
+        named = f" ({ranked_names(rows, count)})" if rows else ": see fit in the journal"
+        unmet.append(f"--min-fit {min_fit} is not met: {fit_worse} worse{named}")
     if summary.too_many_skipped:
         which = ranked_names(summary.most_skipped, summary.too_many_skipped)
         lack = counted(

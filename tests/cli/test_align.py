@@ -438,6 +438,45 @@ def test_the_exit_code_tells_that_more_is_missing(cli, here, fake_aligner, monke
     )
 
 
+@pytest.mark.parametrize(
+    ("fit", "least", "told"),
+    [
+        ("none", None, "--min-fit poor, the default, is not met: the fit is none."),
+        ("poor", None, ""),
+        ("none", "none", ""),
+        ("doubtful", "good", "--min-fit good is not met: the fit is doubtful."),
+        (None, "good", ""),
+    ],
+)
+def test_a_fit_below_the_least_one_exits_with_3(
+    cli, here, fake_aligner, monkeypatch, fit, least, told
+):
+    align = fake_aligner.align
+    monkeypatch.setattr(
+        fake_aligner, "align", lambda self, *a, **b: replace(align(self, *a, **b), fit=fit)
+    )
+    option = () if least is None else ("--min-fit", least)
+    result = cli("talk.wav", "talk.txt", "--quiet", *option)
+    assert (result.code, result.stderr.count("\n")) == ((3, 1) if told else (0, 0))
+    assert result.stderr.startswith(f"ctc-align: {told}" if told else "")
+    assert (here / "talk.json").exists()
+
+
+def test_a_corpus_counts_fits_below_the_least_one_that_is_given(capsys):
+    misfits = [{"utterance": "e02", "fit": "none"}, {"utterance": "e04", "fit": "poor"}]
+    summary = Summary(fit={"good": 5, "doubtful": 4, "poor": 1, "none": 1}, misfits=misfits)
+    leave(summary)
+    leave(summary, "none")
+    for least, told in (
+        ("good", "6 utterances fit worse (e02, e04 and 4 more)"),
+        ("poor", "1 utterance fits worse (e02)"),
+    ):
+        with pytest.raises(typer.Exit) as exit:
+            leave(summary, least)
+        assert exit.value.exit_code == 3
+        assert capsys.readouterr().err == f"ctc-align: --min-fit {least} is not met: {told}\n"
+
+
 def test_a_corpus_says_which_limit_is_passed_beside_what_failed(capsys):
     both = Summary(
         failed=2, too_many_skipped=1, most_skipped=[{"utterance": "e02"}, {"utterance": "e04"}]
