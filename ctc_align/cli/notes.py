@@ -198,9 +198,11 @@ def difference_notes(alignment: Alignment) -> list[str]:
     the text.
 
     "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; if there are
-    only a few words, or stretches of speech, the note names them.
+    only a few words, or stretches of speech, the note names them. Where more than a third of the
+    words is missing, it names the longest stretches of speech, and how to keep all words.
     """
     parts = []
+    lacks_many = 3 * alignment.skipped > alignment.spoken
     if alignment.skipped:
         words = [printable(word.text) for word in alignment.words if word.status == SKIPPED]
         named = f" ({' '.join(words)})" if len(words) <= _SEVERAL else ""
@@ -211,11 +213,18 @@ def difference_notes(alignment: Alignment) -> list[str]:
             f"{alignment.skipped:,} of {alignment.spoken:,} {which} not in the recording{named}"
         )
     if alignment.unexplained:
-        stretches = [f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in alignment.unexplained]
-        named = f" ({', '.join(stretches)})" if len(stretches) <= _SEVERAL else ""
-        parts.append(
-            f"{seconds_text(alignment.unexplained_s)} of speech are not in the text{named}"
-        )
+        by_length = sorted(alignment.unexplained, key=lambda span: span[0] - span[1])
+        longest = [
+            f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in sorted(by_length[:_SEVERAL])
+        ]
+        more = len(by_length) - len(longest)
+        named = f" ({', '.join(longest)}{f' and {more} more' * bool(more)})"
+        heard = "heard instead: " if lacks_many else ""
+        speech = f"{seconds_text(alignment.unexplained_s)} of speech"
+        shown = named if lacks_many or not more else ""
+        parts.append(f"{heard}{speech} are not in the text{shown}")
+    if lacks_many:
+        parts.append("if the text is right, --match exact gives times to all of its words")
     return ["; ".join(parts)] if parts else []
 
 
