@@ -4,7 +4,6 @@ without effect."""
 from __future__ import annotations
 
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -386,26 +385,32 @@ def several(items: Sequence[str], separator: str = " ", most: int = _SEVERAL) ->
 def cue_notes(alignment: Alignment) -> list[str]:
     """Return notes on the tiers that are the text, and on cues with text but no word with a
     time."""
-    from ctc_align.files.cues import cues_without_times
+    from ctc_align.files.cues import cues_without_times, missing_cues
     from ctc_align.files.subtitles import cue_numbers
 
     found = tier_notes(alignment)
     ranks = cues_without_times(alignment)
-    if not ranks or alignment.config.get("cues") == "again" or alignment.fit == NONE:
+    if not ranks or alignment.fit == NONE:
         return found
     if found:
         return [*found, f"{counted(len(ranks), 'label has', 'labels have')} no word with a time"]
     assert alignment.subtitles is not None, "it has cues"
     numbers = cue_numbers(alignment.subtitles)
-    missing = _missing_cues(alignment)
+    missing = missing_cues(alignment)
+    is_cut_again = alignment.config.get("cues") == "again"
     if missing:
-        found.append(
-            f"{counted(len(missing), 'cue has', 'cues have')} no word in the recording"
-            f" ({_named(numbers, missing)}): kept with arbitrary times between the neighbours; use"
+        what = (
+            "left out"
+            if is_cut_again
+            else "the old times are kept, and may lie over other cues; delete what was cut, or use"
             " --cues again to omit what is not in the recording, or --max-skipped 0 to exit with 3"
         )
+        found.append(
+            f"{counted(len(missing), 'cue has', 'cues have')} no word in the recording"
+            f" ({_named(numbers, missing)}): {what}"
+        )
     silent = [rank for rank in ranks if rank not in {*missing}]
-    if silent:
+    if silent and not is_cut_again:
         found.append(
             f"{counted(len(silent), 'cue has', 'cues have')} no word to speak"
             f" ({_named(numbers, silent)}): the old time is shifted like those of the neighbours,"
@@ -425,18 +430,6 @@ def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[s
         f"{counted(len(fast), 'cue is', 'cues are')} faster than --max-cps {settings.max_cps:g},"
         f" because the speech is (columns a second): {named}; shorten the text"
     ] * bool(fast)
-
-
-def _missing_cues(alignment: Alignment) -> list[int]:
-    """Return the ranks, from 1, of the cues none of whose words are in the recording."""
-    from ctc_align.files.cues import cues_without_times
-
-    subtitles = alignment.subtitles
-    starts = [] if subtitles is None else [cue.char_start for cue in subtitles.cues]
-    skipped = {
-        bisect_right(starts, word.char_start) for word in alignment.words if word.status == SKIPPED
-    }
-    return [rank for rank in cues_without_times(alignment) if rank in skipped]
 
 
 def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
@@ -777,9 +770,8 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
     )
     if keeps_cues:
         yield (
-            "subtitles: a cue without a word in its recording is kept with arbitrary times between"
-            " its neighbours; ctc-align RECORDING SUBTITLES prints its number, and --cues again"
-            " omits it"
+            "subtitles: a cue without a word in its recording keeps its old times; ctc-align"
+            " RECORDING SUBTITLES prints its number, and --cues again omits it"
         )
 
 

@@ -1,10 +1,11 @@
 """The cues of subtitles: times of kept cues, new cues, and the times of their words.
 
 A cue of the transcript lasts from the start of its first aligned word to the end of its last
-(`shown_times`). If the transcript has no cues, or they are not kept, `new_cues` cuts the text into
-readable cues. `word_cues` has the words of cues with their times, for karaoke and subtitles with
-the spoken word highlighted. These times are rounded once, counted from the start of the recording,
-so that rounding errors do not accumulate.
+(`shown_times`); one whose words are not in the recording keeps its old times. If the transcript has
+no cues, or they are not kept, `new_cues` cuts the text into readable cues. `word_cues` has the
+words of cues with their times, for karaoke and subtitles with the spoken word highlighted. These
+times are rounded once, counted from the start of the recording, so that rounding errors do not
+accumulate.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
@@ -40,6 +41,7 @@ from ctc_align.text.markup import is_tag
 from ctc_align.text.word_forms import without_markup
 from ctc_align.types import (
     REPEAT,
+    SKIPPED,
     SPEAKER,
     UNSPOKEN,
     AlignedWord,
@@ -50,10 +52,12 @@ from ctc_align.types import (
 
 # Times of cues
 #
-# A cue without an aligned word (`[MUSIC]`, or no text) keeps its old times, moved as its neighbours
+# A cue without a word to speak (`[MUSIC]`, or no text) keeps its old times, moved as its neighbours
 # were, where they fit between them; else it gets the room that is left, at least one frame of a
 # film (40 ms) of the last word of the cue before it. If passages were read in a different order,
-# times go back from one cue to the next, and no two cues are shown at a time.
+# times go back from one cue to the next, and no two of these cues are shown at a time. A cue whose
+# words are not in the recording (an advertisement, a scene that was cut) has no place in it: it
+# keeps its old times as they are, whatever is spoken there.
 #
 # Words without times lie beside their neighbours, or in a pause. Words that nobody says take no
 # time from others, and stretch no subtitle over a pause: they are shown with the words of their
@@ -160,6 +164,32 @@ def cues_without_times(alignment: Alignment) -> list[int]:
     ]
 
 
+def missing_cues(alignment: Alignment) -> list[int]:
+    """Return the numbers, from 1, of the transcript's cues that have words to speak, none of which
+    is in the recording."""
+    starts = [] if alignment.subtitles is None else [c.char_start for c in alignment.subtitles.cues]
+    skipped = {
+        bisect_right(starts, word.char_start) for word in alignment.words if word.status == SKIPPED
+    }
+    return [number for number in cues_without_times(alignment) if number in skipped]
+
+
+def _missing_and_copies(alignment: Alignment, repeats: set[int]) -> list[int]:
+    """Return the indices of missing cues, and of the cues that show their lines again."""
+    missing = [number - 1 for number in missing_cues(alignment)]
+    for index in sorted(repeats):
+        if index - 1 in missing:
+            missing.append(index)
+    return missing
+
+
+def _old_times(cue: SourceCue, shift_ms: int, frame_rate: float) -> tuple[int, int]:
+    """Return the times of a cue in its file, in ms, at least 1 ms long."""
+    start_ms = round(cue.start_s * MS_PER_S) + shift_ms
+    end_ms = max(round(cue.end_s * MS_PER_S) + shift_ms, start_ms + 1)
+    return on_frames([(start_ms, end_ms)], end_ms / MS_PER_S + 1.0, frame_rate)[0]
+
+
 def _repeats(alignment: Alignment) -> set[int]:
     """Return the indices of the cues that show lines again."""
     starts = [cue.char_start for cue in source_subtitles(alignment).cues]
@@ -177,19 +207,21 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
     """Return the times of all cues in ms: at least 1 ms long, apart, inside the recording.
 
     They ascend, except for passages that were read in a different order from the file's. A cue that
-    the file has twice at the same time has the same new times twice.
+    the file has twice at the same time has the same new times twice. Cues whose words are not in
+    the recording keep their old times, which may lie over those of others.
     """
     cues = source_subtitles(alignment).cues
     spoken = spoken_words_by_cue(alignment)
     repeats = _repeats(alignment)
-    copies = [index for index in sorted(repeats) if index and not spoken[index]]
+    missing = _missing_and_copies(alignment, repeats)
+    copies = [index for index in sorted(repeats.difference(missing)) if index and not spoken[index]]
     twins = {
         index: index - 1
         for index in copies
         if 2 * (cues[index - 1].end_s - cues[index].start_s)
         > cues[index].end_s - cues[index].start_s
     }
-    single = [index for index in range(len(cues)) if index not in twins]
+    single = [index for index in range(len(cues)) if index not in twins and index not in missing]
     spans: list[Span | None] = [
         (words[0].start_s or 0.0, words[-1].end_s or 0.0) if words else None for words in spoken
     ]
@@ -224,6 +256,8 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
     times = dict(zip(single, on_frames(shifted, alignment.duration_s + shift_s, frame_rate)))
     for index, other in twins.items():
         times[index] = times[other]
+    for index in missing:
+        times[index] = _old_times(cues[index], shift_ms, frame_rate)
     return [times[index] for index in range(len(cues))]
 
 
@@ -532,11 +566,15 @@ _SHORT_COLUMNS = 14
 
 @dataclass(frozen=True)
 class Cue:
-    """One subtitle, shown in [start_ms, end_ms): lines of pieces, none of them empty."""
+    """One subtitle, shown in [start_ms, end_ms): lines of pieces, none of them empty.
+
+    `is_missing`: none of its words is in the recording, and its times may lie over those of others.
+    """
 
     start_ms: int
     end_ms: int
     pieces: tuple[tuple[TextPiece, ...], ...]
+    is_missing: bool = False
 
     @property
     def lines(self) -> list[str]:
@@ -826,6 +864,7 @@ def word_cues(
 ) -> list[WordCue]:
     """Return the cues in order, each at least one unit long, not overlapping.
 
+    Cues whose words are not in the recording are at their old times, which may lie over others.
     `source_lines`: as `new_cues`. Words without times lie between their neighbours. Tags are left
     out.
     """
@@ -841,11 +880,14 @@ def word_cues(
         start = round(cue.start_ms * units_per_s / MS_PER_S)
         if round((pieces[0].start_s + shift_s) * MS_PER_S) == cue.start_ms:
             start = round((pieces[0].start_s + shift_s) * units_per_s)  # not rounded twice
-        start = max(start, free)
-        free = max(round(cue.end_ms * units_per_s / MS_PER_S), start + 1)
-        times = iter(_times(pieces, (start, free), shift_s, units_per_s))
+        if not cue.is_missing:
+            start = max(start, free)
+        end = max(round(cue.end_ms * units_per_s / MS_PER_S), start + 1)
+        if not cue.is_missing:
+            free = end
+        times = iter(_times(pieces, (start, end), shift_s, units_per_s))
         lines = tuple(tuple(_word(piece, next(times)) for piece in line) for line in cue.pieces)
-        found.append(WordCue(start, free, lines, cue.speaker))
+        found.append(WordCue(start, end, lines, cue.speaker))
     return found
 
 
@@ -867,15 +909,30 @@ def _times(
 
 
 def _source_cues(alignment: Alignment, style: Style) -> list[Cue]:
-    """Return the cues that have words, by time, with their lines in the transcript."""
-    assert alignment.subtitles is not None, "the transcript is a subtitle file"
-    starts = [cue.char_start for cue in alignment.subtitles.cues]
+    """Return the cues that have words, by time, with their lines in the transcript.
+
+    Words of cues that are not in the recording count as unspoken: they are shown, and never
+    highlighted.
+    """
+    starts = [cue.char_start for cue in source_subtitles(alignment).cues]
     if not starts:
         return []
     times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)
-    pieces = sorted(
-        text_pieces(alignment.words, alignment, style.max_line), key=lambda piece: piece.char_start
-    )
+    missing = {*_missing_and_copies(alignment, _repeats(alignment))}
+    unsaid: list[AlignedWord] = []
+    others: list[AlignedWord] = []
+    for word in alignment.words:
+        is_missing = bisect_right(starts, word.char_start) - 1 in missing
+        if is_missing:
+            unsaid.append(replace(word, status=UNSPOKEN))
+        else:
+            others.append(word)
+    pieces = [
+        piece
+        for words in (others, unsaid)
+        for piece in text_pieces(words, alignment, style.max_line)
+    ]
+    pieces.sort(key=lambda piece: piece.char_start)
     cues = []
     for index, group in groupby(
         pieces, key=lambda piece: max(bisect_right(starts, piece.char_start) - 1, 0)
@@ -885,5 +942,5 @@ def _source_cues(alignment: Alignment, style: Style) -> list[Cue]:
             if piece.starts_line or not lines:
                 lines.append([])
             lines[-1].append(piece)
-        cues.append(Cue(*times[index], tuple(map(tuple, lines))))
+        cues.append(Cue(*times[index], tuple(map(tuple, lines)), index in missing))
     return sorted(cues, key=lambda cue: cue.start_ms)

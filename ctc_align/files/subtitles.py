@@ -354,16 +354,14 @@ class SrtWriter(Writer):
     def write(self, alignment: Alignment, file: TextIO) -> None:
         style = self.style(alignment)
         if style.highlight_words:
-            lit = [
-                each
-                for cue in word_cues(alignment, style)
-                for each in _lit_cues(cue, style.frame_rate)
-            ]
-            spans = [(start, end) for start, end, _ in lit]
-            times = on_frames(
-                spans, alignment.duration_s + style.shift_s(alignment), style.frame_rate
-            )
-            _write_srt(file, [(*span, text) for span, (_, _, text) in zip(times, lit)])
+            shown = []
+            for cue in word_cues(alignment, style):
+                lit = list(_lit_cues(cue, style.frame_rate))
+                spans = [(start, end) for start, end, _ in lit]
+                # cues begin and end on frames already
+                times = on_frames(spans, cue.end / MS_PER_S + 1.0, style.frame_rate)
+                shown += [(*span, text) for span, (_, _, text) in zip(times, lit)]
+            _write_srt(file, shown)
         elif style.keeps_cues(alignment):
             file.write(
                 without_controls(source_srt(alignment, style.shift_s(alignment), style.frame_rate))

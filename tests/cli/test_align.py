@@ -507,6 +507,10 @@ def test_cues_that_are_not_in_the_recording_are_all_named():
         "7 cues have no word in the recording (numbers 6–12)",
         "1 cue has no word to speak (number 13)",
     ]
+    again = alignment_notes(alignment_of(1, 7, subtitles=subtitles, config={"cues": "again"}))
+    assert [note for note in again if "cue" in note] == [
+        "7 cues have no word in the recording (numbers 6–12): left out"
+    ]
     nothing = alignment_of(
         0,
         8,

@@ -305,6 +305,43 @@ def test_new_subtitles_follow_the_recording_and_leave_out_what_is_not_in_it():
     assert rendered(make_alignment(nothing, 8.0, text=text), "srt") == b""
 
 
+ADVERT = "\n".join(
+    f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n"
+    for n, text in enumerate(["Call me", "Buy now", "Rock"], 1)
+)
+
+
+@pytest.mark.parametrize(
+    ("format", "style", "kept"),
+    [
+        ("srt", {}, "00:00:02,000 --> 00:00:02,900\nBuy now\n"),
+        ("vtt", {}, "00:00:02.000 --> 00:00:02.900\nBuy now\n"),
+        ("srt", {"highlight_words": True}, "00:00:02,000 --> 00:00:02,900\nBuy now\n"),
+        (
+            "srt",
+            {"highlight_words": True, "frame_rate": 10.0},
+            "02,000 --> 00:00:02,900\nBuy now\n",
+        ),
+        ("vtt", {"highlight_words": True}, "00:00:02.000 --> 00:00:02.900\nBuy now\n"),
+        ("ass", {}, "0:00:02.00,0:00:02.90,Default,,0,0,0,,"),
+        ("lrc", {}, "[00:02.00]Buy now\n"),
+    ],
+)
+def test_a_cue_whose_words_are_missing_keeps_its_old_times(format, style, kept) -> None:
+    """An advertisement, though its neighbours now lie 0.1 s apart, over its old times."""
+    said = timed(ADVERT, {"Call": (1.5, 2.0), "me": (2.0, 2.5), "Rock": (2.6, 3.6)})
+    words = [
+        replace(word, status=SKIPPED) if word.text in ("Buy", "now") else word
+        for word in said.words
+    ]
+    alignment = replace(said, words=tuple(words))
+    written = rendered(alignment, format, Style(**style)).decode()
+    assert kept in written
+    assert re.search("02[.,]60", written), "the cue of Rock lies where it is spoken"
+    again = rendered(alignment, format, Style(cues="again", **style)).decode()
+    assert "Buy" not in again
+
+
 CUES = [["a", "b"], ["♪"], ["c"], ["d", "e"], ["…"], ["f"]]
 
 
@@ -312,7 +349,7 @@ CUES = [["a", "b"], ["♪"], ["c"], ["d", "e"], ["…"], ["f"]]
 @example([3, 1, 4, 5, 2, 0], 3, 0.0)  # words that touch overlap by a rounding
 def test_cues_keep_their_order_and_have_the_times_of_their_words(order, missing, pause_s):
     """Whatever the order of the words in time, and whichever of them are missing: cue by cue, none
-    over another."""
+    over another, except for those whose words are missing, which keep their old times."""
     lines = [
         f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{' '.join(cue)}\n"
         for n, cue in enumerate(CUES, 1)
@@ -335,7 +372,14 @@ def test_cues_keep_their_order_and_have_the_times_of_their_words(order, missing,
         back = parse_transcript(rendered(alignment, format), f"a.{format}")
         cues = back.subtitles.cues
         assert back.text == transcript.text
-        by_time = sorted(cues, key=lambda cue: cue.start_s)
+        is_missing = [
+            not {*cue}.isdisjoint("abcdef") and {*cue}.isdisjoint(letters) for cue in CUES
+        ]
+        olds = [cue for cue, is_old in zip(transcript.subtitles.cues, is_missing) if is_old]
+        kept = [cue for cue, is_old in zip(cues, is_missing) if is_old]
+        assert [(cue.start_s, cue.end_s) for cue in kept] == [(c.start_s, c.end_s) for c in olds]
+        others = (cue for cue, is_old in zip(cues, is_missing) if not is_old)
+        by_time = sorted(others, key=lambda cue: cue.start_s)
         assert all(a.start_s < a.end_s <= b.start_s for a, b in pairwise(by_time))
         assert by_time[-1].end_s <= duration_s + 1e-9
         for cue, said in zip(cues, CUES):
