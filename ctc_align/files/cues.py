@@ -174,12 +174,12 @@ def missing_cues(alignment: Alignment) -> list[int]:
     return [number for number in cues_without_times(alignment) if number in skipped]
 
 
-def _missing_and_copies(alignment: Alignment, repeats: set[int]) -> list[int]:
+def _missing_and_copies(alignment: Alignment, repeats: set[int]) -> set[int]:
     """Return the indices of missing cues, and of the cues that show their lines again."""
-    missing = [number - 1 for number in missing_cues(alignment)]
+    missing = {number - 1 for number in missing_cues(alignment)}
     for index in sorted(repeats):
         if index - 1 in missing:
-            missing.append(index)
+            missing.add(index)
     return missing
 
 
@@ -214,7 +214,7 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
     spoken = spoken_words_by_cue(alignment)
     repeats = _repeats(alignment)
     missing = _missing_and_copies(alignment, repeats)
-    copies = [index for index in sorted(repeats.difference(missing)) if index and not spoken[index]]
+    copies = [index for index in sorted(repeats - missing) if index and not spoken[index]]
     twins = {
         index: index - 1
         for index in copies
@@ -918,7 +918,7 @@ def _source_cues(alignment: Alignment, style: Style) -> list[Cue]:
     if not starts:
         return []
     times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)
-    missing = {*_missing_and_copies(alignment, _repeats(alignment))}
+    missing = _missing_and_copies(alignment, _repeats(alignment))
     unsaid: list[AlignedWord] = []
     others: list[AlignedWord] = []
     for word in alignment.words:
