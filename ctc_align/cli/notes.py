@@ -385,7 +385,7 @@ def several(items: Sequence[str], separator: str = " ", most: int = _SEVERAL) ->
 def cue_notes(alignment: Alignment) -> list[str]:
     """Return notes on the tiers that are the text, and on cues with text but no word with a
     time."""
-    from ctc_align.files.cues import cues_without_times, missing_cues
+    from ctc_align.files.source_cues import cues_without_times, missing_cues
     from ctc_align.files.subtitles import cue_numbers
 
     found = tier_notes(alignment)

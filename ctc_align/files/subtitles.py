@@ -22,17 +22,14 @@ from itertools import pairwise
 from typing import TextIO
 
 from ctc_align.errors import OutputError, TranscriptError
-from ctc_align.files.cues import (
+from ctc_align.files.cues import CueWord, WordCue, new_cues, word_cues
+from ctc_align.files.source_cues import (
     MS_PER_S,
-    CueWord,
-    WordCue,
     clock,
-    new_cues,
     on_frames,
     shown_times,
     source_subtitles,
     spoken_words_by_cue,
-    word_cues,
 )
 from ctc_align.files.writer import Style, Writer
 from ctc_align.text.characters import lazy_regex, without_controls

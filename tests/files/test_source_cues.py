@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,9 +20,9 @@ from subtitle_checks import read_srt, read_vtt
 
 from ctc_align.errors import TranscriptError
 from ctc_align.files import Style, from_dict, rendered
-from ctc_align.files.cues import cues_without_times
+from ctc_align.files.source_cues import cues_without_times
 from ctc_align.files.transcripts import parse_transcript
-from ctc_align.types import ALIGNED, SKIPPED, UNSPOKEN, AlignedWord, Alignment
+from ctc_align.types import ALIGNED, REPEAT, SKIPPED, UNSPOKEN, AlignedWord, Alignment
 
 SRT = (Path(__file__).parent / "film.srt").read_text("utf-8")
 
@@ -340,6 +341,27 @@ def test_a_cue_whose_words_are_missing_keeps_its_old_times(format, style, kept) 
     assert re.search("02[.,]60", written), "the cue of Rock lies where it is spoken"
     again = rendered(alignment, format, Style(cues="again", **style)).decode()
     assert "Buy" not in again
+
+
+def test_a_copy_of_a_missing_line_keeps_its_old_times_unless_it_has_other_words() -> None:
+    file = ADVERT.replace("Rock", "Buy now\nRock") + "\n4\n00:00:04,000 --> 00:00:05,000\nRock\n"
+    said = timed(file, {"Call": (1.5, 2.0), "me": (2.0, 2.5)})
+    for rock, start_s in (((2.6, 3.6), 2.6), (None, 3.0)):
+        words = []
+        for word in said.words:
+            cue = bisect_right([c.char_start for c in said.subtitles.cues], word.char_start)
+            if word.text == "Rock" and cue == 3 and rock:
+                times = {"start_s": rock[0], "end_s": rock[1], "confidence": 0.9}
+                words.append(replace(word, status=ALIGNED, **times))
+            elif cue == 2 or (word.text == "Rock" and cue == 3):
+                words.append(replace(word, status=SKIPPED))
+            elif cue > 2:
+                words.append(replace(word, kind=REPEAT))
+            else:
+                words.append(word)
+        rows = shown(rendered(replace(said, words=tuple(words)), "srt"))
+        assert rows[2][0] == start_s
+        assert rows[1][:2] == (2.0, 2.9)
 
 
 CUES = [["a", "b"], ["♪"], ["c"], ["d", "e"], ["…"], ["f"]]
