@@ -218,10 +218,11 @@ def difference_notes(alignment: Alignment) -> list[str]:
         ]
         more = len(by_length) - len(longest)
         named = f" ({', '.join(longest)}{f' and {more} more' * bool(more)})"
-        heard = "heard instead: " if lacks_many else ""
         speech = f"{seconds_text(alignment.unexplained_s)} of speech"
-        shown = named if lacks_many or not more else ""
-        parts.append(f"{heard}{speech} are not in the text{shown}")
+        if lacks_many:
+            parts.append(f"heard instead: {speech}{named}")
+        else:
+            parts.append(f"{speech} are not in the text{'' if more else named}")
     if lacks_many:
         parts.append("if the text is right, --match exact gives times to all of its words")
     return ["; ".join(parts)] if parts else []

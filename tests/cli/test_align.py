@@ -402,7 +402,7 @@ def alignment_of(aligned: int, skipped: int, **changes) -> Alignment:
         (7, 0, ((1.0, 4.25),), "3.2 s of speech are not in the text (1.00–4.25 s)"),
         (7, 0, tuple((10.0 * i, 10.0 * i + 2) for i in range(6)), "12 s of speech are not in the text"),
         (3, 2, ((8.0, 9.0), *((10.0 * i, 10.0 * i + 2) for i in range(1, 6)), (70.0, 79.0)),
-         "2 of 5 words are not in the recording (b b); heard instead: 20 s of speech are not in the text "
+         "2 of 5 words are not in the recording (b b); heard instead: 20 s of speech "
          "(10.00–12.00 s, 20.00–22.00 s, 30.00–32.00 s, 40.00–42.00 s, 70.00–79.00 s and 2 more); "
          "if the text is right, --match exact gives times to all of its words"),
         (7, 0, (), None),
