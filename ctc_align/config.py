@@ -23,7 +23,7 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 
 from ctc_align.errors import ConfigError
 from ctc_align.reading import MOST_NUMBER, open_input, parse_toml, shown
-from ctc_align.types import SoundChoice
+from ctc_align.types import FITS, SoundChoice
 
 Config = TypeVar("Config")
 
@@ -283,6 +283,15 @@ class Settings:
         within=(0.0, 100.0),
         metavar="PERCENT",
         shown="no limit",
+    )
+    min_fit: str = _timing(
+        "auto",
+        "Exit 3 if the fit of the text and the recording is worse than this; all outputs are"
+        " written. none: no limit. auto: poor for a single recording, none for a corpus.",
+        more="An alignment without a fit passes.",
+        choices=("auto", *FITS),
+        metavar="|".join(FITS),
+        shown="poor; no limit for a corpus",
     )
     separator: str = _reading(
         "",

@@ -745,6 +745,15 @@ class Alignment:
         )
 
 
+def is_worse_fit(fit: str | None, least: str) -> bool:
+    """Return whether a fit is worse than `least`, both of `FITS`; False if it is not known.
+
+    >>> is_worse_fit("none", "poor"), is_worse_fit("poor", "poor"), is_worse_fit(None, "good")
+    (True, False, False)
+    """
+    return fit is not None and FITS.index(fit) > FITS.index(least)
+
+
 def is_to_check(confidence: float | None, by: str, min_confidence: float) -> bool:
     """Return whether a word is to be checked: no person fixed it, and it is less sure than 0.5, or
     `min_confidence`."""

@@ -19,7 +19,7 @@ import numpy as np
 from inexact_scores import MUSIC, SPEECH, Case, Stretch, TrueWord
 from inexact_speech import PAUSE_S, Line, Place, Take, laid_out, timed_takes, unheard_lines
 
-from ctc_align.files.cues import clock
+from ctc_align.files.source_cues import clock
 from synthetic_sounds import RATE, synthetic_music
 
 GROUPS = ("choose", "report")

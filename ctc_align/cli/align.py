@@ -154,7 +154,7 @@ TranscriptFile = Annotated[
 
 @with_examples(
     "ctc-align interview.wav interview.txt",
-    "ctc-align film.mp4 film.srt --format srt,vtt --out-dir subtitles",
+    "ctc-align film.mp4 film.srt --min-fit doubtful --out-dir subtitles",
     'ctc-align interview.wav --text "Good morning!" --format ctm --stdout',
 )
 @with_options

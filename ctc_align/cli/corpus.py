@@ -212,12 +212,12 @@ def corpus(
 
     To resume an interrupted run, give the same command again. DIR/journal.jsonl has the result of
     each utterance; DIR/summary.json sums them up. Exits with 1 if any utterance failed; otherwise
-    with 3 if any has words below --min-confidence or unexplained speech, or more missing words than
-    --max-skipped allows.
+    with 3 if any has words below --min-confidence or unexplained speech, more missing words than
+    --max-skipped allows, or a fit below --min-fit.
     """
     talk = messages.talk()
     if work.summary is not None:
-        sum_up(work.summary, source, talk)
+        sum_up(work.summary, source, config.settings().min_fit, talk)
         return
     if source is None or source == "":
         raise UsageError("SOURCE: expected a manifest or a folder; see ctc-align corpus --help")
@@ -330,7 +330,7 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     talk.notes(read_twice(result.summary))
     if result.interrupted:
         raise Interrupted(interruption(result))
-    leave(result.summary)
+    leave(result.summary, run.settings.min_fit)
 
 
 def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
@@ -370,7 +370,7 @@ def _first_utterances(run: CorpusRun) -> list[Utterance]:
         return []
 
 
-def sum_up(folder: str, source: str | None, talk: Talk) -> None:
+def sum_up(folder: str, source: str | None, min_fit: str, talk: Talk) -> None:
     """Write `summary.json` for `--summary DIR`, and print the table to stdout."""
     import sys
 
@@ -390,4 +390,4 @@ def sum_up(folder: str, source: str | None, talk: Talk) -> None:
     print_summary(summary, sys.stdout)
     talk.notes(misfits(summary))
     talk.notes(read_twice(summary))
-    leave(summary)
+    leave(summary, min_fit)

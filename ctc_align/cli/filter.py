@@ -28,6 +28,7 @@ from ctc_align.cli.printing import Talk, console_for, counted, put
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import json_escaped
+from ctc_align.types import FITS, NONE
 
 if TYPE_CHECKING:
     from ctc_align.corpus.selection import Selected
@@ -62,11 +63,11 @@ def filter_run(
         metavar="FILE",
         shown="not written",
     ),
-    min_fit: str | None = setting(
-        None,
+    min_fit: str = setting(
+        NONE,
         "The worst fit that is kept.",
-        choices=("good", "doubtful", "poor"),
-        shown="any",
+        choices=FITS,
+        shown="none: any",
         panel=LIMITS,
     ),
     max_loss_per_token: float | None = setting(
@@ -120,7 +121,7 @@ def filter_run(
         check_source(source)
     check_files({"--text": text})
     targets = _targets({"--to": to, "--left-out": left_out}, source, force)
-    limits = Limits(min_fit or "", max_loss_per_token, max_local_loss, max_skipped)
+    limits = Limits(min_fit, max_loss_per_token, max_local_loss, max_skipped)
     counts = _write(
         selected(Path(run), limits, source or "", kind, text or "", encoding or ""), targets
     )

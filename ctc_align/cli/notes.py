@@ -4,7 +4,6 @@ without effect."""
 from __future__ import annotations
 
 import unicodedata
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +21,7 @@ from ctc_align.types import (
     ALIGNED,
     CUT_OFF,
     DIRECTION,
+    FITS,
     MARKUP,
     NONE,
     POOR,
@@ -36,6 +36,7 @@ from ctc_align.types import (
     VTT,
     Region,
     aligned_words,
+    is_worse_fit,
 )
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ _NAMED = 1000
 """The maximum number of failures that are named on stderr, one per line; the summary has more, the
 journal all."""
 _MOST_IN_LINE = 5
+_AUTO = Settings.min_fit
+"""The least fit is `poor` for a single recording, and there is none for a corpus."""
 
 
 def alignment_notes(alignment: Alignment) -> list[str]:
@@ -194,9 +197,11 @@ def difference_notes(alignment: Alignment) -> list[str]:
     the text.
 
     "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; if there are
-    only a few words, or stretches of speech, the note names them.
+    only a few words, or stretches of speech, the note names them. Where more than a third of the
+    words is missing, it names the longest stretches of speech, and how to keep all words.
     """
     parts = []
+    lacks_many = 3 * alignment.skipped > alignment.spoken
     if alignment.skipped:
         words = [printable(word.text) for word in alignment.words if word.status == SKIPPED]
         named = f" ({' '.join(words)})" if len(words) <= _SEVERAL else ""
@@ -207,11 +212,19 @@ def difference_notes(alignment: Alignment) -> list[str]:
             f"{alignment.skipped:,} of {alignment.spoken:,} {which} not in the recording{named}"
         )
     if alignment.unexplained:
-        stretches = [f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in alignment.unexplained]
-        named = f" ({', '.join(stretches)})" if len(stretches) <= _SEVERAL else ""
-        parts.append(
-            f"{seconds_text(alignment.unexplained_s)} of speech are not in the text{named}"
-        )
+        by_length = sorted(alignment.unexplained, key=lambda span: span[0] - span[1])
+        longest = [
+            f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in sorted(by_length[:_SEVERAL])
+        ]
+        more = len(by_length) - len(longest)
+        named = f" ({', '.join(longest)}{f' and {more} more' * bool(more)})"
+        speech = f"{seconds_text(alignment.unexplained_s)} of speech"
+        if lacks_many:
+            parts.append(f"heard instead: {speech}{named}")
+        else:
+            parts.append(f"{speech} are not in the text{'' if more else named}")
+    if lacks_many:
+        parts.append("if the text is right, --match exact gives times to all of its words")
     return ["; ".join(parts)] if parts else []
 
 
@@ -373,26 +386,32 @@ def several(items: Sequence[str], separator: str = " ", most: int = _SEVERAL) ->
 def cue_notes(alignment: Alignment) -> list[str]:
     """Return notes on the tiers that are the text, and on cues with text but no word with a
     time."""
-    from ctc_align.files.cues import cues_without_times
+    from ctc_align.files.source_cues import cues_without_times, missing_cues
     from ctc_align.files.subtitles import cue_numbers
 
     found = tier_notes(alignment)
     ranks = cues_without_times(alignment)
-    if not ranks or alignment.config.get("cues") == "again" or alignment.fit == NONE:
+    if not ranks or alignment.fit == NONE:
         return found
     if found:
         return [*found, f"{counted(len(ranks), 'label has', 'labels have')} no word with a time"]
     assert alignment.subtitles is not None, "it has cues"
     numbers = cue_numbers(alignment.subtitles)
-    missing = _missing_cues(alignment)
+    missing = missing_cues(alignment)
+    is_cut_again = alignment.config.get("cues") == "again"
     if missing:
-        found.append(
-            f"{counted(len(missing), 'cue has', 'cues have')} no word in the recording"
-            f" ({_named(numbers, missing)}): kept with arbitrary times between the neighbours; use"
+        what = (
+            "left out"
+            if is_cut_again
+            else "the old times are kept, and may lie over other cues; delete what was cut, or use"
             " --cues again to omit what is not in the recording, or --max-skipped 0 to exit with 3"
         )
+        found.append(
+            f"{counted(len(missing), 'cue has', 'cues have')} no word in the recording"
+            f" ({_named(numbers, missing)}): {what}"
+        )
     silent = [rank for rank in ranks if rank not in {*missing}]
-    if silent:
+    if silent and not is_cut_again:
         found.append(
             f"{counted(len(silent), 'cue has', 'cues have')} no word to speak"
             f" ({_named(numbers, silent)}): the old time is shifted like those of the neighbours,"
@@ -412,18 +431,6 @@ def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[s
         f"{counted(len(fast), 'cue is', 'cues are')} faster than --max-cps {settings.max_cps:g},"
         f" because the speech is (columns a second): {named}; shorten the text"
     ] * bool(fast)
-
-
-def _missing_cues(alignment: Alignment) -> list[int]:
-    """Return the ranks, from 1, of the cues none of whose words are in the recording."""
-    from ctc_align.files.cues import cues_without_times
-
-    subtitles = alignment.subtitles
-    starts = [] if subtitles is None else [cue.char_start for cue in subtitles.cues]
-    skipped = {
-        bisect_right(starts, word.char_start) for word in alignment.words if word.status == SKIPPED
-    }
-    return [rank for rank in cues_without_times(alignment) if rank in skipped]
 
 
 def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
@@ -454,6 +461,15 @@ def limit_lines(alignment: Alignment) -> list[str]:
         )
         words = f"{alignment.skipped:,} of {alignment.spoken:,} words ({share:.1f} %)"
         found.append(f"--max-skipped {most:g} is exceeded: {words} are not in the recording")
+    least = str(alignment.config.get("min_fit", _AUTO))
+    by_default = ", the default," if least == _AUTO else ""
+    least = POOR if least == _AUTO else least
+    if is_worse_fit(alignment.fit, least):
+        exact = " If it is, --match exact gives times to every word;" if alignment.skipped else ""
+        found.append(
+            f"--min-fit {least}{by_default} is not met: the fit is {alignment.fit}. Is it the text"
+            f" of this recording?{exact} --min-fit none sets no limit"
+        )
     if alignment.in_doubt:
         words = counted(len(alignment.doubtful), "word is", "words are")
         speech = seconds_text(alignment.unexplained_s)
@@ -690,10 +706,19 @@ def name_failures(summary: Summary, journal: Path) -> None:
         say(f"ctc-align: and {more} more that failed: see {journal}")
 
 
-def leave(summary: Summary) -> None:
+def leave(summary: Summary, min_fit: str = _AUTO) -> None:
     """Exit with 1 if something failed, otherwise with 3 if a limit is not met; name the limit even
-    when quiet."""
+    when quiet.
+
+    `min_fit`: the setting, which limits nothing in a corpus unless it is given.
+    """
     unmet = []
+    worse = FITS[FITS.index(min_fit) + 1 :] if min_fit != _AUTO else ()
+    if count := sum(summary.fit.get(fit, 0) for fit in worse):
+        fit_worse = counted(count, "utterance fits", "utterances fit")
+        rows = [row for row in summary.misfits if row["fit"] in worse]
+        named = f" ({ranked_names(rows, count)})" if rows else ": see fit in the journal"
+        unmet.append(f"--min-fit {min_fit} is not met: {fit_worse} worse{named}")
     if summary.too_many_skipped:
         which = ranked_names(summary.most_skipped, summary.too_many_skipped)
         lack = counted(
@@ -746,9 +771,8 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
     )
     if keeps_cues:
         yield (
-            "subtitles: a cue without a word in its recording is kept with arbitrary times between"
-            " its neighbours; ctc-align RECORDING SUBTITLES prints its number, and --cues again"
-            " omits it"
+            "subtitles: a cue without a word in its recording keeps its old times; ctc-align"
+            " RECORDING SUBTITLES prints its number, and --cues again omits it"
         )
 
 

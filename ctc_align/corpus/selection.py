@@ -25,7 +25,7 @@ from ctc_align.sources.source import TextLine, read_lines
 from ctc_align.sources.utterance import Refused, Utterance, UtteranceResult
 from ctc_align.text import words_of
 from ctc_align.text.markup import text_said_once
-from ctc_align.types import FITS
+from ctc_align.types import NONE, is_worse_fit
 
 _DECIMALS = 5
 _REPLACED = ("audio", "text", "id", "offset", "duration")
@@ -34,15 +34,15 @@ _REPLACED = ("audio", "text", "id", "offset", "duration")
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a selection; None, and "" for the fit, is no limit.
+    """The limits of a selection; None is no limit.
 
     Attributes:
-        min_fit: one of `FITS`, the worst that is kept.
+        min_fit: one of `FITS`, the worst that is kept; "none" is no limit.
         max_loss_per_token, max_local_loss: nats.
         max_skipped: percent of the words that can be spoken.
     """
 
-    min_fit: str = ""
+    min_fit: str = NONE
     max_loss_per_token: float | None = None
     max_local_loss: float | None = None
     max_skipped: float | None = None
@@ -50,9 +50,9 @@ class Limits:
     def reasons(self, result: UtteranceResult) -> Iterator[str]:
         """Yield why an aligned utterance is left out; a figure that has a limit and is not known is
         a reason."""
-        if self.min_fit and result.fit is None:
+        if self.min_fit != NONE and result.fit is None:
             yield "fit not known"
-        elif self.min_fit and FITS.index(result.fit or "") > FITS.index(self.min_fit):
+        elif is_worse_fit(result.fit, self.min_fit):
             yield f"fit {result.fit}"
         limits = {"loss per token": (result.loss_per_token, self.max_loss_per_token)}
         limits["local loss"] = (result.local_loss, self.max_local_loss)

@@ -30,10 +30,10 @@ from xml.sax.saxutils import quoteattr
 
 from ctc_align.audio.media_file import MediaFile, NotMediaError
 from ctc_align.errors import OutputError, TranscriptError, UsageError
-from ctc_align.files.cues import MS_PER_S, clock
 from ctc_align.files.epub import MIMETYPE, BookText, EpubArchive, SpinePage, open_epub, parse_xml
 from ctc_align.files.page_spans import PageSource, PageSpan, SourceNode, SpanWord, XmlSource, edited
 from ctc_align.files.sentences import sentences
+from ctc_align.files.source_cues import MS_PER_S, clock
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import (
     RECORDING,

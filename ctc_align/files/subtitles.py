@@ -22,17 +22,14 @@ from itertools import pairwise
 from typing import TextIO
 
 from ctc_align.errors import OutputError, TranscriptError
-from ctc_align.files.cues import (
+from ctc_align.files.cues import CueWord, WordCue, new_cues, word_cues
+from ctc_align.files.source_cues import (
     MS_PER_S,
-    CueWord,
-    WordCue,
     clock,
-    new_cues,
     on_frames,
     shown_times,
     source_subtitles,
     spoken_words_by_cue,
-    word_cues,
 )
 from ctc_align.files.writer import Style, Writer
 from ctc_align.text.characters import lazy_regex, without_controls
@@ -354,16 +351,14 @@ class SrtWriter(Writer):
     def write(self, alignment: Alignment, file: TextIO) -> None:
         style = self.style(alignment)
         if style.highlight_words:
-            lit = [
-                each
-                for cue in word_cues(alignment, style)
-                for each in _lit_cues(cue, style.frame_rate)
-            ]
-            spans = [(start, end) for start, end, _ in lit]
-            times = on_frames(
-                spans, alignment.duration_s + style.shift_s(alignment), style.frame_rate
-            )
-            _write_srt(file, [(*span, text) for span, (_, _, text) in zip(times, lit)])
+            shown = []
+            for cue in word_cues(alignment, style):
+                lit = list(_lit_cues(cue, style.frame_rate))
+                spans = [(start, end) for start, end, _ in lit]
+                # cues begin and end on frames already
+                times = on_frames(spans, cue.end / MS_PER_S + 1.0, style.frame_rate)
+                shown += [(*span, text) for span, (_, _, text) in zip(times, lit)]
+            _write_srt(file, shown)
         elif style.keeps_cues(alignment):
             file.write(
                 without_controls(source_srt(alignment, style.shift_s(alignment), style.frame_rate))

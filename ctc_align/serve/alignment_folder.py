@@ -28,15 +28,13 @@ from ctc_align.serve.access import RefusedError
 from ctc_align.serve.uploads import MOST_BYTES
 from ctc_align.sources.named_recordings import fitting_recording, named_ends
 from ctc_align.text.characters import DIRECTION_MARKS, printable
-from ctc_align.types import FORMAT, Alignment, Region, is_to_check
+from ctc_align.types import FITS, FORMAT, Alignment, Region, is_to_check
 
 MOST_ALIGNMENTS = 20_000
 _NUMBERED = re.compile(rf"(?P<stem>.+){re.escape(BEFORE)}(-[0-9]+)?")
 HEAD_BYTES = 4096
 ROUNDED_S = 0.001
 """By rounding, times of a correction may differ this much from those of the alignment."""
-FITS = ("none", "poor", "doubtful", "good")
-"""From the worst to the best."""
 MOST_NAME_BYTES = 200
 """Longest name of a saved alignment: with `.before.json` and a number it fits into the 255 bytes of
 a file name."""
@@ -676,9 +674,9 @@ def mended(data: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _badness(row: Mapping[str, Any]) -> tuple[bool, float, float, str]:
     if row["fit"] in FITS:
-        fit = FITS.index(row["fit"])
+        fit = -FITS.index(row["fit"])
     else:
-        fit = len(FITS)
+        fit = 1
     loss = row["loss_per_token"]
     return not row["error"], fit, -loss if loss is not None else float("-inf"), row["id"]
 

@@ -401,6 +401,10 @@ def alignment_of(aligned: int, skipped: int, **changes) -> Alignment:
         (7, 1, (), "1 of 8 words is not in the recording (b)"),
         (7, 0, ((1.0, 4.25),), "3.2 s of speech are not in the text (1.00–4.25 s)"),
         (7, 0, tuple((10.0 * i, 10.0 * i + 2) for i in range(6)), "12 s of speech are not in the text"),
+        (3, 2, ((8.0, 9.0), *((10.0 * i, 10.0 * i + 2) for i in range(1, 6)), (70.0, 79.0)),
+         "2 of 5 words are not in the recording (b b); heard instead: 20 s of speech "
+         "(10.00–12.00 s, 20.00–22.00 s, 30.00–32.00 s, 40.00–42.00 s, 70.00–79.00 s and 2 more); "
+         "if the text is right, --match exact gives times to all of its words"),
         (7, 0, (), None),
     ],
 )  # fmt: skip
@@ -438,6 +442,45 @@ def test_the_exit_code_tells_that_more_is_missing(cli, here, fake_aligner, monke
     )
 
 
+@pytest.mark.parametrize(
+    ("fit", "least", "told"),
+    [
+        ("none", None, "--min-fit poor, the default, is not met: the fit is none."),
+        ("poor", None, ""),
+        ("none", "none", ""),
+        ("doubtful", "good", "--min-fit good is not met: the fit is doubtful."),
+        (None, "good", ""),
+    ],
+)
+def test_a_fit_below_the_least_one_exits_with_3(
+    cli, here, fake_aligner, monkeypatch, fit, least, told
+):
+    align = fake_aligner.align
+    monkeypatch.setattr(
+        fake_aligner, "align", lambda self, *a, **b: replace(align(self, *a, **b), fit=fit)
+    )
+    option = () if least is None else ("--min-fit", least)
+    result = cli("talk.wav", "talk.txt", "--quiet", *option)
+    assert (result.code, result.stderr.count("\n")) == ((3, 1) if told else (0, 0))
+    assert result.stderr.startswith(f"ctc-align: {told}" if told else "")
+    assert (here / "talk.json").exists()
+
+
+def test_a_corpus_counts_fits_below_the_least_one_that_is_given(capsys):
+    misfits = [{"utterance": "e02", "fit": "none"}, {"utterance": "e04", "fit": "poor"}]
+    summary = Summary(fit={"good": 5, "doubtful": 4, "poor": 1, "none": 1}, misfits=misfits)
+    leave(summary)
+    leave(summary, "none")
+    for least, told in (
+        ("good", "6 utterances fit worse (e02, e04 and 4 more)"),
+        ("poor", "1 utterance fits worse (e02)"),
+    ):
+        with pytest.raises(typer.Exit) as exit:
+            leave(summary, least)
+        assert exit.value.exit_code == 3
+        assert capsys.readouterr().err == f"ctc-align: --min-fit {least} is not met: {told}\n"
+
+
 def test_a_corpus_says_which_limit_is_passed_beside_what_failed(capsys):
     both = Summary(
         failed=2, too_many_skipped=1, most_skipped=[{"utterance": "e02"}, {"utterance": "e04"}]
@@ -463,6 +506,10 @@ def test_cues_that_are_not_in_the_recording_are_all_named():
     assert [note.partition(":")[0] for note in found if "cue" in note] == [
         "7 cues have no word in the recording (numbers 6–12)",
         "1 cue has no word to speak (number 13)",
+    ]
+    again = alignment_notes(alignment_of(1, 7, subtitles=subtitles, config={"cues": "again"}))
+    assert [note for note in again if "cue" in note] == [
+        "7 cues have no word in the recording (numbers 6–12): left out"
     ]
     nothing = alignment_of(
         0,

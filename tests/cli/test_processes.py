@@ -244,6 +244,8 @@ def test_the_models_inside_the_package_need_no_torch(here):
             "exact",
             "--language",
             "de",
+            "--min-fit",
+            "none",
             "--force",
         ],
         ["score", "source/demo.flac", "--text", "glorbish", "--text", "forced alignment"],
@@ -263,7 +265,7 @@ def test_a_recording_from_standard_input(cli, here, monkeypatch):
     demo = Path(ctc_align.__file__).parent / "demo" / "demo.flac"
     for arguments in (["-", "--text", "We call it bear.", "--channel", "left"], ["-", "-"]):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(demo.read_bytes())))
-        result = cli(*arguments, "--format", "json")
+        result = cli(*arguments, "--format", "json", "--min-fit", "none")
         if arguments[-1] == "-":
             assert (result.code, "AUDIO and TRANSCRIPT are both -" in result.error) == (2, True)
         else:

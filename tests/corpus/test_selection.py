@@ -59,6 +59,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("options", "kept"),
     [
         ("", ["good", "lossy", "wrong word", "skips", "old"]),
+        ("--min-fit none", ["good", "lossy", "wrong word", "skips", "old"]),
         ("--min-fit good", ["good", "lossy", "skips"]),
         ("--min-fit doubtful --max-loss-per-token 2", ["good", "wrong word", "skips"]),
         ("--max-local-loss 20", ["good", "lossy"]),

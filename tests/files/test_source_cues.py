@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -19,9 +20,9 @@ from subtitle_checks import read_srt, read_vtt
 
 from ctc_align.errors import TranscriptError
 from ctc_align.files import Style, from_dict, rendered
-from ctc_align.files.cues import cues_without_times
+from ctc_align.files.source_cues import cues_without_times
 from ctc_align.files.transcripts import parse_transcript
-from ctc_align.types import ALIGNED, SKIPPED, UNSPOKEN, AlignedWord, Alignment
+from ctc_align.types import ALIGNED, REPEAT, SKIPPED, UNSPOKEN, AlignedWord, Alignment
 
 SRT = (Path(__file__).parent / "film.srt").read_text("utf-8")
 
@@ -305,6 +306,64 @@ def test_new_subtitles_follow_the_recording_and_leave_out_what_is_not_in_it():
     assert rendered(make_alignment(nothing, 8.0, text=text), "srt") == b""
 
 
+ADVERT = "\n".join(
+    f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n"
+    for n, text in enumerate(["Call me", "Buy now", "Rock"], 1)
+)
+
+
+@pytest.mark.parametrize(
+    ("format", "style", "kept"),
+    [
+        ("srt", {}, "00:00:02,000 --> 00:00:02,900\nBuy now\n"),
+        ("vtt", {}, "00:00:02.000 --> 00:00:02.900\nBuy now\n"),
+        ("srt", {"highlight_words": True}, "00:00:02,000 --> 00:00:02,900\nBuy now\n"),
+        (
+            "srt",
+            {"highlight_words": True, "frame_rate": 10.0},
+            "02,000 --> 00:00:02,900\nBuy now\n",
+        ),
+        ("vtt", {"highlight_words": True}, "00:00:02.000 --> 00:00:02.900\nBuy now\n"),
+        ("ass", {}, "0:00:02.00,0:00:02.90,Default,,0,0,0,,"),
+        ("lrc", {}, "[00:02.00]Buy now\n"),
+    ],
+)
+def test_a_cue_whose_words_are_missing_keeps_its_old_times(format, style, kept) -> None:
+    """An advertisement, though its neighbours now lie 0.1 s apart, over its old times."""
+    said = timed(ADVERT, {"Call": (1.5, 2.0), "me": (2.0, 2.5), "Rock": (2.6, 3.6)})
+    words = [
+        replace(word, status=SKIPPED) if word.text in ("Buy", "now") else word
+        for word in said.words
+    ]
+    alignment = replace(said, words=tuple(words))
+    written = rendered(alignment, format, Style(**style)).decode()
+    assert kept in written
+    assert re.search("02[.,]60", written), "the cue of Rock lies where it is spoken"
+    again = rendered(alignment, format, Style(cues="again", **style)).decode()
+    assert "Buy" not in again
+
+
+def test_a_copy_of_a_missing_line_keeps_its_old_times_unless_it_has_other_words() -> None:
+    file = ADVERT.replace("Rock", "Buy now\nRock") + "\n4\n00:00:04,000 --> 00:00:05,000\nRock\n"
+    said = timed(file, {"Call": (1.5, 2.0), "me": (2.0, 2.5)})
+    for rock, start_s in (((2.6, 3.6), 2.6), (None, 3.0)):
+        words = []
+        for word in said.words:
+            cue = bisect_right([c.char_start for c in said.subtitles.cues], word.char_start)
+            if word.text == "Rock" and cue == 3 and rock:
+                times = {"start_s": rock[0], "end_s": rock[1], "confidence": 0.9}
+                words.append(replace(word, status=ALIGNED, **times))
+            elif cue == 2 or (word.text == "Rock" and cue == 3):
+                words.append(replace(word, status=SKIPPED))
+            elif cue > 2:
+                words.append(replace(word, kind=REPEAT))
+            else:
+                words.append(word)
+        rows = shown(rendered(replace(said, words=tuple(words)), "srt"))
+        assert rows[2][0] == start_s
+        assert rows[1][:2] == (2.0, 2.9)
+
+
 CUES = [["a", "b"], ["♪"], ["c"], ["d", "e"], ["…"], ["f"]]
 
 
@@ -312,7 +371,7 @@ CUES = [["a", "b"], ["♪"], ["c"], ["d", "e"], ["…"], ["f"]]
 @example([3, 1, 4, 5, 2, 0], 3, 0.0)  # words that touch overlap by a rounding
 def test_cues_keep_their_order_and_have_the_times_of_their_words(order, missing, pause_s):
     """Whatever the order of the words in time, and whichever of them are missing: cue by cue, none
-    over another."""
+    over another, except for those whose words are missing, which keep their old times."""
     lines = [
         f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{' '.join(cue)}\n"
         for n, cue in enumerate(CUES, 1)
@@ -335,7 +394,14 @@ def test_cues_keep_their_order_and_have_the_times_of_their_words(order, missing,
         back = parse_transcript(rendered(alignment, format), f"a.{format}")
         cues = back.subtitles.cues
         assert back.text == transcript.text
-        by_time = sorted(cues, key=lambda cue: cue.start_s)
+        is_missing = [
+            not {*cue}.isdisjoint("abcdef") and {*cue}.isdisjoint(letters) for cue in CUES
+        ]
+        olds = [cue for cue, is_old in zip(transcript.subtitles.cues, is_missing) if is_old]
+        kept = [cue for cue, is_old in zip(cues, is_missing) if is_old]
+        assert [(cue.start_s, cue.end_s) for cue in kept] == [(c.start_s, c.end_s) for c in olds]
+        others = (cue for cue, is_old in zip(cues, is_missing) if not is_old)
+        by_time = sorted(others, key=lambda cue: cue.start_s)
         assert all(a.start_s < a.end_s <= b.start_s for a, b in pairwise(by_time))
         assert by_time[-1].end_s <= duration_s + 1e-9
         for cue, said in zip(cues, CUES):

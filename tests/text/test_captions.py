@@ -14,7 +14,7 @@ import soundfile
 from ctc_align import Aligner
 from ctc_align.config import Settings
 from ctc_align.files import rendered
-from ctc_align.files.cues import shown_times
+from ctc_align.files.source_cues import shown_times
 from ctc_align.files.subtitles import parse_subtitles
 from ctc_align.text.transcript import words_of
 from ctc_align.types import REPEAT

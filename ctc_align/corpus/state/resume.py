@@ -459,7 +459,9 @@ def _counts(name: str, value: Any) -> bool:
 
     A new setting with its default changes no result, so runs of 0.4.0 resume.
     """
-    return name in _OF_0_4 or (name not in _PATHS and value != getattr(Settings(), name, None))
+    return name in _OF_0_4 or (
+        name not in _NOT_COUNTED and value != getattr(Settings(), name, None)
+    )
 
 
 _OF_0_4 = frozenset(
@@ -490,6 +492,8 @@ _OF_0_4 = frozenset(
 )
 _PATHS = ("calibration", "cache_dir")
 """Settings that are paths; the content of the files counts."""
+_NOT_COUNTED = (*_PATHS, "min_fit")
+"""The least fit is applied to the summary, and changes no result."""
 
 
 FaultsOf = Callable[[str | None, Sequence[tuple[GroupedUtterance, Line | None]]], dict[str, str]]
