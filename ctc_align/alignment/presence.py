@@ -139,7 +139,7 @@ def is_contradicted(
 
 
 def _measure_information(scores: np.ndarray | ArrayOnDisk) -> float:
-    """Return information of scores (T, C), in nats."""
+    """Return the information in scores (T, C), in nats."""
     frames = len(scores)
     total = np.zeros(scores.shape[1])
     negentropy = 0.0

@@ -57,19 +57,30 @@ def find_undecided(
     passages = []
     for passage in _divide_at_anchors(speech, found, gaps, labels):
         kept = _is_inside(found, passage)
-        own = slice(passage.first, passage.last)
-        for first, last in runs_of(~found.found[own] & ~fixed[own]):
-            stretch = _stretch_of_run(speech, found, passage, first, last)
+        for first, last in _find_runs(found, fixed, passage):
+            stretch = _stretch_of_run(speech, passage, first, last)
             if stretch is None:
                 continue
             contradicted = yield from is_contradicted(
                 speech.log_probs, speech.blank, [stretch], speech.backend
             )
-            kept[first:last] = not contradicted
+            if not contradicted:
+                kept[first:last] = True
         spoken = passage.first + np.flatnonzero(kept)
         if not found.found[spoken].all():
             passages.append(replace(passage, spoken=spoken))
     return passages
+
+
+def _find_runs(found: FoundWords, fixed: np.ndarray, passage: Passage) -> Iterator[tuple[int, int]]:
+    """Yield runs [first, last) of words in a passage, between sure ones: from the first to the last
+    that was not found, if these are many."""
+    own = slice(passage.first, passage.last)
+    missing = ~found.found[own] & ~fixed[own]
+    for first, last in runs_of(~found.sure[own]):
+        places = first + np.flatnonzero(missing[first:last])
+        if found.lengths[passage.first + places].sum() >= FEWEST_TOKENS:
+            yield int(places[0]), int(places[-1]) + 1
 
 
 def _is_inside(found: FoundWords, passage: Passage) -> np.ndarray:
@@ -95,23 +106,22 @@ def _divide_at_anchors(
         yield Passage(before + 1, after, begin, end, np.zeros(0, np.int64))
 
 
-def _stretch_of_run(
-    speech: HeardSpeech, found: FoundWords, passage: Passage, first: int, last: int
-) -> Stretch | None:
+def _stretch_of_run(speech: HeardSpeech, passage: Passage, first: int, last: int) -> Stretch | None:
     """Return the stretch in which to judge words `first` to `last`, exclusive, of a passage.
 
-    None if they are few, if there is no time for them, or if the passage is too long.
+    None if there is no time for them, or if the passage is too long.
     """
-    if found.lengths[passage.first + first : passage.first + last].sum() < FEWEST_TOKENS:
-        return None
-    ids = speech.spell(range(passage.first, passage.last))
-    before = len(speech.spell(range(passage.first, passage.first + first)))
-    until = len(speech.spell(range(passage.first, passage.first + last)))
+    words = range(passage.first, passage.last)
+    ids = speech.spell(words)
+    begin = len(speech.spell(words[:first]))
+    if first and speech.separator is not None:
+        begin += 1
+    end = begin + len(speech.spell(words[first:last]))
     frames = passage.last_frame - passage.first_frame
     shortest = units.seconds_to_frames(SHORTEST_TOKEN_S * len(ids), speech.frame_shift_s)
     if frames < shortest or 2 * len(ids) * frames > MOST_CELLS:
         return None
-    return Stretch(ids, passage.first_frame, passage.last_frame, before, until)
+    return Stretch(ids, passage.first_frame, passage.last_frame, begin, end)
 
 
 def _choose_anchors(found: FoundWords, labels: int) -> list[int]:
