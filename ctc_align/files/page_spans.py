@@ -113,14 +113,11 @@ class XmlSource(Handlers):
             for key, value in attributes.items()
             if key == "xmlns" or key.startswith("xmlns:")
         }
-        if parent is not None:
+        spaces = declared
+        if parent is not None and declared:
+            spaces = {**parent.spaces, **declared}
+        elif parent is not None:
             spaces = parent.spaces
-        else:
-            spaces = {}
-        if declared:
-            spaces = {**spaces, **declared}
-        else:
-            spaces = spaces
         self.open.append(
             SourceNode(parent, local, prefix + colon, self.offset, 0, attributes, spaces)
         )

@@ -662,7 +662,5 @@ def _clips(spans: Sequence[PageSpan]) -> list[SpokenClip]:
             next_ms = times[index + 1][0]
             if 0 <= next_ms - end_ms <= _PAUSE_MS:
                 end_ms = next_ms
-            else:
-                end_ms = end_ms
         clips.append(SpokenClip(span.id, span.recording, start_ms, max(end_ms, start_ms + 1)))
     return clips

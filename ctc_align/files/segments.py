@@ -253,8 +253,6 @@ def _whisper_words(
         text += piece
         if is_timed(each.word):
             timed = each.word
-        else:
-            timed = timed
     yield _whisper_word(text, timed, row_of)
 
 

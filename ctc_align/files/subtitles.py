@@ -402,9 +402,7 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
             end = words[index + 1].start
         else:
             end = cue.end
-        if end - word.end < least_ms:
-            end = end
-        else:
+        if end - word.end >= least_ms:
             end = word.end
         if end - max(word.start, at) < least_ms:
             continue
@@ -479,8 +477,6 @@ def _vtt_cues(alignment: Alignment, style: Style) -> Iterator[tuple[int, int, st
                 ]
                 if word.is_spoken:
                     at = max(at, word.start)
-                else:
-                    at = at
             lines.append("".join(pieces))
         yield cue.start, cue.end, _voice(cue.speaker) + "\n".join(lines)
 

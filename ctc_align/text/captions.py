@@ -246,8 +246,6 @@ def _with_marks(text: str, cue: _Shown, first: int, last: int) -> Span:
     line_end = text.find("\n", end)
     if line_end < 0:
         line_end = len(text)
-    else:
-        line_end = line_end
     if first in cue.lines:
         start = line_start
     if last in cue.lines or last == len(cue.words):
@@ -333,8 +331,6 @@ def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[W
         found.append(replace(word, speaker="") if word.speaker and named != cue else word)
         if word.spoken:
             before = word
-        else:
-            before = before
         later += bool(word.spoken) and cue != labelled
     return tuple(found)
 

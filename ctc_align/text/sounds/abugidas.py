@@ -445,8 +445,6 @@ def _ethiopic(character: str) -> tuple[str, ...]:
     has_glide = len(onset) > 1 and onset.endswith("W")
     if has_glide:
         onset = onset[:-1]
-    else:
-        onset = onset
     if vowel == "A" and onset in _A_IN_FIRST_ORDER:
         vowel = "AA"
     consonants = phone_table("abugidas", "Ethiopic-consonants")

@@ -132,12 +132,9 @@ def script_of_letter(character: str) -> str:
     ('latin', 'cyrillic', '')
     """
     first = unicodedata.name(character, "").partition(" ")[0].lower()
-    if unicodedata.category(character)[0] != "L":
-        if first in SCRIPTS and unicodedata.combining(character) == 0:
-            first = first
-        else:
-            first = ""
-    if first == "modifier":
+    if unicodedata.category(character)[0] != "L" and (
+        first not in SCRIPTS or unicodedata.combining(character)
+    ):
         return ""
     return _SCRIPT_NAMES.get(first, first)
 
