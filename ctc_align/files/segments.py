@@ -24,6 +24,7 @@ from ctc_align.files.writer import (
     rows_by_word,
 )
 from ctc_align.reading import as_seconds, parse_json, shown
+from ctc_align.text.captions import transcript_of_cues
 from ctc_align.text.characters import json_escaped
 from ctc_align.types import FORMAT, SEGMENTS, Alignment, SourceCue, Subtitles, Transcript
 
@@ -78,9 +79,7 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
     segments = _segments(data)
     if not segments:
         return None
-    cues: list[SourceCue] = []
-    pieces: list[str] = []
-    at = 0
+    cues: list[tuple[SourceCue, str]] = []
     end_s = 0.0
     for number, segment in enumerate(segments, 1):
         where = f"{source}, segment {number}"
@@ -98,10 +97,8 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
             name = ""
         else:
             name = " ".join(str(speaker).split())
-        cues.append(SourceCue(at, at + len(piece), start_s, end_s, speaker=name))
-        pieces.append(piece)
-        at += len(piece) + 1
-    return Transcript("\n".join(pieces), Subtitles(SEGMENTS, cues=tuple(cues)))
+        cues.append((SourceCue(0, 0, start_s, end_s, speaker=name), piece))
+    return transcript_of_cues(cues, Subtitles(SEGMENTS))
 
 
 def _parsed(text: str) -> Any:

@@ -35,6 +35,7 @@ from ctc_align.files.cues import (
     word_cues,
 )
 from ctc_align.files.writer import Style, Writer
+from ctc_align.text.captions import transcript_of_cues
 from ctc_align.text.characters import lazy_regex, without_controls
 from ctc_align.types import (
     LRC,
@@ -188,23 +189,20 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
         raise TranscriptError(
             f"{source}: expected subtitles with cues, got a header without any; is the file whole?"
         )
-    cues: list[SourceCue] = []
-    pieces: list[str] = []
-    offset = 0
+    cues: list[tuple[SourceCue, str]] = []
     header, pending = _header(lines[: rows[0][0]], format)
     ends = [*(id_index for id_index, _, _ in rows[1:]), len(lines)]
     for (_, index, timed), end in zip(rows, ends):
         payload, blocks = _payload(lines[index + 1 : end], format)
+        cue = replace(timed, before=pending)
+        plain = payload
         if format == VTT:
             plain = _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload)
-        else:
-            plain = payload
-        cue = replace(timed, char_start=offset, char_end=offset + len(plain), before=pending)
-        cues.append(cue if plain == payload else replace(cue, payload=payload))
-        pieces.append(plain)
-        offset += len(plain) + 1
+        if plain != payload:
+            cue = replace(cue, payload=payload)
+        cues.append((cue, plain))
         pending = blocks
-    return Transcript("\n".join(pieces), Subtitles(format, header, tuple(cues), pending))
+    return transcript_of_cues(cues, Subtitles(format, header, after=pending))
 
 
 def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLines]:
@@ -747,16 +745,13 @@ def parse_lyrics(text: str, source: str) -> Transcript:
             f"{source}: expected lyrics with times such as [00:12.30], got none; is the file whole?"
         )
     lines.sort(key=lambda line: line[0])
-    cues: list[SourceCue] = []
-    pieces: list[str] = []
-    offset = 0
     ends = [*(start_s for start_s, _ in lines[1:]), lines[-1][0] + _LAST_LINE_S]
-    for (start_s, words), end_s in zip(lines, ends):
-        if words:
-            cues.append(SourceCue(offset, offset + len(words), start_s, end_s))
-            pieces.append(words)
-            offset += len(words) + 1
-    return Transcript("\n".join(pieces), Subtitles(LRC, "\n".join(tags), tuple(cues)))
+    cues = [
+        (SourceCue(0, 0, start_s, end_s), words)
+        for (start_s, words), end_s in zip(lines, ends)
+        if words
+    ]
+    return transcript_of_cues(cues, Subtitles(LRC, "\n".join(tags)))
 
 
 def _lrc_seconds(parts: tuple[str, ...]) -> float:

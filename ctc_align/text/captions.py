@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from ctc_align.text.characters import lazy_regex
-from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, SourceCue, Subtitles, Word, Words
+from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, SourceCue, Subtitles, Transcript, Word, Words
 
 Span = tuple[int, int]
 _SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
@@ -252,6 +252,25 @@ def _with_marks(text: str, cue: _Shown, first: int, last: int) -> Span:
         return start, line_end
     rest = re.match(r"[^\s\w]*", text[end:line_end])
     return start, end + (rest.end() if rest else 0)
+
+
+def transcript_of_cues(rows: Iterable[tuple[SourceCue, str]], subtitles: Subtitles) -> Transcript:
+    """Return the transcript of cues, each with its text: the texts, a line or more for each.
+
+    The cues get the spans of their texts, and become those of `subtitles`.
+
+    >>> rows = [(SourceCue(0, 0, 1.0, 2.0), "So"), (SourceCue(0, 0, 2.0, 3.0), "be")]
+    >>> transcript_of_cues(rows, Subtitles("lrc")).text
+    'So\\nbe'
+    """
+    cues: list[SourceCue] = []
+    texts: list[str] = []
+    at = 0
+    for cue, text in rows:
+        cues.append(replace(cue, char_start=at, char_end=at + len(text)))
+        texts.append(text)
+        at += len(text) + 1
+    return Transcript("\n".join(texts), replace(subtitles, cues=tuple(cues)))
 
 
 # Speakers of cues
