@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ctc_align.text.characters import divided, word_set
-from ctc_align.text.phone_sets import IPA_CLASSES
+from ctc_align.text.phone_sets import IPA_CLASSES, Phones
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
 from ctc_align.text.sounds.spelling_rules import options_of, phone_table, spelling_rules, table
 
@@ -35,8 +35,8 @@ class Letter:
 
     start: int
     end: int
-    onset: tuple[str, ...]
-    vowel: tuple[str, ...] | None = None
+    onset: Phones
+    vowel: Phones | None = None
     is_long: bool = False
 
     @property
@@ -153,7 +153,7 @@ def arabic_pieces(text: str, language: str) -> list[Piece]:
     )
 
 
-def _arabic_table(code: str) -> dict[str, tuple[str, ...]]:
+def _arabic_table(code: str) -> dict[str, Phones]:
     return phone_table("abjads", "Arabic-consonants", code)
 
 
@@ -232,7 +232,7 @@ def _article(match: re.Match[str], text: str) -> list[Letter]:
         follows = text[match.end()]
     else:
         follows = ""
-    sound: tuple[str, ...] = ()
+    sound: Phones = ()
     if follows not in _SUN:
         sound = ("l",)
     if match["for"]:
@@ -304,7 +304,7 @@ def _alef(text: str, index: int, last: Letter | None, language: str) -> Letter:
     character = text[index]
     follows = text[index + 1 : index + 2]
     long_a = (options_of("abjads", language).get("long-a", "a"),)
-    hamza: tuple[str, ...] = ()
+    hamza: Phones = ()
     if language == "ar":
         hamza = ("ʔ",)
     if character == "آ":

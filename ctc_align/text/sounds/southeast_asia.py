@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from ctc_align.text.phone_sets import ipa_class
+from ctc_align.text.phone_sets import Phones, ipa_class
 from ctc_align.text.sounds.pieces import Piece, unknown
 from ctc_align.text.sounds.spelling_rules import phone_table, split_phones
 from ctc_align.text.tables import text_table
@@ -87,7 +87,7 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
         is_mark = (
             character in _SHORTENED + _REPEAT or "ะ" <= character <= "ฺ" or "เ" <= character <= "๎"
         )
-        phones: tuple[str, ...] = ()
+        phones: Phones = ()
         if character == _REPEAT:
             phones = _last_syllable(found)
         elif not is_mark:
@@ -122,10 +122,10 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
     found.append(Piece(index + len(first), index + len(first) + 1, codas.get(last, ())))
 
 
-def _last_syllable(found: list[Piece]) -> tuple[str, ...]:
+def _last_syllable(found: list[Piece]) -> Phones:
     """Return the phones of the last syllable: its vowel, what follows, and the consonants before
     it."""
-    phones: tuple[str, ...] = ()
+    phones: Phones = ()
     for piece in reversed(found):
         phones = (*piece.phones, *phones)
         if (
@@ -137,7 +137,7 @@ def _last_syllable(found: list[Piece]) -> tuple[str, ...]:
     return phones
 
 
-def _onset(letters: str, onsets: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+def _onset(letters: str, onsets: dict[str, Phones]) -> Phones:
     """Return the phones of the letters that a syllable begins with."""
     if letters in _TRUE_S:
         return _TRUE_S[letters]
@@ -176,7 +176,7 @@ def _syllable(thai: str, index: int) -> re.Match[str] | None:
     return next((match for pattern in _patterns() if (match := pattern.match(thai, index))), None)
 
 
-def _tables(is_lao: bool) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+def _tables(is_lao: bool) -> tuple[dict[str, Phones], dict[str, Phones]]:
     """Return the phones of consonants at the beginning of a syllable and at its end, by Thai
     letters."""
     languages = ["th"]
@@ -231,7 +231,7 @@ def _burmese_syllable(match: re.Match[str]) -> Piece:
     return Piece(match.start(), match.end(), phones if is_vowel else (*phones, *(rhyme or ("a",))))
 
 
-def _burmese_onset(onset: tuple[str, ...], under: str) -> tuple[str, ...]:
+def _burmese_onset(onset: Phones, under: str) -> Phones:
     has_y = "ျ" in under or "ြ" in under
     has_w = "ွ" in under
     if "ှ" in under and (onset == ("j",) or (has_y and onset == ("l",))):
@@ -289,7 +289,7 @@ def _syllables(
 
 
 @lru_cache(maxsize=1)
-def _khmer_vowels() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+def _khmer_vowels() -> dict[str, tuple[Phones, Phones]]:
     """Return the phones of vowel signs after consonants of the first and of the second series."""
     both = {
         sign: phones.split(",")

@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from ctc_align.text.characters import word_set
 from ctc_align.text.letter_to_phone import letter_to_phone
-from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_PHONES, IPA_VOWELS
+from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_PHONES, IPA_VOWELS, Phones
 from ctc_align.text.sounds.pieces import Piece, pieces, unknown
 from ctc_align.text.tables import EVERY, Section, sections, text_table
 
@@ -83,7 +83,7 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
 
 
 @lru_cache(maxsize=256)
-def phone_table(file: str, *names: str) -> dict[str, tuple[str, ...]]:
+def phone_table(file: str, *names: str) -> dict[str, Phones]:
     """Return the phones of letters, syllables or words from sections without contexts; later
     sections take precedence.
 
@@ -97,7 +97,7 @@ def phone_table(file: str, *names: str) -> dict[str, tuple[str, ...]]:
 
 
 @lru_cache(maxsize=4096)
-def split_phones(written: str) -> tuple[str, ...]:
+def split_phones(written: str) -> Phones:
     """Return phones that are written without spaces; "." separates two that would be read as one.
 
     >>> split_phones("tʃaɪ"), split_phones("t.s")
@@ -150,7 +150,7 @@ class SpellingRules:
         by_first: dict[str, list[tuple[str, str]]] = {}
         for spelling, context in rules:
             by_first.setdefault(spelling[0], []).append((spelling, context))
-        self._phones: dict[str, list[tuple[str, ...]]] = {}
+        self._phones: dict[str, list[Phones]] = {}
         self._patterns: dict[str, re.Pattern[str]] = {}
         for first, keys in by_first.items():
             keys.sort(key=lambda key: (-len(key[0]), -len(key[1])))
@@ -168,7 +168,7 @@ class SpellingRules:
             return []
         known = "".join(self._known(text[index]) for index in letters)
         spans: list[tuple[int, int]] = []
-        sounds: list[tuple[str, ...]] = []
+        sounds: list[Phones] = []
         index = 0
         while index < len(known):
             pattern = self._patterns.get(known[index])
@@ -213,7 +213,7 @@ class SpellingRules:
             before = ""
         return f"(?:{before})" + re.escape(spelling) + (f"(?={right})" if right else "")
 
-    def _connected(self, sounds: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    def _connected(self, sounds: list[Phones]) -> list[Phones]:
         """Return the phones of adjacent pieces after assimilation of voicing, with equal neighbours
         merged."""
         owners = [piece for piece, phones in enumerate(sounds) for _ in phones]
@@ -386,7 +386,7 @@ def named_pieces(text: str, language: str) -> list[Piece]:
 
 
 @lru_cache(maxsize=4096)
-def _named_phones(character: str) -> tuple[str, ...]:
+def _named_phones(character: str) -> Phones:
     category = unicodedata.category(character)
     match = _LETTER_NAME.search(unicodedata.name(character, ""))
     if category[0] == "N" or (match is None and category[0] == "L"):
@@ -423,9 +423,7 @@ _AS_WRITTEN = word_set("en vi ga gd cy")
 letters are unknown."""
 
 
-def initials_spelled_out(
-    text: str, spoken: Sequence[str], code: str
-) -> list[tuple[str, ...] | None]:
+def initials_spelled_out(text: str, spoken: Sequence[str], code: str) -> list[Phones | None]:
     """Return for each part of a word the phones of its initials, spelled out; None for a part
     without initials.
 
@@ -444,7 +442,7 @@ def initials_spelled_out(
     return [_spelled_out(part, code) for part in parts]
 
 
-def _spelled_out(part: str, code: str) -> tuple[str, ...] | None:
+def _spelled_out(part: str, code: str) -> Phones | None:
     match = _WORD_PART.fullmatch(part)
     if (
         match is None
