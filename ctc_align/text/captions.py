@@ -17,10 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ctc_align.text.characters import lazy_regex
+from ctc_align.text.characters import Span, lazy_regex
 from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, SourceCue, Subtitles, Transcript, Word, Words
 
-Span = tuple[int, int]
 _SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _UNIT = lazy_regex(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
 _LETTERS_OF_SIGN = 2

@@ -18,6 +18,8 @@ from typing import Any, TypeVar, cast
 from ctc_align.text.tables import character_table
 from ctc_align.types import Word
 
+Span = tuple[int, int]
+"""The characters from one index to another, exclusive."""
 GAP = "\u200b"
 SIGNS = "£€¥¢₹₩₽₺₪₫₦₴₿฿°×÷±≈−–‘§№⁺µ·"
 LETTER = rf"[^\x00-@\[-`{{-\x7f{SIGNS}{GAP}]"

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctc_align.errors import UsageError
 from ctc_align.extras import EXTRAS, install_line
-from ctc_align.text.characters import divided, is_letter, lazy_regex, lower, runs
+from ctc_align.text.characters import Span, divided, is_letter, lazy_regex, lower, runs
 from ctc_align.text.languages import base_code
 from ctc_align.text.tables import text_table
 from ctc_align.types import Word, Words
@@ -150,8 +150,6 @@ def _uroman() -> Uroman:
 
     return Uroman()
 
-
-Span = tuple[int, int]
 
 _THAI = lazy_regex("[\u0e00-\u0e7f]")
 _KANA = lazy_regex("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9f]")

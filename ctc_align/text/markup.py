@@ -22,7 +22,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from ctc_align.text.captions import repeated_lines
-from ctc_align.text.characters import lazy_regex
+from ctc_align.text.characters import Span, lazy_regex
 from ctc_align.text.line_divisions import line_divisions
 from ctc_align.text.notation import (
     AFTER_TAGS,
@@ -47,7 +47,6 @@ from ctc_align.types import (
     Words,
 )
 
-Span = tuple[int, int]
 _ENTITY = lazy_regex(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
 _HIDDEN = lazy_regex(
     r"<!--|<(?P<name>script|style|head|template|noscript)\b[^>]{0,5000}>", re.IGNORECASE

@@ -17,9 +17,9 @@ from functools import lru_cache
 
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
-from ctc_align.text.characters import lazy_regex, plain, word_set
+from ctc_align.text.characters import Span, lazy_regex, plain, word_set
 from ctc_align.text.english_numbers import unit_name
-from ctc_align.text.markup import MappedText, Markup, Span, read_markup
+from ctc_align.text.markup import MappedText, Markup, read_markup
 from ctc_align.text.notation import ANY, LATCH, OPEN, is_silent, without_optional_letters
 from ctc_align.text.speaker_labels import Mark
 from ctc_align.text.word_forms import other_readings, spoken_forms
@@ -294,7 +294,7 @@ def _without_entities(span: Span, spoken: MappedText) -> Span:
     return start, end
 
 
-def _spans(text: str, by_character: bool | None) -> list[tuple[int, int]]:
+def _spans(text: str, by_character: bool | None) -> list[Span]:
     whole = by_character is False or (by_character is None and not has_spaceless(text))
     spans = []
     for run in _RUN.finditer(text):
@@ -314,7 +314,7 @@ def has_spaceless(text: str) -> bool:
     return not text.isascii() and _ANY_SPACELESS.search(text) is not None
 
 
-def character_spans(run: str, *, every: bool = False) -> list[tuple[int, int]]:
+def character_spans(run: str, *, every: bool = False) -> list[Span]:
     """Cut a run without spaces into words; the spans (start, end exclusive) cover it without gaps,
     in order.
 
@@ -325,7 +325,7 @@ def character_spans(run: str, *, every: bool = False) -> list[tuple[int, int]]:
     ['iPhone', 'を', '買', 'う。']
     """
     kinds = _kinds(run, every)
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     pending = -1  # start of punctuation that waits for the next word
     for atom in _ATOM.finditer(kinds):
         start, end = atom.span()
@@ -456,7 +456,7 @@ def boundaries(text: str, language: str = "en") -> list[int]:
     return cuts
 
 
-def _run(text: str, index: int) -> tuple[int, int]:
+def _run(text: str, index: int) -> Span:
     """Return the run of non-space characters around an index."""
     start, end = index, index
     while start and not text[start - 1].isspace():
@@ -571,7 +571,7 @@ def _is_open(text: str, index: int) -> bool:
     return before.count(sign) % 2 == 1 or before.replace(sign * 2, sign).count(sign) % 2 == 1
 
 
-def cut_at(spans: list[tuple[int, int]], cuts: list[int]) -> Iterator[tuple[int, int]]:
+def cut_at(spans: list[Span], cuts: list[int]) -> Iterator[Span]:
     """Yield the spans (start, end exclusive; ascending), each cut at those of `cuts` that lie
     inside it.
 

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from ctc_align.text.characters import GAP, LETTER, lazy_regex, lower, plain, word_set
+from ctc_align.text.characters import GAP, LETTER, Span, lazy_regex, lower, plain, word_set
 from ctc_align.text.english_numbers import (
     NUMBER_RULES,
     SCALE_WORDS,
@@ -272,7 +272,7 @@ def telephone_words(written: Sequence[str]) -> dict[int, str]:
     return found
 
 
-def _number_spans(text: str) -> list[tuple[int, int]]:
+def _number_spans(text: str) -> list[Span]:
     """Return the numbers in a text, (start, end exclusive)."""
     spans = [match.span() for match in _BY_SHAPE.finditer(text) if _is_number(match[0])]
     spans += [
