@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from ctc_align.errors import CtcAlignError, InputError, OutputError
 from ctc_align.files.formats import FORMATS
 from ctc_align.files.json_files import read_object
 from ctc_align.files.whole_files import is_link
-from ctc_align.reading import read_input
+from ctc_align.reading import JsonObject, read_input
 from ctc_align.types import EAF, HAND, TEXTGRID
 
 _BY_HAND = re.compile(rb'"by"\s*:\s*"hand"|"checked"\s*:\s*true')
@@ -283,7 +282,7 @@ def has_later_fixes(later: Path, path: Path) -> bool:
     return not fixes[0] <= fixes[1]
 
 
-def _words_of(found: dict[str, Any] | None) -> list[dict[str, Any]]:
+def _words_of(found: JsonObject | None) -> list[JsonObject]:
     words = (found or {}).get("words")
     if isinstance(words, list):
         return [word for word in words if isinstance(word, dict)]
@@ -306,7 +305,7 @@ def _changed(path: Path) -> int:
         return 0
 
 
-def _object(path: Path) -> dict[str, Any] | None:
+def _object(path: Path) -> JsonObject | None:
     """Return the JSON object of an alignment; None if it cannot be read, which its reader
     reports."""
     try:
@@ -315,11 +314,11 @@ def _object(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _agree(one: dict[str, Any] | None, other: dict[str, Any] | None, names: Iterable[str]) -> bool:
+def _agree(one: JsonObject | None, other: JsonObject | None, names: Iterable[str]) -> bool:
     return one is None or other is None or all(one.get(name) == other.get(name) for name in names)
 
 
-def _is_same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+def _is_same(one: JsonObject | None, other: JsonObject | None) -> bool:
     """Return whether two alignments have the same text and the same length; True if one cannot be
     read."""
     if one is None or other is None:

@@ -30,6 +30,7 @@ from ctc_align.files.writer import (
 )
 from ctc_align.files.written_labels import parse_written, written_object
 from ctc_align.reading import (
+    JsonObject,
     as_number,
     as_seconds,
     as_whole,
@@ -76,7 +77,7 @@ _CHECKED = frozenset(
 """The settings in `config` that are used when an alignment is written or judged."""
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonObject:
     """Return the JSON Schema (draft 2020-12) of format "ctc-align/1", which describes every field.
 
     It is the file `ctc-align-1.schema.json` beside this one. It allows unknown fields, because
@@ -90,7 +91,7 @@ def json_schema() -> dict[str, Any]:
     )
 
 
-def to_dict(alignment: Alignment, style: Style | None = None) -> dict[str, Any]:
+def to_dict(alignment: Alignment, style: Style | None = None) -> JsonObject:
     """Return the JSON object of an alignment: plain dicts, lists, strings and finite numbers or
     None.
 
@@ -104,7 +105,7 @@ def to_dict(alignment: Alignment, style: Style | None = None) -> dict[str, Any]:
     return {**data, "words": list(data["words"])}
 
 
-def _object(alignment: Alignment, style: Style) -> dict[str, Any]:
+def _object(alignment: Alignment, style: Style) -> JsonObject:
     """Return the JSON object with an iterator over its words, so that long recordings need not fit
     into memory."""
     if style.times != RECORDING:
@@ -172,7 +173,7 @@ def _object(alignment: Alignment, style: Style) -> dict[str, Any]:
     }
 
 
-def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> dict[str, Any]:
+def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> JsonObject:
     """Return the object of a word; `doubtful` is present only if it is true."""
     doubtful = word.confidence is not None and word.confidence < doubt
     return {
@@ -193,7 +194,7 @@ def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> dict[s
     }
 
 
-def _tokens(word: AlignedWord, name: str, time_s: _TimeWriter) -> list[dict[str, Any]]:
+def _tokens(word: AlignedWord, name: str, time_s: _TimeWriter) -> list[JsonObject]:
     """Return the objects of tokens or syllables, whose label is called `name`."""
     return [
         {
@@ -208,13 +209,13 @@ def _tokens(word: AlignedWord, name: str, time_s: _TimeWriter) -> list[dict[str,
     ]
 
 
-def _book_place_object(place: BookPlace) -> dict[str, Any]:
+def _book_place_object(place: BookPlace) -> JsonObject:
     """Return the position of a paragraph in its book; omit an empty id."""
     data = {field.name: getattr(place, field.name) for field in fields(place)}
     return {key: value for key, value in data.items() if value != ""}
 
 
-def _subtitles_object(subtitles: Subtitles) -> dict[str, Any]:
+def _subtitles_object(subtitles: Subtitles) -> JsonObject:
     """Return the cues of the transcript, with their times in its file; omit empty fields."""
     cues = [
         {
@@ -317,7 +318,7 @@ def _dumps(value: Any) -> str:
     return json_escaped(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
-def read_object(path: str | Path) -> dict[str, Any]:
+def read_object(path: str | Path) -> JsonObject:
     """Return the JSON object of an alignment as in the file.
 
     Raises:
@@ -330,7 +331,7 @@ def read_object(path: str | Path) -> dict[str, Any]:
     return parse_object(data, str(path))
 
 
-def parse_object(data: bytes, name: str) -> dict[str, Any]:
+def parse_object(data: bytes, name: str) -> JsonObject:
     """Return the JSON object of an alignment in the bytes of a file, called `name`. Raises as
     `read_object`."""
     try:
@@ -357,7 +358,7 @@ def no_number(constant: str) -> float:
     raise ValueError(f"{constant} is not a number of JSON")
 
 
-def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object") -> dict[str, Any]:
+def alignment_fields(data: JsonObject, name: str | Path = "the JSON object") -> JsonObject:
     """Return the fields of an alignment from a JSON object that `to_dict` made.
 
     Times count from the start of the utterance. `name` is what error messages call the object.
@@ -483,7 +484,7 @@ class Fields:
         return [Fields(item, f"{self.path_of(key)}[{number}]") for number, item in enumerate(items)]
 
 
-def _fields(data: Fields) -> dict[str, Any]:
+def _fields(data: Fields) -> JsonObject:
     texts = {key: data.text(key) for key in ("utterance", "audio", "model", "backend", "text")}
     config = _config(data)
     offset_s = data.seconds("offset_s")
@@ -528,7 +529,7 @@ def _fields(data: Fields) -> dict[str, Any]:
     }
 
 
-def _config(data: Fields) -> dict[str, Any]:
+def _config(data: Fields) -> JsonObject:
     config = Fields(data.value("config"), "config")
     check_depth(config.data)
     try:
@@ -644,7 +645,7 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
     )
 
 
-def _check_bare(path: str, status: str, fields: dict[str, Any]) -> None:
+def _check_bare(path: str, status: str, fields: JsonObject) -> None:
     """Raise ValueError if a word without times still has fields, which are not None, of an aligned
     one."""
     left = [name for name, value in fields.items() if value is not None]
@@ -669,7 +670,7 @@ def _by(item: Fields) -> str:
     return item.choice("by", (HAND,))
 
 
-def _timed(item: Fields, shift_s: float) -> dict[str, Any]:
+def _timed(item: Fields, shift_s: float) -> JsonObject:
     """Return the times of a word or token, moved, with their standard deviations and `by`, if
     known."""
     start_s, end_s = item.seconds_or_none("start_s"), item.seconds_or_none("end_s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
 from ctc_align.errors import InputError
 from ctc_align.files.sentences import sentences
@@ -30,7 +30,7 @@ from ctc_align.files.writer import (
     word_rows,
     words_by_time,
 )
-from ctc_align.reading import as_seconds
+from ctc_align.reading import JsonObject, as_seconds
 from ctc_align.text.characters import printable, spreadsheet_cell, without_controls
 from ctc_align.types import AlignedToken, AlignedWord, Alignment, Interval, Tier
 
@@ -196,7 +196,7 @@ class _Words:
         self._rows = word_rows(alignment, style, _MS_PER_S)
         self._row_of = {id(word): row for word, row in zip(self._by_time, self._rows)}
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[JsonObject]:
         """Yield a row for each word, in the order of the text."""
         for number, word in enumerate(self._alignment.words, 1):
             row = self._row_of.get(id(word))
@@ -210,7 +210,7 @@ class _Words:
                 "status": word.status,
             }
 
-    def tokens(self) -> Iterator[dict[str, Any]]:
+    def tokens(self) -> Iterator[JsonObject]:
         """Yield a row for each token, by words in the order of the text."""
         rows = iter(token_rows(self._alignment, self._style, _MS_PER_S))
         of_word = {id(word): [next(rows) for _ in word.tokens] for word in self._by_time}
@@ -227,7 +227,7 @@ class _Words:
                     "status": word.status,
                 }
 
-    def sentences(self) -> Iterator[dict[str, Any]]:
+    def sentences(self) -> Iterator[JsonObject]:
         """Yield a row for each sentence, by time."""
         for sentence in sentences(self._alignment):
             first, last = (
@@ -242,7 +242,7 @@ class _Words:
                 "char_end": sentence.words[-1].word.char_end,
             }
 
-    def turns(self) -> Iterator[dict[str, Any]]:
+    def turns(self) -> Iterator[JsonObject]:
         """Yield a row for each turn of a speaker, by time."""
         for row in speaker_rows(self._by_time, self._rows):
             yield {
@@ -253,7 +253,7 @@ class _Words:
             }
 
 
-def _who_and_where(tier: str, word: AlignedWord) -> dict[str, Any]:
+def _who_and_where(tier: str, word: AlignedWord) -> JsonObject:
     characters = {"char_start": word.char_start, "char_end": word.char_end}
     return {"tier": _cell(tier), "speaker": _cell(word.speaker), **characters}
 

@@ -23,7 +23,7 @@ from ctc_align.files.writer import (
     is_timed,
     rows_by_word,
 )
-from ctc_align.reading import as_seconds, parse_json, shown
+from ctc_align.reading import JsonObject, as_seconds, parse_json, shown
 from ctc_align.text.captions import transcript_of_cues
 from ctc_align.text.characters import json_escaped
 from ctc_align.types import FORMAT, SEGMENTS, Alignment, SourceCue, Subtitles, Transcript
@@ -142,7 +142,7 @@ def _is_segment(value: Any) -> bool:
     return _written_times(value)[:2] != (None, None) and isinstance(_first(value, _TEXTS), str)
 
 
-def _first(segment: dict[str, Any], keys: Sequence[str]) -> Any:
+def _first(segment: JsonObject, keys: Sequence[str]) -> Any:
     """Return the first existing value of some keys that is not a list (of words), None if there is
     none."""
     values = (segment.get(key) for key in keys)
@@ -152,7 +152,7 @@ def _first(segment: dict[str, Any], keys: Sequence[str]) -> Any:
     )
 
 
-def _times(segment: dict[str, Any], before_s: float, where: str) -> tuple[float, float]:
+def _times(segment: JsonObject, before_s: float, where: str) -> tuple[float, float]:
     """Return the times of a segment in seconds; a missing time is taken from the previous
     segment."""
     start, end, per_s = _written_times(segment)
@@ -172,7 +172,7 @@ def _times(segment: dict[str, Any], before_s: float, where: str) -> tuple[float,
     return start_s, end_s
 
 
-def _written_times(segment: dict[str, Any]) -> tuple[Any, Any, float]:
+def _written_times(segment: JsonObject) -> tuple[Any, Any, float]:
     """Return the times of a segment as written, None for a missing one, and the units per
     second."""
     for first, last in _TIMES:
@@ -222,7 +222,7 @@ class WhisperWriter(Writer):
 
 def _segment(
     number: int, sentence: Sentence, row_of: dict[int, TimedLabel], space: str
-) -> dict[str, Any]:
+) -> JsonObject:
     words = list(_whisper_words(sentence, row_of, space))
     return {
         "id": number,
@@ -236,7 +236,7 @@ def _segment(
 
 def _whisper_words(
     sentence: Sentence, row_of: dict[int, TimedLabel], space: str
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     """Yield the words with times; add the text of others to the word before, or at the beginning to
     the word after."""
     text = ""
@@ -253,7 +253,7 @@ def _whisper_words(
     yield _whisper_word(text, timed, row_of)
 
 
-def _whisper_word(text: str, word: Any, row_of: dict[int, TimedLabel]) -> dict[str, Any]:
+def _whisper_word(text: str, word: Any, row_of: dict[int, TimedLabel]) -> JsonObject:
     row = row_of[id(word)]
     sure = round(row.confidence, 4)
     return {
@@ -282,7 +282,7 @@ class LabelStudioWriter(Writer):
     def write(self, alignment: Alignment, file: TextIO) -> None:
         style = self.style(alignment)
         length_s = end_units(alignment, style) / _UNITS_PER_MS / _MS_PER_S
-        results: list[dict[str, Any]] = []
+        results: list[JsonObject] = []
         for tier in tiers_by_speaker(alignment, style, _MS_PER_S, (WORDS,)):
             is_sure = tier.kind in (WORDS, TOKENS, SYLLABLES)
             for row in tier.rows:
@@ -302,7 +302,7 @@ class LabelStudioWriter(Writer):
 
 def _region(
     id: str, row: TimedLabel, label: str, of_tier: tuple[str, float, bool]
-) -> Sequence[dict[str, Any]]:
+) -> Sequence[JsonObject]:
     """Return the two results that make up a region: its label and its text, with the same id."""
     speaker, length_s, is_sure = of_tier
     span = {"start": row.start / _MS_PER_S, "end": row.end / _MS_PER_S, "channel": 0}

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from ctc_align.errors import InputError
 from ctc_align.functional import ctc_loss
 from ctc_align.models.convnet.inference import NetworkShape
 from ctc_align.models.convnet.network import AcousticNetwork
+from ctc_align.reading import JsonObject
 from ctc_align.training import Watch, run_folder
 from ctc_align.training.training_batches import (
     Augmentation,
@@ -152,7 +152,7 @@ def train(
 
 
 def _put_back_final(
-    network: AcousticNetwork, state: dict[str, Any]
+    network: AcousticNetwork, state: JsonObject
 ) -> tuple[HeldOutLosses | None, tuple[str, ...]]:
     network.load_state_dict(state["network"])
     if state["before"]:
@@ -257,8 +257,8 @@ class _Loop:
         self.step = 0
         self.spent_s = 0.0
         self.sums = [0.0] * 4
-        self.best: dict[str, Any] | None = None
-        self.refused: dict[str, Any] = {"loss": math.inf, "faults": []}
+        self.best: JsonObject | None = None
+        self.refused: JsonObject = {"loss": math.inf, "faults": []}
         self.before: HeldOutLosses | None = None
 
     def run(self) -> None:
@@ -404,7 +404,7 @@ class _Loop:
                         (training.seed, epoch),
                     )
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> JsonObject:
         """Return everything that a continued run needs, including torch's random generators, which
         dropout uses."""
         return {
@@ -429,7 +429,7 @@ class _Loop:
             run_folder.restore_checkpoint(path, self._put_back)
             self.watch.say(f"continues from step {self.step} of {self.steps}")
 
-    def _put_back(self, state: dict[str, Any]) -> None:
+    def _put_back(self, state: JsonObject) -> None:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"])

@@ -47,6 +47,7 @@ from ctc_align.files.corrections import (
 from ctc_align.files.json_files import read_object
 from ctc_align.files.whole_files import is_link, placing, refuse_links, remove_file, sync_folder
 from ctc_align.files.writer import words_by_time
+from ctc_align.reading import JsonObject
 from ctc_align.sources.utterance import Checksum, Utterance
 from ctc_align.text.characters import json_escaped
 from ctc_align.text.markup import text_said_once
@@ -567,7 +568,7 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
     if not layout.manifests:
         return []
     targets = [manifest_path(layout.out_dir, name, layout.job) for name in layout.manifests]
-    makers: list[Callable[[Layout, Utterance, Alignment], dict[str, Any]]]
+    makers: list[Callable[[Layout, Utterance, Alignment], JsonObject]]
     makers = [_nemo if name == "nemo" else _lhotse for name in layout.manifests]
     with placing(targets, layout.parts_folder, sync=True) as parts, ExitStack() as stack:
         files = [stack.enter_context(_line_file(target, part)) for target, part in parts]
@@ -652,7 +653,7 @@ def _next_of(lines: Iterator[bytes], id: str, path: Path) -> Alignment:
     raise OutputError(f"{path}: {id} is not in it; run the same command again")
 
 
-def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[str, Any]:
+def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> JsonObject:
     """Return the line of an utterance in `manifest.nemo.jsonl`.
 
     It has the fields that every NeMo tool reads (`audio_filepath`, `offset`, `duration`, `text`),
@@ -661,7 +662,7 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
     (relative to the manifest; only if the layout is files with CTM), and `words`: [{word, start,
     duration, confidence}], seconds from the start of the utterance.
     """
-    line: dict[str, Any] = {
+    line: JsonObject = {
         "audio_filepath": os.path.abspath(utterance.audio),
         "offset": _number(utterance.offset_s),
         "duration": _number(alignment.duration_s),
@@ -694,7 +695,7 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
     return line
 
 
-def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[str, Any]:
+def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> JsonObject:
     """Return the cut of an utterance in `manifest.lhotse.jsonl.gz` (`CutSet.from_file`,
     `load_manifest_lazy`).
 

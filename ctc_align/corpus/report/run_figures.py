@@ -29,7 +29,7 @@ from ctc_align.evaluate.corrected_labels import Corrected, label_files_beside, r
 from ctc_align.files import from_dict, to_dict
 from ctc_align.files.corrections import LatestBeside, LatestWork, latest_beside
 from ctc_align.files.json_files import check_format, read_object
-from ctc_align.reading import parse_json
+from ctc_align.reading import JsonObject, parse_json
 from ctc_align.sources.utterance import UtteranceResult
 from ctc_align.types import Alignment
 
@@ -356,7 +356,7 @@ def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
         return one
 
 
-def _explanation(data: dict[str, Any], path: Path) -> dict[str, Any]:
+def _explanation(data: JsonObject, path: Path) -> JsonObject:
     """Return the beginning of the transcript, the reasons for its least fitting places, each once,
     and the first."""
     reasons = dict.fromkeys(str(region["reason"]) for region in data.get("regions") or [])
@@ -396,7 +396,7 @@ def passage(alignment: Alignment) -> tuple[float, float]:
     return least.start_s or 0.0, least.end_s or 0.0
 
 
-def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
+def _add(figures: RunFigures, data: JsonObject, path: Path) -> bool:
     """Add the figures of an alignment's object; return whether it has the fields of one."""
     try:
         figures.add_alignment(data)
@@ -414,7 +414,7 @@ def least_confidence(data: Mapping[str, Any]) -> float | None:
     )
 
 
-def _shard_objects(out_dir: Path, figures: RunFigures) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _shard_objects(out_dir: Path, figures: RunFigures) -> Iterator[tuple[Path, JsonObject]]:
     """Yield the alignments in a folder's shards; count unreadable ones as faults."""
     for path in sorted(out_dir.glob(_SHARDS)):
         try:
