@@ -120,12 +120,12 @@ class AudacityWriter(Writer):
 
 
 def _seconds(milliseconds: int) -> str:
-    """Return seconds with three decimals, exact, from whole milliseconds.
+    """Return seconds with three decimals, from whole milliseconds.
 
     >>> _seconds(1020)
     '1.020'
     """
-    return f"{milliseconds // _MS_PER_S}.{milliseconds % _MS_PER_S:03d}"
+    return f"{milliseconds / _MS_PER_S:.3f}"
 
 
 def _shown(number: float | None) -> str:
@@ -147,7 +147,7 @@ def _tens_of_us(units: int) -> str:
     >>> _tens_of_us(102001)
     '1.020010'
     """
-    return f"{units // UNITS_PER_S}.{units % UNITS_PER_S:05d}0"
+    return f"{units / UNITS_PER_S:.6f}"
 
 
 class CsvWriter(Writer):
@@ -260,7 +260,7 @@ def _who_and_where(tier: str, word: AlignedWord) -> JsonObject:
 
 def _times(row: TimedLabel) -> dict[str, str]:
     spans = {"start_s": row.start, "end_s": row.end, "duration_s": row.end - row.start}
-    return {name: f"{ms / _MS_PER_S:.3f}" for name, ms in spans.items()}
+    return {name: _seconds(ms) for name, ms in spans.items()}
 
 
 def _sureness(edged: AlignedWord | AlignedToken) -> dict[str, str]:

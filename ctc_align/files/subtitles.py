@@ -829,8 +829,8 @@ def _lrc_time(centiseconds: int) -> str:
     >>> _lrc_time(366_101)
     '61:01.01'
     """
-    seconds, rest = divmod(centiseconds, _CS_PER_S)
-    return f"{seconds // 60:02d}:{seconds % 60:02d}.{rest:02d}"
+    minutes, rest = divmod(centiseconds, 60 * _CS_PER_S)
+    return f"{minutes:02d}:{rest / _CS_PER_S:05.2f}"
 
 
 def _one_line(text: str) -> str:

@@ -470,5 +470,4 @@ def _seconds(units: int) -> str:
     >>> _seconds(102000), _seconds(0)
     ('1.02', '0')
     """
-    whole, part = divmod(units, UNITS_PER_S)
-    return f"{whole}.{part:05d}".rstrip("0").rstrip(".")
+    return f"{units / UNITS_PER_S:.5f}".rstrip("0").rstrip(".")
