@@ -34,7 +34,7 @@ from ctc_align.files.tiers import (
     tiers_transcript,
     unused_names,
 )
-from ctc_align.files.writer import RECORDING, TimedLabel, Writer
+from ctc_align.files.writer import RECORDING, TimedLabel, Writer, keep_filled
 from ctc_align.reading import as_whole
 from ctc_align.text.characters import without_controls
 from ctc_align.types import EAF, Alignment, Interval, Tier, Transcript
@@ -448,8 +448,7 @@ def _added(
 def _tier_start(name: str, speaker: str, type_id: str, parent: str | None) -> str:
     attributes = {
         "LINGUISTIC_TYPE_REF": type_id,
-        **({} if parent is None else {"PARENT_REF": parent}),
-        **({"PARTICIPANT": speaker} if speaker else {}),
+        **keep_filled(PARENT_REF=parent, PARTICIPANT=speaker),
         "TIER_ID": name,
     }
     return (

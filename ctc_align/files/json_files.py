@@ -26,6 +26,7 @@ from ctc_align.files.writer import (
     Writer,
     end_units,
     finite,
+    keep_filled,
     time_units,
 )
 from ctc_align.files.written_labels import parse_written, written_object
@@ -133,14 +134,10 @@ def _object(alignment: Alignment, style: Style) -> JsonObject:
         "local_loss": _number(alignment.local_loss),
         "score": finite(alignment.score),
         "fit": alignment.fit,
-        **({"checked": True} if alignment.checked else {}),
+        **keep_filled(checked=alignment.checked),
         "skipped": alignment.skipped,
         "unknown": alignment.unknown,
-        **(
-            {"unknown_letters": dict(alignment.unknown_letters)}
-            if alignment.unknown_letters
-            else {}
-        ),
+        **keep_filled(unknown_letters=dict(alignment.unknown_letters)),
         "token_kind": alignment.token_kind,
         "text": alignment.text,
         **({} if alignment.text_offset is None else {"text_offset": alignment.text_offset}),
@@ -158,17 +155,9 @@ def _object(alignment: Alignment, style: Style) -> JsonObject:
             if alignment.subtitles is not None
             else {}
         ),
-        **(
-            {"fast_cues": [cue._asdict() for cue in fast]}
-            if (fast := fast_cues(alignment, style))
-            else {}
-        ),
+        **keep_filled(fast_cues=[cue._asdict() for cue in fast_cues(alignment, style)]),
         **({} if alignment.written is None else {"written": written_object(alignment.written)}),
-        **(
-            {"places": [_book_place_object(place) for place in alignment.places]}
-            if alignment.places
-            else {}
-        ),
+        **keep_filled(places=list(map(_book_place_object, alignment.places))),
         "config": _plain(config),
     }
 
@@ -183,13 +172,11 @@ def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> JsonOb
         "end_s": time_s(word.end_s),
         "confidence": _number(word.confidence),
         **_spread(word),
-        **({"doubtful": True} if doubtful else {}),
+        **keep_filled(doubtful=doubtful),
         "char_start": word.char_start,
         "char_end": word.char_end,
         "status": word.status,
-        **({"kind": word.kind} if word.kind else {}),
-        **({"speaker": word.speaker} if word.speaker else {}),
-        **({"by": word.by} if word.by else {}),
+        **keep_filled(kind=word.kind, speaker=word.speaker, by=word.by),
         "tokens": _tokens(word, "token", time_s),
     }
 
@@ -203,7 +190,7 @@ def _tokens(word: AlignedWord, name: str, time_s: _TimeWriter) -> list[JsonObjec
             "end_s": time_s(token.end_s),
             "confidence": _number(token.confidence),
             **_spread(token),
-            **({"by": token.by} if token.by else {}),
+            **keep_filled(by=token.by),
         }
         for token in word.tokens
     ]
@@ -225,15 +212,11 @@ def _subtitles_object(subtitles: Subtitles) -> JsonObject:
         }
         for cue in subtitles.cues
     ]
-    if subtitles.document:
-        document = {"document": subtitles.document}
-    else:
-        document = {}
     return {
         "format": subtitles.format,
         "header": subtitles.header,
         "after": subtitles.after,
-        **document,
+        **keep_filled(document=subtitles.document),
         "cues": cues,
     }
 

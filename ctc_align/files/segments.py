@@ -21,6 +21,7 @@ from ctc_align.files.writer import (
     end_units,
     finite,
     is_timed,
+    keep_filled,
     rows_by_word,
 )
 from ctc_align.reading import JsonObject, as_seconds, parse_json, shown
@@ -229,7 +230,7 @@ def _segment(
         "start": words[0]["start"],
         "end": words[-1]["end"],
         "text": "".join(word["word"] for word in words),
-        **({"speaker": sentence.speaker} if sentence.speaker else {}),
+        **keep_filled(speaker=sentence.speaker),
         "words": words,
     }
 
@@ -262,7 +263,7 @@ def _whisper_word(text: str, word: Any, row_of: dict[int, TimedLabel]) -> JsonOb
         "end": row.end / _MS_PER_S,
         "probability": sure,
         "score": sure,
-        **({"speaker": word.speaker} if word.speaker else {}),
+        **keep_filled(speaker=word.speaker),
     }
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, TextIO
 
 from ctc_align.config import Settings
-from ctc_align.reading import MOST_NUMBER
+from ctc_align.reading import MOST_NUMBER, JsonObject
 from ctc_align.text.word_forms import outer_punctuation_stripped, without_markup
 from ctc_align.types import (
     ALIGNED,
@@ -363,6 +363,15 @@ def finite(number: float | None) -> float | None:
     if number is None or not math.isfinite(number):
         return None
     return float(number)
+
+
+def keep_filled(**fields: Any) -> JsonObject:
+    """Return the fields of a JSON object without those that are empty.
+
+    >>> keep_filled(kind="", speaker="Ann", by=None)
+    {'speaker': 'Ann'}
+    """
+    return {name: value for name, value in fields.items() if value}
 
 
 def without_spaces(label: str) -> str:
