@@ -32,14 +32,16 @@ from ctc_align.audio.media_file import MediaFile, NotMediaError
 from ctc_align.errors import OutputError, TranscriptError, UsageError
 from ctc_align.files.cues import MS_PER_S, clock
 from ctc_align.files.epub import MIMETYPE, BookText, EpubArchive, SpinePage, open_epub, parse_xml
-from ctc_align.files.page_spans import PageSource, PageSpan, SourceNode, SpanWord, XmlSource, edited
+from ctc_align.files.page_spans import PageSource, PageSpan, SourceNode, SpanWord, XmlSource
 from ctc_align.files.sentences import sentences
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import (
     RECORDING,
+    Replacement,
     Style,
     TimedLabel,
     Writer,
+    edited,
     is_timed,
     word_rows,
     words_by_time,
@@ -440,7 +442,7 @@ def _package(
     return edited(data, edits)
 
 
-def _modified_now(source: XmlSource) -> list[tuple[int, int, str]]:
+def _modified_now(source: XmlSource) -> list[Replacement]:
     """Return the edits that set the package's modification time to now, if it has one."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     edits = []

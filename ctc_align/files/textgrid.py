@@ -23,7 +23,14 @@ from ctc_align.files.tiers import (
     tiers_transcript,
     unused_names,
 )
-from ctc_align.files.writer import RECORDING, UNITS_PER_S, TimedLabel, Writer, end_units
+from ctc_align.files.writer import (
+    RECORDING,
+    UNITS_PER_S,
+    TimedLabel,
+    Writer,
+    end_units,
+    line_end_of,
+)
 from ctc_align.reading import as_seconds, as_whole, read_input
 from ctc_align.text.characters import without_controls
 from ctc_align.text.encodings import decode_text
@@ -402,10 +409,7 @@ def _write_with_document(
     names = unused_names((" ".join(name.split()) for name, _ in tiers), old_names)
     for number, (name, (_, rows)) in enumerate(zip(names, tiers), len(old_names) + 1):
         _write_tier(added, _LONG_TIER if is_long else _SHORT_TIER, number, name, rows, bounds)
-    if "\r\n" in document:
-        line_end = "\r\n"
-    else:
-        line_end = "\n"
+    line_end = line_end_of(document)
     file.write(text if text.endswith("\n") else text + line_end)
     file.write(added.getvalue().replace("\n", line_end))
 
