@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 
 from ctc_align.text.characters import word_set
@@ -76,9 +76,7 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
         [layer.entries for layer in layers],
         vowels=options["vowels"],
         front=options["front"],
-        final_devoicing="devoiced" in found[name].options,
-        assimilation="assimilated" in found[name].options,
-        hiatus="hiatus" in found[name].options,
+        options=found[name].options,
     )
 
 
@@ -113,16 +111,16 @@ class SpellingRules:
 
     A letter that no rule has is read as its base letter (ǻ as a); one without a base letter is its
     own phone. Equal phones side by side are one, because length is not distinguished (with
-    `hiatus`, vowels stay two).
+    "hiatus", vowels stay two).
 
     Args:
         tables: later ones take precedence; a rule without context removes all rules for the same
             letters in earlier ones.
         vowels, front: base letters of vowels, and of front vowels; the same letters with marks
             belong to them, too.
-        final_devoicing: whether obstruents at the end of a word with a vowel are voiceless.
-        assimilation: whether an obstruent takes the voicing of the next one.
-        hiatus: whether equal vowels side by side are two.
+        options: "devoiced" if obstruents at the end of a word with a vowel are voiceless,
+            "assimilated" if an obstruent takes the voicing of the next one, "hiatus" if equal
+            vowels side by side are two.
     """
 
     def __init__(
@@ -131,13 +129,9 @@ class SpellingRules:
         *,
         vowels: str,
         front: str,
-        final_devoicing: bool = False,
-        assimilation: bool = False,
-        hiatus: bool = False,
+        options: Collection[str] = (),
     ) -> None:
-        self._final_devoicing = final_devoicing
-        self._assimilation = assimilation
-        self._hiatus = hiatus
+        self._options = options
         rules = _merged(tables)
         # a letter that occurs only in longer spellings is read alone as its base letter
         for letter in {letter for spelling, _ in rules for letter in spelling} - {
@@ -218,12 +212,12 @@ class SpellingRules:
         merged."""
         owners = [piece for piece, phones in enumerate(sounds) for _ in phones]
         phones = [phone for phones in sounds for phone in phones]
-        if self._final_devoicing and not IPA_VOWELS.isdisjoint(phones):
+        if "devoiced" in self._options and not IPA_VOWELS.isdisjoint(phones):
             for index in range(len(phones) - 1, -1, -1):
                 if phones[index] not in VOICELESS and phones[index] not in _VOICED:
                     break
                 phones[index] = VOICELESS.get(phones[index], phones[index])
-        if self._assimilation:
+        if "assimilated" in self._options:
             for index in range(
                 len(phones) - 2, -1, -1
             ):  # from the end: voice spreads back through a cluster
@@ -231,7 +225,7 @@ class SpellingRules:
         connected: list[list[str]] = [[] for _ in sounds]
         before = ""
         for piece, phone in zip(owners, phones):
-            if phone != before or (self._hiatus and phone in IPA_VOWELS):
+            if phone != before or ("hiatus" in self._options and phone in IPA_VOWELS):
                 connected[piece].append(phone)
             before = phone
         return [tuple(piece) for piece in connected]
@@ -315,25 +309,24 @@ def latin_pieces(text: str, language: str) -> list[Piece]:
     return spelling_rules("latin", language).pieces(text)
 
 
-def cyrillic_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of a stretch of Cyrillic letters."""
-    return spelling_rules("cyrillic", language).pieces(text)
+def _reader_of(file: str, *languages: str) -> Callable[[str, str], list[Piece]]:
+    """Return the function for a stretch of letters of an alphabet, by the rules in a table.
+
+    A text in another language than these is read as one in the first of them.
+    """
+
+    def read(text: str, language: str) -> list[Piece]:
+        if languages and language not in languages:
+            language = languages[0]
+        return spelling_rules(file, language).pieces(text)
+
+    return read
 
 
-def greek_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of a stretch of Greek letters, ancient ones read as modern."""
-    return spelling_rules("small-alphabets", "el").pieces(text)
-
-
-def georgian_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of a stretch of Georgian letters."""
-    return spelling_rules("small-alphabets", "ka").pieces(text)
-
-
-def armenian_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of a stretch of Armenian letters, Eastern ones unless the language is
-    Western Armenian."""
-    return spelling_rules("small-alphabets", "hyw" if language == "hyw" else "hy").pieces(text)
+cyrillic_pieces = _reader_of("cyrillic")
+greek_pieces = _reader_of("small-alphabets", "el")
+georgian_pieces = _reader_of("small-alphabets", "ka")
+armenian_pieces = _reader_of("small-alphabets", "hy", "hyw")
 
 
 def prepare_english(words: Sequence[str]) -> None:
