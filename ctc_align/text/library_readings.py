@@ -28,6 +28,7 @@ from ctc_align.extras import EXTRAS, install_line
 from ctc_align.text.characters import Span, divided, is_letter, lazy_regex, lower, runs
 from ctc_align.text.languages import base_code
 from ctc_align.text.tables import text_table
+from ctc_align.text.word_forms import primary_subtag
 from ctc_align.types import Word, Words
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def romanized(words: Words, language: str) -> Words:
 
 
 def _uroman_code(language: str) -> str | None:
-    base = language.replace("_", "-").partition("-")[0].lower()
+    base = primary_subtag(language)
     return _THREE_LETTERS.get(base, base if len(base) == 3 else None)
 
 

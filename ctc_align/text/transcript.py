@@ -22,7 +22,7 @@ from ctc_align.text.english_numbers import unit_name
 from ctc_align.text.markup import MappedText, Markup, read_markup
 from ctc_align.text.notation import ANY, LATCH, OPEN, is_silent, without_optional_letters
 from ctc_align.text.speaker_labels import Mark
-from ctc_align.text.word_forms import other_readings, spoken_forms
+from ctc_align.text.word_forms import other_readings, primary_subtag, spoken_forms
 from ctc_align.types import (
     ANY_SPEECH,
     MARKUP,
@@ -434,7 +434,7 @@ def boundaries(text: str, language: str = "en") -> list[int]:
     ...  boundaries("Americans—ask and/or stop...Then 1,000 at U.S.-based x@y.org")]
     ['ans—', 'and/', 'p...']
     """
-    colons = language.replace("_", "-").partition("-")[0].lower() not in _COLON_INSIDE
+    colons = primary_subtag(language) not in _COLON_INSIDE
     cuts: list[int] = []
     run_end = -1
     whole = []

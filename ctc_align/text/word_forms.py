@@ -629,7 +629,16 @@ def reads_digits(language: str) -> bool:
 
 def is_english(language: str) -> bool:
     """Return whether a code, or a name, of a language is English."""
-    return language.replace("_", "-").partition("-")[0].lower() in _ENGLISH
+    return primary_subtag(language) in _ENGLISH
+
+
+def primary_subtag(language: str) -> str:
+    """Return the language of a tag, without region and script.
+
+    >>> primary_subtag("pt-BR"), primary_subtag("EN_us")
+    ('pt', 'en')
+    """
+    return language.replace("_", "-").partition("-")[0].lower()
 
 
 def _other_language(word: str, language: str) -> str:
