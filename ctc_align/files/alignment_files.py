@@ -203,10 +203,9 @@ class OutputFiles:
         ]
         existing = [path for path in (*self.paths, *beside) if os.path.lexists(path)]
         if existing and not self.force:
+            others = ""
             if len(existing) > 1:
                 others = f" (and {len(existing) - 1} more)"
-            else:
-                others = ""
             raise OutputError(
                 f"{existing[0]}: exists already{others}; give --force to replace it, or another"
                 " --out-dir"

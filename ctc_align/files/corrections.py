@@ -154,10 +154,9 @@ class LatestWork:
         others = ", ".join(path.name for path in self.replaced)
         if others:
             is_alone = len(self.replaced) == 1 and self.replaced[0] == original_of(self.path)
+            why = ": it is the latest with corrections"
             if is_alone:
                 why = ""
-            else:
-                why = ": it is the latest with corrections"
             yield f"{self.path} is used instead of {others}{why}"
         for path in self.outdated:
             yield (
@@ -200,10 +199,9 @@ class LatestBeside:
         if folder not in self._made:
             self._made[folder] = _made_in(folder)
         made = self._made[folder].get(original, [])
+        group = made
         if os.path.isfile(original):
             group = [original, *made]
-        else:
-            group = made
         if len(group) > 1:
             works = list(_of_group(original, group))
         else:
@@ -238,9 +236,8 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
     corrected = sorted(
         (path for path in group if _is_work(path, original)), key=_changed, reverse=True
     )
-    if original in objects:
-        first = original
-    else:
+    first = original
+    if original not in objects:
         first = next(iter(corrected), group[0])
     strangers = [
         path for path in group if not _agree(objects[path], objects[first], ("utterance",))

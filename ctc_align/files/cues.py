@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from ctc_align.config import Settings
 from ctc_align.files.sentences import (
@@ -60,6 +60,7 @@ from ctc_align.types import (
 # line, and a direction on separate lines (`[DOOR SLAMS]`) alone, in the pause in which it is
 # written.
 
+Item = TypeVar("Item")
 Span = tuple[float, float]
 MS_PER_S = 1000
 _NTSC = (24, 30, 48, 60, 120)
@@ -203,17 +204,13 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
             both_s = cue.end_s - before.start_s
             if 0 < length_s < span[1] - span[0] < 2 * both_s:
                 spans[index - 1] = (span[0], span[0] + length_s)
+    last_words_s = [
+        sum((word.end_s or 0.0) - (word.start_s or 0.0) for word in words[-1:]) for words in spoken
+    ]
     filled = _without_gaps(
         [cues[index] for index in single],
         [spans[index] for index in single],
-        [
-            (
-                (spoken[index][-1].end_s or 0.0) - (spoken[index][-1].start_s or 0.0)
-                if spoken[index]
-                else 0.0
-            )
-            for index in single
-        ],
+        [last_words_s[index] for index in single],
         [0.0 if index in repeats else _LEAST_S for index in single],
         alignment.duration_s,
     )
@@ -294,24 +291,23 @@ def spoken_words_by_cue(alignment: Alignment) -> list[list[AlignedWord]]:
     aligned = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in aligned]
     by_time = {id(word): index for index, word in enumerate(words_by_time(alignment))}
-    positions = [by_time[id(word)] for word in aligned]
+    ranks = [by_time[id(word)] for word in aligned]
     edges = [
         (bisect_left(starts, cue.char_start), bisect_left(starts, cue.char_end))
         for cue in source_subtitles(alignment).cues
     ]
-    return [aligned[slice(*_longest_run(positions, first, last))] for first, last in edges]
+    return [longest_run(list(zip(ranks[first:last], aligned[first:last]))) for first, last in edges]
 
 
-def _longest_run(ranks: Sequence[int], first: int, last: int) -> tuple[int, int]:
-    """Return the first longest stretch of [first, last) in which the ranks increase by one."""
-    longest = (first, first)
-    start = first
-    for at in range(first + 1, last + 1):
-        if at == last or ranks[at] != ranks[at - 1] + 1:
-            if at - start > longest[1] - longest[0]:
-                longest = (start, at)
-            start = at
-    return longest
+def longest_run(ranked: Sequence[tuple[int, Item]]) -> list[Item]:
+    """Return the first longest stretch of items (rank, item) in which the ranks increase by one.
+
+    >>> longest_run([(3, "a"), (7, "b"), (8, "c"), (2, "d")])
+    ['b', 'c']
+    """
+    starts = [at for at in range(1, len(ranked)) if ranked[at][0] != ranked[at - 1][0] + 1]
+    runs = [ranked[start:end] for start, end in pairwise([0, *starts, len(ranked)])]
+    return [item for _, item in max(runs, key=len)]
 
 
 def _filled(
@@ -393,9 +389,9 @@ def _fill(
     """
     start, end = run
     low_s, high_s = _gap(spans, run, duration_s)
-    weights = [max(1, columns(word.text)) for word in words[start:end]]
+    letters = sum(map(_letters, words[start:end]))
     is_said = any(word.status != UNSPOKEN for word in words[start:end])
-    if is_said and high_s - low_s < _LETTER_S * sum(weights):
+    if is_said and high_s - low_s < _LETTER_S * letters:
         # no room: they share the time of the word before, or of the word after them where there is
         # none
         before, after = (
@@ -408,9 +404,18 @@ def _fill(
         elif after is not None:
             end = end + 1
             high_s = after[1]
-        weights = [max(1, columns(word.text)) for word in words[start:end]]
-    step_s = (high_s - low_s) / sum(weights)
-    spans[start:end] = _in_turn(low_s, (weight * step_s for weight in weights))
+    spans[start:end] = _shared_out(words[start:end], low_s, high_s)
+
+
+def _shared_out(words: Sequence[AlignedWord], low_s: float, high_s: float) -> list[Span]:
+    """Return times for words, one after the other, by their letters."""
+    weights = [_letters(word) for word in words]
+    step_s = max(high_s - low_s, 0.0) / sum(weights)
+    return _in_turn(low_s, (weight * step_s for weight in weights))
+
+
+def _letters(word: AlignedWord) -> int:
+    return max(1, columns(word.text))
 
 
 def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) -> Span:
@@ -487,9 +492,7 @@ def _alone(
             wait_s = min(_LATER_S, room_s / 2 if has_after else room_s)
         at_s = low_s + wait_s
         until_s = at_s + length_s
-    weights = [max(1, columns(word.text)) for word in words]
-    step_s = max(until_s - at_s, 0.0) / sum(weights)
-    return _in_turn(at_s, (weight * step_s for weight in weights))
+    return _shared_out(words, at_s, until_s)
 
 
 def _source_span(alignment: Alignment, words: Sequence[AlignedWord]) -> Span | None:
@@ -766,7 +769,7 @@ def _timed(
 
 
 def _ms(seconds: float) -> int:
-    return round(seconds * 1000)
+    return round(seconds * MS_PER_S)
 
 
 @dataclass(frozen=True)
@@ -781,6 +784,12 @@ class CueWord:
     start: int
     end: int
     is_spoken: bool = True
+
+
+def spaced(line: Sequence[CueWord]) -> Iterator[tuple[str, CueWord]]:
+    """Yield the words of a line, each after the space before it, "" for the first."""
+    for index, word in enumerate(line):
+        yield " " * (word.is_spaced and index > 0), word
 
 
 @dataclass(frozen=True)
@@ -844,13 +853,15 @@ def word_cues(
         start = max(start, free)
         free = max(round(cue.end_ms * units_per_s / MS_PER_S), start + 1)
         times = iter(_times(pieces, (start, free), shift_s, units_per_s))
-        lines = tuple(tuple(_word(piece, next(times)) for piece in line) for line in cue.pieces)
+        lines = tuple(
+            tuple(
+                CueWord(piece.text, piece.is_spaced, *next(times), piece.is_spoken)
+                for piece in line
+            )
+            for line in cue.pieces
+        )
         found.append(WordCue(start, free, lines, cue.speaker))
     return found
-
-
-def _word(piece: TextPiece, times: tuple[int, int]) -> CueWord:
-    return CueWord(piece.text, piece.is_spaced, *times, piece.is_spoken)
 
 
 def _times(
@@ -868,8 +879,7 @@ def _times(
 
 def _source_cues(alignment: Alignment, style: Style) -> list[Cue]:
     """Return the cues that have words, by time, with their lines in the transcript."""
-    assert alignment.subtitles is not None, "the transcript is a subtitle file"
-    starts = [cue.char_start for cue in alignment.subtitles.cues]
+    starts = [cue.char_start for cue in source_subtitles(alignment).cues]
     if not starts:
         return []
     times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)

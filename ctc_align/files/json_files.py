@@ -329,10 +329,9 @@ def check_format(data: Any, name: str) -> None:
     """Raise InputError, which begins with `name`, unless `data` is the object of an alignment."""
     format = data.get("format") if isinstance(data, dict) else None
     if format != FORMAT:
+        got = "other JSON"
         if format is not None:
             got = shown(format)
-        else:
-            got = "other JSON"
         raise InputError(f'{name}: expected an alignment of format "{FORMAT}", got {got}')
 
 
@@ -471,10 +470,9 @@ def _fields(data: Fields) -> JsonObject:
     texts = {key: data.text(key) for key in ("utterance", "audio", "model", "backend", "text")}
     config = _config(data)
     offset_s = data.seconds("offset_s")
+    shift_s = 0.0
     if config.get("times") == RECORDING:
         shift_s = -offset_s
-    else:
-        shift_s = 0.0
     loss = data.number_or_none("loss")
     score = data.number_or_none("score")
     duration_s = data.seconds("duration_s")
@@ -574,10 +572,9 @@ def _region(part: Fields, shift_s: float) -> Region:
     times = [_moved(part.seconds_or_none(key), shift_s) for key in ("start_s", "end_s")]
     span = [part.whole_or_none(key) for key in ("char_start", "char_end")]
     if None in (times if kind == UNEXPLAINED else span):
+        where = "characters"
         if kind == UNEXPLAINED:
             where = "times"
-        else:
-            where = "characters"
         raise ValueError(f"{part.path}: expected the {where} of a region of kind {kind}, got null")
     return Region(kind, times[0], times[1], span[0], span[1], part.text("reason", ""))
 
@@ -609,10 +606,9 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
         raise ValueError(f"{word.path}: expected times and confidence of an aligned word, got null")
     if status != ALIGNED:
         _check_bare(word.path, status, {**timed, "tokens": tokens or None, "by": by or None})
+    kind = ""
     if word.data.get("kind") and status != ALIGNED:
         kind = word.choice("kind", UNSPOKEN_KINDS)
-    else:
-        kind = ""
     start, end = _characters(word)
     return AlignedWord(
         text=word.text("text"),
@@ -701,10 +697,9 @@ def fixed_name(word: AlignedWord) -> str:
         text = word.text[:_LONGEST_NAME] + "…"
     if word.start_s is None or word.end_s is None:
         return repr(text)
+    by = ""
     if is_fixed(word):
         by = ", by hand"
-    else:
-        by = ""
     return f"{text!r} ({word.start_s:.3f}–{word.end_s:.3f} s{by})"
 
 
@@ -775,10 +770,9 @@ def _fault_of_word(word: AlignedWord, duration_s: float) -> str | None:
     empty = empty if is_fixed(word) else None  # rounding may leave nothing of what a model placed
     if empty is None and all(before <= after + SLACK_S / 10 for before, after in pairwise(times)):
         return None
+    which = "its tokens cross each other or its edges"
     if empty:
         which = f"its token {empty.token!r} is empty"
-    else:
-        which = "its tokens cross each other or its edges"
     return f'{fixed_name(word)}: {which}: move them, or give it "tokens": [] to have them placed'
 
 

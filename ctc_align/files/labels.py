@@ -304,10 +304,9 @@ def csv_tiers(data: bytes, name: str) -> list[Tier]:
             continue
         if delimiter != ",":
             start, end = start.replace(",", "."), end.replace(",", ".")
+        tier_name = tier
         if speaker:
             tier_name = f"{speaker} - {tier}"
-        else:
-            tier_name = tier
         rows.setdefault(tier_name, []).append(_interval(start, end, label, f"{name}:{number}"))
     return [
         Tier(tier, tuple(sorted(found, key=lambda each: each.start_s)))

@@ -94,9 +94,8 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
         if not piece:
             continue
         speaker = _first(segment, _SPEAKERS)
-        if speaker is None:
-            name = ""
-        else:
+        name = ""
+        if speaker is not None:
             name = " ".join(str(speaker).split())
         cues.append((SourceCue(0, 0, start_s, end_s, speaker=name), piece))
     return transcript_of_cues(cues, Subtitles(SEGMENTS))
@@ -158,13 +157,11 @@ def _times(segment: JsonObject, before_s: float, where: str) -> tuple[float, flo
     segment."""
     start, end, per_s = _written_times(segment)
     try:
-        if start is None:
-            start_s = before_s
-        else:
+        start_s = before_s
+        if start is not None:
             start_s = max(as_seconds(start) / per_s, 0.0)
-        if end is None:
-            end_s = start_s
-        else:
+        end_s = start_s
+        if end is not None:
             end_s = max(as_seconds(end) / per_s, start_s)
     except ValueError as error:
         raise TranscriptError(
@@ -204,10 +201,9 @@ class WhisperWriter(Writer):
     def write(self, alignment: Alignment, file: TextIO) -> None:
         row_of = rows_by_word(alignment, self.style(alignment), _MS_PER_S)
         found = sentences(alignment)
+        space = ""
         if any(each.space for sentence in found for each in sentence.words):
             space = " "
-        else:
-            space = ""
         segments = [
             _segment(number, sentence, row_of, space) for number, sentence in enumerate(found)
         ]

@@ -283,10 +283,9 @@ def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
     there is none."""
     found = []
     for index, word in enumerate(words):
+        space = ""
         if index:
             space = space_between(text, words[index - 1], word)
-        else:
-            space = ""
         found.append(WrittenWord("\n" if "\n" in space else " " * bool(space), word))
     return found
 

@@ -31,6 +31,7 @@ from ctc_align.files.cues import (
     on_frames,
     shown_times,
     source_subtitles,
+    spaced,
     spoken_words_by_cue,
     word_cues,
 )
@@ -180,10 +181,9 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
     '<v Mary>Hello\\nthere'
     """
     lines = re.split(r"\r*\n|\r+|\u2028|\x85", text.removeprefix("\ufeff"))
+    format = likely
     if _HEADER.match(lines[0] if lines else ""):
         format = VTT
-    else:
-        format = likely
     rows = _times_lines(lines, source, format)
     if not rows:
         raise TranscriptError(
@@ -234,10 +234,9 @@ def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLin
                 )
             continue
         start_s, end_s = _seconds(match.groups()[:4]), _seconds(match.groups()[4:8])
+        name = ""
         if id_index < index:
             name = lines[id_index].strip()
-        else:
-            name = ""
         settings = (match["settings"] or "").strip()
         rows.append(
             (id_index, index, SourceCue(0, 0, start_s, max(end_s, start_s), name, settings))
@@ -286,10 +285,9 @@ def _id_index(
     # that it is no text.
     alone = above == 1 or (above > 1 and not lines[above - 2].strip())
     if alone and above - 1 >= free and _NUMBER.fullmatch(lines[above - 1]):
+        before = "0"
         if rows:
             before = lines[rows[-1][0]].strip()
-        else:
-            before = "0"
         count = len(rows) + 1
         expected = {count, int(before) + 1 if _NUMBER.fullmatch(before) else count}
         if int(lines[above - 1]) in expected:
@@ -388,10 +386,9 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
 
     A word stays highlighted until the next one if the gap between them is shorter than a frame.
     """
+    least_ms = 1
     if frame_rate:
         least_ms = MS_PER_S / frame_rate
-    else:
-        least_ms = 1
     texts = _lit_texts(cue)
     at = cue.start
     words = cue.spoken
@@ -419,8 +416,8 @@ def _lit_texts(cue: WordCue) -> list[str]:
     spans = []
     for number, line in enumerate(cue.lines):
         text += "\n" * bool(number)
-        for index, word in enumerate(line):
-            text += " " * (word.is_spaced and index > 0)
+        for space, word in spaced(line):
+            text += space
             spans += [(len(text), len(text) + len(word.text))] * word.is_spoken
             text += word.text
     shown = srt_text(text)
@@ -467,9 +464,9 @@ def _vtt_cues(alignment: Alignment, style: Style) -> Iterator[tuple[int, int, st
         lines = []
         for line in cue.lines:
             pieces = []
-            for index, word in enumerate(line):
+            for space, word in spaced(line):
                 pieces += [
-                    " " * (word.is_spaced and index > 0),
+                    space,
                     _stamp(word, at, cue.end),
                     _vtt_escaped(word.text),
                 ]
@@ -617,9 +614,8 @@ def _retimed(
 ) -> str:
     """Return the payload of a cue, with its inner times set to the starts of its words."""
     start_ms, end_ms = shown_ms
-    if cue.payload is None:
-        payload = text
-    else:
+    payload = text
+    if cue.payload is not None:
         payload = cue.payload
     times = []
     for match in _TIMESTAMP.finditer(text):
@@ -628,9 +624,8 @@ def _retimed(
             word.start_s for word in words if word.char_end > offset and word.start_s is not None
         )
         start_s = next(starts, None)
-        if start_s is None:
-            said_ms = end_ms
-        else:
+        said_ms = end_ms
+        if start_s is not None:
             said_ms = round((start_s + shift_s) * MS_PER_S)
         times.append(min(max(said_ms, start_ms), end_ms))
     found = iter(times)
@@ -672,8 +667,8 @@ def _karaoke(cue: WordCue) -> str:
     at = cue.start
     for number, line in enumerate(cue.lines):
         pieces.append(r"\N" * bool(number))
-        for index, word in enumerate(line):
-            pieces.append(" " * (word.is_spaced and index > 0))
+        for space, word in spaced(line):
+            pieces.append(space)
             if not word.is_spoken:
                 pieces.append(rf"{_UNLIT}{_ass_text(word.text)}{_LIT}")
                 continue
@@ -799,10 +794,7 @@ class LrcWriter(Writer):
 
 
 def _plain(words: Sequence[CueWord]) -> str:
-    return "".join(
-        " " * (word.is_spaced and index > 0) + _lrc_text(word.text)
-        for index, word in enumerate(words)
-    )
+    return "".join(space + _lrc_text(word.text) for space, word in spaced(words))
 
 
 def _enhanced(cue: WordCue) -> str:
@@ -812,10 +804,8 @@ def _enhanced(cue: WordCue) -> str:
     'A: <00:00.12>So <00:00.40>be<00:00.61>'
     """
     pieces = [
-        " " * (word.is_spaced and index > 0)
-        + (f"<{_lrc_time(word.start)}>" if word.is_spoken else "")
-        + _lrc_text(word.text)
-        for index, word in enumerate(cue.words)
+        space + (f"<{_lrc_time(word.start)}>" if word.is_spoken else "") + _lrc_text(word.text)
+        for space, word in spaced(cue.words)
     ]
     return "".join([*pieces, f"<{_lrc_time(cue.spoken_end)}>"])
 

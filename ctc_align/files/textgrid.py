@@ -435,9 +435,8 @@ class _Bounds:
             if start > at:
                 yield at_text, _seconds(start), ""
                 at_text = _seconds(start)
-            if end == self.end:
-                end_text = self.end_text
-            else:
+            end_text = self.end_text
+            if end != self.end:
                 end_text = _seconds(end)
             yield at_text, end_text, _escaped(row.label)
             at = end

@@ -319,10 +319,9 @@ def _tiers(
     tiers = []
     for owner in order if any(owners) else ("",):
         for kind in per_owner:
+            name = kind
             if kind == TOKENS:
                 name = alignment.token_kind
-            else:
-                name = kind
             own = [row for row, whose in everything[kind] if whose == owner]
             tiers.append(SpokenTier(f"{owner} - {name}" if owner else name, own, kind, owner))
     if SPEAKERS in kinds:

@@ -227,10 +227,9 @@ def sync_file_system(path: Path) -> bool:
         return False
     file = os.open(path, os.O_RDONLY)
     try:
+        code = 0
         if call(file):
             code = ctypes.get_errno()
-        else:
-            code = 0
     finally:
         os.close(file)
     if code not in (0, errno.ENOSYS):
