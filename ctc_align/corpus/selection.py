@@ -119,21 +119,18 @@ def selected(
     corpus = open_source(
         path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text, encoding=encoding
     )
+    lines = None
     if isinstance(corpus, Manifest):
         lines = read_lines(path)
-    else:
-        lines = None
     beside = LatestBeside()
     with Outcomes(paths, quiet=True) as outcomes:
         for entry in corpus:
             row = next(lines, None) if lines is not None else None
+            found = None
             if isinstance(entry, Utterance):
                 found = outcomes.find(line_key(entry.id))
-            else:
-                found = None
-            if found is None:
-                line = None
-            else:
+            line = None
+            if found is not None:
                 line = outcomes.line(line_key(entry.id))
             if isinstance(entry, Refused):
                 yield Selected({"utterance": entry.id}, ("failed",), 0.0)

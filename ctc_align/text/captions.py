@@ -149,10 +149,9 @@ def _is_steady_without(overlaps: Sequence[_Overlap | None], shown: Sequence[_Sho
     spoken = []
     rolled = []
     for found, cue in zip([None, *overlaps], shown):
+        count = 0
         if found:
             count = found.count
-        else:
-            count = 0
         if count < len(cue.words):
             spoken.append(math.log(_rate(cue)))
             rolled.append(math.log(_rate(cue, count)))
@@ -342,10 +341,9 @@ def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[W
             goes_on = is_every_turn or (
                 later < _LONGEST_SENTENCE and _sentence_goes_on(before, words, index)
             )
+            named = 0
             if goes_on and not is_voice:
                 named = cue
-            else:
-                named = 0
         found.append(replace(word, speaker="") if word.speaker and named != cue else word)
         if word.spoken:
             before = word

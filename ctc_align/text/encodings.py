@@ -185,10 +185,9 @@ def _refuse_binary(data: bytes, source: str) -> None:
 
 def _place(data: bytes, codec: str, error: UnicodeError) -> str:
     """Return the position of the first byte that a codec does not read."""
+    expected = codec
     if codec.startswith("utf-8"):
         expected = "UTF-8"
-    else:
-        expected = codec
     if not isinstance(error, UnicodeDecodeError):
         return f": expected {expected}"
     line = data.count(b"\n", 0, error.start) + 1

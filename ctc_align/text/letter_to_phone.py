@@ -109,10 +109,9 @@ def add_suffix(phones: Phones, suffix: str) -> Phones:
     >>> add_suffix(("CH", "ER", "CH"), "'s"), add_suffix(("K", "AE", "T"), "'s"), add_suffix(("B", "IY"), "'s")
     (('CH', 'ER', 'CH', 'IH', 'Z'), ('K', 'AE', 'T', 'S'), ('B', 'IY', 'Z'))
     """
+    last = ""
     if phones:
         last = phones[-1]
-    else:
-        last = ""
     if suffix == "'s":
         if last in _AFTER_SIBILANT:
             return (*phones, "IH", "Z")

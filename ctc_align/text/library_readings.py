@@ -137,10 +137,9 @@ def _plain(latin: str) -> str:
     latin = lower(_APOSTROPHE.sub("'", latin))
     bare = "".join(c for c in unicodedata.normalize("NFD", latin) if not unicodedata.combining(c))
     # Letters that are not Latin here are unknown to uroman; their marks may be letters.
+    letters = latin
     if not any(c.isalpha() and not c.isascii() for c in bare):
         letters = bare
-    else:
-        letters = latin
     return "".join(c for c in letters if c in "' " or unicodedata.category(c)[0] in "LMN")
 
 
@@ -220,10 +219,9 @@ def _runs(text: str, spans: Sequence[Span]) -> Iterator[list[Span]]:
     """Yield groups of adjacent spans; cut long runs at punctuation."""
     run: list[Span] = []
     for span in spans:
+        length = 0
         if run:
             length = span[1] - run[0][0]
-        else:
-            length = 0
         is_full = length > _MOST_AT_ONCE or (
             length > _ENOUGH and not text[run[-1][1] - 1].isalnum()
         )

@@ -359,10 +359,9 @@ def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
             )
             # inside a word it vanishes, but a word holds no space
             inline = name in _INLINE or match[0][:1] == "{" or match[0][1:2].isdigit()
+            parted = "\n"
             if len(match[0].split()) > 1 or name not in _KNOWN:
                 parted = " "
-            else:
-                parted = "\n"
             edits.append((*match.span(), "" if inline and len(match[0].split()) == 1 else parted))
     if "{\\" in text:
         breaks = [match.span() for match in _LINE_BREAK.finditer(text)]
@@ -378,10 +377,9 @@ def _hidden(text: str) -> Iterator[Span]:
     endless = set[str]()
     while match := _HIDDEN.search(text, at):
         at = match.end()
+        ending = "-->"
         if match["name"]:
             ending = rf"</{match['name'].casefold()}\s*>"
-        else:
-            ending = "-->"
         found = None if ending in endless else re.compile(ending, re.IGNORECASE).search(text, at)
         if found is not None:
             yield match.start(), found.end()

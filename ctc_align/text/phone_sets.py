@@ -95,10 +95,9 @@ def phone_label(label: str, *, ipa: bool, stress: bool) -> str:
         if stress:
             return label
         return bare
+    mark = ""
     if stress:
         mark = _IPA_STRESS.get(label[len(bare) :], "")
-    else:
-        mark = ""
     return mark + _IPA_LABELS.get(label.upper(), _IPA_LABELS[bare.upper()])
 
 

@@ -249,10 +249,9 @@ def _unspoken_words(text: str, spoken: Sequence[Span], marks: Sequence[Mark]) ->
         at = bisect_right(starts, start) - 1
         while at > 0 and marks[at].end <= start and marks[at - 1].end > start:
             at -= 1  # a mark inside another one
+        kind = MARKUP
         if at >= 0 and marks[at].end > start:
             kind = marks[at].kind
-        else:
-            kind = MARKUP
         yield Word(text[start:end], "", start, end, kind=kind)
 
 
@@ -348,10 +347,9 @@ def _kinds(run: str, every: bool) -> str:
     for character in run:
         kind = _kind(character, every)
         if character == '"':
+            kind = _OPEN
             if quote_is_open:
                 kind = _NARROW
-            else:
-                kind = _OPEN
             quote_is_open = not quote_is_open
         kinds.append(kind)
     if kinds[0] == _EXTEND and unicodedata.category(run[0]) == "Lm":

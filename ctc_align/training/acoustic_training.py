@@ -155,10 +155,9 @@ def _put_back_final(
     network: AcousticNetwork, state: JsonObject
 ) -> tuple[HeldOutLosses | None, tuple[str, ...]]:
     network.load_state_dict(state["network"])
+    before = None
     if state["before"]:
         before = HeldOutLosses(*state["before"])
-    else:
-        before = None
     return before, tuple(state["faults"])
 
 
@@ -288,10 +287,9 @@ class _Loop:
             weights = self.best["network"]
         else:
             weights = self.network.state_dict()
+        before = None
         if self.before:
             before = list(astuple(self.before))
-        else:
-            before = None
         if self.best is not None and not self.best["step"]:
             faults = self.refused["faults"]
         else:
@@ -378,10 +376,9 @@ class _Loop:
         ctc = self.sums[0] / max(self.sums[1], 1e-9)
         frame = self.sums[2] / max(self.sums[3], 1e-9)
         line = f"step {self.step} of {self.steps}  ctc {ctc:.3f}/token  frame {frame:.3f}"
+        left_s = 0.0
         if share:
             left_s = self.spent_s / share - self.spent_s
-        else:
-            left_s = 0.0
         self.watch.progress(STAGE, share, f"{line}  {left_s / 60:.1f} min left")
 
     def _makers(self) -> Iterator[Callable[[], TrainingBatch]]:

@@ -202,10 +202,9 @@ class Assembly:
             return
         else:
             names = [name for name in line.result.files or () if is_own_name(name, utterance)]
+            paths = outputs
             if line.result.files is not None:
                 paths = [out_dir / name for name in names]
-            else:
-                paths = outputs
         protect = (*inputs_of(utterance), *self._layout.protect)
         for path in paths:
             self._remove_output(path, protect, utterance.id, line)

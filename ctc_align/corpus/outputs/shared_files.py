@@ -480,9 +480,8 @@ def _overlapping(utterances: Sequence[GroupedUtterance]) -> set[str]:
     overlapping: set[str] = set()
     last: dict[str, tuple[float, str]] = {}
     for utterance in sorted(utterances, key=lambda utterance: utterance.offset_s):
-        if utterance.duration_s is None:
-            end_s = math.inf
-        else:
+        end_s = math.inf
+        if utterance.duration_s is not None:
             end_s = utterance.offset_s + utterance.duration_s
         before_s, before = last.get(utterance.speaker, (-math.inf, ""))
         if utterance.offset_s < before_s:
@@ -501,9 +500,8 @@ def _prefixes(utterances: Sequence[GroupedUtterance]) -> dict[str, str]:
 
 def _within(tier: Tier, utterance: GroupedUtterance) -> list[list[Any]]:
     """Return the labelled intervals whose middle lies in the utterance."""
-    if utterance.duration_s is None:
-        end_s = math.inf
-    else:
+    end_s = math.inf
+    if utterance.duration_s is not None:
         end_s = utterance.offset_s + utterance.duration_s
     return [
         [round(interval.start_s * UNITS_PER_S), round(interval.end_s * UNITS_PER_S), interval.label]

@@ -112,10 +112,9 @@ class _Clips:
                 self._left -= len(encoded)
                 clips.append((name, base64.b64encode(encoded).decode()))
         except CtcAlignError as error:
+            why = "is silent here, or cannot be read"
             if isinstance(error, UsageError):
                 why = "was not found"
-            else:
-                why = "is silent here, or cannot be read"
             return [(f"no sound: the recording {why}", "")]
         return clips
 

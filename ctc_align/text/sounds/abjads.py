@@ -143,10 +143,9 @@ def arabic_pieces(text: str, language: str) -> list[Piece]:
     >>> [" ".join(piece.phones) for piece in arabic_pieces("كتاب", "ar")]
     ['k ə', 't', 'a', 'b']
     """
+    code = "ar"
     if language in table("abjads"):
         code = language
-    else:
-        code = "ar"
     if "full" in options_of("abjads", code):
         return _with_short_vowels(_full_letters(text, code), final_clusters="none")
     if phones := phone_table("abjads", f"{code}:words").get(text):
@@ -225,18 +224,16 @@ def _is_silent_waw(text: str, index: int, language: str) -> bool:
 def _article(match: re.Match[str], text: str) -> list[Letter]:
     """Return the letters of the article, whose l becomes the next consonant if that is a
     coronal."""
+    start = 0
     if match["prefix"]:
         start = match.end("prefix")
-    else:
-        start = 0
     if start:
         letters = [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",))]
     else:
         letters = []
+    follows = ""
     if match.end() < len(text):
         follows = text[match.end()]
-    else:
-        follows = ""
     sound: Phones = ()
     if follows not in _SUN:
         sound = ("l",)
@@ -288,10 +285,9 @@ def _arabic_letter(text: str, index: int, last: Letter | None, language: str) ->
         ):
             is_alone = not rest and last is not None and bool(last.vowel)
             return Letter(*span, (glide,), () if is_alone else None)
+        vowel = "i"
         if character in _WAWS:
             vowel = options.get("waw", "u")
-        else:
-            vowel = "i"
         if last.vowel and last.onset:
             last.vowel = ()  # the mark before a long vowel says the same
         return _vowel_letter(index, (vowel,))

@@ -125,10 +125,9 @@ def _vowel(initial: str, vowel: Phones, is_later: bool) -> Phones:
 
 def _onset(initial: str, vowel: Phones, before: _Syllable | None, is_carried: bool) -> Phones:
     """Return the phones of an initial after the syllable before it."""
+    final = ""
     if before:
         final = before[2]
-    else:
-        final = ""
     closed = _CLOSED[final]
     if is_carried and vowel == _I and initial in "ㄷㅌ":
         return ("dʒ",) if initial == "ㄷ" else ("tʃ",)  # 같이 kachi
@@ -214,10 +213,9 @@ def chinese_pieces(text: str, language: str) -> list[Piece]:
     """
     if language == "ko":
         return _hanja(text)
+    column = MANDARIN
     if language == "yue":
         column = CANTONESE
-    else:
-        column = MANDARIN
     if column == MANDARIN:
         words = _chinese_words()
     else:
@@ -429,18 +427,16 @@ def _mora(text: str, roman: str, index: int) -> tuple[Phones, int]:
     one begins."""
     onset = roman[:-1]
     vowel = roman[-1]
+    small = ""
     if index < len(text) and text[index] in _SMALL:
         small = text[index]
-    else:
-        small = ""
     if not small:
         return _kana_syllable(onset, vowel), index
     glide = roman_kana(small)[:-1]
     other = roman_kana(small)[-1]
     if glide and vowel == "i":
-        if onset in ("sh", "ch", "j"):
-            palatal = onset
-        else:
+        palatal = onset
+        if onset not in ("sh", "ch", "j"):
             palatal = f"{onset}y"
         return _kana_syllable(palatal, other), index + 1
     before_small_vowels = text_table(f"sounds/{_TABLES}", "kana:before-small-vowels")
@@ -579,14 +575,12 @@ def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
     following = [roman_kana(kana) if kana != "っ" else "っ" for kana in following]
     stems = _stems(kun, following)
     if end - start > 1:
+        next_on = ""
         if index + 1 < end:
             next_on = (*_chinese_readings(text[index + 1]), "")[0]
-        else:
-            next_on = ""
+        before = ""
         if index > start:
             before = (*_chinese_readings(text[index - 1]), "")[0]
-        else:
-            before = ""
         variants = [*(_assimilated(reading, next_on, before) for reading in on), *stems, *kun]
     else:
         variants = [*stems, *_nouns(kun), *on, *kun]

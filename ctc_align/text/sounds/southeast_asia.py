@@ -49,10 +49,9 @@ def thai_pieces(text: str, language: str) -> list[Piece]:
     'sawatdi'
     """
     is_lao = "\u0e80" <= text[0] <= "\u0eff"
+    thai = text
     if is_lao:
         thai = text.translate(_FROM_LAO)
-    else:
-        thai = text
     onsets, codas = _tables(is_lao)
     found: list[Piece] = []
     index = 0
@@ -114,10 +113,9 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
     else:
         first = run[0]
     last = run[len(first)]
+    vowel = "o"
     if last == "ร":
         vowel = "ɔ"
-    else:
-        vowel = "o"
     found.append(Piece(index, index + len(first), (*_onset(first, onsets), vowel)))
     found.append(Piece(index + len(first), index + len(first) + 1, codas.get(last, ())))
 
@@ -164,10 +162,9 @@ def _patterns() -> list[re.Pattern[str]]:
     for index, rhyme in enumerate(_RHYMES):
         before, _, after = rhyme.partition("*")
         body = "".join(_PARTS.get(sign, sign) for sign in after)
+        coda = "(?P<coda>(?!))?"
         if "coda" in body:
             coda = ""
-        else:
-            coda = "(?P<coda>(?!))?"
         made.append(re.compile(f"{before}{_ONSET}{body}{coda}(?P<v{index}>)"))
     return made
 
@@ -215,10 +212,9 @@ def _burmese_syllable(match: re.Match[str]) -> Piece:
     rhymes = phone_table("southeast-asia", "my:rhymes")
     vowel = _BURMESE_TONES.sub("", match["vowel"])
     coda = match["coda"] or ""
+    rounded = ""
     if "ွ" in match["under"] and not vowel:
         rounded = "ွ"
-    else:
-        rounded = ""
     rhyme = (
         rhymes.get(f"{rounded}{vowel}{coda}")
         or rhymes.get(f"{vowel}{coda}")

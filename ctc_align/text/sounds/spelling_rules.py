@@ -64,10 +64,9 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
     "devoiced", "assimilated" and "hiatus" apply to one section only.
     """
     found = table(file)
+    name = EVERY
     if language in found:
         name = language
-    else:
-        name = EVERY
     layers = [found[name]]
     while layers[0].below:
         layers.insert(0, found[layers[0].below])
@@ -201,10 +200,9 @@ class SpellingRules:
             "".join(_EDGE[side] if sign == "#" else self._classes.get(sign, sign) for sign in part)
             for side, part in zip(_EDGE, context.split("_"))
         )
+        before = ""
         if left:
             before = "|".join(f"(?<={one})" for one in left.split(","))
-        else:
-            before = ""
         return f"(?:{before})" + re.escape(spelling) + (f"(?={right})" if right else "")
 
     def _connected(self, sounds: list[Phones]) -> list[Phones]:
