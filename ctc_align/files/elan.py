@@ -153,7 +153,8 @@ class ElanDocument:
         ]
         if not known:
             return {}
-        times_ms = np.interp(range(len(self.slots)), *zip(*known))
+        places, known_ms = zip(*known)
+        times_ms = np.interp(np.arange(len(self.slots)), places, known_ms)
         return {id: round(ms) / _MS_PER_S for (id, _, _), ms in zip(self.slots, times_ms)}
 
 

@@ -386,7 +386,7 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
 
     A word stays highlighted until the next one if the gap between them is shorter than a frame.
     """
-    least_ms = 1
+    least_ms = 1.0
     if frame_rate:
         least_ms = MS_PER_S / frame_rate
     texts = _lit_texts(cue)
