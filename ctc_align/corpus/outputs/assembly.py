@@ -32,7 +32,7 @@ from ctc_align.corpus.outputs.records import (
     refuse_inputs,
     with_other_sizes,
 )
-from ctc_align.corpus.outputs.shared_files import GroupedUtterance, read_lines
+from ctc_align.corpus.outputs.shared_files import GroupedUtterance, NamedRow, read_lines
 from ctc_align.corpus.state.journal import DONE, Line
 from ctc_align.corpus.state.resume import EarlierRows
 from ctc_align.corpus.state.summary import NamedFiles
@@ -429,7 +429,7 @@ class PendingParts:
         if self.path.exists():
             self._connect()
 
-    def put(self, rows: Iterable[tuple[str, bytes]]) -> None:
+    def put(self, rows: Iterable[NamedRow]) -> None:
         """Keep (id, data), all of them or none; earlier rows of these ids are replaced.
 
         Raises:
@@ -455,14 +455,14 @@ class PendingParts:
         """Return whether an utterance has a row."""
         return self.get(id) is not None
 
-    def rows(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    def rows(self, ids: Iterable[str]) -> Iterator[NamedRow]:
         """Yield (id, data) for each of `ids` that has a row, in their order."""
         for id in ids:
             data = self.get(id)
             if data is not None:
                 yield id, data
 
-    def all(self) -> Iterator[tuple[str, bytes]]:
+    def all(self) -> Iterator[NamedRow]:
         """Yield (id, data) of all rows."""
         if self._open is not None:
             with self._reporting():

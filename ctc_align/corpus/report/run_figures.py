@@ -135,8 +135,22 @@ class NamedUtterance:
         return skipped / max(self.result.words or 0, skipped, 1)
 
 
+@dataclass(kw_only=True)
+class ReadFaults:
+    """Outputs that could not be read: `faults` has the first `MOST_NAMED`, `unread` their number."""
+
+    faults: list[str] = field(default_factory=list)
+    unread: int = 0
+
+    def add_fault(self, fault: str) -> None:
+        """Count an output that could not be read."""
+        self.unread += 1
+        if len(self.faults) < MOST_NAMED:
+            self.faults.append(fault)
+
+
 @dataclass
-class RunFigures:
+class RunFigures(ReadFaults):
     """All that a report shows.
 
     Attributes:
@@ -144,7 +158,6 @@ class RunFigures:
         notes: what a complete run would have and this one lacks.
         reasons: of failures, by their messages without names and numbers.
         speakers: by name, for words whose transcript names a speaker.
-        faults: outputs that could not be read, `MOST_NAMED` of them; unread: how many there are.
         read: outputs that were read.
     """
 
@@ -159,8 +172,6 @@ class RunFigures:
     speech_s: float = 0.0
     reasons: dict[str, Reason] = field(default_factory=dict)
     speakers: dict[str, SpeakerFigures] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-    unread: int = 0
     read: int = 0
     worst: list[NamedUtterance] = field(default_factory=list)
 
@@ -173,12 +184,6 @@ class RunFigures:
         reason.count += 1
         if len(reason.ids) < MOST_NAMED:
             reason.ids.append(line.id)
-
-    def add_fault(self, fault: str) -> None:
-        """Count an output that could not be read."""
-        self.unread += 1
-        if len(self.faults) < MOST_NAMED:
-            self.faults.append(fault)
 
     def add_alignment(self, data: Mapping[str, Any]) -> None:
         """Count the words of an alignment's JSON object, as its file has it."""
