@@ -129,9 +129,7 @@ class OutputFiles:
     def _targets(self) -> dict[Path, Path]:
         """The files with this name, and the content of each."""
         targets = {}
-        for extension in (
-            extension for format in self.formats for extension in FORMATS[format].files
-        ):
+        for extension in [end for format in self.formats for end in FORMATS[format].files]:
             path = target = Path(self.out_dir) / f"{self.name}{extension}"
             name = self.name
             while self.beside and self._is_input(target):

@@ -215,13 +215,8 @@ class LatestBeside:
 def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
     """Return the files of corrections in a folder, by the alignments that they correct."""
     found: dict[Path, list[Path]] = {}
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return found
-    for name in names:
-        if name.endswith(".json") and _MADE.search(name.removesuffix(".json")):
-            path = folder / name
+    for path in sorted(folder.glob("*.json")):
+        if _MADE.search(path.stem):
             found.setdefault(original_of(path), []).append(path)
     return found
 

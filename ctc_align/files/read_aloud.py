@@ -85,10 +85,10 @@ class SmilWriter(Writer):
         clips, nameless, apart = _smil_clips(alignment)
         if not clips:
             what = "the transcript is not a book"
-            if alignment.places:
-                what = "no element that is read has an id"
+            what = "the transcript is not a book"
             other = ""
             if alignment.places:
+                what = "no element that is read has an id"
                 other = "; ctc-align book, of the book and the JSON, needs none"
             raise OutputError(
                 f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names,"

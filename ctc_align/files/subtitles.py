@@ -84,7 +84,6 @@ _LIKE_TAG = lazy_regex(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Z
 """Markup as players, and pages that show subtitles, may know it; not the usual symbols of
 transcripts (`<unk>`)."""
 _LIKE_OVERRIDE = lazy_regex(r"\{(\\[^{}]*)\}")
-_SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _vtt_escaped = functools.partial(html.escape, quote=False)
 _CS_PER_S = 100
 _ass_clock = functools.partial(clock, units_per_s=_CS_PER_S, hour_digits=1)
@@ -541,10 +540,7 @@ def source_vtt(alignment: Alignment, shift_s: float = 0.0, frame_rate: float = 0
         elif subtitles.format == SRT:
             text = _SRT_MARK.sub(_vtt_mark, text)
         else:
-            if cue.speaker:
-                text = f"<v {_vtt_escaped(cue.speaker)}>{_vtt_escaped(text)}"
-            else:
-                text = _vtt_escaped(text)
+            text = _voice(cue.speaker) + _vtt_escaped(text)
         blocks.append(f"{times}\n{_plain_lines(text)}".rstrip("\n"))
     return "\n\n".join(blocks + [subtitles.after] * bool(is_same and subtitles.after)) + "\n"
 
@@ -602,7 +598,7 @@ def _srt_tag(match: re.Match[str]) -> str:
 
 def _vtt_mark(match: re.Match[str]) -> str:
     """Return SRT markup as VTT, with VTT's special characters escaped."""
-    return match["tag"] or _SIGNS.get(match["sign"] or "", "")
+    return match["tag"] or _vtt_escaped(match["sign"] or "")
 
 
 def _retimed(
