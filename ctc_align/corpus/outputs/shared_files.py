@@ -57,7 +57,7 @@ class GroupedUtterance:
 
     @property
     def end_s(self) -> float:
-        """Where it ends in its recording: inf if nothing says so."""
+        """The end in its recording, in seconds; inf if it is unknown."""
         if self.duration_s is None:
             return math.inf
         return self.offset_s + self.duration_s
