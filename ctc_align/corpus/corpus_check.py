@@ -204,9 +204,8 @@ def _problems(
         yield "audio", f"{utterance.audio}: {header.fault}"
     elif header.rate:
         left_s = header.length_s - utterance.offset_s
-        if utterance.duration_s is None:
-            length_s = left_s
-        else:
+        length_s = left_s
+        if utterance.duration_s is not None:
             length_s = min(utterance.duration_s, left_s)
         yield from _of_sound(utterance, header, length_s, texts.sample_rate)
     if length_s > 0:

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from ctc_align.config import Settings
 from ctc_align.corpus.report.run_figures import is_output_of, json_of
@@ -19,6 +18,7 @@ from ctc_align.corpus.state.summary import source_of_run
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.evaluate.corrected_labels import Corrected, label_files_beside, read_corrected
 from ctc_align.files.corrections import LatestBeside
+from ctc_align.reading import JsonObject
 from ctc_align.sources import open_source
 from ctc_align.sources.manifest_files import KEYS, Manifest, parsed_object
 from ctc_align.sources.source import TextLine, read_lines
@@ -74,7 +74,7 @@ class Selected:
     `notes` say which corrections were read; `is_corrected` is True if there are any.
     """
 
-    line: dict[str, Any]
+    line: JsonObject
     reasons: tuple[str, ...]
     duration_s: float
     is_corrected: bool = False
@@ -119,21 +119,18 @@ def selected(
     corpus = open_source(
         path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text, encoding=encoding
     )
+    lines = None
     if isinstance(corpus, Manifest):
         lines = read_lines(path)
-    else:
-        lines = None
     beside = LatestBeside()
     with Outcomes(paths, quiet=True) as outcomes:
         for entry in corpus:
             row = next(lines, None) if lines is not None else None
+            found = None
             if isinstance(entry, Utterance):
                 found = outcomes.find(line_key(entry.id))
-            else:
-                found = None
-            if found is None:
-                line = None
-            else:
+            line = None
+            if found is not None:
                 line = outcomes.line(line_key(entry.id))
             if isinstance(entry, Refused):
                 yield Selected({"utterance": entry.id}, ("failed",), 0.0)
@@ -155,7 +152,7 @@ def selected(
                 )
 
 
-def _keys(row: TextLine | None) -> dict[str, Any]:
+def _keys(row: TextLine | None) -> JsonObject:
     """Return the keys and values of a line of a manifest."""
     return {} if row is None else parsed_object(row)
 
@@ -163,7 +160,7 @@ def _keys(row: TextLine | None) -> dict[str, Any]:
 def _judged(
     utterance: Utterance,
     line: Line,
-    manifest: dict[str, Any],
+    manifest: JsonObject,
     limits: Limits,
     beside: LatestBeside,
     out_dir: Path,
@@ -221,7 +218,7 @@ def _changes(utterance: Utterance, result: UtteranceResult) -> Iterator[str]:
         yield "the text has changed since the run"
 
 
-def _line(utterance: Utterance, result: UtteranceResult, extra: dict[str, Any]) -> dict[str, Any]:
+def _line(utterance: Utterance, result: UtteranceResult, extra: JsonObject) -> JsonObject:
     """Return the line of an utterance in a manifest; `extra` is its line in the manifest that it
     comes from."""
     text = utterance.text
@@ -235,7 +232,7 @@ def _line(utterance: Utterance, result: UtteranceResult, extra: dict[str, Any]) 
         text = text_said_once(
             text, words_of(text, Settings(language=utterance.language), cues).words
         )
-    line: dict[str, Any] = {
+    line: JsonObject = {
         "utterance": utterance.id,
         "audio_filepath": os.path.abspath(utterance.audio),
     }

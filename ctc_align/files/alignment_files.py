@@ -129,9 +129,7 @@ class OutputFiles:
     def _targets(self) -> dict[Path, Path]:
         """The files with this name, and the content of each."""
         targets = {}
-        for extension in (
-            extension for format in self.formats for extension in FORMATS[format].files
-        ):
+        for extension in [end for format in self.formats for end in FORMATS[format].files]:
             path = target = Path(self.out_dir) / f"{self.name}{extension}"
             name = self.name
             while self.beside and self._is_input(target):
@@ -203,10 +201,9 @@ class OutputFiles:
         ]
         existing = [path for path in (*self.paths, *beside) if os.path.lexists(path)]
         if existing and not self.force:
+            others = ""
             if len(existing) > 1:
                 others = f" (and {len(existing) - 1} more)"
-            else:
-                others = ""
             raise OutputError(
                 f"{existing[0]}: exists already{others}; give --force to replace it, or another"
                 " --out-dir"

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from ctc_align.errors import CtcAlignError, InputError, OutputError
 from ctc_align.files.formats import FORMATS
 from ctc_align.files.json_files import read_object
 from ctc_align.files.whole_files import is_link
-from ctc_align.reading import read_input
+from ctc_align.reading import JsonObject, read_input
 from ctc_align.types import EAF, HAND, TEXTGRID
 
 _BY_HAND = re.compile(rb'"by"\s*:\s*"hand"|"checked"\s*:\s*true')
@@ -155,10 +154,9 @@ class LatestWork:
         others = ", ".join(path.name for path in self.replaced)
         if others:
             is_alone = len(self.replaced) == 1 and self.replaced[0] == original_of(self.path)
+            why = ": it is the latest with corrections"
             if is_alone:
                 why = ""
-            else:
-                why = ": it is the latest with corrections"
             yield f"{self.path} is used instead of {others}{why}"
         for path in self.outdated:
             yield (
@@ -201,10 +199,9 @@ class LatestBeside:
         if folder not in self._made:
             self._made[folder] = _made_in(folder)
         made = self._made[folder].get(original, [])
+        group = made
         if os.path.isfile(original):
             group = [original, *made]
-        else:
-            group = made
         if len(group) > 1:
             works = list(_of_group(original, group))
         else:
@@ -218,13 +215,8 @@ class LatestBeside:
 def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
     """Return the files of corrections in a folder, by the alignments that they correct."""
     found: dict[Path, list[Path]] = {}
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return found
-    for name in names:
-        if name.endswith(".json") and _MADE.search(name.removesuffix(".json")):
-            path = folder / name
+    for path in sorted(folder.glob("*.json")):
+        if _MADE.search(path.stem):
             found.setdefault(original_of(path), []).append(path)
     return found
 
@@ -239,9 +231,8 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
     corrected = sorted(
         (path for path in group if _is_work(path, original)), key=_changed, reverse=True
     )
-    if original in objects:
-        first = original
-    else:
+    first = original
+    if original not in objects:
         first = next(iter(corrected), group[0])
     strangers = [
         path for path in group if not _agree(objects[path], objects[first], ("utterance",))
@@ -283,7 +274,7 @@ def has_later_fixes(later: Path, path: Path) -> bool:
     return not fixes[0] <= fixes[1]
 
 
-def _words_of(found: dict[str, Any] | None) -> list[dict[str, Any]]:
+def _words_of(found: JsonObject | None) -> list[JsonObject]:
     words = (found or {}).get("words")
     if isinstance(words, list):
         return [word for word in words if isinstance(word, dict)]
@@ -306,7 +297,7 @@ def _changed(path: Path) -> int:
         return 0
 
 
-def _object(path: Path) -> dict[str, Any] | None:
+def _object(path: Path) -> JsonObject | None:
     """Return the JSON object of an alignment; None if it cannot be read, which its reader
     reports."""
     try:
@@ -315,11 +306,11 @@ def _object(path: Path) -> dict[str, Any] | None:
         return None
 
 
-def _agree(one: dict[str, Any] | None, other: dict[str, Any] | None, names: Iterable[str]) -> bool:
+def _agree(one: JsonObject | None, other: JsonObject | None, names: Iterable[str]) -> bool:
     return one is None or other is None or all(one.get(name) == other.get(name) for name in names)
 
 
-def _is_same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+def _is_same(one: JsonObject | None, other: JsonObject | None) -> bool:
     """Return whether two alignments have the same text and the same length; True if one cannot be
     read."""
     if one is None or other is None:

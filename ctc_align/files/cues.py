@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import NamedTuple
@@ -96,9 +96,9 @@ def _fill(
     """
     start, end = run
     low_s, high_s = _gap(spans, run, duration_s)
-    weights = [max(1, columns(word.text)) for word in words[start:end]]
+    letters = sum(map(_letters, words[start:end]))
     is_said = any(word.status != UNSPOKEN for word in words[start:end])
-    if is_said and high_s - low_s < _LETTER_S * sum(weights):
+    if is_said and high_s - low_s < _LETTER_S * letters:
         # no room: they share the time of the word before, or of the word after them where there is
         # none
         before, after = (
@@ -111,9 +111,18 @@ def _fill(
         elif after is not None:
             end = end + 1
             high_s = after[1]
-        weights = [max(1, columns(word.text)) for word in words[start:end]]
-    step_s = (high_s - low_s) / sum(weights)
-    spans[start:end] = place_in_turn(low_s, (weight * step_s for weight in weights))
+    spans[start:end] = _shared_out(words[start:end], low_s, high_s)
+
+
+def _shared_out(words: Sequence[AlignedWord], low_s: float, high_s: float) -> list[Span]:
+    """Return times for words, one after the other, by their letters."""
+    weights = [_letters(word) for word in words]
+    step_s = max(high_s - low_s, 0.0) / sum(weights)
+    return place_in_turn(low_s, (weight * step_s for weight in weights))
+
+
+def _letters(word: AlignedWord) -> int:
+    return max(1, columns(word.text))
 
 
 def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) -> Span:
@@ -190,9 +199,7 @@ def _alone(
             wait_s = min(_LATER_S, room_s / 2 if has_after else room_s)
         at_s = low_s + wait_s
         until_s = at_s + length_s
-    weights = [max(1, columns(word.text)) for word in words]
-    step_s = max(until_s - at_s, 0.0) / sum(weights)
-    return place_in_turn(at_s, (weight * step_s for weight in weights))
+    return _shared_out(words, at_s, until_s)
 
 
 def _source_span(alignment: Alignment, words: Sequence[AlignedWord]) -> Span | None:
@@ -473,7 +480,7 @@ def _timed(
 
 
 def _ms(seconds: float) -> int:
-    return round(seconds * 1000)
+    return round(seconds * MS_PER_S)
 
 
 @dataclass(frozen=True)
@@ -488,6 +495,12 @@ class CueWord:
     start: int
     end: int
     is_spoken: bool = True
+
+
+def spaced(line: Sequence[CueWord]) -> Iterator[tuple[str, CueWord]]:
+    """Yield the words of a line, each after the space before it, "" for the first."""
+    for index, word in enumerate(line):
+        yield " " * (word.is_spaced and index > 0), word
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from urllib.parse import quote
 from xml.parsers import expat
 from xml.sax.saxutils import escape, quoteattr
 
+import numpy as np
+
 from ctc_align.errors import InputError, TranscriptError
 from ctc_align.files.tiers import (
     SPEAKERS,
@@ -34,7 +36,15 @@ from ctc_align.files.tiers import (
     tiers_transcript,
     unused_names,
 )
-from ctc_align.files.writer import RECORDING, TimedLabel, Writer
+from ctc_align.files.writer import (
+    RECORDING,
+    Replacement,
+    TimedLabel,
+    Writer,
+    edited,
+    keep_filled,
+    line_end_of,
+)
 from ctc_align.reading import as_whole
 from ctc_align.text.characters import without_controls
 from ctc_align.types import EAF, Alignment, Interval, Tier, Transcript
@@ -143,23 +153,9 @@ class ElanDocument:
         ]
         if not known:
             return {}
-        times = {}
-        after = 0
-        for index, (id, value, _) in enumerate(self.slots):
-            if value is None:
-                while after < len(known) and known[after][0] < index:
-                    after += 1
-                (low, low_ms), (high, high_ms) = (
-                    known[max(after - 1, 0)],
-                    known[min(after, len(known) - 1)],
-                )
-                if high > low:
-                    share = (index - low) / (high - low)
-                else:
-                    share = 0.0
-                value = round(low_ms + share * (high_ms - low_ms))
-            times[id] = value / _MS_PER_S
-        return times
+        places, known_ms = zip(*known)
+        times_ms = np.interp(np.arange(len(self.slots)), places, known_ms)
+        return {id: round(ms) / _MS_PER_S for (id, _, _), ms in zip(self.slots, times_ms)}
 
 
 def _depth(name: str, parents: dict[str, str]) -> int:
@@ -425,31 +421,22 @@ def _added(
         pieces.append("    </TIER>\n    ")
     kinds = [_linguistic_type(types[0])]
     if any(parent is not None for parent in parents):
-        kinds += [_linguistic_type(types[1], "Included_In"), _INCLUDED_IN]
+        kinds += [_linguistic_type(types[1], 'CONSTRAINTS="Included_In" '), _INCLUDED_IN]
     changes = [
         *_slots_among(found, sorted(slots)),
         (found.tiers_end, found.tiers_end, "".join([*pieces, *kinds])),
     ]
     if found.last_id is not None and last:
         changes.append((*found.last_id, _LETTERS.sub("", last, count=1)))
-    data = document.encode("utf-8", "replace")
-    parts = list[bytes]()
-    at = 0
-    if "\r\n" in document:
-        line_end = "\r\n"
-    else:
-        line_end = "\n"
-    for start_place, end_place, text in sorted(changes, key=lambda change: change[0]):
-        parts += [data[at:start_place], text.replace("\n", line_end).encode("utf-8", "replace")]
-        at = end_place
-    return b"".join([*parts, data[at:]]).decode("utf-8")
+    line_end = line_end_of(document)
+    edits = [(start, end, text.replace("\n", line_end)) for start, end, text in changes]
+    return edited(document.encode("utf-8", "replace"), edits).decode("utf-8")
 
 
 def _tier_start(name: str, speaker: str, type_id: str, parent: str | None) -> str:
     attributes = {
         "LINGUISTIC_TYPE_REF": type_id,
-        **({} if parent is None else {"PARENT_REF": parent}),
-        **({"PARTICIPANT": speaker} if speaker else {}),
+        **keep_filled(PARENT_REF=parent, PARTICIPANT=speaker),
         "TIER_ID": name,
     }
     return (
@@ -459,19 +446,13 @@ def _tier_start(name: str, speaker: str, type_id: str, parent: str | None) -> st
 
 
 def _linguistic_type(id: str, constraint: str = "") -> str:
-    if constraint:
-        constraints = f'CONSTRAINTS="{constraint}" '
-    else:
-        constraints = ""
     return (
-        f'<LINGUISTIC_TYPE {constraints}GRAPHIC_REFERENCES="false"'
+        f'<LINGUISTIC_TYPE {constraint}GRAPHIC_REFERENCES="false"'
         f' LINGUISTIC_TYPE_ID={quoteattr(id)} TIME_ALIGNABLE="true"/>\n    '
     )
 
 
-def _slots_among(
-    found: ElanDocument, slots: Sequence[tuple[int, str]]
-) -> list[tuple[int, int, str]]:
+def _slots_among(found: ElanDocument, slots: Sequence[tuple[int, str]]) -> list[Replacement]:
     """Return where new slots go, each before the first one of the document that is later: (offset,
     offset, text)."""
     at = 0

@@ -297,10 +297,9 @@ class BookText(Handlers):
     def _add(self, run: str) -> None:
         """Add characters without white space, after the pending separator."""
         if self._paragraph is None:
+            before = ""
             if self.length:
                 before = PARAGRAPH
-            else:
-                before = ""
             self._paragraph = self.length + len(before), self._open[-1].block or self._open[0]
         else:
             before = self._space
@@ -500,10 +499,9 @@ class EpubArchive:
             data = file.read(MOST_PAGE_BYTES + 1)
         self.unpacked += len(data)
         if len(data) > MOST_PAGE_BYTES or self.unpacked > MOST_BYTES:
+            most = MOST_BYTES
             if len(data) > MOST_PAGE_BYTES:
                 most = MOST_PAGE_BYTES
-            else:
-                most = MOST_BYTES
             raise self.fault(
                 f"{name}: expected a page of text, got more than {most >> 20} MiB when unpacked"
             )

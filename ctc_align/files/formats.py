@@ -188,10 +188,9 @@ def parse_formats(formats: str) -> tuple[str, ...]:
             near = get_close_matches(unknown[0], FORMATS, n=1, cutoff=0.6)
         else:
             near = []
+        meant = ""
         if near:
             meant = f"; did you mean {near[0]}?"
-        else:
-            meant = ""
         raise UsageError(
             f"--format: expected formats out of {', '.join(FORMATS)}; got {got}{meant}"
         )

@@ -26,10 +26,12 @@ from ctc_align.files.writer import (
     Writer,
     end_units,
     finite,
+    keep_filled,
     time_units,
 )
 from ctc_align.files.written_labels import parse_written, written_object
 from ctc_align.reading import (
+    JsonObject,
     as_number,
     as_seconds,
     as_whole,
@@ -76,7 +78,7 @@ _CHECKED = frozenset(
 """The settings in `config` that are used when an alignment is written or judged."""
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> JsonObject:
     """Return the JSON Schema (draft 2020-12) of format "ctc-align/1", which describes every field.
 
     It is the file `ctc-align-1.schema.json` beside this one. It allows unknown fields, because
@@ -90,7 +92,7 @@ def json_schema() -> dict[str, Any]:
     )
 
 
-def to_dict(alignment: Alignment, style: Style | None = None) -> dict[str, Any]:
+def to_dict(alignment: Alignment, style: Style | None = None) -> JsonObject:
     """Return the JSON object of an alignment: plain dicts, lists, strings and finite numbers or
     None.
 
@@ -104,7 +106,7 @@ def to_dict(alignment: Alignment, style: Style | None = None) -> dict[str, Any]:
     return {**data, "words": list(data["words"])}
 
 
-def _object(alignment: Alignment, style: Style) -> dict[str, Any]:
+def _object(alignment: Alignment, style: Style) -> JsonObject:
     """Return the JSON object with an iterator over its words, so that long recordings need not fit
     into memory."""
     if style.times != RECORDING:
@@ -132,14 +134,10 @@ def _object(alignment: Alignment, style: Style) -> dict[str, Any]:
         "local_loss": _number(alignment.local_loss),
         "score": finite(alignment.score),
         "fit": alignment.fit,
-        **({"checked": True} if alignment.checked else {}),
+        **keep_filled(checked=alignment.checked),
         "skipped": alignment.skipped,
         "unknown": alignment.unknown,
-        **(
-            {"unknown_letters": dict(alignment.unknown_letters)}
-            if alignment.unknown_letters
-            else {}
-        ),
+        **keep_filled(unknown_letters=dict(alignment.unknown_letters)),
         "token_kind": alignment.token_kind,
         "text": alignment.text,
         **({} if alignment.text_offset is None else {"text_offset": alignment.text_offset}),
@@ -157,22 +155,14 @@ def _object(alignment: Alignment, style: Style) -> dict[str, Any]:
             if alignment.subtitles is not None
             else {}
         ),
-        **(
-            {"fast_cues": [cue._asdict() for cue in fast]}
-            if (fast := fast_cues(alignment, style))
-            else {}
-        ),
+        **keep_filled(fast_cues=[cue._asdict() for cue in fast_cues(alignment, style)]),
         **({} if alignment.written is None else {"written": written_object(alignment.written)}),
-        **(
-            {"places": [_book_place_object(place) for place in alignment.places]}
-            if alignment.places
-            else {}
-        ),
+        **keep_filled(places=list(map(_book_place_object, alignment.places))),
         "config": _plain(config),
     }
 
 
-def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> dict[str, Any]:
+def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> JsonObject:
     """Return the object of a word; `doubtful` is present only if it is true."""
     doubtful = word.confidence is not None and word.confidence < doubt
     return {
@@ -182,18 +172,16 @@ def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> dict[s
         "end_s": time_s(word.end_s),
         "confidence": _number(word.confidence),
         **_spread(word),
-        **({"doubtful": True} if doubtful else {}),
+        **keep_filled(doubtful=doubtful),
         "char_start": word.char_start,
         "char_end": word.char_end,
         "status": word.status,
-        **({"kind": word.kind} if word.kind else {}),
-        **({"speaker": word.speaker} if word.speaker else {}),
-        **({"by": word.by} if word.by else {}),
+        **keep_filled(kind=word.kind, speaker=word.speaker, by=word.by),
         "tokens": _tokens(word, "token", time_s),
     }
 
 
-def _tokens(word: AlignedWord, name: str, time_s: _TimeWriter) -> list[dict[str, Any]]:
+def _tokens(word: AlignedWord, name: str, time_s: _TimeWriter) -> list[JsonObject]:
     """Return the objects of tokens or syllables, whose label is called `name`."""
     return [
         {
@@ -202,19 +190,19 @@ def _tokens(word: AlignedWord, name: str, time_s: _TimeWriter) -> list[dict[str,
             "end_s": time_s(token.end_s),
             "confidence": _number(token.confidence),
             **_spread(token),
-            **({"by": token.by} if token.by else {}),
+            **keep_filled(by=token.by),
         }
         for token in word.tokens
     ]
 
 
-def _book_place_object(place: BookPlace) -> dict[str, Any]:
+def _book_place_object(place: BookPlace) -> JsonObject:
     """Return the position of a paragraph in its book; omit an empty id."""
     data = {field.name: getattr(place, field.name) for field in fields(place)}
     return {key: value for key, value in data.items() if value != ""}
 
 
-def _subtitles_object(subtitles: Subtitles) -> dict[str, Any]:
+def _subtitles_object(subtitles: Subtitles) -> JsonObject:
     """Return the cues of the transcript, with their times in its file; omit empty fields."""
     cues = [
         {
@@ -224,15 +212,11 @@ def _subtitles_object(subtitles: Subtitles) -> dict[str, Any]:
         }
         for cue in subtitles.cues
     ]
-    if subtitles.document:
-        document = {"document": subtitles.document}
-    else:
-        document = {}
     return {
         "format": subtitles.format,
         "header": subtitles.header,
         "after": subtitles.after,
-        **document,
+        **keep_filled(document=subtitles.document),
         "cues": cues,
     }
 
@@ -317,7 +301,7 @@ def _dumps(value: Any) -> str:
     return json_escaped(json.dumps(value, ensure_ascii=False, allow_nan=False))
 
 
-def read_object(path: str | Path) -> dict[str, Any]:
+def read_object(path: str | Path) -> JsonObject:
     """Return the JSON object of an alignment as in the file.
 
     Raises:
@@ -330,7 +314,7 @@ def read_object(path: str | Path) -> dict[str, Any]:
     return parse_object(data, str(path))
 
 
-def parse_object(data: bytes, name: str) -> dict[str, Any]:
+def parse_object(data: bytes, name: str) -> JsonObject:
     """Return the JSON object of an alignment in the bytes of a file, called `name`. Raises as
     `read_object`."""
     try:
@@ -345,10 +329,9 @@ def check_format(data: Any, name: str) -> None:
     """Raise InputError, which begins with `name`, unless `data` is the object of an alignment."""
     format = data.get("format") if isinstance(data, dict) else None
     if format != FORMAT:
+        got = "other JSON"
         if format is not None:
             got = shown(format)
-        else:
-            got = "other JSON"
         raise InputError(f'{name}: expected an alignment of format "{FORMAT}", got {got}')
 
 
@@ -357,7 +340,7 @@ def no_number(constant: str) -> float:
     raise ValueError(f"{constant} is not a number of JSON")
 
 
-def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object") -> dict[str, Any]:
+def alignment_fields(data: JsonObject, name: str | Path = "the JSON object") -> JsonObject:
     """Return the fields of an alignment from a JSON object that `to_dict` made.
 
     Times count from the start of the utterance. `name` is what error messages call the object.
@@ -483,14 +466,13 @@ class Fields:
         return [Fields(item, f"{self.path_of(key)}[{number}]") for number, item in enumerate(items)]
 
 
-def _fields(data: Fields) -> dict[str, Any]:
+def _fields(data: Fields) -> JsonObject:
     texts = {key: data.text(key) for key in ("utterance", "audio", "model", "backend", "text")}
     config = _config(data)
     offset_s = data.seconds("offset_s")
+    shift_s = 0.0
     if config.get("times") == RECORDING:
         shift_s = -offset_s
-    else:
-        shift_s = 0.0
     loss = data.number_or_none("loss")
     score = data.number_or_none("score")
     duration_s = data.seconds("duration_s")
@@ -528,7 +510,7 @@ def _fields(data: Fields) -> dict[str, Any]:
     }
 
 
-def _config(data: Fields) -> dict[str, Any]:
+def _config(data: Fields) -> JsonObject:
     config = Fields(data.value("config"), "config")
     check_depth(config.data)
     try:
@@ -590,10 +572,9 @@ def _region(part: Fields, shift_s: float) -> Region:
     times = [_moved(part.seconds_or_none(key), shift_s) for key in ("start_s", "end_s")]
     span = [part.whole_or_none(key) for key in ("char_start", "char_end")]
     if None in (times if kind == UNEXPLAINED else span):
+        where = "characters"
         if kind == UNEXPLAINED:
             where = "times"
-        else:
-            where = "characters"
         raise ValueError(f"{part.path}: expected the {where} of a region of kind {kind}, got null")
     return Region(kind, times[0], times[1], span[0], span[1], part.text("reason", ""))
 
@@ -625,10 +606,9 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
         raise ValueError(f"{word.path}: expected times and confidence of an aligned word, got null")
     if status != ALIGNED:
         _check_bare(word.path, status, {**timed, "tokens": tokens or None, "by": by or None})
+    kind = ""
     if word.data.get("kind") and status != ALIGNED:
         kind = word.choice("kind", UNSPOKEN_KINDS)
-    else:
-        kind = ""
     start, end = _characters(word)
     return AlignedWord(
         text=word.text("text"),
@@ -644,7 +624,7 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
     )
 
 
-def _check_bare(path: str, status: str, fields: dict[str, Any]) -> None:
+def _check_bare(path: str, status: str, fields: JsonObject) -> None:
     """Raise ValueError if a word without times still has fields, which are not None, of an aligned
     one."""
     left = [name for name, value in fields.items() if value is not None]
@@ -669,7 +649,7 @@ def _by(item: Fields) -> str:
     return item.choice("by", (HAND,))
 
 
-def _timed(item: Fields, shift_s: float) -> dict[str, Any]:
+def _timed(item: Fields, shift_s: float) -> JsonObject:
     """Return the times of a word or token, moved, with their standard deviations and `by`, if
     known."""
     start_s, end_s = item.seconds_or_none("start_s"), item.seconds_or_none("end_s")
@@ -717,10 +697,9 @@ def fixed_name(word: AlignedWord) -> str:
         text = word.text[:_LONGEST_NAME] + "…"
     if word.start_s is None or word.end_s is None:
         return repr(text)
+    by = ""
     if is_fixed(word):
         by = ", by hand"
-    else:
-        by = ""
     return f"{text!r} ({word.start_s:.3f}–{word.end_s:.3f} s{by})"
 
 
@@ -791,10 +770,9 @@ def _fault_of_word(word: AlignedWord, duration_s: float) -> str | None:
     empty = empty if is_fixed(word) else None  # rounding may leave nothing of what a model placed
     if empty is None and all(before <= after + SLACK_S / 10 for before, after in pairwise(times)):
         return None
+    which = "its tokens cross each other or its edges"
     if empty:
         which = f"its token {empty.token!r} is empty"
-    else:
-        which = "its tokens cross each other or its edges"
     return f'{fixed_name(word)}: {which}: move them, or give it "tokens": [] to have them placed'
 
 

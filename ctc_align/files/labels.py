@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import TextIO
 
 from ctc_align.errors import InputError
 from ctc_align.files.sentences import sentences
@@ -30,7 +30,7 @@ from ctc_align.files.writer import (
     word_rows,
     words_by_time,
 )
-from ctc_align.reading import as_seconds
+from ctc_align.reading import JsonObject, as_seconds
 from ctc_align.text.characters import printable, spreadsheet_cell, without_controls
 from ctc_align.types import AlignedToken, AlignedWord, Alignment, Interval, Tier
 
@@ -120,12 +120,12 @@ class AudacityWriter(Writer):
 
 
 def _seconds(milliseconds: int) -> str:
-    """Return seconds with three decimals, exact, from whole milliseconds.
+    """Return seconds with three decimals, from whole milliseconds.
 
     >>> _seconds(1020)
     '1.020'
     """
-    return f"{milliseconds // _MS_PER_S}.{milliseconds % _MS_PER_S:03d}"
+    return f"{milliseconds / _MS_PER_S:.3f}"
 
 
 def _shown(number: float | None) -> str:
@@ -147,7 +147,7 @@ def _tens_of_us(units: int) -> str:
     >>> _tens_of_us(102001)
     '1.020010'
     """
-    return f"{units // UNITS_PER_S}.{units % UNITS_PER_S:05d}0"
+    return f"{units / UNITS_PER_S:.6f}"
 
 
 class CsvWriter(Writer):
@@ -196,7 +196,7 @@ class _Words:
         self._rows = word_rows(alignment, style, _MS_PER_S)
         self._row_of = {id(word): row for word, row in zip(self._by_time, self._rows)}
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def rows(self) -> Iterator[JsonObject]:
         """Yield a row for each word, in the order of the text."""
         for number, word in enumerate(self._alignment.words, 1):
             row = self._row_of.get(id(word))
@@ -210,7 +210,7 @@ class _Words:
                 "status": word.status,
             }
 
-    def tokens(self) -> Iterator[dict[str, Any]]:
+    def tokens(self) -> Iterator[JsonObject]:
         """Yield a row for each token, by words in the order of the text."""
         rows = iter(token_rows(self._alignment, self._style, _MS_PER_S))
         of_word = {id(word): [next(rows) for _ in word.tokens] for word in self._by_time}
@@ -227,7 +227,7 @@ class _Words:
                     "status": word.status,
                 }
 
-    def sentences(self) -> Iterator[dict[str, Any]]:
+    def sentences(self) -> Iterator[JsonObject]:
         """Yield a row for each sentence, by time."""
         for sentence in sentences(self._alignment):
             first, last = (
@@ -242,7 +242,7 @@ class _Words:
                 "char_end": sentence.words[-1].word.char_end,
             }
 
-    def turns(self) -> Iterator[dict[str, Any]]:
+    def turns(self) -> Iterator[JsonObject]:
         """Yield a row for each turn of a speaker, by time."""
         for row in speaker_rows(self._by_time, self._rows):
             yield {
@@ -253,14 +253,14 @@ class _Words:
             }
 
 
-def _who_and_where(tier: str, word: AlignedWord) -> dict[str, Any]:
+def _who_and_where(tier: str, word: AlignedWord) -> JsonObject:
     characters = {"char_start": word.char_start, "char_end": word.char_end}
     return {"tier": _cell(tier), "speaker": _cell(word.speaker), **characters}
 
 
 def _times(row: TimedLabel) -> dict[str, str]:
     spans = {"start_s": row.start, "end_s": row.end, "duration_s": row.end - row.start}
-    return {name: f"{ms / _MS_PER_S:.3f}" for name, ms in spans.items()}
+    return {name: _seconds(ms) for name, ms in spans.items()}
 
 
 def _sureness(edged: AlignedWord | AlignedToken) -> dict[str, str]:
@@ -304,10 +304,9 @@ def csv_tiers(data: bytes, name: str) -> list[Tier]:
             continue
         if delimiter != ",":
             start, end = start.replace(",", "."), end.replace(",", ".")
+        tier_name = tier
         if speaker:
             tier_name = f"{speaker} - {tier}"
-        else:
-            tier_name = tier
         rows.setdefault(tier_name, []).append(_interval(start, end, label, f"{name}:{number}"))
     return [
         Tier(tier, tuple(sorted(found, key=lambda each: each.start_s)))

@@ -10,12 +10,13 @@ from __future__ import annotations
 import codecs
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from xml.parsers import expat
 
 from ctc_align.files.epub import BookText, Handlers, parse_xml
+from ctc_align.files.writer import Replacement, edited
 from ctc_align.text.characters import word_set
 
 XHTML = "http://www.w3.org/1999/xhtml"
@@ -92,7 +93,7 @@ class XmlSource(Handlers):
         is_tag = self.data.startswith(b"</", self.offset)
         node.end = self.data.index(b">", self.offset) + 1 if is_tag else self.offset
 
-    def at_end_of(self, node: SourceNode, content: str) -> tuple[int, int, str]:
+    def at_end_of(self, node: SourceNode, content: str) -> Replacement:
         """Return the edit, for `edited`, that appends `content` to an element."""
         offset = self.data.rindex(b"<", 0, node.end)
         if self.data.startswith(b"</", offset):
@@ -100,7 +101,7 @@ class XmlSource(Handlers):
         offset = self.data.rindex(b"/", 0, node.end)
         return offset, node.end, f">{content}</{node.prefix}{node.name}>"
 
-    def in_start_tag(self, node: SourceNode, attribute: str) -> tuple[int, int, str]:
+    def in_start_tag(self, node: SourceNode, attribute: str) -> Replacement:
         """Return the edit that adds an attribute to an element."""
         offset = node.start + 1 + len(f"{node.prefix}{node.name}".encode())
         return offset, offset, f" {attribute}"
@@ -113,33 +114,15 @@ class XmlSource(Handlers):
             for key, value in attributes.items()
             if key == "xmlns" or key.startswith("xmlns:")
         }
-        if parent is not None:
+        spaces = declared
+        if parent is not None and declared:
+            spaces = {**parent.spaces, **declared}
+        elif parent is not None:
             spaces = parent.spaces
-        else:
-            spaces = {}
-        if declared:
-            spaces = {**spaces, **declared}
-        else:
-            spaces = spaces
         self.open.append(
             SourceNode(parent, local, prefix + colon, self.offset, 0, attributes, spaces)
         )
         self.nodes.append(self.open[-1])
-
-
-def edited(data: bytes, edits: Iterable[tuple[int, int, str]]) -> bytes:
-    """Return a document in which each edit's bytes [start, end) are replaced by its text; edits do
-    not overlap.
-
-    >>> edited(b"<p>So be it.</p>", [(12, 12, "</b>"), (3, 3, "<b>")])
-    b'<p><b>So be it.</b></p>'
-    """
-    pieces = []
-    at = 0
-    for start, end, text in sorted(edits, key=lambda edit: edit[0]):
-        pieces += [data[at:start], text.encode("utf-8")]
-        at = end
-    return b"".join([*pieces, data[at:]])
 
 
 def _declared(version: str, encoding: str | None, standalone: int) -> None:
@@ -406,18 +389,14 @@ class PageSource(XmlSource):
             stop = end.whole.end
         else:
             stop = end.offset_of(last)
-        node: SourceNode | None = begin.node
-        while node is not home and node is not None:
+        for node in _up_to(home, begin.node):
             if node.first < first:
                 return None
             start = node.start
-            node = node.parent
-        node = end.node
-        while node is not home and node is not None:
+        for node in _up_to(home, end.node):
             if node.last > last:
                 return None
             stop = node.end
-            node = node.parent
         if home is None or not _holds_spans(home):
             return None
         return start, stop, home
@@ -429,12 +408,12 @@ def _holds_spans(node: SourceNode) -> bool:
 
 def _common(one: SourceNode, other: SourceNode) -> SourceNode | None:
     """Return the innermost element that contains two others."""
-    above: set[int] = set()
-    node: SourceNode | None = one
-    while node is not None:
-        above.add(id(node))
+    above = set(_up_to(None, one))
+    return next((node for node in _up_to(None, other) if node in above), None)
+
+
+def _up_to(home: SourceNode | None, node: SourceNode | None) -> Iterator[SourceNode]:
+    """Yield an element and those around it, from the innermost on, up to `home`, exclusive."""
+    while node is not home and node is not None:
+        yield node
         node = node.parent
-    node = other
-    while node is not None and id(node) not in above:
-        node = node.parent
-    return node

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 import numpy as np
 
@@ -78,20 +78,15 @@ class HtmlWriter(Writer):
 
     beside_extension = SOUND_EXTENSION
 
-    def write(self, alignment: Alignment, file: TextIO) -> None:
-        file.write(self._page(alignment, NO_CONTEXT))
-
     def write_bytes(
         self, alignment: Alignment, file: BinaryIO, context: WritingContext = NO_CONTEXT
     ) -> None:
-        file.write(self._page(alignment, context).encode("utf-8"))
-
-    def _page(self, alignment: Alignment, context: WritingContext) -> str:
         if context.path is None:
             name = alignment.utterance
         else:
             name = context.path.stem
-        return page(page_object(alignment), name=name, sound=_sound(alignment, context))
+        shown = page(page_object(alignment), name=name, sound=_sound(alignment, context))
+        file.write(shown.encode("utf-8"))
 
 
 def _sound(alignment: Alignment, context: WritingContext) -> PageSound | None:
@@ -288,8 +283,6 @@ def notebook_html(alignment: Alignment) -> str:
     If the recording is missing, it is a table of the words. The frame may run the page's script and
     save files, but has no access to the notebook.
     """
-    from ctc_align.view.page import page
-
     if alignment.duration_s > MOST_NOTEBOOK_S:
         note = f"longer than {MOST_NOTEBOOK_S / 60:.0f} minutes: save it as .html to listen to it"
         return _words_table(alignment, note)

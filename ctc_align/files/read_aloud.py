@@ -31,15 +31,16 @@ from xml.sax.saxutils import quoteattr
 from ctc_align.audio.media_file import MediaFile, NotMediaError
 from ctc_align.errors import OutputError, TranscriptError, UsageError
 from ctc_align.files.epub import MIMETYPE, BookText, EpubArchive, SpinePage, open_epub, parse_xml
-from ctc_align.files.page_spans import PageSource, PageSpan, SourceNode, SpanWord, XmlSource, edited
+from ctc_align.files.page_spans import PageSource, PageSpan, SourceNode, SpanWord, XmlSource
 from ctc_align.files.sentences import sentences
-from ctc_align.files.source_cues import MS_PER_S, clock
+from ctc_align.files.source_cues import MS_PER_S, clock, longest_run
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import (
     RECORDING,
+    Replacement,
     Style,
-    TimedLabel,
     Writer,
+    edited,
     is_timed,
     word_rows,
     words_by_time,
@@ -83,14 +84,12 @@ class SmilWriter(Writer):
     def write(self, alignment: Alignment, file: TextIO) -> None:
         clips, nameless, apart = _smil_clips(alignment)
         if not clips:
+            what = "the transcript is not a book"
+            what = "the transcript is not a book"
+            other = ""
             if alignment.places:
                 what = "no element that is read has an id"
-            else:
-                what = "the transcript is not a book"
-            if alignment.places:
                 other = "; ctc-align book, of the book and the JSON, needs none"
-            else:
-                other = ""
             raise OutputError(
                 f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names,"
                 f" but {what}; leave smil out of --format{other}"
@@ -176,7 +175,7 @@ def _smil_clips(alignment: Alignment) -> tuple[list[tuple[BookPlace, int, int]],
     apart = 0
     for place in _finest([place for place in alignment.places if place.id], starts):
         words = timed[bisect_left(starts, place.char_start) : bisect_left(starts, place.char_end)]
-        run = _longest([row_of[id(word)] for word in words])
+        run = longest_run([row_of[id(word)] for word in words])
         clips.append((place, run[0].start, run[-1].end))
         held = held + len(words)
         apart = apart + len(words) - len(run)
@@ -215,16 +214,6 @@ def _finest(places: Sequence[BookPlace], starts: Sequence[int]) -> list[BookPlac
 def _count(starts: Sequence[int], place: BookPlace) -> int:
     """Return how many words with times begin in an element."""
     return bisect_left(starts, place.char_end) - bisect_left(starts, place.char_start)
-
-
-def _longest(rows: Sequence[tuple[int, TimedLabel]]) -> list[TimedLabel]:
-    """Return the longest run of rows that follow each other in time; the first one on a tie."""
-    runs: list[list[tuple[int, TimedLabel]]] = []
-    for number, row in rows:
-        if not runs or number != runs[-1][-1][0] + 1:
-            runs.append([])
-        runs[-1].append((number, row))
-    return [row for _, row in max(runs, key=len)]
 
 
 def quoted(name: str) -> str:
@@ -440,7 +429,7 @@ def _package(
     return edited(data, edits)
 
 
-def _modified_now(source: XmlSource) -> list[tuple[int, int, str]]:
+def _modified_now(source: XmlSource) -> list[Replacement]:
     """Return the edits that set the package's modification time to now, if it has one."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     edits = []
@@ -594,10 +583,9 @@ def _refuse_twice(units: Sequence[tuple[Sequence[SpanWord], str]], text: str) ->
             for each in (name, other)
         ]
         more = len(timed[0] & timed[1]) - 1
+        and_more = ""
         if more > 0 and name != other:
             and_more = f" and {more:,} more {'word' if more == 1 else 'words'}"
-        else:
-            and_more = ""
         raise UsageError(
             f"{name} and {other} both have times for {text[word.first : word.last]!r}{and_more}"
             f" (from character {word.first} of the book); give one alignment for each part of it,"
@@ -662,7 +650,5 @@ def _clips(spans: Sequence[PageSpan]) -> list[SpokenClip]:
             next_ms = times[index + 1][0]
             if 0 <= next_ms - end_ms <= _PAUSE_MS:
                 end_ms = next_ms
-            else:
-                end_ms = end_ms
         clips.append(SpokenClip(span.id, span.recording, start_ms, max(end_ms, start_ms + 1)))
     return clips

@@ -17,6 +17,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from ctc_align.files.writer import is_timed, runs_in_time, words_that_are_shown
+from ctc_align.text.characters import word_set
 from ctc_align.text.markup import breaks_line
 from ctc_align.text.word_forms import without_markup
 from ctc_align.types import MARKUP, REPEAT, SPEAKER, AlignedWord, Alignment
@@ -30,13 +31,13 @@ CLINGING = 12.0
 _STOPS = frozenset(".!?…。！？．؟۔।॥")
 _COMMAS = frozenset(",;:،؛、，；：—–")
 _CLOSING = "\"'”’»)]}›」』）】》〉"
-_ENGLISH_TITLES = (
+_TITLES = word_set(
     "mr. mrs. ms. dr. prof. st. jr. sr. vs. etc. no. gen. col. capt. lt. sgt. rev. hon. e.g. i.e."
 )
-_ENGLISH_LEANING = """a an the and or but nor of to in on at by for from with as if that than so because into onto upon
+_LEANING = word_set(
+    """a an the and or but nor of to in on at by for from with as if that than so because into onto upon
     my your his her its our their this these those very is are was were be been not no"""
-_TITLES = frozenset(_ENGLISH_TITLES.split())
-_LEANING = frozenset(_ENGLISH_LEANING.split())
+)
 _SPACES = re.compile(r"\s*")
 
 
@@ -283,10 +284,9 @@ def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
     there is none."""
     found = []
     for index, word in enumerate(words):
+        space = ""
         if index:
             space = space_between(text, words[index - 1], word)
-        else:
-            space = ""
         found.append(WrittenWord("\n" if "\n" in space else " " * bool(space), word))
     return found
 

@@ -16,10 +16,12 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
+from typing import TypeVar
 
 from ctc_align.files.writer import is_timed, words_by_time
 from ctc_align.types import REPEAT, SKIPPED, AlignedWord, Alignment, SourceCue, Subtitles
 
+Item = TypeVar("Item")
 Span = tuple[float, float]
 MS_PER_S = 1000
 _NTSC = (24, 30, 48, 60, 120)
@@ -278,24 +280,23 @@ def spoken_words_by_cue(alignment: Alignment) -> list[list[AlignedWord]]:
     aligned = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in aligned]
     by_time = {id(word): index for index, word in enumerate(words_by_time(alignment))}
-    positions = [by_time[id(word)] for word in aligned]
+    ranks = [by_time[id(word)] for word in aligned]
     edges = [
         (bisect_left(starts, cue.char_start), bisect_left(starts, cue.char_end))
         for cue in source_subtitles(alignment).cues
     ]
-    return [aligned[slice(*_longest_run(positions, first, last))] for first, last in edges]
+    return [longest_run(list(zip(ranks[first:last], aligned[first:last]))) for first, last in edges]
 
 
-def _longest_run(ranks: Sequence[int], first: int, last: int) -> tuple[int, int]:
-    """Return the first longest stretch of [first, last) in which the ranks increase by one."""
-    longest = (first, first)
-    start = first
-    for at in range(first + 1, last + 1):
-        if at == last or ranks[at] != ranks[at - 1] + 1:
-            if at - start > longest[1] - longest[0]:
-                longest = (start, at)
-            start = at
-    return longest
+def longest_run(ranked: Sequence[tuple[int, Item]]) -> list[Item]:
+    """Return the first longest stretch of items (rank, item) in which the ranks increase by one.
+
+    >>> longest_run([(3, "a"), (7, "b"), (8, "c"), (2, "d")])
+    ['b', 'c']
+    """
+    starts = [at for at in range(1, len(ranked)) if ranked[at][0] != ranked[at - 1][0] + 1]
+    runs = [ranked[start:end] for start, end in pairwise([0, *starts, len(ranked)])]
+    return [item for _, item in max(runs, key=len)]
 
 
 def _filled(

@@ -22,7 +22,7 @@ from itertools import pairwise
 from typing import TextIO
 
 from ctc_align.errors import OutputError, TranscriptError
-from ctc_align.files.cues import CueWord, WordCue, new_cues, word_cues
+from ctc_align.files.cues import CueWord, WordCue, new_cues, spaced, word_cues
 from ctc_align.files.source_cues import (
     MS_PER_S,
     clock,
@@ -32,6 +32,7 @@ from ctc_align.files.source_cues import (
     spoken_words_by_cue,
 )
 from ctc_align.files.writer import Style, Writer
+from ctc_align.text.captions import transcript_of_cues
 from ctc_align.text.characters import lazy_regex, without_controls
 from ctc_align.types import (
     LRC,
@@ -79,7 +80,6 @@ _LIKE_TAG = lazy_regex(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Z
 """Markup as players, and pages that show subtitles, may know it; not the usual symbols of
 transcripts (`<unk>`)."""
 _LIKE_OVERRIDE = lazy_regex(r"\{(\\[^{}]*)\}")
-_SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _vtt_escaped = functools.partial(html.escape, quote=False)
 _CS_PER_S = 100
 _ass_clock = functools.partial(clock, units_per_s=_CS_PER_S, hour_digits=1)
@@ -176,32 +176,28 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
     '<v Mary>Hello\\nthere'
     """
     lines = re.split(r"\r*\n|\r+|\u2028|\x85", text.removeprefix("\ufeff"))
+    format = likely
     if _HEADER.match(lines[0] if lines else ""):
         format = VTT
-    else:
-        format = likely
     rows = _times_lines(lines, source, format)
     if not rows:
         raise TranscriptError(
             f"{source}: expected subtitles with cues, got a header without any; is the file whole?"
         )
-    cues: list[SourceCue] = []
-    pieces: list[str] = []
-    offset = 0
+    cues: list[tuple[SourceCue, str]] = []
     header, pending = _header(lines[: rows[0][0]], format)
     ends = [*(id_index for id_index, _, _ in rows[1:]), len(lines)]
     for (_, index, timed), end in zip(rows, ends):
         payload, blocks = _payload(lines[index + 1 : end], format)
+        cue = replace(timed, before=pending)
+        plain = payload
         if format == VTT:
             plain = _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload)
-        else:
-            plain = payload
-        cue = replace(timed, char_start=offset, char_end=offset + len(plain), before=pending)
-        cues.append(cue if plain == payload else replace(cue, payload=payload))
-        pieces.append(plain)
-        offset += len(plain) + 1
+        if plain != payload:
+            cue = replace(cue, payload=payload)
+        cues.append((cue, plain))
         pending = blocks
-    return Transcript("\n".join(pieces), Subtitles(format, header, tuple(cues), pending))
+    return transcript_of_cues(cues, Subtitles(format, header, after=pending))
 
 
 def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLines]:
@@ -233,10 +229,9 @@ def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLin
                 )
             continue
         start_s, end_s = _seconds(match.groups()[:4]), _seconds(match.groups()[4:8])
+        name = ""
         if id_index < index:
             name = lines[id_index].strip()
-        else:
-            name = ""
         settings = (match["settings"] or "").strip()
         rows.append(
             (id_index, index, SourceCue(0, 0, start_s, max(end_s, start_s), name, settings))
@@ -285,10 +280,9 @@ def _id_index(
     # that it is no text.
     alone = above == 1 or (above > 1 and not lines[above - 2].strip())
     if alone and above - 1 >= free and _NUMBER.fullmatch(lines[above - 1]):
+        before = "0"
         if rows:
             before = lines[rows[-1][0]].strip()
-        else:
-            before = "0"
         count = len(rows) + 1
         expected = {count, int(before) + 1 if _NUMBER.fullmatch(before) else count}
         if int(lines[above - 1]) in expected:
@@ -385,10 +379,9 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
 
     A word stays highlighted until the next one if the gap between them is shorter than a frame.
     """
+    least_ms = 1.0
     if frame_rate:
         least_ms = MS_PER_S / frame_rate
-    else:
-        least_ms = 1
     texts = _lit_texts(cue)
     at = cue.start
     words = cue.spoken
@@ -397,9 +390,7 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
             end = words[index + 1].start
         else:
             end = cue.end
-        if end - word.end < least_ms:
-            end = end
-        else:
+        if end - word.end >= least_ms:
             end = word.end
         if end - max(word.start, at) < least_ms:
             continue
@@ -418,8 +409,8 @@ def _lit_texts(cue: WordCue) -> list[str]:
     spans = []
     for number, line in enumerate(cue.lines):
         text += "\n" * bool(number)
-        for index, word in enumerate(line):
-            text += " " * (word.is_spaced and index > 0)
+        for space, word in spaced(line):
+            text += space
             spans += [(len(text), len(text) + len(word.text))] * word.is_spoken
             text += word.text
     shown = srt_text(text)
@@ -466,16 +457,14 @@ def _vtt_cues(alignment: Alignment, style: Style) -> Iterator[tuple[int, int, st
         lines = []
         for line in cue.lines:
             pieces = []
-            for index, word in enumerate(line):
+            for space, word in spaced(line):
                 pieces += [
-                    " " * (word.is_spaced and index > 0),
+                    space,
                     _stamp(word, at, cue.end),
                     _vtt_escaped(word.text),
                 ]
                 if word.is_spoken:
                     at = max(at, word.start)
-                else:
-                    at = at
             lines.append("".join(pieces))
         yield cue.start, cue.end, _voice(cue.speaker) + "\n".join(lines)
 
@@ -545,10 +534,7 @@ def source_vtt(alignment: Alignment, shift_s: float = 0.0, frame_rate: float = 0
         elif subtitles.format == SRT:
             text = _SRT_MARK.sub(_vtt_mark, text)
         else:
-            if cue.speaker:
-                text = f"<v {_vtt_escaped(cue.speaker)}>{_vtt_escaped(text)}"
-            else:
-                text = _vtt_escaped(text)
+            text = _voice(cue.speaker) + _vtt_escaped(text)
         blocks.append(f"{times}\n{_plain_lines(text)}".rstrip("\n"))
     return "\n\n".join(blocks + [subtitles.after] * bool(is_same and subtitles.after)) + "\n"
 
@@ -606,7 +592,7 @@ def _srt_tag(match: re.Match[str]) -> str:
 
 def _vtt_mark(match: re.Match[str]) -> str:
     """Return SRT markup as VTT, with VTT's special characters escaped."""
-    return match["tag"] or _SIGNS.get(match["sign"] or "", "")
+    return match["tag"] or _vtt_escaped(match["sign"] or "")
 
 
 def _retimed(
@@ -618,9 +604,8 @@ def _retimed(
 ) -> str:
     """Return the payload of a cue, with its inner times set to the starts of its words."""
     start_ms, end_ms = shown_ms
-    if cue.payload is None:
-        payload = text
-    else:
+    payload = text
+    if cue.payload is not None:
         payload = cue.payload
     times = []
     for match in _TIMESTAMP.finditer(text):
@@ -629,9 +614,8 @@ def _retimed(
             word.start_s for word in words if word.char_end > offset and word.start_s is not None
         )
         start_s = next(starts, None)
-        if start_s is None:
-            said_ms = end_ms
-        else:
+        said_ms = end_ms
+        if start_s is not None:
             said_ms = round((start_s + shift_s) * MS_PER_S)
         times.append(min(max(said_ms, start_ms), end_ms))
     found = iter(times)
@@ -673,8 +657,8 @@ def _karaoke(cue: WordCue) -> str:
     at = cue.start
     for number, line in enumerate(cue.lines):
         pieces.append(r"\N" * bool(number))
-        for index, word in enumerate(line):
-            pieces.append(" " * (word.is_spaced and index > 0))
+        for space, word in spaced(line):
+            pieces.append(space)
             if not word.is_spoken:
                 pieces.append(rf"{_UNLIT}{_ass_text(word.text)}{_LIT}")
                 continue
@@ -746,16 +730,13 @@ def parse_lyrics(text: str, source: str) -> Transcript:
             f"{source}: expected lyrics with times such as [00:12.30], got none; is the file whole?"
         )
     lines.sort(key=lambda line: line[0])
-    cues: list[SourceCue] = []
-    pieces: list[str] = []
-    offset = 0
     ends = [*(start_s for start_s, _ in lines[1:]), lines[-1][0] + _LAST_LINE_S]
-    for (start_s, words), end_s in zip(lines, ends):
-        if words:
-            cues.append(SourceCue(offset, offset + len(words), start_s, end_s))
-            pieces.append(words)
-            offset += len(words) + 1
-    return Transcript("\n".join(pieces), Subtitles(LRC, "\n".join(tags), tuple(cues)))
+    cues = [
+        (SourceCue(0, 0, start_s, end_s), words)
+        for (start_s, words), end_s in zip(lines, ends)
+        if words
+    ]
+    return transcript_of_cues(cues, Subtitles(LRC, "\n".join(tags)))
 
 
 def _lrc_seconds(parts: tuple[str, ...]) -> float:
@@ -803,10 +784,7 @@ class LrcWriter(Writer):
 
 
 def _plain(words: Sequence[CueWord]) -> str:
-    return "".join(
-        " " * (word.is_spaced and index > 0) + _lrc_text(word.text)
-        for index, word in enumerate(words)
-    )
+    return "".join(space + _lrc_text(word.text) for space, word in spaced(words))
 
 
 def _enhanced(cue: WordCue) -> str:
@@ -816,10 +794,8 @@ def _enhanced(cue: WordCue) -> str:
     'A: <00:00.12>So <00:00.40>be<00:00.61>'
     """
     pieces = [
-        " " * (word.is_spaced and index > 0)
-        + (f"<{_lrc_time(word.start)}>" if word.is_spoken else "")
-        + _lrc_text(word.text)
-        for index, word in enumerate(cue.words)
+        space + (f"<{_lrc_time(word.start)}>" if word.is_spoken else "") + _lrc_text(word.text)
+        for space, word in spaced(cue.words)
     ]
     return "".join([*pieces, f"<{_lrc_time(cue.spoken_end)}>"])
 
@@ -833,8 +809,8 @@ def _lrc_time(centiseconds: int) -> str:
     >>> _lrc_time(366_101)
     '61:01.01'
     """
-    seconds, rest = divmod(centiseconds, _CS_PER_S)
-    return f"{seconds // 60:02d}:{seconds % 60:02d}.{rest:02d}"
+    minutes, rest = divmod(centiseconds, 60 * _CS_PER_S)
+    return f"{minutes:02d}:{rest / _CS_PER_S:05.2f}"
 
 
 def _one_line(text: str) -> str:

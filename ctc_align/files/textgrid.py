@@ -23,7 +23,14 @@ from ctc_align.files.tiers import (
     tiers_transcript,
     unused_names,
 )
-from ctc_align.files.writer import RECORDING, UNITS_PER_S, TimedLabel, Writer, end_units
+from ctc_align.files.writer import (
+    RECORDING,
+    UNITS_PER_S,
+    TimedLabel,
+    Writer,
+    end_units,
+    line_end_of,
+)
 from ctc_align.reading import as_seconds, as_whole, read_input
 from ctc_align.text.characters import without_controls
 from ctc_align.text.encodings import decode_text
@@ -98,7 +105,7 @@ def parse_textgrid(data: bytes, name: str | Path, encoding: str | None = None) -
     """Return the tiers in the bytes of a TextGrid; `name` is what messages call it. Raises as
     `read_textgrid`."""
     if data.startswith(_BINARY):
-        return _BinaryParser(data, name).textgrid()
+        return _BinaryParser(data, name).grid()
     return _Parser(decoded_textgrid(data, name, encoding), str(name)).textgrid()
 
 
@@ -174,12 +181,13 @@ def textgrid_layout(
     parser.textgrid()
     if len(parser.numbers) < 3:
         raise InputError(f"{name}: expected a TextGrid with tiers, got none")
-    is_long = "item" in document[parser.numbers[2].end() : parser.first_tier]
+    at = parser.numbers[2].end()
+    is_long = "item" in document[at : document.find('"', at)]
     return parser.numbers, tuple(parser.names), is_long
 
 
 class _Parser:
-    """A parser that takes the values of a TextGrid one by one."""
+    """A parser that takes the values of a TextGrid, in a text format, one by one."""
 
     def __init__(self, text: str, path: str) -> None:
         self.text = text
@@ -187,37 +195,36 @@ class _Parser:
         self.position = 0
         self.numbers: list[re.Match[str]] = []  # the first ones: start, end, number of tiers
         self.names: list[str] = []
-        self.first_tier = len(text)
         self.values = (match for match in _VALUE.finditer(text) if match.lastgroup != "comment")
 
     def textgrid(self) -> TextGrid:
-        kind = self.take("string", 'File type = "ooTextFile"')
+        kind = self.string('File type = "ooTextFile"')
         if not kind.startswith("ooTextFile"):
             raise self.fault(f'expected the file type "ooTextFile", got "{_cut(kind)}"')
-        name = self.take("string", 'Object class = "TextGrid"')
-        if name.split(" ")[0] != "TextGrid":
-            raise self.fault(f'expected the object class "TextGrid", got "{_cut(name)}"')
+        return self.grid()
+
+    def grid(self) -> TextGrid:
+        kind = self.class_name('Object class = "TextGrid"')
+        if kind.split(" ")[0] != "TextGrid":
+            raise self.fault(f'expected the object class "TextGrid", got "{_cut(kind)}"')
         start_s, end_s = self.time(), self.time()
-        has_tiers = self.take("flag", "<exists> or <absent>") == "exists"
-        if has_tiers:
+        count = 0
+        if self.has_tiers():
             count = self.count("number of tiers")
-        else:
-            count = 0
-        tiers = [self.tier(i + 1) for i in range(count)]
+        tiers = [self.tier(number) for number in range(1, count + 1)]
         return TextGrid(start_s, end_s, tuple(tier for tier in tiers if tier is not None))
 
     def tier(self, number: int) -> Tier | None:
-        kind = self.take("string", 'a tier class, "IntervalTier" or "TextTier"')
-        self.first_tier = min(self.first_tier, self.position)
-        name = self.take("string", "the tier's name")
+        kind = self.class_name('a tier class, "IntervalTier" or "TextTier"')
+        name = self.string("the tier's name")
         self.names.append(name)
         self.time(), self.time()
         count = self.count(f'number of intervals of tier "{_cut(name)}"')
-        if kind == "TextTier":
+        if kind.split(" ")[0] == "TextTier":
             for _ in range(count):
-                self.time(), self.take("string", "a point's label")
+                self.time(), self.string("a point's label")
             return None
-        if kind != "IntervalTier":
+        if kind.split(" ")[0] != "IntervalTier":
             raise self.fault(f'expected "IntervalTier" or "TextTier", got "{_cut(kind)}"')
         return Tier(name, tuple(self.interval() for _ in range(count)), number)
 
@@ -225,14 +232,25 @@ class _Parser:
         start_s, end_s = self.time(), self.time()
         if end_s < start_s:
             raise self.fault(f"an interval ends at {end_s} s, before its start at {start_s} s")
-        return Interval(start_s, end_s, self.take("string", "an interval's label"))
+        return Interval(start_s, end_s, self.string("an interval's label"))
 
     def time(self) -> float:
-        value = self.take("number", "a time in seconds")
         try:
-            return as_seconds(value)
+            return as_seconds(self.number())
         except ValueError as error:
             raise self.fault(f"expected a time in seconds, got {error}") from None
+
+    def class_name(self, what: str) -> str:
+        return self.string(what)
+
+    def string(self, what: str) -> str:
+        return self.take("string", what).replace('""', '"')
+
+    def has_tiers(self) -> bool:
+        return self.take("flag", "<exists> or <absent>") == "exists"
+
+    def number(self) -> Any:
+        return self.take("number", "a time in seconds")
 
     def count(self, what: str) -> int:
         value = self.take("number", f"the {what}")
@@ -250,76 +268,47 @@ class _Parser:
             raise self.fault(f"expected {what}, got {_cut(match.group())}")
         if kind == "number" and len(self.numbers) < 3:
             self.numbers.append(match)
-        value = match.group(kind)
-        if kind == "string":
-            return value.replace('""', '"')
-        return value
+        return match.group(kind)
 
     def fault(self, message: str) -> InputError:
         line = self.text.count("\n", 0, self.position) + 1
         return InputError(f"{self.path}:{line}: not a TextGrid that can be read: {message}")
 
 
-class _BinaryParser:
-    """A parser of Praat's binary format: big-endian numbers, and texts after their lengths."""
+class _BinaryParser(_Parser):
+    """The parser of Praat's binary format: big-endian numbers, and texts after their lengths."""
 
     def __init__(self, data: bytes, name: str | Path) -> None:
-        self.data, self.name, self.at = data, name, len(_BINARY)
+        super().__init__("", str(name))
+        self.data = data
+        self.at = len(_BINARY)
 
-    def textgrid(self) -> TextGrid:
-        kind = self.class_name()
-        if kind.split(" ")[0] != "TextGrid":
-            raise self.fault(f'expected the object class "TextGrid", got "{_cut(kind)}"')
-        start_s, end_s = self.seconds(), self.seconds()
-        if self.take(">B"):
-            count = self.take(">i")
-        else:
-            count = 0
-        tiers = [self.tier(number) for number in range(1, count + 1)]
-        return TextGrid(start_s, end_s, tuple(tier for tier in tiers if tier is not None))
+    def class_name(self, what: str) -> str:
+        return self.bytes(self.unpacked(">B")).decode("ascii", "replace")
 
-    def tier(self, number: int) -> Tier | None:
-        kind = self.class_name()
-        name = self.text()
-        self.seconds(), self.seconds()
-        count = self.take(">i")
-        if kind.split(" ")[0] == "TextTier":
-            for _ in range(count):
-                self.seconds(), self.text()
-            return None
-        if kind.split(" ")[0] != "IntervalTier":
-            raise self.fault(f'expected "IntervalTier" or "TextTier", got "{_cut(kind)}"')
-        return Tier(name, tuple(self.interval() for _ in range(count)), number)
-
-    def interval(self) -> Interval:
-        start_s, end_s = self.seconds(), self.seconds()
-        if end_s < start_s:
-            raise self.fault(f"an interval ends at {end_s} s, before its start at {start_s} s")
-        return Interval(start_s, end_s, self.text())
-
-    def class_name(self) -> str:
-        return self.bytes(self.take(">B")).decode("ascii", "replace")
-
-    def text(self) -> str:
-        size = self.take(">H")
+    def string(self, what: str) -> str:
+        size = self.unpacked(">H")
         if size != _WIDE:
             return self.bytes(size).decode("latin-1")
         start = self.at + 2
-        count = self.take(">H")
+        count = self.unpacked(">H")
         for _ in range(count):
             if (
-                0xD800 <= self.take(">H") < 0xDC00
+                0xD800 <= self.unpacked(">H") < 0xDC00
             ):  # the first half of a surrogate pair, which counts as one
-                self.take(">H")
+                self.unpacked(">H")
         return self.data[start : self.at].decode("utf-16-be", "replace")
 
-    def seconds(self) -> float:
-        try:
-            return as_seconds(self.take(">d"))
-        except ValueError as error:
-            raise self.fault(f"expected a time in seconds, got {error}") from None
+    def has_tiers(self) -> bool:
+        return self.unpacked(">B") != 0
 
-    def take(self, format: str) -> Any:
+    def number(self) -> Any:
+        return self.unpacked(">d")
+
+    def count(self, what: str) -> int:
+        return self.unpacked(">i")
+
+    def unpacked(self, format: str) -> Any:
         return struct.unpack(format, self.bytes(struct.calcsize(format)))[0]
 
     def bytes(self, size: int) -> bytes:
@@ -330,7 +319,7 @@ class _BinaryParser:
 
     def fault(self, message: str) -> InputError:
         return InputError(
-            f"{self.name}: not a binary TextGrid that can be read, at byte {self.at}: {message}"
+            f"{self.path}: not a binary TextGrid that can be read, at byte {self.at}: {message}"
         )
 
 
@@ -420,10 +409,7 @@ def _write_with_document(
     names = unused_names((" ".join(name.split()) for name, _ in tiers), old_names)
     for number, (name, (_, rows)) in enumerate(zip(names, tiers), len(old_names) + 1):
         _write_tier(added, _LONG_TIER if is_long else _SHORT_TIER, number, name, rows, bounds)
-    if "\r\n" in document:
-        line_end = "\r\n"
-    else:
-        line_end = "\n"
+    line_end = line_end_of(document)
     file.write(text if text.endswith("\n") else text + line_end)
     file.write(added.getvalue().replace("\n", line_end))
 
@@ -449,9 +435,8 @@ class _Bounds:
             if start > at:
                 yield at_text, _seconds(start), ""
                 at_text = _seconds(start)
-            if end == self.end:
-                end_text = self.end_text
-            else:
+            end_text = self.end_text
+            if end != self.end:
                 end_text = _seconds(end)
             yield at_text, end_text, _escaped(row.label)
             at = end
@@ -488,5 +473,4 @@ def _seconds(units: int) -> str:
     >>> _seconds(102000), _seconds(0)
     ('1.02', '0')
     """
-    whole, part = divmod(units, UNITS_PER_S)
-    return f"{whole}.{part:05d}".rstrip("0").rstrip(".")
+    return f"{units / UNITS_PER_S:.5f}".rstrip("0").rstrip(".")

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeGuard, TypeVar
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.files.sentences import sentences
 from ctc_align.files.writer import Style, TimedLabel, token_rows, word_rows, words_by_time
+from ctc_align.text.captions import transcript_of_cues
 from ctc_align.text.characters import lazy_regex
 from ctc_align.text.languages import base_code
 from ctc_align.text.phone_sets import broad_phones, label_in, phone_set_of, syllable_starts
@@ -110,24 +111,13 @@ def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: 
     rows = sorted(
         ((row, tier) for tier in chosen for row in tier.intervals), key=lambda pair: pair[0].start_s
     )
-    cues: list[SourceCue] = []
-    labels: list[str] = []
-    at = 0
+    cues: list[tuple[SourceCue, str]] = []
     for row, tier in rows:
-        label = " ".join(row.label.split())
         start_s = max(row.start_s, 0.0)
-        cue = SourceCue(
-            at,
-            at + len(label),
-            start_s,
-            max(row.end_s, start_s),
-            name=tier.name,
-            speaker=tier.speaker,
-        )
-        cues.append(cue)
-        labels.append(label)
-        at += len(label) + 1
-    return Transcript("\n".join(labels), Subtitles(format, cues=tuple(cues), document=document))
+        end_s = max(row.end_s, start_s)
+        cue = SourceCue(0, 0, start_s, end_s, name=tier.name, speaker=tier.speaker)
+        cues.append((cue, " ".join(row.label.split())))
+    return transcript_of_cues(cues, Subtitles(format, document=document))
 
 
 def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:
@@ -329,10 +319,9 @@ def _tiers(
     tiers = []
     for owner in order if any(owners) else ("",):
         for kind in per_owner:
+            name = kind
             if kind == TOKENS:
                 name = alignment.token_kind
-            else:
-                name = kind
             own = [row for row, whose in everything[kind] if whose == owner]
             tiers.append(SpokenTier(f"{owner} - {name}" if owner else name, own, kind, owner))
     if SPEAKERS in kinds:

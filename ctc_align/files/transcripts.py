@@ -92,10 +92,9 @@ def require_text(text: str, source: str) -> None:
     >>> require_text("Yes.", "yes.txt")
     """
     if not text.strip():
+        name = source
         if source == "-":
             name = STANDARD_INPUT
-        else:
-            name = source
         raise TranscriptError(
             f"{name}: the transcript is empty; expected at least one word that is spoken"
         )

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import secrets
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +24,10 @@ GONE = (
     "this output folder, or what was in it, was removed, renamed or replaced while the run worked"
     " in it"
 )
+_PART = re.compile(r"\.ctc-align\.[0-9a-f]{16}\.part")
+_ABANDONED_S = 600.0
+"""After so long without a change an unfinished file is that of a killed program: writing one takes
+seconds."""
 
 
 class Parts:
@@ -167,6 +173,14 @@ def remove_file(path: Path, root: Path) -> None:
         raise OutputError(f"{path}: cannot be removed ({error.strerror or error})") from error
 
 
+def remove_abandoned_part(path: Path) -> None:
+    """Remove a file if it is an unfinished one that a killed program has left."""
+    if _PART.fullmatch(path.name):
+        with suppress(OSError):
+            if time.time() - path.stat().st_mtime > _ABANDONED_S:
+                path.unlink()
+
+
 def remove_tree(path: Path) -> None:
     """Remove a folder with its contents, or a file or link itself, as far as the system allows."""
     if is_link(path) or not path.is_dir():
@@ -213,10 +227,9 @@ def sync_file_system(path: Path) -> bool:
         return False
     file = os.open(path, os.O_RDONLY)
     try:
+        code = 0
         if call(file):
             code = ctypes.get_errno()
-        else:
-            code = 0
     finally:
         os.close(file)
     if code not in (0, errno.ENOSYS):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, TextIO
 
 from ctc_align.config import Settings
-from ctc_align.reading import MOST_NUMBER
+from ctc_align.reading import MOST_NUMBER, JsonObject
 from ctc_align.text.word_forms import outer_punctuation_stripped, without_markup
 from ctc_align.types import (
     ALIGNED,
@@ -363,6 +363,41 @@ def finite(number: float | None) -> float | None:
     if number is None or not math.isfinite(number):
         return None
     return float(number)
+
+
+Replacement = tuple[int, int, str]
+"""A part of a document, from one byte to another, exclusive, and the text that replaces it."""
+
+
+def edited(data: bytes, edits: Iterable[Replacement]) -> bytes:
+    """Return a document in which each edit's bytes [start, end) are replaced by its text; edits do
+    not overlap.
+
+    >>> edited(b"<p>So be it.</p>", [(12, 12, "</b>"), (3, 3, "<b>")])
+    b'<p><b>So be it.</b></p>'
+    """
+    pieces = []
+    at = 0
+    for start, end, text in sorted(edits, key=lambda edit: edit[0]):
+        pieces += [data[at:start], text.encode("utf-8")]
+        at = end
+    return b"".join([*pieces, data[at:]])
+
+
+def line_end_of(document: str) -> str:
+    """Return the line end of a document: that of Windows if it has one."""
+    if "\r\n" in document:
+        return "\r\n"
+    return "\n"
+
+
+def keep_filled(**fields: Any) -> JsonObject:
+    """Return the fields of a JSON object without those that are empty.
+
+    >>> keep_filled(kind="", speaker="Ann", by=None)
+    {'speaker': 'Ann'}
+    """
+    return {name: value for name, value in fields.items() if value}
 
 
 def without_spaces(label: str) -> str:

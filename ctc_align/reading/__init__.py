@@ -27,6 +27,8 @@ from typing import Any, BinaryIO
 from ctc_align.errors import one_line
 from ctc_align.machine.memory import free_memory
 
+JsonObject = dict[str, Any]
+"""A JSON object, as Python's parser returns it."""
 STANDARD_INPUT = "standard input"
 """The name of standard input in messages."""
 MOST_S = 1e9

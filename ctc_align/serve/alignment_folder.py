@@ -21,7 +21,7 @@ from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.files import from_dict, rendered
 from ctc_align.files.corrections import BEFORE, path_beside, short_stem
 from ctc_align.files.json_files import check_format, json_bytes, parse_object, read_object
-from ctc_align.files.whole_files import is_link, placing
+from ctc_align.files.whole_files import is_link, placing, remove_abandoned_part
 from ctc_align.files.writer import RECORDING
 from ctc_align.reading import MOST_S, as_number, open_input, parse_json
 from ctc_align.serve.access import RefusedError
@@ -73,6 +73,7 @@ class AlignmentFolder:
         listed. The words of a file are only checked when it is opened. `left_out` has the numbers
         of other JSON files, of versions before a correction, of hidden folders and links to
         folders, and of JSON files beyond the limit. Files that did not change are not read again.
+        Unfinished files of programs that were killed are removed.
 
         Raises:
             RefusedError: 503, the folder is gone.
@@ -121,6 +122,7 @@ class AlignmentFolder:
             left_out["folders"] += len(folders) - len(inside)
             folders[:] = sorted(inside)
             for file in sorted(files):
+                remove_abandoned_part(Path(folder, file))
                 if file.endswith(".json") and file != ".json":
                     yield Path(folder, file.removesuffix(".json")).relative_to(self.root).as_posix()
 
@@ -295,17 +297,18 @@ class AlignmentFolder:
         with self._saving:
             for number in count(1):
                 name = wanted if number == 1 else f"{wanted}-{number}"
-                targets = [self.root / f"{name}.json", self.root / f"{name}{suffix}"]
+                # the recording first: a kill between the two leaves no alignment without its sound
+                targets = [self.root / f"{name}{suffix}", self.root / f"{name}.json"]
                 if not any(map(os.path.lexists, targets)):
                     break
             with placing(targets, sync=True) as parts:
                 for target, part in parts:
                     if target == targets[0]:
-                        part.write_bytes(
-                            rendered(replace(alignment, audio=targets[1].name), "json")
-                        )
-                    else:
                         shutil.copyfile(recording, part)
+                    else:
+                        part.write_bytes(
+                            rendered(replace(alignment, audio=targets[0].name), "json")
+                        )
         return name
 
     def audio(self, name: str, alignment: Alignment) -> Path | None:

@@ -10,17 +10,15 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import shutil
-import tempfile
 import threading
 import zipfile
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ctc_align.machine.own_folders import remove_dead_folders
+from ctc_align.machine.own_folders import own_folder
 from ctc_align.reading import parsed_memory
 from ctc_align.serve.access import RefusedError
 from ctc_align.text.characters import printable
@@ -64,18 +62,12 @@ class UploadFolder:
     """
 
     def __init__(self, most_bytes: int, make_room: Callable[[], bool] = lambda: False) -> None:
-        from filelock import FileLock
-
         self.most_bytes = most_bytes
         self.make_room = make_room
         self.bytes = 0
         self._changed = threading.Lock()
-        base = Path(tempfile.gettempdir())
-        remove_dead_folders(base, PREFIX)
-        self.path = base / f"{PREFIX}{secrets.token_hex(16)}"
-        self._lock = FileLock(f"{self.path}.lock")
-        self._lock.acquire(timeout=0)
-        self.path.mkdir(mode=0o700)
+        self._held = ExitStack()
+        self.path = self._held.enter_context(own_folder(PREFIX))
 
     def new_file(self) -> Path:
         """Return an unused path."""
@@ -108,10 +100,7 @@ class UploadFolder:
 
     def close(self) -> None:
         """Remove the folder with its contents."""
-        shutil.rmtree(self.path, ignore_errors=True)
-        self._lock.release()
-        with suppress(OSError):
-            os.unlink(self._lock.lock_file)
+        self._held.close()
 
 
 @dataclass

@@ -13,14 +13,13 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ctc_align.text.characters import lazy_regex
-from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, SourceCue, Subtitles, Word, Words
+from ctc_align.text.characters import Span, lazy_regex
+from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, SourceCue, Subtitles, Transcript, Word, Words
 
-Span = tuple[int, int]
 _SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _UNIT = lazy_regex(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
 _LETTERS_OF_SIGN = 2
@@ -150,10 +149,9 @@ def _is_steady_without(overlaps: Sequence[_Overlap | None], shown: Sequence[_Sho
     spoken = []
     rolled = []
     for found, cue in zip([None, *overlaps], shown):
+        count = 0
         if found:
             count = found.count
-        else:
-            count = 0
         if count < len(cue.words):
             spoken.append(math.log(_rate(cue)))
             rolled.append(math.log(_rate(cue, count)))
@@ -246,14 +244,31 @@ def _with_marks(text: str, cue: _Shown, first: int, last: int) -> Span:
     line_end = text.find("\n", end)
     if line_end < 0:
         line_end = len(text)
-    else:
-        line_end = line_end
     if first in cue.lines:
         start = line_start
     if last in cue.lines or last == len(cue.words):
         return start, line_end
     rest = re.match(r"[^\s\w]*", text[end:line_end])
     return start, end + (rest.end() if rest else 0)
+
+
+def transcript_of_cues(rows: Iterable[tuple[SourceCue, str]], subtitles: Subtitles) -> Transcript:
+    """Return the transcript of cues, each with its text: the texts, a line or more for each.
+
+    The cues get the spans of their texts, and become those of `subtitles`.
+
+    >>> rows = [(SourceCue(0, 0, 1.0, 2.0), "So"), (SourceCue(0, 0, 2.0, 3.0), "be")]
+    >>> transcript_of_cues(rows, Subtitles("lrc")).text
+    'So\\nbe'
+    """
+    cues: list[SourceCue] = []
+    texts: list[str] = []
+    at = 0
+    for cue, text in rows:
+        cues.append(replace(cue, char_start=at, char_end=at + len(text)))
+        texts.append(text)
+        at += len(text) + 1
+    return Transcript("\n".join(texts), replace(subtitles, cues=tuple(cues)))
 
 
 # Speakers of cues
@@ -326,15 +341,12 @@ def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[W
             goes_on = is_every_turn or (
                 later < _LONGEST_SENTENCE and _sentence_goes_on(before, words, index)
             )
+            named = 0
             if goes_on and not is_voice:
                 named = cue
-            else:
-                named = 0
         found.append(replace(word, speaker="") if word.speaker and named != cue else word)
         if word.spoken:
             before = word
-        else:
-            before = before
         later += bool(word.spoken) and cue != labelled
     return tuple(found)
 

@@ -8,6 +8,7 @@ file formats cannot hold control characters; and a spreadsheet computes a cell t
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from typing import Any, TypeVar, cast
 from ctc_align.text.tables import character_table
 from ctc_align.types import Word
 
+Span = tuple[int, int]
+"""The characters from one index to another, exclusive."""
 GAP = "\u200b"
 SIGNS = "£€¥¢₹₩₽₺₪₫₦₴₿฿°×÷±≈−–‘§№⁺µ·"
 LETTER = rf"[^\x00-@\[-`{{-\x7f{SIGNS}{GAP}]"
@@ -225,15 +228,8 @@ def json_escaped(text: str) -> str:
     '"\\u009b2J\\u202e"'
     """
     return _OBEYED.sub(
-        lambda match: match[0] if match[0] in "\n\t" else _json_escape(match[0]), text
+        lambda match: match[0] if match[0] in "\n\t" else json.dumps(match[0])[1:-1], text
     )
-
-
-def _json_escape(char: str) -> str:
-    code = ord(char)
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    return f"\\u{0xD800 + ((code - 0x10000) >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def without_controls(text: str) -> str:

@@ -41,6 +41,7 @@ _WORDS_WEIGHT = 0.3
 _WORDS_SHARE = 0.3
 """The weights of the commonest letters and words, and their shares in a text that has them as often
 as any."""
+_LONGEST_SHOWN = 20
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _MARKS = frozenset("“”„‘’‚‹›«»–—…¿¡°§·•♪€£©№\xa0\u200e\u200f\ufeff،؛؟")
 _MARK_IN_WORD = re.compile(
@@ -110,7 +111,7 @@ _NO_ENCODINGS = frozenset(
 """Python's codecs that are no encodings of files."""
 
 
-def known_encoding(name: str, option: str = "--encoding") -> str:
+def known_encoding(name: str) -> str:
     """Return the name of an encoding as it is given.
 
     Raises:
@@ -126,7 +127,7 @@ def known_encoding(name: str, option: str = "--encoding") -> str:
         known = False
     if not known:
         expected = "the name of an encoding (utf-16, cp1254, shift_jis, gb18030)"
-        raise UsageError(f"{option}: expected {expected}, got {shown(name)}, which nothing knows")
+        raise UsageError(f"--encoding: expected {expected}, got {shown(name)}, which nothing knows")
     return name
 
 
@@ -151,14 +152,11 @@ def decode_text(data: bytes, source: str, encoding: str | None = None) -> str:
     """
     codec = marked_encoding(data)
     if not codec:
+        codec = "utf-8"
         if encoding:
-            is_wide = known_encoding(encoding).casefold().startswith(("utf-16", "utf_16", "utf16"))
-        else:
-            is_wide = False
-        if encoding and (is_wide or data.isascii() or not is_utf8(data)):
-            codec = encoding
-        else:
-            codec = "utf-8"
+            is_wide = codecs.lookup(known_encoding(encoding)).name.startswith("utf-16")
+            if is_wide or data.isascii() or not is_utf8(data):
+                codec = encoding
     try:
         text = data.decode(codec)
     except (UnicodeDecodeError, UnicodeError) as error:
@@ -187,10 +185,9 @@ def _refuse_binary(data: bytes, source: str) -> None:
 
 def _place(data: bytes, codec: str, error: UnicodeError) -> str:
     """Return the position of the first byte that a codec does not read."""
+    expected = codec
     if codec.startswith("utf-8"):
         expected = "UTF-8"
-    else:
-        expected = codec
     if not isinstance(error, UnicodeDecodeError):
         return f": expected {expected}"
     line = data.count(b"\n", 0, error.start) + 1
@@ -412,10 +409,10 @@ def _example(text: str) -> str:
     return _short(next((word for word in found if len(word) > 3), (found or words or [""])[0]))
 
 
-def _short(word: str, most: int = 20) -> str:
-    if len(word) <= most:
+def _short(word: str) -> str:
+    if len(word) <= _LONGEST_SHOWN:
         return word
-    return f"{word[: most - 1]}…"
+    return f"{word[: _LONGEST_SHOWN - 1]}…"
 
 
 def _encoded(text: str, codec: str) -> bytes:

@@ -422,10 +422,9 @@ def _money(match: re.Match[str], scan: Scan) -> str:
     symbol = match["symbol"]
     amount = match["amount"]
     scale = match["scale_word"] or _SCALES.get((match["scale"] or "").lower(), "")
+    region = ""
     if match["region"]:
         region = f"{' '.join(match['region'].lower())} "
-    else:
-        region = ""
     one, many = CURRENCIES[symbol]
     if scale:
         return f"{decimal(amount)} {scale} {region}{many}"
@@ -440,9 +439,8 @@ def _money(match: re.Match[str], scan: Scan) -> str:
 
 def _with_cents(symbol: str, whole: str, part: str, region: str) -> str:
     one, many = CURRENCIES[symbol]
-    if part == "00":
-        cents = ""
-    else:
+    cents = ""
+    if part != "00":
         cents = cardinal(part.lstrip("0"))
     cent = CENTS[symbol][part != "01"]
     if not whole:
@@ -568,10 +566,9 @@ def _short_year(match: re.Match[str], scan: Scan) -> str:
 def _plain_number(match: re.Match[str], scan: Scan) -> str:
     text = match[0]
     opens = not any(map(str.isalnum, scan.text[: match.start()]))
+    before = ""
     if opens:
         before = re.sub(r"\W", "", scan.context.before)
-    else:
-        before = ""
     if (
         before[:1].isupper()
         and before.lower() in _MONTHS

@@ -49,10 +49,9 @@ def known_language(language: str, option: str = "--language") -> str:
     """
     written = language.strip()
     tag = _TAG.fullmatch(written)
+    base = ""
     if tag:
         base = tag["base"].lower()
-    else:
-        base = ""
     if base in _COMMON or base in _NO_ISO:
         return written
     names = _names()
@@ -216,10 +215,9 @@ def script_of(text: str) -> str:
     counts: Counter[str] = Counter()
     for character, number in Counter(filter(str.isalpha, text)).items():
         counts[_script(character)] += number
+    most = ""
     if counts:
         most = counts.most_common(1)[0][0]
-    else:
-        most = ""
     if most == "Chinese" and counts["Japanese"]:
         return "Japanese"
     return most

@@ -17,7 +17,7 @@ from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from ctc_align.text.phone_sets import ARPABET_VOWELS
+from ctc_align.text.phone_sets import ARPABET_VOWELS, Phones
 from ctc_align.text.tables import character_table
 
 if TYPE_CHECKING:
@@ -103,16 +103,15 @@ def split_suffix(word: str) -> tuple[str, str] | None:
     return None
 
 
-def add_suffix(phones: tuple[str, ...], suffix: str) -> tuple[str, ...]:
+def add_suffix(phones: Phones, suffix: str) -> Phones:
     """Return a pronunciation with a clitic of `split_suffix` after it.
 
     >>> add_suffix(("CH", "ER", "CH"), "'s"), add_suffix(("K", "AE", "T"), "'s"), add_suffix(("B", "IY"), "'s")
     (('CH', 'ER', 'CH', 'IH', 'Z'), ('K', 'AE', 'T', 'S'), ('B', 'IY', 'Z'))
     """
+    last = ""
     if phones:
         last = phones[-1]
-    else:
-        last = ""
     if suffix == "'s":
         if last in _AFTER_SIBILANT:
             return (*phones, "IH", "Z")
@@ -133,8 +132,6 @@ def is_initialism(word: str) -> bool:
     """
     return 2 <= len(word) <= _LONGEST_INITIALS and not set(word) & set("aeiouy'")
 
-
-Phones = tuple[str, ...]
 
 FOLDER = Path(__file__).resolve().parents[1] / "models" / "english"
 WEIGHTS = "g2p.safetensors"

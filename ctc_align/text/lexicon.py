@@ -128,10 +128,9 @@ def _entry(line: str, where: str, number: int) -> tuple[str, LexiconEntry]:
             f"{where}: expected phones after the word {shown(word)}, got none; add them or remove"
             " the line"
         )
+    probability = 1.0
     if numbers:
         probability = float(numbers[0])
-    else:
-        probability = 1.0
     if probability > 1.0:
         raise LexiconError(
             f"{where}: expected a probability of at most 1 for {shown(word)}, got {numbers[0][:40]}"

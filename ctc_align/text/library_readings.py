@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctc_align.errors import UsageError
 from ctc_align.extras import EXTRAS, install_line
-from ctc_align.text.characters import divided, is_letter, lazy_regex, lower, runs
+from ctc_align.text.characters import Span, divided, is_letter, lazy_regex, lower, runs
 from ctc_align.text.languages import base_code
 from ctc_align.text.tables import text_table
+from ctc_align.text.word_forms import primary_subtag
 from ctc_align.types import Word, Words
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def romanized(words: Words, language: str) -> Words:
 
 
 def _uroman_code(language: str) -> str | None:
-    base = language.replace("_", "-").partition("-")[0].lower()
+    base = primary_subtag(language)
     return _THREE_LETTERS.get(base, base if len(base) == 3 else None)
 
 
@@ -136,10 +137,9 @@ def _plain(latin: str) -> str:
     latin = lower(_APOSTROPHE.sub("'", latin))
     bare = "".join(c for c in unicodedata.normalize("NFD", latin) if not unicodedata.combining(c))
     # Letters that are not Latin here are unknown to uroman; their marks may be letters.
+    letters = latin
     if not any(c.isalpha() and not c.isascii() for c in bare):
         letters = bare
-    else:
-        letters = latin
     return "".join(c for c in letters if c in "' " or unicodedata.category(c)[0] in "LMN")
 
 
@@ -150,8 +150,6 @@ def _uroman() -> Uroman:
 
     return Uroman()
 
-
-Span = tuple[int, int]
 
 _THAI = lazy_regex("[\u0e00-\u0e7f]")
 _KANA = lazy_regex("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9f]")
@@ -221,10 +219,9 @@ def _runs(text: str, spans: Sequence[Span]) -> Iterator[list[Span]]:
     """Yield groups of adjacent spans; cut long runs at punctuation."""
     run: list[Span] = []
     for span in spans:
+        length = 0
         if run:
             length = span[1] - run[0][0]
-        else:
-            length = 0
         is_full = length > _MOST_AT_ONCE or (
             length > _ENOUGH and not text[run[-1][1] - 1].isalnum()
         )

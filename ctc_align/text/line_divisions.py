@@ -10,7 +10,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Collection
 
-from ctc_align.text.characters import lazy_regex, word_set
+from ctc_align.text.characters import Span, lazy_regex, word_set
 from ctc_align.text.letter_to_phone import english_words
 from ctc_align.text.tables import text_table, word_list
 from ctc_align.text.word_forms import LINE_END_HYPHEN, is_english, language_base
@@ -25,7 +25,7 @@ _WRITTEN_WORD = lazy_regex(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
 _ENDINGS = ("'s", "s", "es", "ed", "d", "ing", "ly", "er", "ers")
 
 
-def line_divisions(text: str, language: str) -> list[tuple[int, int]]:
+def line_divisions(text: str, language: str) -> list[Span]:
     r"""Return the spans of the hyphens and line ends inside words that are divided at the ends of
     lines, ascending.
 

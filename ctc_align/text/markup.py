@@ -22,7 +22,7 @@ from itertools import pairwise
 from operator import attrgetter
 
 from ctc_align.text.captions import repeated_lines
-from ctc_align.text.characters import lazy_regex
+from ctc_align.text.characters import Span, lazy_regex
 from ctc_align.text.line_divisions import line_divisions
 from ctc_align.text.notation import (
     AFTER_TAGS,
@@ -47,7 +47,6 @@ from ctc_align.types import (
     Words,
 )
 
-Span = tuple[int, int]
 _ENTITY = lazy_regex(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
 _HIDDEN = lazy_regex(
     r"<!--|<(?P<name>script|style|head|template|noscript)\b[^>]{0,5000}>", re.IGNORECASE
@@ -360,10 +359,9 @@ def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
             )
             # inside a word it vanishes, but a word holds no space
             inline = name in _INLINE or match[0][:1] == "{" or match[0][1:2].isdigit()
+            parted = "\n"
             if len(match[0].split()) > 1 or name not in _KNOWN:
                 parted = " "
-            else:
-                parted = "\n"
             edits.append((*match.span(), "" if inline and len(match[0].split()) == 1 else parted))
     if "{\\" in text:
         breaks = [match.span() for match in _LINE_BREAK.finditer(text)]
@@ -379,10 +377,9 @@ def _hidden(text: str) -> Iterator[Span]:
     endless = set[str]()
     while match := _HIDDEN.search(text, at):
         at = match.end()
+        ending = "-->"
         if match["name"]:
             ending = rf"</{match['name'].casefold()}\s*>"
-        else:
-            ending = "-->"
         found = None if ending in endless else re.compile(ending, re.IGNORECASE).search(text, at)
         if found is not None:
             yield match.start(), found.end()

@@ -14,8 +14,11 @@ from collections.abc import Iterable, Sequence
 
 from ctc_align.text.tables import EVERY, sections, text_table
 
+Phones = tuple[str, ...]
+"""The phones of a word, or of a part of one, in order."""
 
-def _phone_lists(section: str, between: str | None = None) -> dict[str, tuple[str, ...]]:
+
+def _phone_lists(section: str, between: str | None = None) -> dict[str, Phones]:
     return {
         key: tuple(phones.split(between)) for key, phones in text_table("phones", section).items()
     }
@@ -23,7 +26,7 @@ def _phone_lists(section: str, between: str | None = None) -> dict[str, tuple[st
 
 ARPABET_CLASSES = _phone_lists("arpabet-classes", ",")
 
-ARPABET_PHONES: tuple[str, ...] = tuple(
+ARPABET_PHONES: Phones = tuple(
     sorted(phone for phones in ARPABET_CLASSES.values() for phone in phones)
 )
 """All 39, in alphabetical order."""
@@ -46,7 +49,7 @@ def strip_stress(label: str) -> str:
     return label
 
 
-def strip_all(labels: Iterable[str]) -> tuple[str, ...]:
+def strip_all(labels: Iterable[str]) -> Phones:
     """Return a pronunciation without its stress digits.
 
     >>> strip_all("K AE1 T".split())
@@ -67,9 +70,7 @@ def arpabet_class(phone: str) -> str | None:
 
 IPA_CLASSES = _phone_lists("ipa-classes", ",")
 
-IPA_PHONES: tuple[str, ...] = tuple(
-    sorted(phone for phones in IPA_CLASSES.values() for phone in phones)
-)
+IPA_PHONES: Phones = tuple(sorted(phone for phones in IPA_CLASSES.values() for phone in phones))
 """All 52, in the order of their code points."""
 
 _ALL_IPA = frozenset(IPA_PHONES)
@@ -94,10 +95,9 @@ def phone_label(label: str, *, ipa: bool, stress: bool) -> str:
         if stress:
             return label
         return bare
+    mark = ""
     if stress:
         mark = _IPA_STRESS.get(label[len(bare) :], "")
-    else:
-        mark = ""
     return mark + _IPA_LABELS.get(label.upper(), _IPA_LABELS[bare.upper()])
 
 
@@ -157,7 +157,7 @@ _UNWRITTEN = "ːˑˈˌ͜͡"
 """Length, stress and ties, which are not distinguished."""
 
 
-def broad_phones(token: str) -> tuple[str, ...]:
+def broad_phones(token: str) -> Phones:
     """Return an IPA symbol, or several in one token, as phones of `IPA_PHONES`; () for anything
     else.
 

@@ -314,10 +314,9 @@ def _inside_lines(text: str, labels: list[Mark]) -> list[Mark]:
     if not known:
         return []
     names = "|".join(sorted(map(re.escape, known), key=len, reverse=True))
+    capitals = r"(?!)"
     if any(map(str.islower, text)):
         capitals = r"[A-Z][A-Z.'’-]+(?: [A-Z\d][A-Z\d.'’-]*){0,3}"
-    else:
-        capitals = r"(?!)"
     pattern = re.compile(
         rf"(?<=[.?!…\"”)\]—-])[^\S\n]+(?P<mark>>>[^\S\n]*)?(?P<name>{names}|{capitals}):(?=\s)"
     )

@@ -17,12 +17,12 @@ from functools import lru_cache
 
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
-from ctc_align.text.characters import lazy_regex, plain, word_set
+from ctc_align.text.characters import Span, lazy_regex, plain, word_set
 from ctc_align.text.english_numbers import unit_name
-from ctc_align.text.markup import MappedText, Markup, Span, read_markup
+from ctc_align.text.markup import MappedText, Markup, read_markup
 from ctc_align.text.notation import ANY, LATCH, OPEN, is_silent, without_optional_letters
 from ctc_align.text.speaker_labels import Mark
-from ctc_align.text.word_forms import other_readings, spoken_forms
+from ctc_align.text.word_forms import other_readings, primary_subtag, spoken_forms
 from ctc_align.types import (
     ANY_SPEECH,
     MARKUP,
@@ -249,10 +249,9 @@ def _unspoken_words(text: str, spoken: Sequence[Span], marks: Sequence[Mark]) ->
         at = bisect_right(starts, start) - 1
         while at > 0 and marks[at].end <= start and marks[at - 1].end > start:
             at -= 1  # a mark inside another one
+        kind = MARKUP
         if at >= 0 and marks[at].end > start:
             kind = marks[at].kind
-        else:
-            kind = MARKUP
         yield Word(text[start:end], "", start, end, kind=kind)
 
 
@@ -294,7 +293,7 @@ def _without_entities(span: Span, spoken: MappedText) -> Span:
     return start, end
 
 
-def _spans(text: str, by_character: bool | None) -> list[tuple[int, int]]:
+def _spans(text: str, by_character: bool | None) -> list[Span]:
     whole = by_character is False or (by_character is None and not has_spaceless(text))
     spans = []
     for run in _RUN.finditer(text):
@@ -314,7 +313,7 @@ def has_spaceless(text: str) -> bool:
     return not text.isascii() and _ANY_SPACELESS.search(text) is not None
 
 
-def character_spans(run: str, *, every: bool = False) -> list[tuple[int, int]]:
+def character_spans(run: str, *, every: bool = False) -> list[Span]:
     """Cut a run without spaces into words; the spans (start, end exclusive) cover it without gaps,
     in order.
 
@@ -325,7 +324,7 @@ def character_spans(run: str, *, every: bool = False) -> list[tuple[int, int]]:
     ['iPhone', 'を', '買', 'う。']
     """
     kinds = _kinds(run, every)
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     pending = -1  # start of punctuation that waits for the next word
     for atom in _ATOM.finditer(kinds):
         start, end = atom.span()
@@ -348,10 +347,9 @@ def _kinds(run: str, every: bool) -> str:
     for character in run:
         kind = _kind(character, every)
         if character == '"':
+            kind = _OPEN
             if quote_is_open:
                 kind = _NARROW
-            else:
-                kind = _OPEN
             quote_is_open = not quote_is_open
         kinds.append(kind)
     if kinds[0] == _EXTEND and unicodedata.category(run[0]) == "Lm":
@@ -434,7 +432,7 @@ def boundaries(text: str, language: str = "en") -> list[int]:
     ...  boundaries("Americans—ask and/or stop...Then 1,000 at U.S.-based x@y.org")]
     ['ans—', 'and/', 'p...']
     """
-    colons = language.replace("_", "-").partition("-")[0].lower() not in _COLON_INSIDE
+    colons = primary_subtag(language) not in _COLON_INSIDE
     cuts: list[int] = []
     run_end = -1
     whole = []
@@ -456,7 +454,7 @@ def boundaries(text: str, language: str = "en") -> list[int]:
     return cuts
 
 
-def _run(text: str, index: int) -> tuple[int, int]:
+def _run(text: str, index: int) -> Span:
     """Return the run of non-space characters around an index."""
     start, end = index, index
     while start and not text[start - 1].isspace():
@@ -571,7 +569,7 @@ def _is_open(text: str, index: int) -> bool:
     return before.count(sign) % 2 == 1 or before.replace(sign * 2, sign).count(sign) % 2 == 1
 
 
-def cut_at(spans: list[tuple[int, int]], cuts: list[int]) -> Iterator[tuple[int, int]]:
+def cut_at(spans: list[Span], cuts: list[int]) -> Iterator[Span]:
     """Yield the spans (start, end exclusive; ascending), each cut at those of `cuts` that lie
     inside it.
 

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from ctc_align.text.characters import GAP, LETTER, lazy_regex, lower, plain, word_set
+from ctc_align.text.characters import GAP, LETTER, Span, lazy_regex, lower, plain, word_set
 from ctc_align.text.english_numbers import (
     NUMBER_RULES,
     SCALE_WORDS,
@@ -112,10 +112,9 @@ def abbreviation(word: str, dotted: bool, context: Context) -> str | None:
 def _dotted(low: str, capital: bool, after: str) -> str | None:
     """Return the expansion of a word with a dot after it, before the word `after`."""
     if low in _BEFORE_NUMBER and _NUMERIC.match(after):
+        excluded = _CAPITAL_BEFORE_NUMBER
         if capital:
             excluded = _SMALL_BEFORE_NUMBER
-        else:
-            excluded = _CAPITAL_BEFORE_NUMBER
         if low in excluded:
             return None
         return _BEFORE_NUMBER[low]
@@ -132,10 +131,9 @@ def spelled_out(word: str, shouting: bool) -> str | None:
     ('b b c', "t v's", None, None)
     """
     ending = re.search(r"(?<=[A-Z])'?s$", word)
+    letters = word
     if ending:
         letters = word[: ending.start()]
-    else:
-        letters = word
     if (
         shouting
         or letters in _SOUNDS
@@ -272,7 +270,7 @@ def telephone_words(written: Sequence[str]) -> dict[int, str]:
     return found
 
 
-def _number_spans(text: str) -> list[tuple[int, int]]:
+def _number_spans(text: str) -> list[Span]:
     """Return the numbers in a text, (start, end exclusive)."""
     spans = [match.span() for match in _BY_SHAPE.finditer(text) if _is_number(match[0])]
     spans += [
@@ -600,10 +598,9 @@ def other_readings(written: str, spoken: str, language: str) -> tuple[str, ...]:
     >>> other_readings("A42", "a forty two", "en"), other_readings("42,", "zweiundvierzig", "de")
     (('a four two',), ('vier zwei',))
     """
+    code = ""
     if len(written) <= _LONGEST_WHOLE:
         code = plain(outer_punctuation_stripped(written))
-    else:
-        code = ""
     if not _CODE.fullmatch(code):
         return ()
     if not is_english(language):
@@ -629,7 +626,16 @@ def reads_digits(language: str) -> bool:
 
 def is_english(language: str) -> bool:
     """Return whether a code, or a name, of a language is English."""
-    return language.replace("_", "-").partition("-")[0].lower() in _ENGLISH
+    return primary_subtag(language) in _ENGLISH
+
+
+def primary_subtag(language: str) -> str:
+    """Return the language of a tag, without region and script.
+
+    >>> primary_subtag("pt-BR"), primary_subtag("EN_us")
+    ('pt', 'en')
+    """
+    return language.replace("_", "-").partition("-")[0].lower()
 
 
 def _other_language(word: str, language: str) -> str:
@@ -681,10 +687,9 @@ def language_base(language: str) -> str:
 def _number(written: str, opens: bool, code: str) -> str:
     """Return a number in words, or its digits, space-separated, in a language that num2words
     lacks."""
+    sign = ""
     if opens and written[0] in "-−":
         sign = "-"
-    else:
-        sign = ""
     body = written.lstrip("-−").rstrip(".,'")
     group, point = (",", ".") if _base(code) in _POINT_IS_DECIMAL else (".", ",")
     body = re.sub(rf"(?<=\d)[{re.escape(group)}'](?=\d{{3}}(?!\d))", "", body)
@@ -718,10 +723,9 @@ def digit_groups(text: str, language: str) -> list[tuple[int, int, str]]:
     ([(2, 3, ',')], [(1, 2, '.'), (5, 6, '.')])
     """
     code = _code(language)
+    mark = "."
     if is_english(language) or _base(code) in _POINT_IS_DECIMAL:
         mark = ","
-    else:
-        mark = "."
     found = []
     for match in _GROUPS.finditer(text):
         groups = match[0].split(match["space"])

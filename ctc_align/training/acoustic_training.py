@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from ctc_align.errors import InputError
 from ctc_align.functional import ctc_loss
 from ctc_align.models.convnet.inference import NetworkShape
 from ctc_align.models.convnet.network import AcousticNetwork
+from ctc_align.reading import JsonObject
 from ctc_align.training import Watch, run_folder
 from ctc_align.training.training_batches import (
     Augmentation,
@@ -152,13 +152,12 @@ def train(
 
 
 def _put_back_final(
-    network: AcousticNetwork, state: dict[str, Any]
+    network: AcousticNetwork, state: JsonObject
 ) -> tuple[HeldOutLosses | None, tuple[str, ...]]:
     network.load_state_dict(state["network"])
+    before = None
     if state["before"]:
         before = HeldOutLosses(*state["before"])
-    else:
-        before = None
     return before, tuple(state["faults"])
 
 
@@ -257,8 +256,8 @@ class _Loop:
         self.step = 0
         self.spent_s = 0.0
         self.sums = [0.0] * 4
-        self.best: dict[str, Any] | None = None
-        self.refused: dict[str, Any] = {"loss": math.inf, "faults": []}
+        self.best: JsonObject | None = None
+        self.refused: JsonObject = {"loss": math.inf, "faults": []}
         self.before: HeldOutLosses | None = None
 
     def run(self) -> None:
@@ -288,10 +287,9 @@ class _Loop:
             weights = self.best["network"]
         else:
             weights = self.network.state_dict()
+        before = None
         if self.before:
             before = list(astuple(self.before))
-        else:
-            before = None
         if self.best is not None and not self.best["step"]:
             faults = self.refused["faults"]
         else:
@@ -378,10 +376,9 @@ class _Loop:
         ctc = self.sums[0] / max(self.sums[1], 1e-9)
         frame = self.sums[2] / max(self.sums[3], 1e-9)
         line = f"step {self.step} of {self.steps}  ctc {ctc:.3f}/token  frame {frame:.3f}"
+        left_s = 0.0
         if share:
             left_s = self.spent_s / share - self.spent_s
-        else:
-            left_s = 0.0
         self.watch.progress(STAGE, share, f"{line}  {left_s / 60:.1f} min left")
 
     def _makers(self) -> Iterator[Callable[[], TrainingBatch]]:
@@ -404,7 +401,7 @@ class _Loop:
                         (training.seed, epoch),
                     )
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> JsonObject:
         """Return everything that a continued run needs, including torch's random generators, which
         dropout uses."""
         return {
@@ -429,7 +426,7 @@ class _Loop:
             run_folder.restore_checkpoint(path, self._put_back)
             self.watch.say(f"continues from step {self.step} of {self.steps}")
 
-    def _put_back(self, state: dict[str, Any]) -> None:
+    def _put_back(self, state: JsonObject) -> None:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"])

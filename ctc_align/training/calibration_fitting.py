@@ -178,15 +178,13 @@ def calibrate(
     if learnt is not None:
         trials[LEARNT] = given.trial(LEARNT, learnt.words.errors_by_utterance(), learnt.evaluation)
     proven = [trial for trial in trials.values() if trial.is_proven]
+    chosen = AS_IT_IS
     if proven:
         chosen = min(proven, key=lambda trial: trial.errors.mae_ms).name
-    else:
-        chosen = AS_IT_IS
     written: Confident = given.own, (), None
     if chosen != AS_IT_IS:
-        if len(given.utterances) == 1:
-            count = "1 labelled file"
-        else:
+        count = "1 labelled file"
+        if len(given.utterances) != 1:
             count = f"{len(given.utterances)} labelled files"
         known = replace(
             fitted.constants(everything), source=f"{source}, {count}" if source else count
@@ -298,10 +296,9 @@ class PlacedUtterances:
                 f"expected at least {FEWEST_EDGES} labelled edges that pair with words, got fewer"
             )
         speakers = [each.labelled.speaker for each in utterances for _ in range(parts)]
+        network = None
         if inputs.refines_edges:
             network = inputs.edge_network
-        else:
-            network = None
         return PlacedUtterances(
             utterances,
             drawn,
@@ -582,10 +579,9 @@ def _with_confidence(
         words, phones = learnt.words, learnt.phones
         left_ms, tokens_ms = np.asarray(words.errors_ms), np.asarray(phones.errors_ms)
     chances, weights = _confidence(words, left_ms, folds)
+    tokens = weights
     if phones.errors_ms:
         tokens = _confidence(phones, tokens_ms, folds)[1]
-    else:
-        tokens = weights
     calibration = replace(
         calibration, spread=round(spread, 3), word_confidence=weights, token_confidence=tokens
     )

@@ -220,10 +220,9 @@ def _frequent_letters(
             )
     letters = sorted(letter for letter, number in count.items() if number >= fewest)
     if not letters:
+        got = "none at all"
         if count:
             got = f"{len(count)} letters, {count.most_common(1)[0][1]} times at most"
-        else:
-            got = "none at all"
         raise InputError(
             f"expected transcripts with letters that occur {fewest} times or more; got {got}"
         )
@@ -375,10 +374,9 @@ def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
                 continue
             utterance = replace(utterance, language=utterance.language or language)
             # digits of texts in an unknown language are not spelled out
+            cues = None
             if utterance.file is not None:
                 cues = utterance.file.subtitles
-            else:
-                cues = None
             words = words_of(
                 utterance.text, Settings(language=utterance.language or UNKNOWN_LANGUAGE), cues
             )
@@ -525,10 +523,9 @@ def _why_not_spelled(
     if not missing:
         return "nothing that is spoken in the transcript", words.text
     if digits:
+        hint = "give --language"
         if language:
             hint = f"{language!r} does not say how they are read"
-        else:
-            hint = "give --language"
         return f"digits ({hint})", "".join(digits)
     if units == "letters":
         return "letters that are too rare", "".join(dict.fromkeys(missing))

@@ -477,10 +477,9 @@ def learn_edges(
         progress: called with the share of finished trainings, in [0, 1].
     """
     labels = network_labels(utterances[0].emissions, utterances[0].separator)
+    begin = None
     if present is not None and present.shape.labels == labels:
         begin = present
-    else:
-        begin = None
     left_out = [folds == fold for fold in range(int(folds.max()) + 1)]
     jobs = [*(~part for part in left_out), np.ones(len(folds), np.bool_)]
     trained = _trained(utterances, jobs, drawn_with, EdgeNetworkShape(labels), begin, progress)

@@ -120,10 +120,9 @@ def read_labelled(
     _find_label_files(folder, problems, found)
     files = found.files
     if not files and not problems:
+        got = "none"
         if found.untouched:
             got = f"{len(found.untouched)} alignments without corrections"
-        else:
-            got = "none"
         raise UsageError(
             f"{folder}: expected hand-labelled TextGrids in this folder or below it, or alignments"
             f" with corrections, got {got}" + "".join(f"; {note}" for note in found.notes[:1])
@@ -178,9 +177,8 @@ def _find_label_files(folder: Path, problems: list[str], into: LabelFiles) -> No
     governed: set[Path] = set()
     for path in (*(work.path for work in works), *others):
         bare = original_of(path).relative_to(folder).with_suffix("")
-        if bare not in found:
-            name = bare
-        else:
+        name = bare
+        if bare in found:
             name = path.relative_to(folder).with_suffix("")
         try:
             alignment = read_corrected(path)
@@ -435,10 +433,9 @@ class PairedEdges:
         utterances."""
         numbers = np.asarray(self.utterances, np.int64)
         rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
+        counts = numbers
         if len(numbers):
             counts = np.bincount(numbers)[numbers]
-        else:
-            counts = numbers
         return replace(
             self, utterances=(numbers * parts + rank // 2 * parts // (counts // 2)).tolist()
         )
@@ -577,10 +574,9 @@ def offsets_of(
 ) -> dict[tuple[str, str], float]:
     """Return offsets of words' edges, shrunk towards those of all sounds, from the `used`
     utterances (U,) bool."""
+    wider = None
     if phones is not None and phones.errors_ms:
         wider = offsets_of(phones, None, used)
-    else:
-        wider = None
     among = [True] * len(words.pairs) if used is None else words.among(used)
     rows = zip(among, words.pairs, words.errors_ms)
     return fit_offsets([(pair, error_ms) for is_used, pair, error_ms in rows if is_used], wider)

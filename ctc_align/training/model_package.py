@@ -89,18 +89,15 @@ class ModelPackage:
         inventory = self.inventory
         shape = self.description.shape
         weights = sum(weight.numel() for weight in self.trained.network.parameters())
+        kind = "phones"
         if inventory.units == "letters":
             kind = "letters"
-        else:
-            kind = "phones"
+        gaussians = ""
         if self.mixtures:
             gaussians = f", with {self.mixtures.weights.shape[1]} Gaussians each"
-        else:
-            gaussians = ""
+        more_epochs = ""
         if self.more_epochs:
             more_epochs = f" and {self.more_epochs} on a second segmentation"
-        else:
-            more_epochs = ""
         left_out = Counter(pair.kind for pair in corpus.left_out).most_common()
         lines = [
             *self._front_matter(),
@@ -204,10 +201,9 @@ class ModelPackage:
         """Return how the model draws edges."""
         if self.edges is None:
             return "medians over all segmentations"
+        knows = "and does not know their phones"
         if self.edges.shape.labels:
             knows = "and knows their phones"
-        else:
-            knows = "and does not know their phones"
         return f"drawn finely by a network that learnt from English edges drawn by eye, {knows}"
 
     def _figures(self) -> list[str]:

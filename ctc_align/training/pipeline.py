@@ -76,10 +76,9 @@ def train(recipe: Recipe, options: TrainOptions, watch: Watch | None = None) -> 
         hours = corpus.hours(corpus.train)
         shape = recipe.shape(hours, inventory.tokens, start.description.shape if start else None)
         training = recipe.resolved(hours)
+        weights = None
         if start:
             weights = start.weights_for(shape, inventory.vocab, recipe.units, recipe.seed)
-        else:
-            weights = None
         flat_start = partial(frame_labels.from_nothing, corpus, recipe, inventory.tokens, watch)
         labels = frame_labels.load_or_make(work / "labels.npz", corpus, flat_start)
         watch.say(network_line(shape, training))
@@ -134,10 +133,9 @@ def losses_by_language(
 def say_corpus(corpus: Corpus, inventory: Inventory, watch: Watch) -> None:
     """Report the sizes of a corpus, the pairs that are left out, and the tokens."""
     train, dev = corpus.hours(corpus.train), corpus.hours(corpus.dev)
+    speakers = ""
     if corpus.speakers > 1:
         speakers = f", {corpus.speakers} speakers"
-    else:
-        speakers = ""
     watch.say(
         f"{len(corpus.train)} utterances to train on, {60 * train:.1f} min; "
         f"{len(corpus.dev)} held out, {60 * dev:.1f} min{speakers}"
@@ -157,9 +155,8 @@ def network_line(shape: NetworkShape, training: acoustic_training.Training) -> s
 def _with_lexicon(recipe: Recipe, options: TrainOptions) -> tuple[Recipe, Lexicon | None]:
     """Return the recipe and the dictionary; if the call names a dictionary, the units are its
     phones, not letters."""
-    if options.lexicon is None:
-        lexicon = None
-    else:
+    lexicon = None
+    if options.lexicon is not None:
         lexicon = read_lexicon(options.lexicon)
     if lexicon is not None and recipe.units == "letters":
         recipe = replace(recipe, units="lexicon")

@@ -149,10 +149,9 @@ class Recipe:
         refining = self.refining
         most = round(min(60.0, 0.1 * refining.epochs * steps))
         share = training.epochs / max(1, training.epochs + refining.epochs)
+        warmup = most
         if refining.warmup_steps >= 0:
             warmup = refining.warmup_steps
-        else:
-            warmup = most
         first = replace(training, minutes=training.minutes * share)
         return first, replace(
             training,

@@ -142,9 +142,8 @@ class Start:
         if is_ipa(vocab):
             name = phone
         elif is_arpabet(vocab):
-            if units == "arpabet":
-                name = token
-            else:
+            name = token
+            if units != "arpabet":
                 name = NEAREST_ARPABET.get(phone, "")
         else:
             name = token
@@ -230,9 +229,8 @@ def learnt_edges(edges: str, vocab: Sequence[str], base: Path | None = None) -> 
     """
     if edges == "none":
         return None
-    if base is None:
-        inherited = None
-    else:
+    inherited = None
+    if base is not None:
         inherited = load_edge_network(base)
     if inherited is not None:
         return inherited

@@ -184,3 +184,31 @@ def test_a_folder_that_is_gone_is_an_error_and_is_not_made_again(
     assert [row["id"] for row in server.ask("GET", "/api/alignments").json["alignments"]] == [
         "talk"
     ]
+
+
+def test_a_kill_never_leaves_an_alignment_without_its_recording(
+    server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    placed: list[str] = []
+    replace = os.replace
+
+    def place(part: Path, target: Path) -> None:
+        placed.append(target.suffix)
+        replace(part, target)
+
+    job = server.done_job(pair("one two"))
+    monkeypatch.setattr(os, "replace", place)
+    assert server.ask("POST", f"{job}/keep").status == 201
+    assert placed == [".wav", ".json"]
+
+
+def test_unfinished_files_of_killed_programs_are_removed(server: LocalServer, folder: Path) -> None:
+    (folder / "part").mkdir()
+    dead, running = (folder / "part" / f".ctc-align.{digit * 16}.part" for digit in "01")
+    mine = folder / ".ctc-align.mine.part"
+    for path in (dead, running, mine):
+        path.write_bytes(b"half")
+        os.utime(path, None if path is running else (0, 0))
+    [row] = server.ask("GET", "/api/alignments").json["alignments"]
+    assert row["id"] == "talk"
+    assert [path.exists() for path in (dead, running, mine)] == [False, True, True]

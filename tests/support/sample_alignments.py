@@ -20,13 +20,11 @@ PICTURES = ("png", "svg")
 
 
 def write_all(alignment: Alignment) -> None:
-    """Write the text of each format."""
+    """Write the bytes of each format."""
     for name, format in FORMATS.items():
         for writer in format.writers if name not in PICTURES else ():
-            file = io.StringIO()
             with suppress(OutputError):  # what a format cannot hold: SMIL is of books alone
-                writer().write(alignment, file)
-            file.getvalue().encode("utf-8", writer.encoding_errors)
+                writer().write_bytes(alignment, io.BytesIO())
 
 
 def aligned(

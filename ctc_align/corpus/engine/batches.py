@@ -75,10 +75,9 @@ def jobs_of(
     groups = -1
     for index, entry in enumerate(source):
         number = index
+        group = None
         if isinstance(entry, Utterance):
             group = group_of(index, entry)
-        else:
-            group = None
         if group is not None:
             if group != last:
                 last = group

@@ -125,14 +125,12 @@ class Planner:
         if isinstance(job.entry, Refused):
             return job
         fingerprint = self._prints.of(job.entry, job.group)
-        if self._outcomes is None:
-            known = None
-        else:
+        known = None
+        if self._outcomes is not None:
             known = self._outcomes.find(line_key(job.entry.id))
+        status = None
         if known is not None and known[1] == fingerprint:
             status = known[0]
-        else:
-            status = None
         if status == FAILED and self._retry_failed:
             status = None
         return replace(job, fingerprint=fingerprint, status=status)
@@ -292,15 +290,13 @@ class Engine:
         """Return the job of an utterance with its valid earlier outcome, and announce both."""
         utterance, status = job.utterance, job.status
         self.keys.append(line_key(utterance.id))
-        if status == FAILED:
-            line = None
-        else:
+        line = None
+        if status != FAILED:
             line = self.outcomes.line(line_key(utterance.id))
         if status == DONE:
+            status = None
             if self.assembly.present(job.index, utterance, line):
                 status = DONE
-            else:
-                status = None
         self.assembly.announce(
             job.index, utterance, None if status is None else status == DONE, line
         )
@@ -363,10 +359,9 @@ class Engine:
             if is_own and index_of(line.key, here) is None:
                 gone.append(line)
         for key in self._refused:
+            earlier = None
             if index_of(key, here) is None:
                 earlier = self.outcomes.line(key)
-            else:
-                earlier = None
             if earlier is not None:
                 self.assembly.remove_recorded(earlier)
                 gone.append(earlier)

@@ -93,10 +93,9 @@ class Cluster:
                 try:
                     ray.init(**self._options())
                 except Exception as error:
+                    what = "Ray"
                     if self.address:
                         what = f"--address {self.address}: no Ray cluster that can be joined"
-                    else:
-                        what = "Ray"
                     raise BackendError(f"{what}: {_last_line(error)}") from error
             self.is_ours = True
         return ray.cluster_resources()

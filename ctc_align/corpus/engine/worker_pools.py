@@ -128,19 +128,17 @@ def _on_ray(
     cluster = Cluster(settings.address)
     if settings.address is None:
         cpus = cpu_count()
+        gpus = 0
         if device in ("auto", "cuda"):
             gpus = gpu_count()
-        else:
-            gpus = 0
     else:
         resources = cluster.connect()
         cpus, gpus = int(resources.get("CPU", 0)), int(resources.get("GPU", 0))
     each = settings.gpus_per_worker
     if each is None:
+        each = 0.0
         if device == "cuda" or (device == "auto" and gpus):
             each = 1.0
-        else:
-            each = 0.0
     capacity = int(gpus / each) if each else cpus
     workers = settings.workers or capacity
     if not workers or (each and each > gpus and settings.address is None):

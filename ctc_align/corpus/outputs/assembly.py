@@ -32,7 +32,7 @@ from ctc_align.corpus.outputs.records import (
     refuse_inputs,
     with_other_sizes,
 )
-from ctc_align.corpus.outputs.shared_files import GroupedUtterance, read_lines
+from ctc_align.corpus.outputs.shared_files import GroupedUtterance, NamedRow, read_lines
 from ctc_align.corpus.state.journal import DONE, Line
 from ctc_align.corpus.state.resume import EarlierRows
 from ctc_align.corpus.state.summary import NamedFiles
@@ -47,6 +47,7 @@ from ctc_align.files.corrections import (
 from ctc_align.files.json_files import read_object
 from ctc_align.files.whole_files import is_link, placing, refuse_links, remove_file, sync_folder
 from ctc_align.files.writer import words_by_time
+from ctc_align.reading import JsonObject
 from ctc_align.sources.utterance import Checksum, Utterance
 from ctc_align.text.characters import json_escaped
 from ctc_align.text.markup import text_said_once
@@ -201,10 +202,9 @@ class Assembly:
             return
         else:
             names = [name for name in line.result.files or () if is_own_name(name, utterance)]
+            paths = outputs
             if line.result.files is not None:
                 paths = [out_dir / name for name in names]
-            else:
-                paths = outputs
         protect = (*inputs_of(utterance), *self._layout.protect)
         for path in paths:
             self._remove_output(path, protect, utterance.id, line)
@@ -429,7 +429,7 @@ class PendingParts:
         if self.path.exists():
             self._connect()
 
-    def put(self, rows: Iterable[tuple[str, bytes]]) -> None:
+    def put(self, rows: Iterable[NamedRow]) -> None:
         """Keep (id, data), all of them or none; earlier rows of these ids are replaced.
 
         Raises:
@@ -455,14 +455,14 @@ class PendingParts:
         """Return whether an utterance has a row."""
         return self.get(id) is not None
 
-    def rows(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    def rows(self, ids: Iterable[str]) -> Iterator[NamedRow]:
         """Yield (id, data) for each of `ids` that has a row, in their order."""
         for id in ids:
             data = self.get(id)
             if data is not None:
                 yield id, data
 
-    def all(self) -> Iterator[tuple[str, bytes]]:
+    def all(self) -> Iterator[NamedRow]:
         """Yield (id, data) of all rows."""
         if self._open is not None:
             with self._reporting():
@@ -567,7 +567,7 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
     if not layout.manifests:
         return []
     targets = [manifest_path(layout.out_dir, name, layout.job) for name in layout.manifests]
-    makers: list[Callable[[Layout, Utterance, Alignment], dict[str, Any]]]
+    makers: list[Callable[[Layout, Utterance, Alignment], JsonObject]]
     makers = [_nemo if name == "nemo" else _lhotse for name in layout.manifests]
     with placing(targets, layout.parts_folder, sync=True) as parts, ExitStack() as stack:
         files = [stack.enter_context(_line_file(target, part)) for target, part in parts]
@@ -652,7 +652,7 @@ def _next_of(lines: Iterator[bytes], id: str, path: Path) -> Alignment:
     raise OutputError(f"{path}: {id} is not in it; run the same command again")
 
 
-def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[str, Any]:
+def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> JsonObject:
     """Return the line of an utterance in `manifest.nemo.jsonl`.
 
     It has the fields that every NeMo tool reads (`audio_filepath`, `offset`, `duration`, `text`),
@@ -661,7 +661,7 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
     (relative to the manifest; only if the layout is files with CTM), and `words`: [{word, start,
     duration, confidence}], seconds from the start of the utterance.
     """
-    line: dict[str, Any] = {
+    line: JsonObject = {
         "audio_filepath": os.path.abspath(utterance.audio),
         "offset": _number(utterance.offset_s),
         "duration": _number(alignment.duration_s),
@@ -694,7 +694,7 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
     return line
 
 
-def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[str, Any]:
+def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> JsonObject:
     """Return the cut of an utterance in `manifest.lhotse.jsonl.gz` (`CutSet.from_file`,
     `load_manifest_lazy`).
 

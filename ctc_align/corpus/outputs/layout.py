@@ -354,9 +354,8 @@ def _remove_further(utterance: Utterance, layout: Layout, number: int) -> None:
 def whole(alignment: Alignment, utterance: Utterance) -> Interval:
     """Return the cut of a whole utterance: its stretch of the recording (to inf if it has no end),
     and its text."""
-    if utterance.duration_s is None:
-        end_s = math.inf
-    else:
+    end_s = math.inf
+    if utterance.duration_s is not None:
         end_s = utterance.offset_s + utterance.duration_s
     return Interval(utterance.offset_s, end_s, text_said_once(alignment.text, alignment.words))
 
@@ -380,10 +379,9 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
         start_s = _edge(first.start_s)
         end_s = _edge(last.end_s)
         rank = bisect_left(by_time, (start_s, end_s))
+        low_s = 0.0
         if rank:
             low_s = (by_time[rank - 1][1] + start_s) / 2
-        else:
-            low_s = 0.0
         if rank + 1 < len(by_time):
             high_s = (end_s + by_time[rank + 1][0]) / 2
         else:
@@ -411,10 +409,9 @@ def _runs(words: Sequence[AlignedWord], pause_s: float) -> list[tuple[AlignedWor
         if word.status != ALIGNED:
             is_unsure |= word.status == UNKNOWN
             continue
+        gap_s = 0.0
         if runs:
             gap_s = _edge(word.start_s) - _edge(runs[-1][1].end_s)
-        else:
-            gap_s = 0.0
         if runs and gap_s > -_BACK_S and (is_unsure or gap_s <= pause_s + 1e-9):
             runs[-1] = (runs[-1][0], word)
         else:
@@ -441,9 +438,8 @@ def _flac(recording: Recording, cut: Interval, utterance: Utterance) -> bytes:
             f" {recording.channels}"
         )
     first = seconds_to_samples(cut.start_s, rate)
-    if cut.end_s == math.inf:
-        most = None
-    else:
+    most = None
+    if cut.end_s != math.inf:
         most = max(1, seconds_to_samples(cut.end_s, rate) - first)
     channels = recording.channels if channel is None else 1
     data = io.BytesIO()

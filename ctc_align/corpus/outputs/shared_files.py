@@ -55,6 +55,17 @@ class GroupedUtterance:
         speaker = utterance.speaker or utterance.tier
         return cls(index, utterance.id, speaker, utterance.offset_s, utterance.duration_s)
 
+    @property
+    def end_s(self) -> float:
+        """The end in its recording, in seconds; inf if it is unknown."""
+        if self.duration_s is None:
+            return math.inf
+        return self.offset_s + self.duration_s
+
+
+NamedRow = tuple[str, bytes]
+"""The id of an utterance, and its row."""
+
 
 class SharedFiles(Protocol):
     """One kind of file that is assembled from the rows of many utterances."""
@@ -103,15 +114,13 @@ class SharedFiles(Protocol):
         can show it."""
         ...
 
-    def rows(
-        self, group: str, utterances: Sequence[GroupedUtterance]
-    ) -> Iterator[tuple[str, bytes]]:
+    def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[NamedRow]:
         """Yield (id, row) from the group's files: those of `utterances`, and others that name their
         utterance."""
         ...
 
     def write(
-        self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
+        self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[NamedRow]
     ) -> list[Path]:
         """Write the group's files whole, from the rows of those `utterances` that succeeded, in
         order."""
@@ -231,9 +240,7 @@ class ShardFiles(SharedFiles):
             found[next(iter(found))] = (0, "")
         return found
 
-    def rows(
-        self, group: str, utterances: Sequence[GroupedUtterance]
-    ) -> Iterator[tuple[str, bytes]]:
+    def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[NamedRow]:
         if not self.checksums(group):
             return
         for row in self._read_rows(group):
@@ -252,7 +259,7 @@ class ShardFiles(SharedFiles):
                 yield [line, *(next(blocks, b"") for blocks in ctms)]
 
     def write(
-        self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
+        self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[NamedRow]
     ) -> list[Path]:
         targets = self.targets(group)
         self._cached = ("", {})
@@ -416,9 +423,7 @@ class RecordingGrids(SharedFiles):
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
         return os.path.isfile(self.targets(group)[0]) == bool(ids)
 
-    def rows(
-        self, group: str, utterances: Sequence[GroupedUtterance]
-    ) -> Iterator[tuple[str, bytes]]:
+    def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[NamedRow]:
         try:
             grid = read_textgrid(self.targets(group)[0])
         except InputError:
@@ -442,14 +447,14 @@ class RecordingGrids(SharedFiles):
             )
 
     def write(
-        self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
+        self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[NamedRow]
     ) -> list[Path]:
         target = self.targets(group)[0]
         write_whole({target: _rendered(utterances, rows)}, self._parts, sync=True)
         return [target]
 
 
-def _rendered(utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]) -> bytes:
+def _rendered(utterances: Sequence[GroupedUtterance], rows: Iterable[NamedRow]) -> bytes:
     """Return the file of these rows."""
     speakers = {utterance.id: utterance.speaker for utterance in utterances}
     prefixes = _prefixes(utterances)
@@ -480,15 +485,11 @@ def _overlapping(utterances: Sequence[GroupedUtterance]) -> set[str]:
     overlapping: set[str] = set()
     last: dict[str, tuple[float, str]] = {}
     for utterance in sorted(utterances, key=lambda utterance: utterance.offset_s):
-        if utterance.duration_s is None:
-            end_s = math.inf
-        else:
-            end_s = utterance.offset_s + utterance.duration_s
         before_s, before = last.get(utterance.speaker, (-math.inf, ""))
         if utterance.offset_s < before_s:
             overlapping |= {before, utterance.id}
-        if end_s >= before_s:
-            last[utterance.speaker] = (end_s, utterance.id)
+        if utterance.end_s >= before_s:
+            last[utterance.speaker] = (utterance.end_s, utterance.id)
     return overlapping
 
 
@@ -501,14 +502,11 @@ def _prefixes(utterances: Sequence[GroupedUtterance]) -> dict[str, str]:
 
 def _within(tier: Tier, utterance: GroupedUtterance) -> list[list[Any]]:
     """Return the labelled intervals whose middle lies in the utterance."""
-    if utterance.duration_s is None:
-        end_s = math.inf
-    else:
-        end_s = utterance.offset_s + utterance.duration_s
     return [
         [round(interval.start_s * UNITS_PER_S), round(interval.end_s * UNITS_PER_S), interval.label]
         for interval in tier.intervals
-        if interval.label and utterance.offset_s <= (interval.start_s + interval.end_s) / 2 < end_s
+        if interval.label
+        and utterance.offset_s <= (interval.start_s + interval.end_s) / 2 < utterance.end_s
     ]
 
 

@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -40,6 +39,7 @@ from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files import read_alignment
 from ctc_align.files.corrections import original_of
 from ctc_align.files.pages import EMBED, NO_SOUND, SAMPLE_RATE, aligned_stretch
+from ctc_align.reading import JsonObject
 from ctc_align.sources.named_recordings import find_recording
 from ctc_align.sources.utterance_ids import output_of
 from ctc_align.text.characters import printable
@@ -112,10 +112,9 @@ class _Clips:
                 self._left -= len(encoded)
                 clips.append((name, base64.b64encode(encoded).decode()))
         except CtcAlignError as error:
+            why = "is silent here, or cannot be read"
             if isinstance(error, UsageError):
                 why = "was not found"
-            else:
-                why = "is silent here, or cannot be read"
             return [(f"no sound: the recording {why}", "")]
         return clips
 
@@ -285,7 +284,7 @@ def _more_speakers(count: int) -> str:
     return ""
 
 
-def _shares(counts: Mapping[str, int]) -> dict[str, Any]:
+def _shares(counts: Mapping[str, int]) -> JsonObject:
     """Return a bar that is divided by the shares of counts: (name, count, start, share) in
     percent."""
     total = sum(counts.values())
@@ -301,7 +300,7 @@ def _shares(counts: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _charts(figures: RunFigures) -> list[dict[str, Any]]:
+def _charts(figures: RunFigures) -> list[JsonObject]:
     losses, local = figures.summary.loss_per_token, figures.summary.local_loss
     return [
         histogram_chart(
@@ -327,7 +326,7 @@ def histogram_chart(
     unit: str,
     median: float | None = None,
     mean: float | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return a histogram for the template: bars from the first to the last bin with values, and the
     median's position.
 

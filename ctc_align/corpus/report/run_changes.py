@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ctc_align.corpus.report.run_figures import LACKING, MOST_NAMED, MOST_WORST, json_of
+from ctc_align.corpus.report.run_figures import LACKING, MOST_WORST, ReadFaults, json_of
 from ctc_align.corpus.state.journal import DONE, journal_paths, line_key
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.summary import lines_left
@@ -50,16 +50,14 @@ class UtteranceChange:
 
 
 @dataclass
-class RunChanges:
-    """All utterances of two runs.
+class RunChanges(ReadFaults):
+    """All utterances of two runs, and the JSON files of either that could not be read.
 
     Attributes:
         counts: of words, the sums of the utterances'.
         fits: counts of (fit before, fit after), of utterances whose fit differs.
         missing: utterances of this run without a comparison: not done, without JSON, damaged, or of
             other words in one of them.
-        faults: JSON files of either run that could not be read, `MOST_NAMED` of them; unread: how
-            many there are.
         largest: `MOST_WORST` utterances: those that found or lost words, then those whose edges
             moved most.
     """
@@ -70,14 +68,6 @@ class RunChanges:
     missing: int = 0
     fits: Counter[tuple[str, str]] = field(default_factory=Counter)
     largest: list[UtteranceChange] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
-    unread: int = 0
-
-    def add_fault(self, fault: str) -> None:
-        """Count a file that could not be read."""
-        self.unread += 1
-        if len(self.faults) < MOST_NAMED:
-            self.faults.append(fault)
 
 
 def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> UtteranceChange | None:

@@ -29,7 +29,7 @@ from ctc_align.evaluate.corrected_labels import Corrected, label_files_beside, r
 from ctc_align.files import from_dict, to_dict
 from ctc_align.files.corrections import LatestBeside, LatestWork, latest_beside
 from ctc_align.files.json_files import check_format, read_object
-from ctc_align.reading import parse_json
+from ctc_align.reading import JsonObject, parse_json
 from ctc_align.sources.utterance import UtteranceResult
 from ctc_align.types import Alignment
 
@@ -135,8 +135,22 @@ class NamedUtterance:
         return skipped / max(self.result.words or 0, skipped, 1)
 
 
+@dataclass(kw_only=True)
+class ReadFaults:
+    """Outputs that could not be read: `faults` has the first `MOST_NAMED`, `unread` their number."""
+
+    faults: list[str] = field(default_factory=list)
+    unread: int = 0
+
+    def add_fault(self, fault: str) -> None:
+        """Count an output that could not be read."""
+        self.unread += 1
+        if len(self.faults) < MOST_NAMED:
+            self.faults.append(fault)
+
+
 @dataclass
-class RunFigures:
+class RunFigures(ReadFaults):
     """All that a report shows.
 
     Attributes:
@@ -144,7 +158,6 @@ class RunFigures:
         notes: what a complete run would have and this one lacks.
         reasons: of failures, by their messages without names and numbers.
         speakers: by name, for words whose transcript names a speaker.
-        faults: outputs that could not be read, `MOST_NAMED` of them; unread: how many there are.
         read: outputs that were read.
     """
 
@@ -159,8 +172,6 @@ class RunFigures:
     speech_s: float = 0.0
     reasons: dict[str, Reason] = field(default_factory=dict)
     speakers: dict[str, SpeakerFigures] = field(default_factory=dict)
-    faults: list[str] = field(default_factory=list)
-    unread: int = 0
     read: int = 0
     worst: list[NamedUtterance] = field(default_factory=list)
 
@@ -173,12 +184,6 @@ class RunFigures:
         reason.count += 1
         if len(reason.ids) < MOST_NAMED:
             reason.ids.append(line.id)
-
-    def add_fault(self, fault: str) -> None:
-        """Count an output that could not be read."""
-        self.unread += 1
-        if len(self.faults) < MOST_NAMED:
-            self.faults.append(fault)
 
     def add_alignment(self, data: Mapping[str, Any]) -> None:
         """Count the words of an alignment's JSON object, as its file has it."""
@@ -356,7 +361,7 @@ def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
         return one
 
 
-def _explanation(data: dict[str, Any], path: Path) -> dict[str, Any]:
+def _explanation(data: JsonObject, path: Path) -> JsonObject:
     """Return the beginning of the transcript, the reasons for its least fitting places, each once,
     and the first."""
     reasons = dict.fromkeys(str(region["reason"]) for region in data.get("regions") or [])
@@ -396,7 +401,7 @@ def passage(alignment: Alignment) -> tuple[float, float]:
     return least.start_s or 0.0, least.end_s or 0.0
 
 
-def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
+def _add(figures: RunFigures, data: JsonObject, path: Path) -> bool:
     """Add the figures of an alignment's object; return whether it has the fields of one."""
     try:
         figures.add_alignment(data)
@@ -414,7 +419,7 @@ def least_confidence(data: Mapping[str, Any]) -> float | None:
     )
 
 
-def _shard_objects(out_dir: Path, figures: RunFigures) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _shard_objects(out_dir: Path, figures: RunFigures) -> Iterator[tuple[Path, JsonObject]]:
     """Yield the alignments in a folder's shards; count unreadable ones as faults."""
     for path in sorted(out_dir.glob(_SHARDS)):
         try:

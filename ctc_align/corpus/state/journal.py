@@ -155,10 +155,9 @@ def read_entries(path: Path, *, quiet: bool = False) -> Iterator[Entry]:
                 break
             line, fault = parsed_line(raw)
             expected = last + damaged + 1
+            number = expected
             if line is not None:
                 number = line.number or expected
-            else:
-                number = expected
             if number != expected:
                 fault = (
                     f"expected line {expected} of this journal, got line {number}: lines are"
@@ -310,10 +309,9 @@ class Journal:
             try:
                 found = _identity(os.stat(path))
             except OSError:
+                rest = ""
                 if path == self.path and self._restore():
                     rest = "; its lines were written again"
-                else:
-                    rest = ""
                 raise LostFolderError(
                     f"{path}: was removed or renamed while this run worked here{rest}"
                 ) from None

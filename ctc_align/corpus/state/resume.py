@@ -563,9 +563,8 @@ _OTHER_AUDIO = "its recording is not the file that was read, although it has the
 def _has_other_audio(line: Line, path: str) -> bool:
     """Return whether the file of a recording has other bytes than when it was read; False if it is
     missing."""
-    if line.result.audio is None:
-        now = None
-    else:
+    now = None
+    if line.result.audio is not None:
         now = file_checksum(path)
     return now is not None and tuple(now) != tuple(line.result.audio or ())
 
@@ -584,10 +583,9 @@ def _line_to_check(outcomes: Outcomes, id: str) -> Line | None:
     """Return the line of an utterance whose outputs are to be read."""
     key = line_key(id)
     found = outcomes.find(key)
+    line = None
     if found is not None and found[0] == DONE:
         line = outcomes.line(key)
-    else:
-        line = None
     if outcomes.is_unsure(key) and (line is None or line.result.files is None):
         outcomes.forget(key)
         return None

@@ -18,6 +18,7 @@ import numpy as np
 
 from ctc_align.corpus.state.journal import DONE, Line
 from ctc_align.errors import CtcAlignError
+from ctc_align.reading import JsonObject
 from ctc_align.text import split
 from ctc_align.types import NONE, POOR
 
@@ -70,7 +71,7 @@ class TextCoverage:
                 read.append((start, first, line.id))
             start = end
 
-    def stretches(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    def stretches(self) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return the passages that no recording reads, and those that two read, as in
         `summary.json`.
 
@@ -84,8 +85,8 @@ class TextCoverage:
         all; `ends`: its last words, "" if `begins` has all. Instead of the recordings around it, an
         overlap has `utterances`, the two that read it; a third one makes another overlap.
         """
-        gaps: list[dict[str, Any]] = []
-        overlaps: list[dict[str, Any]] = []
+        gaps: list[JsonObject] = []
+        overlaps: list[JsonObject] = []
         for path in sorted(self._read):
             text = _text_of(path)
             read = sorted(self._read[path])
@@ -119,13 +120,13 @@ def _text_of(path: str) -> str | None:
 
 def _named(
     stretches: Sequence[_Stretch], text: str | None, fewest: int
-) -> list[tuple[_Stretch, dict[str, Any]]]:
+) -> list[tuple[_Stretch, JsonObject]]:
     """Return the first MOST_GAPS stretches of at least `fewest` words, with these; without the
     text, all stretches."""
     if text is None:
         return [(each, {"words": None, "begins": "", "ends": ""}) for each in stretches[:MOST_GAPS]]
     starts = _spoken_in(stretches, text)
-    found: list[tuple[_Stretch, dict[str, Any]]] = []
+    found: list[tuple[_Stretch, JsonObject]] = []
     for each in stretches:
         end = len(text) if each.char_end is None else each.char_end
         words = bisect_left(starts, end) - bisect_left(starts, each.char_start)
@@ -257,7 +258,7 @@ class SameTexts:
             return {"transcripts": len(counts), "utterances": int(counts.sum())}
         return {}
 
-    def rows(self, lines: Iterable[Line]) -> list[dict[str, Any]]:
+    def rows(self, lines: Iterable[Line]) -> list[JsonObject]:
         """Return a row for each such transcript, as in `same_texts` of a summary, after a second
         pass over all `lines`.
 
@@ -266,7 +267,7 @@ class SameTexts:
         """
         prints, counts, misfits = self._found()
         first = np.lexsort((-counts, misfits == 0))[:MOST_SAME]
-        found: dict[int, dict[str, Any]] = {
+        found: dict[int, JsonObject] = {
             int(prints[i]): (
                 {"utterances": [], "count": int(counts[i])}
                 | {"words": None, "misfits": [], "misfit_count": int(misfits[i])}

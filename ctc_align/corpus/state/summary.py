@@ -27,7 +27,7 @@ from ctc_align.corpus.state.shared_texts import SameTexts, TextCoverage
 from ctc_align.errors import UsageError
 from ctc_align.files.folder_lock import Shard
 from ctc_align.files.whole_files import write_whole
-from ctc_align.reading import parse_json
+from ctc_align.reading import JsonObject, parse_json
 from ctc_align.sources.utterance import UtteranceResult
 from ctc_align.text.characters import json_escaped
 from ctc_align.types import FITS, NONE, POOR
@@ -118,35 +118,35 @@ class Summary:
     audio_hours: float = 0.0
     loss_per_token: dict[str, float] = field(default_factory=dict)
     local_loss: dict[str, float] = field(default_factory=dict)
-    worst: list[dict[str, Any]] = field(default_factory=list)
-    worst_local: list[dict[str, Any]] = field(default_factory=list)
-    slowest: list[dict[str, Any]] = field(default_factory=list)
+    worst: list[JsonObject] = field(default_factory=list)
+    worst_local: list[JsonObject] = field(default_factory=list)
+    slowest: list[JsonObject] = field(default_factory=list)
     in_doubt: int = 0
     doubtful_words: int = 0
     unexplained: int = 0
-    doubtful: list[dict[str, Any]] = field(default_factory=list)
+    doubtful: list[JsonObject] = field(default_factory=list)
     fit: dict[str, int] = field(default_factory=dict)
-    misfits: list[dict[str, Any]] = field(default_factory=list)
+    misfits: list[JsonObject] = field(default_factory=list)
     words: int = 0
     skipped_words: int = 0
     too_many_skipped: int = 0
-    most_skipped: list[dict[str, Any]] = field(default_factory=list)
+    most_skipped: list[JsonObject] = field(default_factory=list)
     unexplained_s: float = 0.0
     looks: dict[str, int] = field(default_factory=dict)
-    text_gaps: list[dict[str, Any]] = field(default_factory=list)
-    text_overlaps: list[dict[str, Any]] = field(default_factory=list)
-    same_texts: list[dict[str, Any]] = field(default_factory=list)
+    text_gaps: list[JsonObject] = field(default_factory=list)
+    text_overlaps: list[JsonObject] = field(default_factory=list)
+    same_texts: list[JsonObject] = field(default_factory=list)
     same_text_counts: dict[str, int] = field(default_factory=dict)
     journal_lines: int = 0
-    failures: list[dict[str, Any]] = field(default_factory=list)
+    failures: list[JsonObject] = field(default_factory=list)
     run: RunStats = field(default_factory=RunStats)
-    others: dict[str, Any] = field(default_factory=dict)
+    others: JsonObject = field(default_factory=dict)
 
     @property
     def utterances(self) -> int:
         return self.done + self.failed
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the content of `summary.json`."""
         data = {
             "format": FORMAT,
@@ -204,7 +204,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         same_texts = counter.same_texts.rows(outcomes.lines(wanted))
     gaps, overlaps = counter.coverage.stretches()
     totals = counter.totals()
-    distributions: dict[str, Any] = {
+    distributions: JsonObject = {
         name: _distribution(values) for name, values in counter.distributed.items()
     }
     others = {name: totals.pop(name) for name in totals.keys() - {f.name for f in fields(Summary)}}
@@ -243,7 +243,7 @@ class _Counter:
             f.metadata["count"]: Counter[str]() for f in _RESULT_FIELDS if "count" in f.metadata
         }
         self.distributed = {name: array("d") for name in ("loss_per_token", "local_loss")}
-        self.failures: list[dict[str, Any]] = []
+        self.failures: list[JsonObject] = []
         self.greatest: dict[str, list[tuple[float, str, Line]]] = {name: [] for name in _RANKINGS}
         self.coverage = TextCoverage()
         self.same_texts = SameTexts()
@@ -280,13 +280,13 @@ class _Counter:
                 )
                 del self.greatest[name][MOST_RANKED:]
 
-    def totals(self) -> dict[str, Any]:
+    def totals(self) -> JsonObject:
         """Return the sums and the counts of results, by their names in the summary."""
         counts = {name: dict(counter.most_common()) for name, counter in self.counts.items()}
         counts["fit"] = {fit: counts["fit"][fit] for fit in FITS if fit in counts["fit"]}
         return {name: round(total, 3) for name, total in self.sums.items()} | counts
 
-    def rankings(self) -> dict[str, Any]:
+    def rankings(self) -> JsonObject:
         """Return the rows of each ranking."""
         return {
             name: [{"utterance": line.id, **row(line.result)} for _, _, line in self.greatest[name]]
@@ -388,7 +388,7 @@ def source_of_run(out_dir: Path) -> str:
     return next((source for source in sources if isinstance(source, str) and source), "")
 
 
-def _whole(ended: dict[Path, dict[str, Any]]) -> bool:
+def _whole(ended: dict[Path, JsonObject]) -> bool:
     """Return whether all shards of some division are complete."""
     shards = {shard_of(path) for path, data in ended.items() if _complete(data)}
     return any(all(Shard(i, s.count) in shards for i in range(s.count)) for s in shards)
@@ -404,11 +404,11 @@ def _missing(paths: Sequence[Path]) -> list[str]:
     return notes
 
 
-def _complete(data: dict[str, Any]) -> bool:
+def _complete(data: JsonObject) -> bool:
     return data.get("complete") is True
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> JsonObject:
     try:
         data = parse_json(path.read_bytes())
         if isinstance(data, dict) and data.get("format") == FORMAT:

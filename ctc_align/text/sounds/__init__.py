@@ -10,6 +10,7 @@ from itertools import groupby
 
 from ctc_align.text.characters import divided, runs
 from ctc_align.text.languages import base_code
+from ctc_align.text.phone_sets import Phones
 from ctc_align.text.sounds.pieces import LATIN, Piece, pieces, stretches
 from ctc_align.text.sounds.spelling_rules import (
     initials_spelled_out,
@@ -69,7 +70,7 @@ def _with_initials(word: Word, code: str) -> str:
     """Return the pronunciations of a word whose parts in capitals are spelled out, or said as
     words."""
     parts = word.reading_text.split()
-    variants: list[Sequence[tuple[str, ...]]] = []
+    variants: list[Sequence[Phones]] = []
     for part, spelled in zip(parts, initials_spelled_out(word.text, parts, code)):
         as_word = [
             tuple(variant.split())
@@ -143,7 +144,7 @@ def phones_together(words: Iterable[str | None]) -> str | None:
     )
 
 
-def _joined_variants(parts: Iterable[Sequence[tuple[str, ...]]]) -> str:
+def _joined_variants(parts: Iterable[Sequence[Phones]]) -> str:
     """Return the best pronunciations of a word in the notation of `Word.phones`, from those of its
     parts."""
     variants: list[list[str]] = [[]]

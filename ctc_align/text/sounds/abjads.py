@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ctc_align.text.characters import divided, word_set
-from ctc_align.text.phone_sets import IPA_CLASSES
+from ctc_align.text.phone_sets import IPA_CLASSES, Phones
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
 from ctc_align.text.sounds.spelling_rules import options_of, phone_table, spelling_rules, table
 
@@ -35,8 +35,8 @@ class Letter:
 
     start: int
     end: int
-    onset: tuple[str, ...]
-    vowel: tuple[str, ...] | None = None
+    onset: Phones
+    vowel: Phones | None = None
     is_long: bool = False
 
     @property
@@ -118,6 +118,11 @@ def _fill_last(letters: Sequence[Letter], start: int, final_clusters: str) -> in
     return -1
 
 
+def _vowel_letter(index: int, vowel: Phones) -> Letter:
+    """Return a letter that writes a vowel."""
+    return Letter(index, index + 1, (), vowel, is_long=True)
+
+
 _ARABIC_VOWELS = phone_table("abjads", "Arabic-vowels")
 _ARABIC_MARKS = phone_table("abjads", "Arabic-marks")
 _SHADDA = "\u0651"
@@ -138,10 +143,9 @@ def arabic_pieces(text: str, language: str) -> list[Piece]:
     >>> [" ".join(piece.phones) for piece in arabic_pieces("كتاب", "ar")]
     ['k ə', 't', 'a', 'b']
     """
+    code = "ar"
     if language in table("abjads"):
         code = language
-    else:
-        code = "ar"
     if "full" in options_of("abjads", code):
         return _with_short_vowels(_full_letters(text, code), final_clusters="none")
     if phones := phone_table("abjads", f"{code}:words").get(text):
@@ -153,7 +157,7 @@ def arabic_pieces(text: str, language: str) -> list[Piece]:
     )
 
 
-def _arabic_table(code: str) -> dict[str, tuple[str, ...]]:
+def _arabic_table(code: str) -> dict[str, Phones]:
     return phone_table("abjads", "Arabic-consonants", code)
 
 
@@ -220,19 +224,17 @@ def _is_silent_waw(text: str, index: int, language: str) -> bool:
 def _article(match: re.Match[str], text: str) -> list[Letter]:
     """Return the letters of the article, whose l becomes the next consonant if that is a
     coronal."""
+    start = 0
     if match["prefix"]:
         start = match.end("prefix")
-    else:
-        start = 0
     if start:
         letters = [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",))]
     else:
         letters = []
+    follows = ""
     if match.end() < len(text):
         follows = text[match.end()]
-    else:
-        follows = ""
-    sound: tuple[str, ...] = ()
+    sound: Phones = ()
     if follows not in _SUN:
         sound = ("l",)
     if match["for"]:
@@ -254,13 +256,13 @@ def _arabic_letter(text: str, index: int, last: Letter | None, language: str) ->
     after_consonant = last is not None and bool(last.onset) and not last.vowel
     span = (index, index + 1)
     if character in _ARABIC_VOWELS:
-        return Letter(*span, (), _ARABIC_VOWELS[character], is_long=True)
+        return _vowel_letter(index, _ARABIC_VOWELS[character])
     if character in "اآٱأإ" or (last is None and character == "ع" and "silent-inside" in options):
         return _alef(text, index, last, language)
     if character == "ة":
-        return Letter(*span, (), ("a",) if not (last and last.vowel) else (), is_long=True)
+        return _vowel_letter(index, ("a",) if not (last and last.vowel) else ())
     if character == "ى" and not rest and last is not None:
-        return Letter(*span, (), ("a",), is_long=True)
+        return _vowel_letter(index, ("a",))
     if (
         character in "هہەۀ"
         and not rest
@@ -268,7 +270,7 @@ def _arabic_letter(text: str, index: int, last: Letter | None, language: str) ->
         and "final-he" in options
         and len(text) > 1
     ):
-        return Letter(*span, (), (options["final-he"],), is_long=True)
+        return _vowel_letter(index, (options["final-he"],))
     if (character in _WAWS and character not in "ۇۆ") or character in "يیى":
         glide = "j"
         if character in _WAWS:
@@ -283,15 +285,14 @@ def _arabic_letter(text: str, index: int, last: Letter | None, language: str) ->
         ):
             is_alone = not rest and last is not None and bool(last.vowel)
             return Letter(*span, (glide,), () if is_alone else None)
+        vowel = "i"
         if character in _WAWS:
             vowel = options.get("waw", "u")
-        else:
-            vowel = "i"
         if last.vowel and last.onset:
             last.vowel = ()  # the mark before a long vowel says the same
-        return Letter(*span, (), (vowel,), is_long=True)
+        return _vowel_letter(index, (vowel,))
     if character in "ۇۆ":
-        return Letter(*span, (), ("u",) if character == "ۇ" else ("o",), is_long=True)
+        return _vowel_letter(index, ("u",) if character == "ۇ" else ("o",))
     onset = _arabic_table(language).get(character, ())
     return Letter(*span, onset, None if onset else ())
 
@@ -304,7 +305,7 @@ def _alef(text: str, index: int, last: Letter | None, language: str) -> Letter:
     character = text[index]
     follows = text[index + 1 : index + 2]
     long_a = (options_of("abjads", language).get("long-a", "a"),)
-    hamza: tuple[str, ...] = ()
+    hamza: Phones = ()
     if language == "ar":
         hamza = ("ʔ",)
     if character == "آ":
@@ -326,7 +327,7 @@ def _alef(text: str, index: int, last: Letter | None, language: str) -> Letter:
         return Letter(index, index + 1, (), ())
     if last.vowel == ("a",) and last.onset:
         last.vowel = ()  # the mark before a long vowel says the same
-    return Letter(index, index + 1, (), long_a, is_long=True)
+    return _vowel_letter(index, long_a)
 
 
 _CONSONANTS = phone_table("abjads", "Hebrew-consonants")
@@ -377,25 +378,21 @@ def _hebrew_letter(text: str, index: int, last: Letter | None) -> Letter:
         and not is_pointed
         and (_DAGESH in marks or (rest[:1] != "ו" and after_consonant))
     ):
-        return Letter(*span, (), ("u",) if _DAGESH in marks else ("o",), is_long=True)
+        return _vowel_letter(index, ("u",) if _DAGESH in marks else ("o",))
     if character == "ו" and "\u05b9" in marks and after_consonant:
-        return Letter(*span, (), (), is_long=True)
+        return _vowel_letter(index, ())
     if character == "י" and after_consonant and not is_pointed and rest[:1] not in ("ו", "ה", "י"):
         if last is not None and last.vowel and last.onset:
             vowel = last.vowel
         else:
             vowel = ("i",)
-        return Letter(*span, (), () if last is not None and last.vowel else vowel, is_long=True)
+        return _vowel_letter(index, () if last is not None and last.vowel else vowel)
     if character == "ה" and not rest and last is not None and not marks:
-        return Letter(*span, (), ("a",) if not last.vowel else (), is_long=True)
+        return _vowel_letter(index, ("a",) if not last.vowel else ())
     if character in _HEBREW_SILENT:
         is_carried = bool(rest) and rest[0] in "וי" and not is_pointed
-        return Letter(
-            *span,
-            (),
-            () if is_carried or is_pointed or (last is not None and last.vowel) else ("a",),
-            is_long=True,
-        )
+        is_silent = is_carried or is_pointed or (last is not None and last.vowel)
+        return _vowel_letter(index, () if is_silent else ("a",))
     if character not in _CONSONANTS:
         return Letter(*span, unknown(character), ())
     is_hard = character in _HARD and last is None and not is_pointed

@@ -14,7 +14,7 @@ import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from ctc_align.text.phone_sets import IPA_VOWELS
+from ctc_align.text.phone_sets import IPA_VOWELS, Phones
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
 from ctc_align.text.sounds.spelling_rules import options_of, phone_table
 from ctc_align.text.tables import text_table
@@ -22,7 +22,7 @@ from ctc_align.text.tables import text_table
 _BLOCK = 0x80
 
 
-def _by_offset(*names: str) -> dict[int, tuple[str, ...]]:
+def _by_offset(*names: str) -> dict[int, Phones]:
     """Return the phones of sections that are keyed by letters of Devanagari, by their offsets in a
     block."""
     return {
@@ -94,12 +94,12 @@ class _Letter:
     start: int
     end: int
     offset: int
-    onset: tuple[str, ...]
-    vowel: tuple[str, ...] | None
-    nasal: tuple[str, ...] = ()
+    onset: Phones
+    vowel: Phones | None
+    nasal: Phones = ()
     is_inherent: bool = False
     is_doubtful: bool = False
-    others: list[tuple[str, ...]] = field(default_factory=list)
+    others: list[Phones] = field(default_factory=list)
 
 
 def brahmic_pieces(text: str, language: str) -> list[Piece]:
@@ -177,7 +177,7 @@ def _letters(text: str, language: str) -> list[_Letter]:
 
 
 @lru_cache(maxsize=4096)
-def _read(character: str, language: str) -> tuple[str, tuple[str, ...]]:
+def _read(character: str, language: str) -> tuple[str, Phones]:
     """Return (kind, phones) of a character; the phone of a nasal is N for an anusvara, ~ for a
     candrabindu."""
     offset = ord(character) % _BLOCK
@@ -212,7 +212,7 @@ def _read(character: str, language: str) -> tuple[str, tuple[str, ...]]:
     )
 
 
-def _inherent(language: str) -> tuple[str, ...]:
+def _inherent(language: str) -> Phones:
     """Return the vowel that a consonant carries."""
     return (options_of("abugidas", language).get("inherent", "ə"),)
 
@@ -436,7 +436,7 @@ def ethiopic_pieces(text: str, language: str) -> list[Piece]:
 
 
 @lru_cache(maxsize=1024)
-def _ethiopic(character: str) -> tuple[str, ...]:
+def _ethiopic(character: str) -> Phones:
     match = _ETHIOPIC_SYLLABLE.match(unicodedata.name(character, ""))
     if match is None:
         return unknown(character)
@@ -445,8 +445,6 @@ def _ethiopic(character: str) -> tuple[str, ...]:
     has_glide = len(onset) > 1 and onset.endswith("W")
     if has_glide:
         onset = onset[:-1]
-    else:
-        onset = onset
     if vowel == "A" and onset in _A_IN_FIRST_ORDER:
         vowel = "AA"
     consonants = phone_table("abugidas", "Ethiopic-consonants")

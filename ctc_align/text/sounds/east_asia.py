@@ -20,6 +20,7 @@ import unicodedata
 from functools import lru_cache
 from pathlib import Path
 
+from ctc_align.text.phone_sets import Phones
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
 from ctc_align.text.sounds.spelling_rules import phone_table, split_phones
 from ctc_align.text.tables import text_table
@@ -33,9 +34,12 @@ PARTED = " "
 NOTICE = """Readings of Chinese characters, without tones. Made from the Unihan database of Unicode 15.0.
 Copyright © 1991-2022 Unicode, Inc. All rights reserved. Used under the Unicode licence: UNICODE-LICENSE."""
 
+_Readings = tuple[str, ...]
+"""Romanised readings, the likeliest first."""
+
 
 @lru_cache(maxsize=len(COLUMNS))
-def readings(column: str) -> dict[str, tuple[str, ...]]:
+def readings(column: str) -> dict[str, _Readings]:
     """Return the readings of each character that has one, the likeliest first.
 
     >>> readings(MANDARIN)["行"], readings(CANTONESE)["行"], readings(ON)["行"]
@@ -54,7 +58,7 @@ def _lines() -> list[str]:
     return [line for line in lines if not line.startswith("#")]
 
 
-_Syllable = tuple[str, "tuple[str, ...]", str]
+_Syllable = tuple[str, Phones, str]
 _FIRST_SYLLABLE = 0xAC00
 _LAST_SYLLABLE = 0xD7A3
 _MEDIALS = 21
@@ -111,7 +115,7 @@ def _jamo(character: str) -> _Syllable | None:
     return _INITIAL_JAMO[initial], _VOWELS[rest // _FINALS], _FINAL_JAMO[rest % _FINALS]
 
 
-def _vowel(initial: str, vowel: tuple[str, ...], is_later: bool) -> tuple[str, ...]:
+def _vowel(initial: str, vowel: Phones, is_later: bool) -> Phones:
     if vowel == ("ɨ", "i") and (is_later or initial != "ㅇ"):
         return _I  # 희망 himang
     if vowel[0] == "j" and initial in "ㅈㅉㅊ":
@@ -119,14 +123,11 @@ def _vowel(initial: str, vowel: tuple[str, ...], is_later: bool) -> tuple[str, .
     return vowel
 
 
-def _onset(
-    initial: str, vowel: tuple[str, ...], before: _Syllable | None, is_carried: bool
-) -> tuple[str, ...]:
+def _onset(initial: str, vowel: Phones, before: _Syllable | None, is_carried: bool) -> Phones:
     """Return the phones of an initial after the syllable before it."""
+    final = ""
     if before:
         final = before[2]
-    else:
-        final = ""
     closed = _CLOSED[final]
     if is_carried and vowel == _I and initial in "ㄷㅌ":
         return ("dʒ",) if initial == "ㄷ" else ("tʃ",)  # 같이 kachi
@@ -157,7 +158,7 @@ def _onset(
     return ()
 
 
-def _coda(final: str, after: _Syllable | None) -> tuple[tuple[str, ...], str]:
+def _coda(final: str, after: _Syllable | None) -> tuple[Phones, str]:
     """Return the phones at the end of a syllable, and the jamo that moves to the next one."""
     closed = _CLOSED[final]
     if not final:
@@ -183,7 +184,7 @@ def _coda(final: str, after: _Syllable | None) -> tuple[tuple[str, ...], str]:
     return (("l",) if closed == "n" and initial == "ㄹ" else (closed,)), ""  # 신라 silla
 
 
-def _single_jamo(character: str) -> tuple[str, ...]:
+def _single_jamo(character: str) -> Phones:
     """Return the phones of a jamo outside any syllable."""
     jamo = unicodedata.normalize("NFKC", character)
     if character in _SOUNDS:
@@ -212,10 +213,9 @@ def chinese_pieces(text: str, language: str) -> list[Piece]:
     """
     if language == "ko":
         return _hanja(text)
+    column = MANDARIN
     if language == "yue":
         column = CANTONESE
-    else:
-        column = MANDARIN
     if column == MANDARIN:
         words = _chinese_words()
     else:
@@ -240,7 +240,7 @@ def chinese_pieces(text: str, language: str) -> list[Piece]:
 
 
 @lru_cache(maxsize=8192)
-def _character_variants(character: str, column: str) -> tuple[tuple[str, ...], ...]:
+def _character_variants(character: str, column: str) -> tuple[Phones, ...]:
     """Return the pronunciations of a character."""
     known = readings(column).get(character, ()) or _unlisted(character, column)
     if not known and column == CANTONESE:
@@ -258,7 +258,7 @@ def _hanja(text: str) -> list[Piece]:
 
 
 @lru_cache(maxsize=4096)
-def chinese_syllable(reading: str, column: str) -> tuple[str, ...]:
+def chinese_syllable(reading: str, column: str) -> Phones:
     """Return the phones of a syllable of pinyin or Jyutping without its tone; v is ü.
 
     >>> chinese_syllable("xiong", MANDARIN), chinese_syllable("gwong", CANTONESE)
@@ -291,7 +291,7 @@ def _with_plain_final(reading: str) -> str:
     return re.sub("^([jqx])u", r"\1v", reading)
 
 
-def _unlisted(character: str, column: str) -> tuple[str, ...]:
+def _unlisted(character: str, column: str) -> _Readings:
     """Return the readings of a character for which Unihan has none."""
     written = text_table(f"sounds/{_TABLES}", f"{column}:characters").get(character)
     if written:
@@ -300,7 +300,7 @@ def _unlisted(character: str, column: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
-def _chinese_words() -> dict[str, list[tuple[str, ...]]]:
+def _chinese_words() -> dict[str, list[Phones]]:
     """Return the phones of each character of words with a reading that is not the most frequent."""
     words = text_table(f"sounds/{_TABLES}", f"{MANDARIN}:words")
     return {
@@ -343,7 +343,7 @@ def as_hiragana(text: str) -> str:
 
 
 @lru_cache(maxsize=8192)
-def roman_phones(roman: str) -> tuple[str, ...]:
+def roman_phones(roman: str) -> Phones:
     """Return the phones of Japanese in Latin letters.
 
     >>> roman_phones("toukyou"), roman_phones("gakkou"), roman_phones("shinbun")
@@ -374,18 +374,18 @@ def nasal(following: str) -> str:
     return "n"
 
 
-def _kana_syllable(onset: str, vowel: str) -> tuple[str, ...]:
+def _kana_syllable(onset: str, vowel: str) -> Phones:
     """Return the phones of a consonant, palatal with a y after it, and a vowel."""
     if len(onset) == 2 and onset[1] in "yw":
         return (*_kana_onset(onset[0]), "j" if onset[1] == "y" else "w", vowel)
     return (*_kana_onset(onset), vowel)
 
 
-def _kana_onset(onset: str) -> tuple[str, ...]:
+def _kana_onset(onset: str) -> Phones:
     return phone_table(_TABLES, "kana:onsets").get(onset, ())
 
 
-def kana_morae(kana: str) -> list[tuple[int, int, tuple[str, ...]]]:
+def kana_morae(kana: str) -> list[tuple[int, int, Phones]]:
     """Return (start, end, phones) of the morae of kana; the kana that makes a vowel long has that
     vowel.
 
@@ -393,7 +393,7 @@ def kana_morae(kana: str) -> list[tuple[int, int, tuple[str, ...]]]:
     [(0, 1, ('ɡ', 'a')), (1, 3, ('k', 'o')), (3, 4, ('o',))]
     """
     text = as_hiragana(kana)
-    found: list[tuple[int, int, tuple[str, ...]]] = []
+    found: list[tuple[int, int, Phones]] = []
     index = 0
     while index < len(text):
         start = index
@@ -403,9 +403,7 @@ def kana_morae(kana: str) -> list[tuple[int, int, tuple[str, ...]]]:
         roman = roman_kana(character)
         index += 1
         if character == MORAIC_N:
-            phones: tuple[str, ...] = (
-                nasal(roman_kana(text[index])[:1] if index < len(text) else ""),
-            )
+            phones: Phones = (nasal(roman_kana(text[index])[:1] if index < len(text) else ""),)
         elif character == SOKUON:
             phones = ("ʔ",)
         elif not roman:
@@ -424,23 +422,21 @@ def kana_morae(kana: str) -> list[tuple[int, int, tuple[str, ...]]]:
     return found
 
 
-def _mora(text: str, roman: str, index: int) -> tuple[tuple[str, ...], int]:
+def _mora(text: str, roman: str, index: int) -> tuple[Phones, int]:
     """Return the phones of a kana with the small one that may follow at `index`, and where the next
     one begins."""
     onset = roman[:-1]
     vowel = roman[-1]
+    small = ""
     if index < len(text) and text[index] in _SMALL:
         small = text[index]
-    else:
-        small = ""
     if not small:
         return _kana_syllable(onset, vowel), index
     glide = roman_kana(small)[:-1]
     other = roman_kana(small)[-1]
     if glide and vowel == "i":
-        if onset in ("sh", "ch", "j"):
-            palatal = onset
-        else:
+        palatal = onset
+        if onset not in ("sh", "ch", "j"):
             palatal = f"{onset}y"
         return _kana_syllable(palatal, other), index + 1
     before_small_vowels = text_table(f"sounds/{_TABLES}", "kana:before-small-vowels")
@@ -507,7 +503,7 @@ def _kana(text: str, start: int, end: int) -> list[Piece]:
     return found + _morae(text, at, end)
 
 
-def _particle(text: str, index: int) -> tuple[str, ...]:
+def _particle(text: str, index: int) -> Phones:
     if text[index] not in "はへ" or not index:
         return ()
     if text[index] == "は":
@@ -551,7 +547,7 @@ def _kanji(text: str, start: int, end: int) -> list[Piece]:
     return found
 
 
-def _read_word(word: str, readings_of: tuple[str, ...], index: int) -> list[Piece]:
+def _read_word(word: str, readings_of: _Readings, index: int) -> list[Piece]:
     """Return the pieces of the kanji in a word from the table."""
     kanji = _LAST_KANA.sub("", word)
     if len(readings_of) != len(kanji):
@@ -579,14 +575,12 @@ def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
     following = [roman_kana(kana) if kana != "っ" else "っ" for kana in following]
     stems = _stems(kun, following)
     if end - start > 1:
+        next_on = ""
         if index + 1 < end:
             next_on = (*_chinese_readings(text[index + 1]), "")[0]
-        else:
-            next_on = ""
+        before = ""
         if index > start:
             before = (*_chinese_readings(text[index - 1]), "")[0]
-        else:
-            before = ""
         variants = [*(_assimilated(reading, next_on, before) for reading in on), *stems, *kun]
     else:
         variants = [*stems, *_nouns(kun), *on, *kun]
@@ -618,7 +612,7 @@ def _assimilated(reading: str, following: str, before: str) -> str:
     return reading
 
 
-def _stems(kun: tuple[str, ...], following: list[str]) -> list[str]:
+def _stems(kun: _Readings, following: list[str]) -> list[str]:
     """Return the parts of Japanese readings that belong to a kanji if kana write the rest, the best
     first."""
     if not following:
@@ -674,7 +668,7 @@ def _fit(ending: list[str], before: str, following: list[str]) -> int:
     return 0
 
 
-def _nouns(kun: tuple[str, ...]) -> list[str]:
+def _nouns(kun: _Readings) -> list[str]:
     """Return the readings except verbs in their dictionary form."""
     return [
         reading
@@ -683,7 +677,7 @@ def _nouns(kun: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _chinese_readings(character: str) -> tuple[str, ...]:
+def _chinese_readings(character: str) -> _Readings:
     """Return the Chinese readings of a kanji, the most frequent first."""
     return tuple(
         dict.fromkeys(
@@ -693,7 +687,7 @@ def _chinese_readings(character: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=2)
-def _japanese_words(section: str) -> dict[str, tuple[str, ...]]:
+def _japanese_words(section: str) -> dict[str, _Readings]:
     return {
         word: tuple(roman.split("."))
         for word, roman in text_table(f"sounds/{_TABLES}", section).items()

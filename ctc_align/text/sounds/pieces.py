@@ -15,6 +15,7 @@ from importlib import import_module
 from itertools import groupby
 from typing import cast
 
+from ctc_align.text.phone_sets import Phones
 from ctc_align.text.tables import text_table
 
 LATIN = "latin"
@@ -48,8 +49,8 @@ class Piece:
 
     start: int
     end: int
-    phones: tuple[str, ...]
-    others: tuple[tuple[str, ...], ...] = ()
+    phones: Phones
+    others: tuple[Phones, ...] = ()
 
     def moved(self, by: int) -> Piece:
         """Return the piece `by` characters further on."""
@@ -132,12 +133,9 @@ def script_of_letter(character: str) -> str:
     ('latin', 'cyrillic', '')
     """
     first = unicodedata.name(character, "").partition(" ")[0].lower()
-    if unicodedata.category(character)[0] != "L":
-        if first in SCRIPTS and unicodedata.combining(character) == 0:
-            first = first
-        else:
-            first = ""
-    if first == "modifier":
+    if unicodedata.category(character)[0] != "L" and (
+        first not in SCRIPTS or unicodedata.combining(character)
+    ):
         return ""
     return _SCRIPT_NAMES.get(first, first)
 
@@ -179,7 +177,7 @@ def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
     return found
 
 
-def unknown(character: str) -> tuple[str, ...]:
+def unknown(character: str) -> Phones:
     """Return the phones of a character that has no rule: a letter or digit is itself, anything else
     is silent."""
     if unicodedata.category(character)[0] in "LN":
@@ -187,7 +185,7 @@ def unknown(character: str) -> tuple[str, ...]:
     return ()
 
 
-def _without_repeats(phones: tuple[str, ...], before: str) -> tuple[str, ...]:
+def _without_repeats(phones: Phones, before: str) -> Phones:
     different = tuple(phone for phone, _ in groupby(phones))
     if different[:1] == (before,):
         return different[1:]

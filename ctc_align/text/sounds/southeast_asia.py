@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from ctc_align.text.phone_sets import ipa_class
+from ctc_align.text.phone_sets import Phones, ipa_class
 from ctc_align.text.sounds.pieces import Piece, unknown
 from ctc_align.text.sounds.spelling_rules import phone_table, split_phones
 from ctc_align.text.tables import text_table
@@ -49,10 +49,9 @@ def thai_pieces(text: str, language: str) -> list[Piece]:
     'sawatdi'
     """
     is_lao = "\u0e80" <= text[0] <= "\u0eff"
+    thai = text
     if is_lao:
         thai = text.translate(_FROM_LAO)
-    else:
-        thai = text
     onsets, codas = _tables(is_lao)
     found: list[Piece] = []
     index = 0
@@ -87,7 +86,7 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
         is_mark = (
             character in _SHORTENED + _REPEAT or "ะ" <= character <= "ฺ" or "เ" <= character <= "๎"
         )
-        phones: tuple[str, ...] = ()
+        phones: Phones = ()
         if character == _REPEAT:
             phones = _last_syllable(found)
         elif not is_mark:
@@ -114,18 +113,17 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
     else:
         first = run[0]
     last = run[len(first)]
+    vowel = "o"
     if last == "ร":
         vowel = "ɔ"
-    else:
-        vowel = "o"
     found.append(Piece(index, index + len(first), (*_onset(first, onsets), vowel)))
     found.append(Piece(index + len(first), index + len(first) + 1, codas.get(last, ())))
 
 
-def _last_syllable(found: list[Piece]) -> tuple[str, ...]:
+def _last_syllable(found: list[Piece]) -> Phones:
     """Return the phones of the last syllable: its vowel, what follows, and the consonants before
     it."""
-    phones: tuple[str, ...] = ()
+    phones: Phones = ()
     for piece in reversed(found):
         phones = (*piece.phones, *phones)
         if (
@@ -137,7 +135,7 @@ def _last_syllable(found: list[Piece]) -> tuple[str, ...]:
     return phones
 
 
-def _onset(letters: str, onsets: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
+def _onset(letters: str, onsets: dict[str, Phones]) -> Phones:
     """Return the phones of the letters that a syllable begins with."""
     if letters in _TRUE_S:
         return _TRUE_S[letters]
@@ -164,10 +162,9 @@ def _patterns() -> list[re.Pattern[str]]:
     for index, rhyme in enumerate(_RHYMES):
         before, _, after = rhyme.partition("*")
         body = "".join(_PARTS.get(sign, sign) for sign in after)
+        coda = "(?P<coda>(?!))?"
         if "coda" in body:
             coda = ""
-        else:
-            coda = "(?P<coda>(?!))?"
         made.append(re.compile(f"{before}{_ONSET}{body}{coda}(?P<v{index}>)"))
     return made
 
@@ -176,7 +173,7 @@ def _syllable(thai: str, index: int) -> re.Match[str] | None:
     return next((match for pattern in _patterns() if (match := pattern.match(thai, index))), None)
 
 
-def _tables(is_lao: bool) -> tuple[dict[str, tuple[str, ...]], dict[str, tuple[str, ...]]]:
+def _tables(is_lao: bool) -> tuple[dict[str, Phones], dict[str, Phones]]:
     """Return the phones of consonants at the beginning of a syllable and at its end, by Thai
     letters."""
     languages = ["th"]
@@ -215,10 +212,9 @@ def _burmese_syllable(match: re.Match[str]) -> Piece:
     rhymes = phone_table("southeast-asia", "my:rhymes")
     vowel = _BURMESE_TONES.sub("", match["vowel"])
     coda = match["coda"] or ""
+    rounded = ""
     if "ွ" in match["under"] and not vowel:
         rounded = "ွ"
-    else:
-        rounded = ""
     rhyme = (
         rhymes.get(f"{rounded}{vowel}{coda}")
         or rhymes.get(f"{vowel}{coda}")
@@ -231,7 +227,7 @@ def _burmese_syllable(match: re.Match[str]) -> Piece:
     return Piece(match.start(), match.end(), phones if is_vowel else (*phones, *(rhyme or ("a",))))
 
 
-def _burmese_onset(onset: tuple[str, ...], under: str) -> tuple[str, ...]:
+def _burmese_onset(onset: Phones, under: str) -> Phones:
     has_y = "ျ" in under or "ြ" in under
     has_w = "ွ" in under
     if "ှ" in under and (onset == ("j",) or (has_y and onset == ("l",))):
@@ -289,7 +285,7 @@ def _syllables(
 
 
 @lru_cache(maxsize=1)
-def _khmer_vowels() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+def _khmer_vowels() -> dict[str, tuple[Phones, Phones]]:
     """Return the phones of vowel signs after consonants of the first and of the second series."""
     both = {
         sign: phones.split(",")

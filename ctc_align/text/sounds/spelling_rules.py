@@ -20,12 +20,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 
 from ctc_align.text.characters import word_set
 from ctc_align.text.letter_to_phone import letter_to_phone
-from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_PHONES, IPA_VOWELS
+from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_PHONES, IPA_VOWELS, Phones
 from ctc_align.text.sounds.pieces import Piece, pieces, unknown
 from ctc_align.text.tables import EVERY, Section, sections, text_table
 
@@ -64,10 +64,9 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
     "devoiced", "assimilated" and "hiatus" apply to one section only.
     """
     found = table(file)
+    name = EVERY
     if language in found:
         name = language
-    else:
-        name = EVERY
     layers = [found[name]]
     while layers[0].below:
         layers.insert(0, found[layers[0].below])
@@ -76,14 +75,12 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
         [layer.entries for layer in layers],
         vowels=options["vowels"],
         front=options["front"],
-        final_devoicing="devoiced" in found[name].options,
-        assimilation="assimilated" in found[name].options,
-        hiatus="hiatus" in found[name].options,
+        options=found[name].options,
     )
 
 
 @lru_cache(maxsize=256)
-def phone_table(file: str, *names: str) -> dict[str, tuple[str, ...]]:
+def phone_table(file: str, *names: str) -> dict[str, Phones]:
     """Return the phones of letters, syllables or words from sections without contexts; later
     sections take precedence.
 
@@ -97,7 +94,7 @@ def phone_table(file: str, *names: str) -> dict[str, tuple[str, ...]]:
 
 
 @lru_cache(maxsize=4096)
-def split_phones(written: str) -> tuple[str, ...]:
+def split_phones(written: str) -> Phones:
     """Return phones that are written without spaces; "." separates two that would be read as one.
 
     >>> split_phones("tʃaɪ"), split_phones("t.s")
@@ -113,16 +110,16 @@ class SpellingRules:
 
     A letter that no rule has is read as its base letter (ǻ as a); one without a base letter is its
     own phone. Equal phones side by side are one, because length is not distinguished (with
-    `hiatus`, vowels stay two).
+    "hiatus", vowels stay two).
 
     Args:
         tables: later ones take precedence; a rule without context removes all rules for the same
             letters in earlier ones.
         vowels, front: base letters of vowels, and of front vowels; the same letters with marks
             belong to them, too.
-        final_devoicing: whether obstruents at the end of a word with a vowel are voiceless.
-        assimilation: whether an obstruent takes the voicing of the next one.
-        hiatus: whether equal vowels side by side are two.
+        options: "devoiced" if obstruents at the end of a word with a vowel are voiceless,
+            "assimilated" if an obstruent takes the voicing of the next one, "hiatus" if equal
+            vowels side by side are two.
     """
 
     def __init__(
@@ -131,13 +128,9 @@ class SpellingRules:
         *,
         vowels: str,
         front: str,
-        final_devoicing: bool = False,
-        assimilation: bool = False,
-        hiatus: bool = False,
+        options: Collection[str] = (),
     ) -> None:
-        self._final_devoicing = final_devoicing
-        self._assimilation = assimilation
-        self._hiatus = hiatus
+        self._options = options
         rules = _merged(tables)
         # a letter that occurs only in longer spellings is read alone as its base letter
         for letter in {letter for spelling, _ in rules for letter in spelling} - {
@@ -150,7 +143,7 @@ class SpellingRules:
         by_first: dict[str, list[tuple[str, str]]] = {}
         for spelling, context in rules:
             by_first.setdefault(spelling[0], []).append((spelling, context))
-        self._phones: dict[str, list[tuple[str, ...]]] = {}
+        self._phones: dict[str, list[Phones]] = {}
         self._patterns: dict[str, re.Pattern[str]] = {}
         for first, keys in by_first.items():
             keys.sort(key=lambda key: (-len(key[0]), -len(key[1])))
@@ -168,7 +161,7 @@ class SpellingRules:
             return []
         known = "".join(self._known(text[index]) for index in letters)
         spans: list[tuple[int, int]] = []
-        sounds: list[tuple[str, ...]] = []
+        sounds: list[Phones] = []
         index = 0
         while index < len(known):
             pattern = self._patterns.get(known[index])
@@ -207,23 +200,22 @@ class SpellingRules:
             "".join(_EDGE[side] if sign == "#" else self._classes.get(sign, sign) for sign in part)
             for side, part in zip(_EDGE, context.split("_"))
         )
+        before = ""
         if left:
             before = "|".join(f"(?<={one})" for one in left.split(","))
-        else:
-            before = ""
         return f"(?:{before})" + re.escape(spelling) + (f"(?={right})" if right else "")
 
-    def _connected(self, sounds: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    def _connected(self, sounds: list[Phones]) -> list[Phones]:
         """Return the phones of adjacent pieces after assimilation of voicing, with equal neighbours
         merged."""
         owners = [piece for piece, phones in enumerate(sounds) for _ in phones]
         phones = [phone for phones in sounds for phone in phones]
-        if self._final_devoicing and not IPA_VOWELS.isdisjoint(phones):
+        if "devoiced" in self._options and not IPA_VOWELS.isdisjoint(phones):
             for index in range(len(phones) - 1, -1, -1):
                 if phones[index] not in VOICELESS and phones[index] not in _VOICED:
                     break
                 phones[index] = VOICELESS.get(phones[index], phones[index])
-        if self._assimilation:
+        if "assimilated" in self._options:
             for index in range(
                 len(phones) - 2, -1, -1
             ):  # from the end: voice spreads back through a cluster
@@ -231,7 +223,7 @@ class SpellingRules:
         connected: list[list[str]] = [[] for _ in sounds]
         before = ""
         for piece, phone in zip(owners, phones):
-            if phone != before or (self._hiatus and phone in IPA_VOWELS):
+            if phone != before or ("hiatus" in self._options and phone in IPA_VOWELS):
                 connected[piece].append(phone)
             before = phone
         return [tuple(piece) for piece in connected]
@@ -315,25 +307,24 @@ def latin_pieces(text: str, language: str) -> list[Piece]:
     return spelling_rules("latin", language).pieces(text)
 
 
-def cyrillic_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of a stretch of Cyrillic letters."""
-    return spelling_rules("cyrillic", language).pieces(text)
+def _reader_of(file: str, *languages: str) -> Callable[[str, str], list[Piece]]:
+    """Return the function for a stretch of letters of an alphabet, by the rules in a table.
+
+    A text in another language than these is read as one in the first of them.
+    """
+
+    def read(text: str, language: str) -> list[Piece]:
+        if languages and language not in languages:
+            language = languages[0]
+        return spelling_rules(file, language).pieces(text)
+
+    return read
 
 
-def greek_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of a stretch of Greek letters, ancient ones read as modern."""
-    return spelling_rules("small-alphabets", "el").pieces(text)
-
-
-def georgian_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of a stretch of Georgian letters."""
-    return spelling_rules("small-alphabets", "ka").pieces(text)
-
-
-def armenian_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of a stretch of Armenian letters, Eastern ones unless the language is
-    Western Armenian."""
-    return spelling_rules("small-alphabets", "hyw" if language == "hyw" else "hy").pieces(text)
+cyrillic_pieces = _reader_of("cyrillic")
+greek_pieces = _reader_of("small-alphabets", "el")
+georgian_pieces = _reader_of("small-alphabets", "ka")
+armenian_pieces = _reader_of("small-alphabets", "hy", "hyw")
 
 
 def prepare_english(words: Sequence[str]) -> None:
@@ -386,7 +377,7 @@ def named_pieces(text: str, language: str) -> list[Piece]:
 
 
 @lru_cache(maxsize=4096)
-def _named_phones(character: str) -> tuple[str, ...]:
+def _named_phones(character: str) -> Phones:
     category = unicodedata.category(character)
     match = _LETTER_NAME.search(unicodedata.name(character, ""))
     if category[0] == "N" or (match is None and category[0] == "L"):
@@ -423,9 +414,7 @@ _AS_WRITTEN = word_set("en vi ga gd cy")
 letters are unknown."""
 
 
-def initials_spelled_out(
-    text: str, spoken: Sequence[str], code: str
-) -> list[tuple[str, ...] | None]:
+def initials_spelled_out(text: str, spoken: Sequence[str], code: str) -> list[Phones | None]:
     """Return for each part of a word the phones of its initials, spelled out; None for a part
     without initials.
 
@@ -444,7 +433,7 @@ def initials_spelled_out(
     return [_spelled_out(part, code) for part in parts]
 
 
-def _spelled_out(part: str, code: str) -> tuple[str, ...] | None:
+def _spelled_out(part: str, code: str) -> Phones | None:
     match = _WORD_PART.fullmatch(part)
     if (
         match is None
