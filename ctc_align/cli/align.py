@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -231,6 +231,8 @@ def _read_transcript(source: str, text: str | None, settings: Settings) -> Trans
 
     if text is None:
         written = read_transcript_file(source, settings.encoding)
+        if settings.language:  # the call wins over the language that the file names
+            written = replace(written, language="")
     else:
         written = Transcript(text)
     require_text(written.text, source)

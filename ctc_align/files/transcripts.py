@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
-from ctc_align.files.segments import parse_json_transcript, parse_label_track
+from ctc_align.files.foreign_transcripts import foreign_transcript, xml_transcript
+from ctc_align.files.json_transcripts import parse_json_transcript
 from ctc_align.files.subtitles import (
     has_cues,
     has_damaged_times,
@@ -47,11 +48,10 @@ def read_transcript_file(path: str | Path, encoding: str | None = None) -> Trans
     A text is UTF-8, or in the encoding that its byte order mark says, or else in `encoding`.
 
     Each kind is recognised by its content: subtitles (SRT, VTT) by a line of two times with an
-    arrow between them, lyrics (LRC) by their tags and times,
-    output of Whisper, WhisperX and NeMo by segments in JSON, a label track of Audacity by the two
-    times of each line, a TextGrid or an ELAN file by its
-    first lines, an EPUB book by the type in its archive. For an alignment of this package (JSON),
-    the transcript is its text.
+    arrow between them, lyrics (LRC) by their tags and times, a TextGrid or an ELAN file by its
+    first lines, an EPUB book by the type in its archive, and transcripts of other programs by the
+    tables `KINDS` (`foreign_transcripts`) and `DIALECTS` (`json_transcripts`). For an alignment of
+    this package (JSON), the transcript is its text.
 
     Raises:
         UsageError: the file does not exist, is a folder, or cannot be read.
@@ -118,6 +118,8 @@ def parse_transcript(data: bytes, source: str, encoding: str | None = None) -> T
             return read_epub(data, source)
     if is_textgrid(data):
         return textgrid_transcript(data, source, encoding)
+    if (found := xml_transcript(data, source)) is not None:
+        return found
     _refuse(non_text_kind(data), source)
     text = decode_text(data, source, encoding)
     if is_elan(text):
@@ -134,8 +136,8 @@ def parse_transcript(data: bytes, source: str, encoding: str | None = None) -> T
         and (found := parse_json_transcript(text, source)) is not None
     ):
         return found
-    if (track := parse_label_track(text, source)) is not None:
-        return track
+    if (found := foreign_transcript(text, source)) is not None:
+        return found
     _refuse(structured_text_kind(text), source)
     if extension in _SUBTITLES and text.strip():
         raise TranscriptError(
