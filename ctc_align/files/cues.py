@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
-from ctc_align.config import Settings
+from ctc_align.config import STYLES, Settings
 from ctc_align.files.sentences import (
     CLAUSE,
     SENTENCE,
@@ -69,11 +69,11 @@ _LEAST_S = 0.2
 _TAKEN_S = 0.04
 """If there is no room, it is shown for this time, a frame of a film, which is taken from the word
 before it."""
+_SLACK_FRAMES = 0.01
 _SLACK_S = 1e-6
 """Words that touch may overlap by the rounding of their times."""
 SHORTEST_S = 0.8
-"""The least time for which a subtitle is shown if the speech allows it; a shorter pause has no room
-for one."""
+"""A shorter pause has no room for a subtitle."""
 _LETTER_S = 0.05
 """Words without times are placed in a gap that has this much time for each of their letters."""
 _LATER_S = 1.0
@@ -118,7 +118,7 @@ def apart(
 
 
 def on_frames(
-    times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: float
+    times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: float, gap_s: float = 0.0
 ) -> list[tuple[int, int]]:
     """Return times in milliseconds, rounded to frames of at least one; rate 0 changes nothing.
 
@@ -127,6 +127,7 @@ def on_frames(
         end_s: the end of the film.
         frame_rate: frames per second; those of NTSC in their usual short form (23.976, 29.97 …) are
             24000/1001 etc.
+        gap_s: the shortest gap between cues that follow each other, if they can be a frame long.
 
     >>> on_frames([(1000, 2010), (2015, 2020)], 10.0, 25.0), on_frames([(3_600_000, 3_600_040)], 4000.0, 23.976)
     ([(1000, 2000), (2000, 2040)], [(3600013, 3600055)])
@@ -135,6 +136,12 @@ def on_frames(
         return list(times_ms)
     rate = _exact_rate(frame_rate)
     frames = apart([(start / MS_PER_S, end / MS_PER_S) for start, end in times_ms], end_s, rate)
+    gap = math.ceil(gap_s * rate - _SLACK_FRAMES)
+    if gap > 0:
+        latest = [start - gap for start, _ in frames[1:]]
+        frames[:-1] = [
+            (start, max(min(end, last), start + 1)) for (start, end), last in zip(frames, latest)
+        ]
     return [(round(MS_PER_S * start / rate), round(MS_PER_S * end / rate)) for start, end in frames]
 
 
@@ -508,14 +515,13 @@ def _source_span(alignment: Alignment, words: Sequence[AlignedWord]) -> Span | N
 #
 # At most two lines of 42 columns (`max_line`); broken at the ends of sentences and clauses and in
 # pauses; shown from the first word on, long enough to be read (`max_cps`) where silence follows,
-# and for 0.8 to 7 seconds where the speech allows it. Figures: the timed-text style guides of
-# broadcasters (42 columns, two lines, 17 to 20 characters a second, 5/6 to 7 seconds).
+# and for 0.8 to 7 seconds (`min_duration_s`, `max_duration_s`) where the speech allows it. The next
+# one follows after `min_gap_s`, for which a cue ends within its last word. Figures: the timed-text
+# style guides of broadcasters (42 columns, two lines, 17 to 20 characters a second, 5/6 to 7
+# seconds).
 
-LONGEST_S = 7.0
 CUED = frozenset(("srt", "vtt", "ass", "lrc"))
 """Formats with cues."""
-_GAP_MS = 80
-"""Gap between two subtitles that follow each other closely, where there is silence."""
 _LEAD_MS = 400
 """A subtitle that is still too short may appear this long before its first word."""
 _PAUSE_S = 0.3
@@ -569,11 +575,12 @@ def new_cues(alignment: Alignment, style: Style, *, source_lines: bool = False) 
         return []
     row = TextRow(pieces, style.max_line)
     breaks = _source_lines(row, 2 * style.max_line) if source_lines else []
-    breaks = breaks or _breaks(row, alignment.duration_s, style.max_cps)
-    cues = _timed(row, breaks, alignment.duration_s, style)
+    breaks = breaks or _breaks(row, alignment.duration_s, style)
+    cues = _timed(row, breaks, alignment.duration_s, style, keeps_words=source_lines)
     shift_s = style.shift_s(alignment)
     times = [(cue.start_ms + _ms(shift_s), cue.end_ms + _ms(shift_s)) for cue in cues]
-    times = on_frames(times, alignment.duration_s + shift_s, style.frame_rate)
+    gap_s = 0.0 if source_lines else style.min_gap_s
+    times = on_frames(times, alignment.duration_s + shift_s, style.frame_rate, gap_s)
     return [Cue(*span, cue.pieces) for span, cue in zip(times, cues)]
 
 
@@ -594,24 +601,59 @@ def fast_cues(alignment: Alignment, style: Style, formats: Iterable[str] = ()) -
     is_kept = style.keeps_cues(alignment)
     if style.max_cps == Settings.max_cps and (is_kept or CUED.isdisjoint(formats)):
         return []
-    if is_kept:
-        texts = [
-            alignment.text[cue.char_start : cue.char_end]
-            for cue in source_subtitles(alignment).cues
-        ]
-        times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)
-    else:
-        cues = new_cues(alignment, style)
-        texts = [" ".join(cue.lines) for cue in cues]
-        times = [(cue.start_ms, cue.end_ms) for cue in cues]
     found = []
-    for number, (text, (start_ms, end_ms)) in enumerate(zip(texts, times), 1):
-        speed = round(
-            MS_PER_S * columns(" ".join(without_markup(text).split())) / (end_ms - start_ms), 1
-        )
+    for number, (lines, (start_ms, end_ms)) in enumerate(_shown_cues(alignment, style), 1):
+        speed = round(MS_PER_S * columns(" ".join(lines)) / (end_ms - start_ms), 1)
         if speed > style.max_cps:
             found.append(FastCue(number, start_ms / MS_PER_S, end_ms / MS_PER_S, speed))
     return found
+
+
+def broken_limits(alignment: Alignment, style: Style) -> dict[str, list[int]]:
+    """Return the numbers, from 1, of the cues beyond limits of the style or of options, by what they
+    are: "shorter than 0.8 s".
+
+    A limit counts if the style has it, or if it is not the default. `fast_cues` is about `max_cps`.
+    """
+    counted = {
+        name
+        for name in ("max_line", "min_gap_s", "min_duration_s", "max_duration_s")
+        if name in STYLES.get(style.style, {}) or getattr(style, name) != getattr(Settings, name)
+    }
+    shown = _shown_cues(alignment, style)
+    lengths_ms = [end - start for _, (start, end) in shown]
+    starts = sorted(start for _, (start, _) in shown)
+    gaps_ms = [
+        starts[bisect_right(starts, start)] - end if start < starts[-1] else math.inf
+        for _, (start, end) in shown
+    ]
+    widths = [max(map(columns, lines), default=0) for lines, _ in shown]
+    least_gap_ms = MS_PER_S * style.min_gap_s - 1
+    shortest_ms = MS_PER_S * style.min_duration_s - 1
+    longest_ms = MS_PER_S * style.max_duration_s + 1
+    tests = (
+        ("max_line", f"wider than {style.max_line} columns", [n > style.max_line for n in widths]),
+        ("min_duration_s", f"shorter than {style.min_duration_s:.3g} s", [n < shortest_ms for n in lengths_ms]),
+        ("max_duration_s", f"longer than {style.max_duration_s:.3g} s", [n > longest_ms for n in lengths_ms]),
+        ("min_gap_s", f"less than {style.min_gap_s:.3g} s before the next", [n < least_gap_ms for n in gaps_ms]),
+    )  # fmt: skip
+    return {
+        what: [number for number, is_broken in enumerate(broken, 1) if is_broken]
+        for name, what, broken in tests
+        if name in counted and any(broken)
+    }
+
+
+def _shown_cues(alignment: Alignment, style: Style) -> list[tuple[list[str], tuple[int, int]]]:
+    """Return the lines, without markup, and the times in ms of the cues that are written."""
+    if not style.keeps_cues(alignment):
+        return [(cue.lines, (cue.start_ms, cue.end_ms)) for cue in new_cues(alignment, style)]
+    texts = (
+        alignment.text[cue.char_start : cue.char_end] for cue in source_subtitles(alignment).cues
+    )
+    shown = (map(str.split, without_markup(text).split("\n")) for text in texts)
+    lines = [[" ".join(words) for words in each if words] for each in shown]
+    return list(zip(lines, shown_times(alignment, style.shift_s(alignment), style.frame_rate)))
 
 
 def _source_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
@@ -676,7 +718,7 @@ def _followed_by(words: Sequence[AlignedWord]) -> list[str]:
     return found[::-1]
 
 
-def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, int]]:
+def _breaks(row: TextRow, duration_s: float, style: Style) -> list[tuple[int, int]]:
     """Return the cheapest cut into subtitles, a shortest path over the gaps between pieces."""
     pieces = row.pieces
     best = [0.0]
@@ -691,11 +733,11 @@ def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, 
                 if (
                     _turns(row, start + 1)
                     or not row.fits(start, end)
-                    or pieces[end - 1].end_s - pieces[start].start_s > LONGEST_S
+                    or pieces[end - 1].end_s - pieces[start].start_s > style.max_duration_s
                 ):
                     break
                 inner += _inner_cost(pieces[start], pieces[start + 1])
-            cost = best[start] + inner + _cost(row, (start, end), next_s, max_cps)
+            cost = best[start] + inner + _cost(row, (start, end), next_s, style)
             if cost < cheapest:
                 cheapest = cost
                 index = start
@@ -718,49 +760,62 @@ def _inner_cost(piece: TextPiece, following: TextPiece) -> float:
     return pause + (_INNER_SENTENCE_COST if piece.break_cost == SENTENCE else 0.0)
 
 
-def _cost(row: TextRow, piece_span: tuple[int, int], next_s: float, max_cps: float) -> float:
+def _cost(row: TextRow, piece_span: tuple[int, int], next_s: float, style: Style) -> float:
     """Return the cost of a subtitle of a span of pieces, the next one beginning at `next_s`."""
     (start, end), pieces = piece_span, row.pieces
     last = pieces[end - 1]
     width = row.columns(start, end)
-    shown_s = min(max(next_s, last.end_s) - pieces[start].start_s, LONGEST_S)
+    shown_s = min(max(next_s, last.end_s) - pieces[start].start_s, style.max_duration_s)
     cost = _CUE_COST + max(
         0.0, last.break_cost - min(CLAUSE, 2 * CLAUSE * max(0.0, next_s - last.end_s))
     )
-    if shown_s < SHORTEST_S:
-        cost += _TOO_SHORT_COST * (1 - shown_s / SHORTEST_S)
-    if width > max_cps * shown_s:
-        cost += min(_MOST_FAST_COST, _FAST_COST_PER_COLUMN * (width / max(shown_s, 1e-3) - max_cps))
+    if shown_s < style.min_duration_s:
+        cost += _TOO_SHORT_COST * (1 - shown_s / style.min_duration_s)
+    fast_cps = width / max(shown_s, 1e-3) - style.max_cps
+    if fast_cps > 0:
+        cost += min(_MOST_FAST_COST, _FAST_COST_PER_COLUMN * fast_cps)
     if width < _SHORT_COLUMNS:
         cost += _SHORT_TEXT_COST
     return cost
 
 
 def _timed(
-    row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, style: Style
+    row: TextRow,
+    breaks: Sequence[tuple[int, int]],
+    duration_s: float,
+    style: Style,
+    *,
+    keeps_words: bool,
 ) -> list[Cue]:
-    """Return the subtitles with times in whole milliseconds, ascending, each at least one."""
+    """Return the subtitles with times in whole milliseconds, ascending, each at least one.
+
+    With `keeps_words`, no cue ends within its last word for the sake of `min_gap_s`.
+    """
     pieces = row.pieces
     edges = [(_ms(pieces[start].start_s), _ms(pieces[end - 1].end_s)) for start, end in breaks]
+    edges.append((math.floor(duration_s * 1000 + 1e-6), 0))
+    shortest_ms, longest_ms = _ms(style.min_duration_s), _ms(style.max_duration_s)
     free = 0
+    gap_before_ms = 0
     cues = []
     for number, (start, end) in enumerate(breaks):
         start_ms, spoken_ms = edges[number]
         start_ms = max(start_ms, free)
-        wanted_ms = max(_ms(SHORTEST_S), math.ceil(1000 * row.columns(start, end) / style.max_cps))
-        is_last = number + 1 == len(breaks)
-        limit_ms = (
-            math.floor(duration_s * 1000 + 1e-6) if is_last else edges[number + 1][0] - _GAP_MS
-        )
-        end_ms = max(spoken_ms, min(start_ms + wanted_ms, limit_ms))
-        end_ms = max(min(end_ms, start_ms + _ms(LONGEST_S)), start_ms + 1)
-        if not is_last:
-            end_ms = max(min(end_ms, edges[number + 1][0]), start_ms + 1)
-        earliest_ms = max(
-            start_ms - _LEAD_MS, free + _GAP_MS if number else 0, end_ms - _ms(SHORTEST_S)
-        )
+        next_ms = edges[number + 1][0]
+        gap_ms = min(math.ceil(MS_PER_S * style.min_gap_s), max(next_ms - start_ms, 0) // 2)
+        if number + 1 == len(breaks):
+            gap_ms = 0
+        wanted_ms = max(shortest_ms, math.ceil(1000 * row.columns(start, end) / style.max_cps))
+        end_ms = max(spoken_ms, min(start_ms + wanted_ms, next_ms - gap_ms))
+        if number + 1 < len(breaks):
+            if next_ms - end_ms < _ms(style.close_gaps_s):
+                end_ms = next_ms
+            end_ms = min(end_ms, next_ms if keeps_words else next_ms - gap_ms)
+        end_ms = max(min(end_ms, start_ms + longest_ms), start_ms + 1)
+        earliest_ms = max(start_ms - _LEAD_MS, free + gap_before_ms, end_ms - shortest_ms)
         start_ms = min(start_ms, earliest_ms)
         free = end_ms
+        gap_before_ms = gap_ms
         cues.append(Cue(start_ms, end_ms, tuple(row.lines(start, end))))
     return cues
 
