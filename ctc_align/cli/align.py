@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -230,9 +230,7 @@ def _read_transcript(source: str, text: str | None, settings: Settings) -> Trans
     from ctc_align.files.transcripts import read_transcript_file, require_text
 
     if text is None:
-        written = read_transcript_file(source, settings.encoding)
-        if settings.language:  # the call wins over the language that the file names
-            written = replace(written, language="")
+        written = read_transcript_file(source, settings.encoding, settings.language)
     else:
         written = Transcript(text)
     require_text(written.text, source)

@@ -74,7 +74,7 @@ def foreign_transcript(text: str, source: str) -> Transcript | None:
         if kind.recognise(text):
             try:
                 return segments_transcript(kind.read(text, source), language_of_chat(text))
-            except ValueError as error:
+            except (ValueError, ArithmeticError, IndexError) as error:
                 raise TranscriptError(
                     f"{source}: {kind.name} that cannot be read: {error}"
                 ) from None
@@ -199,8 +199,9 @@ def known_code(name: str) -> str:
 
 _CHAT_LANGUAGES = lazy_regex(r"^@Languages:\s*([A-Za-z]{2,3})\b", re.MULTILINE)
 _CHAT_LINE_END = lazy_regex(r"\r?\n(?=[@*%])")
+_CHAT_UNDERLINING = lazy_regex("\x02[\x01\x02]")
 _CHAT_TIER = lazy_regex(r"\*([^\s:]+):\s*(.*)", re.DOTALL)
-_BULLET = lazy_regex('[\x15•](?:%(?:snd|mov):"[^"]*"_)?(\\d+)_(\\d+)[\x15•]')
+_BULLET = lazy_regex('[\x15•](?:%(?:snd|mov):"[^"]*"_)?(\\d{1,12})_(\\d{1,12})[\x15•]')
 
 
 def language_of_chat(text: str) -> str:
@@ -212,8 +213,9 @@ def language_of_chat(text: str) -> str:
 def _read_chat(text: str, source: str) -> Iterator[Segment]:
     """Yield the main tiers, in parts with a bullet each; without any bullet, they keep their
     names."""
-    tiers = filter(None, map(_CHAT_TIER.fullmatch, _CHAT_LINE_END.split(text.strip())))
-    is_timed = _BULLET.search(text) is not None
+    plain = _CHAT_UNDERLINING.sub("", text)
+    tiers = filter(None, map(_CHAT_TIER.fullmatch, _CHAT_LINE_END.split(plain.strip())))
+    is_timed = _BULLET.search(plain) is not None
     for tier in tiers:
         speaker, line = tier[1], " ".join(tier[2].split())
         if not is_timed:
@@ -228,11 +230,11 @@ def _read_chat(text: str, source: str) -> Iterator[Segment]:
 # NIST: https://github.com/usnistgov/SCTK (STM), Rich Transcription 2009 (RTTM)
 
 _STM_LINE = lazy_regex(
-    r"\S+[ \t]+\S+[ \t]+\S+[ \t]+\d+(?:\.\d*)?[ \t]+\d+(?:\.\d*)?[ \t]+(?:<[^<>]*>|[^\s<]).*"
+    r"\S+[ \t]+\S+[ \t]+(?=\S*[^\W\d])\S+[ \t]+\d+(?:\.\d*)?[ \t]+\d+(?:\.\d*)?(?:[ \t]+.*)?"
 )
 _ALTERNATIVES = lazy_regex(r"\{\s*@?([^{}/]*?)\s*/[^{}]*\}")
 _RTTM_LINE = lazy_regex(
-    r"(?:SPEAKER|LEXEME|NON-LEX|NON-SPEECH|SPKR-INFO|SEGMENT|NOSCORE|EDIT|FILLER|IP|SU)(?:[ \t]+\S+){7,9}"
+    r"(?:SPEAKER|LEXEME|NON-LEX|NON-SPEECH|SPKR-INFO|SEGMENT|NOSCORE|EDIT|FILLER|IP|SU|CB|A/P)(?:[ \t]+\S+){7,9}"
 )
 
 
@@ -278,11 +280,12 @@ def _read_stm(text: str, source: str) -> Iterable[Segment]:
 
 def _stm_rows(text: str) -> Iterator[tuple[str, Segment]]:
     for line in _data_lines(text):
-        name, _, speaker, start, end, words = line.split(None, 5)
+        name, _, speaker, start, end, *rest = line.split(None, 5)
+        words = "".join(rest)
         if words.startswith("<"):
             words = words.partition(">")[2].strip()
         words = _ALTERNATIVES.sub(r"\1", words)
-        if speaker != "inter_segment_gap" and words != "ignore_time_segment_in_scoring":
+        if speaker != "inter_segment_gap" and words.lower() != "ignore_time_segment_in_scoring":
             yield name, Segment(as_seconds(start), as_seconds(end), words, speaker)
 
 
@@ -318,7 +321,10 @@ def _recognise_htk(text: str) -> bool:
     rows = [line.split(None, 2) for line in _data_lines(text)]
     times = [int(time) for start, end, _ in rows for time in (start, end)]
     lengths = sorted(end - start for start, end in zip(times[::2], times[1::2]))
-    return times == sorted(times) and lengths[len(lengths) // 2] >= _LEAST_HTK_UNITS
+    is_of_labels = len(rows) > 1 or times[0] == 0  # "100 500000 dollars" is a text
+    return (
+        is_of_labels and times == sorted(times) and lengths[len(lengths) // 2] >= _LEAST_HTK_UNITS
+    )
 
 
 def _read_htk(text: str, source: str) -> Iterable[Segment]:
@@ -402,7 +408,7 @@ def _read_partitur(text: str, source: str) -> Iterator[Segment]:
 
 # Tables and subtitles
 
-_CLOCK = r"(?:(\d+):)?(\d+):(\d+(?:[.,]\d+)?)"
+_CLOCK = r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,4}(?:[.,]\d+)?)"
 _LABEL = lazy_regex(r"\d+\.\d+\t\d+\.\d+\t")
 _SBV_TIMES = lazy_regex(rf"\s*{_CLOCK},{_CLOCK}\s*")
 

@@ -102,7 +102,7 @@ PROGRAMS = tuple(dict.fromkeys(dialect.program for dialect in DIALECTS if dialec
 _ENVELOPES = ("response", "result", "data")
 """Keys of the one value of an answer."""
 _SOUNDS = ("audio_filepath", "audio")
-_CLOCK = lazy_regex(r"(?:(\d+):)?(\d+):(\d+(?:[.,]\d+)?)")
+_CLOCK = lazy_regex(r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,4}(?:[.,]\d+)?)")
 _UNITS_OF_NANOS = 1e-9
 _START_KEY = lazy_regex(r"(?i).*(?:start|begin|from|offset|onset).*|ts|t|time")
 _END_KEY = lazy_regex(r"(?i).*(?:end|stop|until|dur).*|to")
@@ -224,7 +224,7 @@ def _fits(dialect: Dialect, root: Any, items: Sequence[_Item]) -> bool:
 def _segments(dialect: Dialect, root: Any, items: Sequence[_Item], source: str) -> list[Segment]:
     """Return the segments of a file in a dialect."""
     names = {
-        value.get("id"): value.get("name")
+        str(value.get("id")): value.get("name")
         for value, _ in _walk(root, "speakers.*")
         if isinstance(value, dict)
     }
@@ -234,7 +234,7 @@ def _segments(dialect: Dialect, root: Any, items: Sequence[_Item], source: str) 
     }
     owners = list(map(_with_around, items))
     channels = [_value(owner, _CHANNEL) for owner in owners]
-    has_channels = len({*channels} - {None}) > 1
+    has_channels = len({str(channel) for channel in channels if channel is not None}) > 1
     found: list[Segment] = []
     for number, ((item, _), owner, channel) in enumerate(zip(items, owners, channels), 1):
         written = _text(dialect, item) if isinstance(item, dict) else None
@@ -249,7 +249,7 @@ def _segments(dialect: Dialect, root: Any, items: Sequence[_Item], source: str) 
         speaker = _value(owner, _SPEAKER)
         if speaker is None:
             speaker = turns.get(str(_value(item, dialect.start)))
-        name = _name("speaker", names.get(speaker) or speaker)
+        name = _name("speaker", names.get(str(speaker)) or speaker)
         if has_channels:
             name = f"{_name('channel', channel)} {name}".strip()
         if dialect.is_words and start_s is None and found and speaker is None:

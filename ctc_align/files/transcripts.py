@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
@@ -41,11 +42,14 @@ def read_transcript(path: str | Path, encoding: str | None = None) -> str:
     return read_transcript_file(path, encoding).text
 
 
-def read_transcript_file(path: str | Path, encoding: str | None = None) -> Transcript:
+def read_transcript_file(
+    path: str | Path, encoding: str | None = None, language: str = ""
+) -> Transcript:
     """Read a transcript (a text, a file with cues, or a book) from a file, or from standard input
     for "-".
 
-    A text is UTF-8, or in the encoding that its byte order mark says, or else in `encoding`.
+    A text is UTF-8, or in the encoding that its byte order mark says, or else in `encoding`. If the
+    call has a `language`, that of the file does not count.
 
     Each kind is recognised by its content: subtitles (SRT, VTT) by a line of two times with an
     arrow between them, lyrics (LRC) by their tags and times, a TextGrid or an ELAN file by its
@@ -68,9 +72,18 @@ def read_transcript_file(path: str | Path, encoding: str | None = None) -> Trans
     'Call me <i>Ishmael</i>.'
     """
     if str(path) == "-":
-        return parse_transcript(_standard_input(), STANDARD_INPUT, encoding)
+        found = parse_transcript(_standard_input(), STANDARD_INPUT, encoding)
+    else:
+        found = parse_transcript(_file_bytes(path), str(path), encoding)
+    if language:
+        return replace(found, language="")
+    return found
+
+
+def _file_bytes(path: str | Path) -> bytes:
+    """Return the bytes of a transcript's file; raise UsageError if it cannot be read."""
     try:
-        data = read_input(path, pipes=True, factor=_TEXT_BYTES)
+        return read_input(path, pipes=True, factor=_TEXT_BYTES)
     except FileNotFoundError:
         raise UsageError(
             f"{path}: no such transcript file; give a UTF-8 text file, - for stdin, or --text"
@@ -83,7 +96,6 @@ def read_transcript_file(path: str | Path, encoding: str | None = None) -> Trans
         raise UsageError(
             f"{path}: the transcript cannot be read: {error.strerror or error}"
         ) from None
-    return parse_transcript(data, str(path), encoding)
 
 
 def require_text(text: str, source: str) -> None:

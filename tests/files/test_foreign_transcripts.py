@@ -12,7 +12,7 @@ from rows import over_rows
 from ctc_align.errors import TranscriptError, WrongFileError
 from ctc_align.files.foreign_transcripts import KINDS
 from ctc_align.files.json_transcripts import PROGRAMS
-from ctc_align.files.transcripts import parse_transcript
+from ctc_align.files.transcripts import parse_transcript, read_transcript_file
 from ctc_align.text import split, with_cues
 
 B = "\x15"
@@ -33,12 +33,13 @@ CHAT = f"""@UTF8
 """
 OLD_CHAT = f"""@Begin
 @Participants:\tSUE Sue Adult
-*SUE:\twell then . {B}%snd:"talk"_0_900{B}
+*SUE:\twell \x02\x01then\x02\x02 . {B}%snd:"talk"_0_900{B}
 *SUE:\tone {B}1000_1500{B} two . {B}1500_2100{B}
 @End"""
 STM = """;; LABEL "o" "all" "everything"
 talk 1 Ann 0.50 2.25 <o,f0,female> so { uh / @ } we begin
-talk 1 inter_segment_gap 2.25 3.00 <o,,unknown>
+talk 1 inter_segment_gap 2.25 3.00
+talk 1 Ben 2.3 2.4 IGNORE_TIME_SEGMENT_IN_SCORING
 talk 1 Ben 3.00 4.10 <o,f0,male> (%hm) yes
 """
 RTTM = """;; words
@@ -46,6 +47,7 @@ SPKR-INFO talk 1 <NA> <NA> <NA> adult_female ann <NA> <NA>
 SPEAKER talk 1 0.40 0.95 <NA> <NA> ann <NA> <NA>
 LEXEME talk 1 0.40 0.30 good lex ann 0.98 <NA>
 LEXEME talk 1 0.75 0.60 morning lex ann 0.91 <NA>
+CB talk 1 1.35 <NA> <NA> clausal ann <NA>
 NON-LEX talk 1 1.35 0.20 <NA> laugh ann <NA> <NA>
 LEXEME talk 1 1.10 0.25 hi lex ben 0.90 <NA>
 LEXEME talk 1 3.00 0.50 again lex ann 0.90 <NA>
@@ -152,10 +154,13 @@ def test_xml_is_read_in_its_own_encoding(data: bytes, lines: list[str]) -> None:
     assert cue_lines(parse_transcript(data, "talk.xml")) == lines
 
 
-def test_languages_and_speakers_reach_the_words() -> None:
+def test_languages_and_speakers_reach_the_words(tmp_path: Path) -> None:
     chat = parse_transcript(CHAT.encode(), "talk.cha")
     assert chat.language == "spa"
     assert parse_transcript(TRS.encode("latin-1"), "talk.trs").language == "fra"
+    path = tmp_path / "talk.cha"
+    path.write_text(CHAT, encoding="utf-8")
+    assert [read_transcript_file(path, "", code).language for code in ("", "it")] == ["spa", ""]
     words = with_cues(split(chat.text, language="es"), chat.subtitles).words
     assert [word.speaker for word in words if word.spoken][:4] == ["MOT"] * 3 + ["CHI"]
 
@@ -164,6 +169,8 @@ TEXTS = [
     # a label file of MFA, and words that begin with numbers
     ("call me ishmael\n", "call me ishmael\n"),
     ("3 5 apples\n", "3 5 apples\n"),
+    ("1 2 3 4 5 6 7\n", "1 2 3 4 5 6 7\n"),
+    ("100 500000 dollars\n", "100 500000 dollars\n"),
     ("@UTF8\n@Begin\n*CHI:\tmore .\n%mor:\tqn|more .\n@End\n", "*CHI: more ."),
     ('#!MLF!#\n"*/talk.lab"\ncall\nme\n.\n', "call me"),
     ("LHD: Partitur 1.3\nLBD:\nORT: 0 guten\nORT: 1 Tag\n", "guten Tag"),
