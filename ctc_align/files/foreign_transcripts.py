@@ -28,7 +28,9 @@ from ctc_align.text.languages import known_language
 from ctc_align.types import SEGMENTS, SourceCue, Subtitles, Transcript
 
 _PAUSE_S = 1.0
-"""Words with a longer pause between them belong to different segments."""
+_LONGEST_S = 20.0
+"""Words with a longer pause between them, or this long after the first one, belong to different
+segments."""
 _MS_PER_S = 1000.0
 _HTK_PER_S = 1e7
 _LEAST_HTK_UNITS = 50_000
@@ -131,27 +133,40 @@ def join_words(words: Iterable[Segment]) -> Iterator[Segment]:
     >>> [segment.text for segment in join_words(words)]
     ['Well.', 'Go']
     """
-    joined: Segment | None = None
+    joined: list[Segment] = []
     for word in words:
-        if joined is None:
-            joined = word
-            continue
-        pause_s = (word.start_s or 0.0) - (joined.end_s or 0.0)
-        is_new = word.start_s is not None and joined.end_s is not None and pause_s > _PAUSE_S
-        is_new |= word.speaker != joined.speaker or _ends_sentence(joined.text, word.text)
-        if is_new and word.text.strip():
-            yield joined._replace(text=joined.text.strip())
-            joined = word
-            continue
-        start_s = word.start_s if joined.start_s is None else joined.start_s
-        end_s = joined.end_s if word.end_s is None else word.end_s
-        joined = Segment(start_s, end_s, joined.text + word.text, joined.speaker)
-    if joined is not None:
-        yield joined._replace(text=joined.text.strip())
+        if joined and word.text.strip() and _begins_segment(joined, word):
+            yield _joined(joined)
+            joined = []
+        joined.append(word)
+    if joined:
+        yield _joined(joined)
+
+
+def _begins_segment(before: Sequence[Segment], word: Segment) -> bool:
+    """Return whether a word begins a segment after words, of which there is one."""
+    first, last = before[0], before[-1]
+    if word.speaker != last.speaker or _ends_sentence(last.text, word.text):
+        return True
+    if word.start_s is None or last.end_s is None:
+        return False
+    start_s = last.end_s if first.start_s is None else first.start_s
+    return word.start_s - last.end_s > _PAUSE_S or word.start_s - start_s > _LONGEST_S
+
+
+def _joined(words: Sequence[Segment]) -> Segment:
+    """Return words as a segment, with the first and the last of their times."""
+    starts = [word.start_s for word in words if word.start_s is not None]
+    ends = [word.end_s for word in words if word.end_s is not None]
+    text = "".join(word.text for word in words).strip()
+    start_s = starts[0] if starts else None
+    end_s = ends[-1] if ends else None
+    return Segment(start_s, end_s, text, words[0].speaker)
 
 
 def _ends_sentence(text: str, following: str) -> bool:
-    """Return whether a sentence ends between a text and a word, which a space or letters begin."""
+    """Return whether a sentence ends between a piece of text and a word, which a space begins in
+    most languages."""
     words = text.split()
     after = following.split()
     if not words or not after or not (following[0].isspace() or words[-1][-1] in "。！？｡"):
@@ -335,12 +350,18 @@ def _read_htk(text: str, source: str) -> Iterable[Segment]:
         labels = [(start, end, word) for (start, word), end in zip(words, ends)]
     else:
         labels = [(start, end, label) for start, end, label, _ in rows]
-    named = [(start, end, _HTK_CONTEXT.sub(r"\1", label)) for start, end, label in labels]
+    named = [(start, end, _without_context(label)) for start, end, label in labels]
     return join_words(
         Segment(int(start) / _HTK_PER_S, int(end) / _HTK_PER_S, f" {label}")
         for start, end, label in named
         if not is_silence(label) and label.casefold() not in _HTK_SILENCE
     )
+
+
+def _without_context(label: str) -> str:
+    """Return the sound of a label with its neighbours: "ao" for "k-ao+l"."""
+    match = _HTK_CONTEXT.fullmatch(label)
+    return match[1] if match else label
 
 
 def _read_mlf(text: str, source: str) -> Iterable[Segment]:
@@ -550,10 +571,12 @@ class _XmlReader:
 
     def segments(self) -> Iterator[Segment]:
         """Yield the segments; in Transcriber, one ends where another time stands."""
-        starts = [segment.start_s or 0.0 for segment in self.found]
-        for index, segment in enumerate(self.found):
-            later = (starts[at] for at in range(index, len(starts)) if starts[at] > starts[index])
-            end_s = segment.end_s if segment.end_s is not None else next(later, None)
+        ends: list[float | None] = [None]
+        for later, segment in pairwise(reversed(self.found)):
+            starts = (later.start_s or 0.0, segment.start_s or 0.0)
+            ends.append(starts[0] if starts[0] > starts[1] else ends[-1])
+        for segment, end_s in zip(self.found, reversed(ends)):
+            end_s = end_s if segment.end_s is None else segment.end_s
             yield segment._replace(end_s=end_s, text=html.unescape(segment.text))
 
 

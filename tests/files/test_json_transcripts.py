@@ -491,6 +491,16 @@ def test_dialects_are_read_with_times_and_speakers(
     assert cue_lines(parse_transcript(json.dumps(data).encode(), "talk.json")) == lines
 
 
+def test_words_without_marks_become_segments_of_20_s() -> None:
+    words = [
+        {"case": "success", "word": "so", "start": at / 2, "end": at / 2 + 0.4}
+        for at in range(5000)
+    ]
+    cues = cue_lines(parse_transcript(json.dumps({"words": words}).encode(), "talk.json"))
+    assert len(cues) == 122
+    assert cues[0].startswith("0-20.4 : so so")
+
+
 def test_lines_of_objects_are_a_list() -> None:
     data = "\n".join(map(json.dumps, AZURE_DETAILED))
     assert cue_lines(parse_transcript(data.encode(), "talk.json")) == ONE
