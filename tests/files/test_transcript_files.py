@@ -58,7 +58,7 @@ WRONG_FILES = [
         "a manifest",
     ),
     (b";; a comment\na 1 0.50 0.25 hello 0.9\n", "a CTM file"),
-    (b"0\t5000000\thello\n5000000\t9000000\tthere\n", "labels with times"),
+    (b"0\t500\thello\n500\t900\tthere\n", "labels with times"),
     (b"0 2300 hello\n2300 4100 there\n4200 5000 you\n", "labels with times"),
     (b"[Script Info]\nTitle: x\n", "subtitles in ASS or SSA"),
     (b"{10}{40}Hello\n{50}{80}there\n", "subtitles in MicroDVD"),
