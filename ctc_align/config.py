@@ -93,6 +93,20 @@ SUBTITLES = "Subtitles and tiers"
 MACHINE = "Model and machine"
 LOG_PROBS = "Log-probs and models of other projects"
 """Headings of `--help` for settings; `ctc_align.cli.options` has all headings in order."""
+_NETFLIX_FRAMES = 2
+STYLES: dict[str, dict[str, Any]] = {
+    "netflix": {
+        "max_line": 42,
+        "max_cps": 20.0,
+        "min_gap_s": _NETFLIX_FRAMES / 24,
+        "min_duration_s": 5 / 6,
+        "max_duration_s": 7.0,
+        "close_gaps_s": 0.5,
+    },
+    "bbc": {"max_line": 37, "min_gap_s": 0.0, "close_gaps_s": 1.0},
+    "ebu": {"max_line": 36},
+}
+"""The values that style guides of subtitles name, with their sources in docs/transcripts.md."""
 _ALIGN = ("align", "corpus", "realign")
 _WRITE = (*_ALIGN, "convert")
 _TIME = (*_ALIGN, "serve")
@@ -181,6 +195,45 @@ class Settings:
         " the speech allows.",
         within=(1.0, 1000.0),
         metavar="N",
+    )
+    style: str = _layout(
+        "",
+        "Limits of new subtitles as in the guide of Netflix, the BBC or the EBU; other options win.",
+        more="Sets those of max_line, max_cps, min_gap_s, min_duration_s, max_duration_s and"
+        " close_gaps_s that the guide has. Cues that break them are listed.",
+        pattern=("|" + "|".join(STYLES), "netflix, bbc or ebu"),
+        metavar="|".join(STYLES),
+        shown="none",
+    )
+    min_gap_s: float = _layout(
+        0.08,
+        "Shortest gap between new subtitles.",
+        within=(0.0, 10.0),
+        option="--min-gap",
+        metavar="SECONDS",
+    )
+    min_duration_s: float = _layout(
+        0.8,
+        "Shortest time for which a new subtitle is shown, if the speech allows.",
+        within=(0.0, 60.0),
+        option="--min-duration",
+        metavar="SECONDS",
+    )
+    max_duration_s: float = _layout(
+        7.0,
+        "Longest time for which a new subtitle is shown.",
+        within=(0.5, 3600.0),
+        option="--max-duration",
+        metavar="SECONDS",
+    )
+    close_gaps_s: float = _layout(
+        0.0,
+        "Show a new subtitle until --min-gap before the next if the pause between them is shorter"
+        " than this.",
+        within=(0.0, 10.0),
+        option="--close-gaps",
+        metavar="SECONDS",
+        shown="gaps stay",
     )
     frame_rate: float = _layout(
         0.0,
@@ -482,6 +535,21 @@ def load_settings(
     return load_config(Settings, source, overrides, assignments, base)
 
 
+def with_style(given: dict[str, Any], frame_rate: Any = 0.0) -> dict[str, Any]:
+    """Return given settings with the limits of their style, over which they win.
+
+    Netflix's gap is two frames at any rate.
+
+    >>> with_style({"style": "netflix", "max_cps": 17.0}, 25.0)["min_gap_s"], with_style({"style": "bbc"})["max_line"]
+    (0.08, 37)
+    """
+    style = given.get("style")
+    limits = dict(STYLES.get(style, {})) if isinstance(style, str) else {}
+    if style == "netflix" and isinstance(frame_rate, float) and frame_rate > 0:
+        limits["min_gap_s"] = _NETFLIX_FRAMES / frame_rate
+    return {**limits, **given}
+
+
 def known_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the values, of an alignment's `config`, of the settings that there are; later versions
     may know others.
@@ -529,9 +597,11 @@ def load_config(
     checked_values(kind, assigned, "--set ", faults)
     overridden = {key: value for key, value in overrides.items() if value is not None}
     checked_values(kind, overridden, "", faults)
-    values = checked_values(
-        kind, merged(merged(merged(base or {}, read), assigned), overridden), "", []
-    )
+    levels = [base or {}, read, assigned, overridden]
+    if kind is Settings:
+        frame_rate = functools.reduce(merged, levels).get("frame_rate")
+        levels[1:] = [with_style(level, frame_rate) for level in levels[1:]]
+    values = checked_values(kind, functools.reduce(merged, levels), "", [])
     if faults:
         raise ConfigError("\n".join(faults))
     return kind(**values)

@@ -64,6 +64,18 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     assert found == Settings(labels="written", chunk_s=25.0, language="it", times="recording")
 
 
+def test_a_style_sets_limits_where_it_is_given_and_options_win(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('style = "bbc"\nmax_cps = 12.0\nmax_line = 30\n', encoding="utf-8")
+    found = load_settings(path)
+    assert (found.max_line, found.max_cps, found.close_gaps_s) == (30, 12.0, 1.0)
+    found = load_settings(path, style="netflix", max_line=40)
+    assert (found.max_line, found.max_cps, found.min_gap_s) == (40, 20.0, 2 / 24)
+    old = Settings(frame_rate=50.0).to_dict()
+    found = load_settings(base=old, style="netflix", max_cps=17.0)
+    assert (found.max_cps, found.min_gap_s) == (17.0, 0.04), "two frames, and the option's default"
+
+
 def test_tables_and_lists(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text("[training]\nepochs = 7\nrounds = [[5]]\n")

@@ -27,6 +27,7 @@ from ctc_align.cli.notes import (
     fast_cue_notes,
     language_notes,
     limit_lines,
+    limit_notes,
     old_book_notes,
     unknown_letters,
     written_line,
@@ -145,8 +146,8 @@ TranscriptFile = Annotated[
     typer.Argument(
         metavar="TRANSCRIPT",
         help=(
-            "A UTF-8 text, subtitles (SRT, VTT), a TextGrid or ELAN file, JSON from Whisper,"
-            " WhisperX or NeMo, or an EPUB book; - for standard input."
+            "A UTF-8 text, subtitles (SRT, VTT, SBV), a TextGrid or ELAN file, CHAT, STM, Transcriber"
+            " and others, JSON of Whisper and of speech services, or an EPUB book; - for standard input."
         ),
     ),
 ]
@@ -155,6 +156,7 @@ TranscriptFile = Annotated[
 @with_examples(
     "ctc-align interview.wav interview.txt",
     "ctc-align film.mp4 film.srt --min-fit doubtful --out-dir subtitles",
+    "ctc-align film.mp4 film.srt --cues again --style netflix --out-dir subtitles",
     'ctc-align interview.wav --text "Good morning!" --format ctm --stdout',
 )
 @with_options
@@ -214,8 +216,7 @@ def align(
     talk.notes(choice_notes({looks: 1} if looks not in ("", "en") else {}))
     spoken = " ".join(word.text for word in words.words if word.spoken)
     talk.notes(language_notes(spoken, choice.only, settings.language))
-    keeps_cues = written.subtitles is not None and settings.cues != "again"
-    talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
+    talk.notes(effect_notes(config, formats))
     talk.notes(old_book_notes(source) if "smil" in formats else ())
     sound = sound_of(audio, reader, aligner, words.language)
     alignment = run_aligner(aligner, sound, words, utterance_name(audio), talk)
@@ -230,7 +231,7 @@ def _read_transcript(source: str, text: str | None, settings: Settings) -> Trans
     from ctc_align.files.transcripts import read_transcript_file, require_text
 
     if text is None:
-        written = read_transcript_file(source, settings.encoding)
+        written = read_transcript_file(source, settings.encoding, settings.language)
     else:
         written = Transcript(text)
     require_text(written.text, source)
@@ -256,7 +257,9 @@ def write_alignment(
         paths = files.write(alignment, settings, sound=sound)
         talk.notes(renamed_notes(files))
         report(alignment, paths, talk)
-    talk.notes(fast_cue_notes(alignment, settings, (format,) if files is None else files.formats))
+    formats = (format,) if files is None else files.formats
+    talk.notes(fast_cue_notes(alignment, settings, formats))
+    talk.notes(limit_notes(alignment, settings, formats))
     unmet = limit_lines(alignment)
     for line in unmet:  # even when quiet
         say(f"{PROGRAM}: {line}")

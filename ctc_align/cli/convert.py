@@ -23,6 +23,7 @@ from ctc_align.cli.arguments import alignments_at, check_alignments, kind_of
 from ctc_align.cli.notes import (
     effect_notes,
     fast_cue_notes,
+    limit_notes,
     recording_notes,
     several,
     tier_notes,
@@ -191,6 +192,8 @@ class _Conversion:
             logging.getLogger(_WRITER_OF_PAGES).disabled = recording is None
         fast = fast_cue_notes(alignment, settings, self.formats)
         self.notes.add("cues faster than --max-cps, because the speech is", path, fast)
+        broken = limit_notes(alignment, settings, self.formats)
+        self.notes.add("cues that break --style or its limits", path, broken)
         if files is None:
             write_stdout(alignment, self.formats[0], settings, recording)
             return 0
@@ -210,8 +213,7 @@ class _Conversion:
         known = known_settings(alignment.config, f"{path}: config.")
         settings = self.config.settings(known)
         before = Settings(**known)
-        keeps_cues = alignment.subtitles is not None and settings.cues != "again"
-        unused = effect_notes(self.config, self.formats, keeps_cues=keeps_cues)
+        unused = effect_notes(self.config, self.formats)
         self.notes.add("options without effect", path, unused)
         new = {name: getattr(settings, name) for name in self.config.overrides}
         changed = {name: value for name, value in new.items() if value != getattr(before, name)}

@@ -250,9 +250,7 @@ def corpus(
     first = _first_utterances(run)
     if reader is not None:
         reader.check_first((item.audio, item.offset_s, item.duration_s) for item in first)
-    talk.notes(
-        effect_notes(config, run.outputs.formats_written, keeps_cues=_keeps_cues(run, first))
-    )
+    talk.notes(effect_notes(config, run.outputs.formats_written))
     align_all(run, first, talk)
 
 

@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     from ctc_align.corpus.state.summary import RunStats, Summary
     from ctc_align.types import Alignment
 
-_OF_CUES = ("max_line", "max_cps", "frame_rate")
+_OF_CUES = (
+    *("style", "max_line", "max_cps", "frame_rate"),
+    *("min_gap_s", "min_duration_s", "max_duration_s", "close_gaps_s"),
+)
 """Settings that have no effect if no subtitles are cut."""
 _SEVERAL = 5
 """The maximum number of words, times or stretches that a note names."""
@@ -423,7 +426,7 @@ def cue_notes(alignment: Alignment) -> list[str]:
 def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[str]) -> list[str]:
     """Return a note on the cues that are faster than --max-cps."""
     from ctc_align.files import Style
-    from ctc_align.files.cues import fast_cues
+    from ctc_align.files.cue_limits import fast_cues
 
     fast = fast_cues(alignment, Style.of(settings), formats)
     named = several([f"{each.cue} ({each.columns_per_s:g})" for each in fast], ", ")
@@ -431,6 +434,25 @@ def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[s
         f"{counted(len(fast), 'cue is', 'cues are')} faster than --max-cps {settings.max_cps:g},"
         f" because the speech is (columns a second): {named}; shorten the text"
     ] * bool(fast)
+
+
+def limit_notes(alignment: Alignment, settings: Settings, formats: Sequence[str]) -> list[str]:
+    """Return a note on the cues that break the limits of --style, or of options."""
+    from ctc_align.files import Style
+    from ctc_align.files.cue_limits import CUED, broken_limits
+
+    if CUED.isdisjoint(formats):
+        return []
+    style = Style.of(settings)
+    broken = [
+        f"{counted(len(cues), 'cue is', 'cues are')} {what} ({several(list(map(str, cues)), ', ', 3)})"
+        for what, cues in broken_limits(alignment, style).items()
+    ]
+    if style.keeps_cues(alignment):
+        why = "kept as in the transcript; --cues again makes new ones"
+    else:
+        why = "because of the speech"
+    return [f"{'; '.join(broken)}: {why}"] * bool(broken)
 
 
 def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
@@ -822,26 +844,12 @@ def _misfit(row: dict[str, Any]) -> str:
     return f"{row['utterance']} (fit {row['fit']}{skipped})"
 
 
-def effect_notes(config: SettingsOptions, formats: Sequence[str], *, keeps_cues: bool) -> list[str]:
-    """Return a note on the given subtitle options that have no effect on the output.
+def effect_notes(config: SettingsOptions, formats: Sequence[str]) -> list[str]:
+    """Return a note on the given subtitle options that have no effect on the output."""
+    from ctc_align.cli.options import setting_option
+    from ctc_align.files.cue_limits import CUED
 
-    `keeps_cues`: the cues of the transcript's file are written again, with new times.
-    """
-    names = [
-        f"--{name.replace('_', '-')}" for name in _OF_CUES if config.overrides[name] is not None
-    ]
-    from ctc_align.files.cues import CUED
-
-    if CUED.isdisjoint(formats):
-        return (
-            [f"{' and '.join(names)}: no effect, because no subtitles are written (--format srt)"]
-            if names
-            else []
-        )
-    names = [name for name in names if name not in ("--frame-rate", "--max-cps")]
-    if not names or not keeps_cues:
+    names = [setting_option(name) for name in _OF_CUES if config.overrides[name] is not None]
+    if not names or not CUED.isdisjoint(formats):
         return []
-    return [
-        f"{' and '.join(names)}: no effect, because the cues of the transcript are kept; --cues"
-        " again makes new ones"
-    ]
+    return [f"{' and '.join(names)}: no effect, because no subtitles are written (--format srt)"]

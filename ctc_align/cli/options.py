@@ -257,6 +257,12 @@ def option_names(declared: dataclasses.Field[Any]) -> list[str]:
     return str(declared.metadata["option"]).split() or [f"--{declared.name.replace('_', '-')}"]
 
 
+def setting_option(name: str) -> str:
+    """Return the option of a setting: "--min-gap" for "min_gap_s"."""
+    declared = {each.name: each for each in dataclasses.fields(Settings)}
+    return option_names(declared[name])[0]
+
+
 def checked_language(language: str) -> str:
     """Return the code of a language, "" for none; raise UsageError for an unknown one."""
     from ctc_align.text.languages import known_language
@@ -328,7 +334,7 @@ class SettingsOptions(Group):
         """Return a fault with the name of the option that gave the value: "--min-confidence: …"."""
         name, colon, rest = fault.partition(":")
         if name in self.overrides:
-            return f"--{name.replace('_', '-')}{colon}{rest}"
+            return f"{setting_option(name)}{colon}{rest}"
         return fault
 
 

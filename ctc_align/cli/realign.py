@@ -115,8 +115,7 @@ def realign(
             alignment = _labelled(path, hand, talk)
         check_places(formats, alignment.places, f"the transcript of {path} is not one")
         settings = config.settings(known_settings(alignment.config, f"{path}: config."))
-        keeps_cues = alignment.subtitles is not None and settings.cues != "again"
-        talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
+        talk.notes(effect_notes(config, formats))
         sound = _recording(path, alignment, audio)
         reader = log_probs.reader_of_file(sound, model.model)
         if reader is not None:

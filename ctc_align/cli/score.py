@@ -196,7 +196,7 @@ def score(
         check_roles("ctc-align score", audio, files)
         reader = log_probs.reader_of_file(audio, model.model)
         rows = _rows_of_audio(
-            audio, _read(files, text or [], settings.encoding), reader, model, settings, talk
+            audio, _read(files, text or [], settings), reader, model, settings, talk
         )
         _print(rows, thresholds, shown, False, talk)
         return
@@ -212,7 +212,7 @@ def _is_terminal() -> bool:
 
 
 def _read(
-    files: list[str], texts: list[str], encoding: str
+    files: list[str], texts: list[str], settings: Settings
 ) -> list[tuple[str, Transcript | TranscriptError, bool]]:
     """Return the name of each transcript, its text or error, and whether it comes from a file.
 
@@ -235,7 +235,8 @@ def _read(
                 " empty one"
             )
         try:
-            found.append((file, read_transcript_file(file, encoding), True))
+            read = read_transcript_file(file, settings.encoding, settings.language)
+            found.append((file, read, True))
         except WrongFileError:
             raise
         except TranscriptError as error:

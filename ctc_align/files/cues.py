@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import NamedTuple
 
-from ctc_align.config import Settings
 from ctc_align.files.sentences import (
     CLAUSE,
     SENTENCE,
@@ -49,8 +47,7 @@ from ctc_align.types import REPEAT, SPEAKER, UNSPOKEN, AlignedWord, Alignment
 # written.
 
 SHORTEST_S = 0.8
-"""The least time for which a subtitle is shown if the speech allows it; a shorter pause has no room
-for one."""
+"""A shorter pause has no room for a subtitle."""
 _LETTER_S = 0.05
 """Words without times are placed in a gap that has this much time for each of their letters."""
 _LATER_S = 1.0
@@ -218,14 +215,11 @@ def _source_span(alignment: Alignment, words: Sequence[AlignedWord]) -> Span | N
 #
 # At most two lines of 42 columns (`max_line`); broken at the ends of sentences and clauses and in
 # pauses; shown from the first word on, long enough to be read (`max_cps`) where silence follows,
-# and for 0.8 to 7 seconds where the speech allows it. Figures: the timed-text style guides of
-# broadcasters (42 columns, two lines, 17 to 20 characters a second, 5/6 to 7 seconds).
+# and for 0.8 to 7 seconds (`min_duration_s`, `max_duration_s`) where the speech allows it. The next
+# one follows after `min_gap_s`, for which a cue ends within its last word. Figures: the timed-text
+# style guides of broadcasters (42 columns, two lines, 17 to 20 characters a second, 5/6 to 7
+# seconds).
 
-LONGEST_S = 7.0
-CUED = frozenset(("srt", "vtt", "ass", "lrc"))
-"""Formats with cues."""
-_GAP_MS = 80
-"""Gap between two subtitles that follow each other closely, where there is silence."""
 _LEAD_MS = 400
 """A subtitle that is still too short may appear this long before its first word."""
 _PAUSE_S = 0.3
@@ -283,49 +277,13 @@ def new_cues(alignment: Alignment, style: Style, *, source_lines: bool = False) 
         return []
     row = TextRow(pieces, style.max_line)
     breaks = _source_lines(row, 2 * style.max_line) if source_lines else []
-    breaks = breaks or _breaks(row, alignment.duration_s, style.max_cps)
-    cues = _timed(row, breaks, alignment.duration_s, style)
+    breaks = breaks or _breaks(row, alignment.duration_s, style)
+    cues = _timed(row, breaks, alignment.duration_s, style, keeps_words=source_lines)
     shift_s = style.shift_s(alignment)
     times = [(cue.start_ms + _ms(shift_s), cue.end_ms + _ms(shift_s)) for cue in cues]
-    times = on_frames(times, alignment.duration_s + shift_s, style.frame_rate)
+    gap_s = 0.0 if source_lines else style.min_gap_s
+    times = on_frames(times, alignment.duration_s + shift_s, style.frame_rate, gap_s)
     return [Cue(*span, cue.pieces) for span, cue in zip(times, cues)]
-
-
-class FastCue(NamedTuple):
-    """A cue that must be read too fast: its number, from 1, its times, its columns a second."""
-
-    cue: int
-    start_s: float
-    end_s: float
-    columns_per_s: float
-
-
-def fast_cues(alignment: Alignment, style: Style, formats: Iterable[str] = ()) -> list[FastCue]:
-    """Return the cues of subtitles that are faster than `max_cps`, because the speech is.
-
-    If `max_cps` is its default, none is unless new cues are written in one of `formats`.
-    """
-    is_kept = style.keeps_cues(alignment)
-    if style.max_cps == Settings.max_cps and (is_kept or CUED.isdisjoint(formats)):
-        return []
-    if is_kept:
-        texts = [
-            alignment.text[cue.char_start : cue.char_end]
-            for cue in source_subtitles(alignment).cues
-        ]
-        times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)
-    else:
-        cues = new_cues(alignment, style)
-        texts = [" ".join(cue.lines) for cue in cues]
-        times = [(cue.start_ms, cue.end_ms) for cue in cues]
-    found = []
-    for number, (text, (start_ms, end_ms)) in enumerate(zip(texts, times), 1):
-        speed = round(
-            MS_PER_S * columns(" ".join(without_markup(text).split())) / (end_ms - start_ms), 1
-        )
-        if speed > style.max_cps:
-            found.append(FastCue(number, start_ms / MS_PER_S, end_ms / MS_PER_S, speed))
-    return found
 
 
 def _source_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
@@ -390,7 +348,7 @@ def _followed_by(words: Sequence[AlignedWord]) -> list[str]:
     return found[::-1]
 
 
-def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, int]]:
+def _breaks(row: TextRow, duration_s: float, style: Style) -> list[tuple[int, int]]:
     """Return the cheapest cut into subtitles, a shortest path over the gaps between pieces."""
     pieces = row.pieces
     best = [0.0]
@@ -405,11 +363,11 @@ def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, 
                 if (
                     _turns(row, start + 1)
                     or not row.fits(start, end)
-                    or pieces[end - 1].end_s - pieces[start].start_s > LONGEST_S
+                    or pieces[end - 1].end_s - pieces[start].start_s > style.max_duration_s
                 ):
                     break
                 inner += _inner_cost(pieces[start], pieces[start + 1])
-            cost = best[start] + inner + _cost(row, (start, end), next_s, max_cps)
+            cost = best[start] + inner + _cost(row, (start, end), next_s, style)
             if cost < cheapest:
                 cheapest = cost
                 index = start
@@ -432,49 +390,62 @@ def _inner_cost(piece: TextPiece, following: TextPiece) -> float:
     return pause + (_INNER_SENTENCE_COST if piece.break_cost == SENTENCE else 0.0)
 
 
-def _cost(row: TextRow, piece_span: tuple[int, int], next_s: float, max_cps: float) -> float:
+def _cost(row: TextRow, piece_span: tuple[int, int], next_s: float, style: Style) -> float:
     """Return the cost of a subtitle of a span of pieces, the next one beginning at `next_s`."""
     (start, end), pieces = piece_span, row.pieces
     last = pieces[end - 1]
     width = row.columns(start, end)
-    shown_s = min(max(next_s, last.end_s) - pieces[start].start_s, LONGEST_S)
+    shown_s = min(max(next_s, last.end_s) - pieces[start].start_s, style.max_duration_s)
     cost = _CUE_COST + max(
         0.0, last.break_cost - min(CLAUSE, 2 * CLAUSE * max(0.0, next_s - last.end_s))
     )
-    if shown_s < SHORTEST_S:
-        cost += _TOO_SHORT_COST * (1 - shown_s / SHORTEST_S)
-    if width > max_cps * shown_s:
-        cost += min(_MOST_FAST_COST, _FAST_COST_PER_COLUMN * (width / max(shown_s, 1e-3) - max_cps))
+    if shown_s < style.min_duration_s:
+        cost += _TOO_SHORT_COST * (1 - shown_s / style.min_duration_s)
+    fast_cps = width / max(shown_s, 1e-3) - style.max_cps
+    if fast_cps > 0:
+        cost += min(_MOST_FAST_COST, _FAST_COST_PER_COLUMN * fast_cps)
     if width < _SHORT_COLUMNS:
         cost += _SHORT_TEXT_COST
     return cost
 
 
 def _timed(
-    row: TextRow, breaks: Sequence[tuple[int, int]], duration_s: float, style: Style
+    row: TextRow,
+    breaks: Sequence[tuple[int, int]],
+    duration_s: float,
+    style: Style,
+    *,
+    keeps_words: bool,
 ) -> list[Cue]:
-    """Return the subtitles with times in whole milliseconds, ascending, each at least one."""
+    """Return the subtitles with times in whole milliseconds, ascending, each at least one.
+
+    With `keeps_words`, no cue ends within its last word for the sake of `min_gap_s`.
+    """
     pieces = row.pieces
     edges = [(_ms(pieces[start].start_s), _ms(pieces[end - 1].end_s)) for start, end in breaks]
+    edges.append((math.floor(duration_s * 1000 + 1e-6), 0))
+    shortest_ms, longest_ms = _ms(style.min_duration_s), _ms(style.max_duration_s)
     free = 0
+    gap_before_ms = 0
     cues = []
     for number, (start, end) in enumerate(breaks):
         start_ms, spoken_ms = edges[number]
         start_ms = max(start_ms, free)
-        wanted_ms = max(_ms(SHORTEST_S), math.ceil(1000 * row.columns(start, end) / style.max_cps))
-        is_last = number + 1 == len(breaks)
-        limit_ms = (
-            math.floor(duration_s * 1000 + 1e-6) if is_last else edges[number + 1][0] - _GAP_MS
-        )
-        end_ms = max(spoken_ms, min(start_ms + wanted_ms, limit_ms))
-        end_ms = max(min(end_ms, start_ms + _ms(LONGEST_S)), start_ms + 1)
-        if not is_last:
-            end_ms = max(min(end_ms, edges[number + 1][0]), start_ms + 1)
-        earliest_ms = max(
-            start_ms - _LEAD_MS, free + _GAP_MS if number else 0, end_ms - _ms(SHORTEST_S)
-        )
+        next_ms = edges[number + 1][0]
+        gap_ms = min(math.ceil(MS_PER_S * style.min_gap_s), max(next_ms - start_ms, 0) // 2)
+        if number + 1 == len(breaks):
+            gap_ms = 0
+        wanted_ms = max(shortest_ms, math.ceil(1000 * row.columns(start, end) / style.max_cps))
+        end_ms = max(spoken_ms, min(start_ms + wanted_ms, next_ms - gap_ms))
+        if number + 1 < len(breaks):
+            if next_ms - end_ms < _ms(style.close_gaps_s):
+                end_ms = next_ms
+            end_ms = min(end_ms, next_ms if keeps_words else next_ms - gap_ms)
+        end_ms = max(min(end_ms, start_ms + longest_ms), start_ms + 1)
+        earliest_ms = max(start_ms - _LEAD_MS, free + gap_before_ms, end_ms - shortest_ms)
         start_ms = min(start_ms, earliest_ms)
         free = end_ms
+        gap_before_ms = gap_ms
         cues.append(Cue(start_ms, end_ms, tuple(row.lines(start, end))))
     return cues
 

@@ -137,7 +137,7 @@ FORMATS: dict[str, Format] = {
     "whisper": Format(
         {".whisper.json": "segments:WhisperWriter"},
         f"{_SKIPPED}, tokens",
-        _reader("segments:parse_json_transcript"),
+        _reader("json_transcripts:parse_json_transcript"),
         _JSON,
     ),
     "png": Format(

@@ -1,20 +1,13 @@
-"""Segments of other programs: JSON of Whisper, WhisperX and NeMo, read and written, label tracks of
-Audacity, read, and tasks of Label Studio.
-
-A segment is an object with a text, usually times, and sometimes a speaker. The files differ in the
-position of the list of segments and in the names of the keys.
-"""
+"""JSON for other programs: segments as Whisper and WhisperX write them, and tasks of Label
+Studio."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 from ctc_align._version import __version__
-from ctc_align.errors import InputError, TranscriptError
-from ctc_align.files.labels import audacity_tiers
 from ctc_align.files.sentences import Sentence, sentences
 from ctc_align.files.tiers import SENTENCES, SPEAKERS, SYLLABLES, TOKENS, WORDS, tiers_by_speaker
 from ctc_align.files.writer import (
@@ -25,26 +18,9 @@ from ctc_align.files.writer import (
     is_timed,
     rows_by_word,
 )
-from ctc_align.reading import as_seconds, parse_json, shown
 from ctc_align.text.characters import json_escaped
-from ctc_align.types import FORMAT, SEGMENTS, Alignment, Interval, SourceCue, Subtitles, Transcript
+from ctc_align.types import Alignment
 
-_PLACES = (
-    ("segments",),  # openai-whisper, WhisperX, faster-whisper's servers
-    ("timestamp", "segment"),  # NeMo
-    ("timestep", "segment"),  # NeMo before 2.1
-    ("chunks",),  # pipelines of transformers
-    ("transcription",),  # whisper.cpp
-)
-_TEXTS = ("text", "segment", "sentence", "words")
-_SPEAKERS = ("speaker", "speaker_id", "speaker_label")
-_TIMES = (("start", "end"), ("start_s", "end_s"), ("start_time", "end_time"), ("begin", "end"))
-_PAIRS = (("timestamp", (0, 1), 1.0), ("offsets", ("from", "to"), 1000.0))
-"""Keys of values with both times: the indices of the times in the value, and its units per
-second."""
-_SOUNDS = ("audio_filepath", "audio")
-_LABEL = re.compile(r"\d+\.\d+\t\d+\.\d+\t")
-"""The times of a label of Audacity, which always have decimals; HTK's and TIMIT's have none."""
 _MS_PER_S = 1000
 _UNITS_PER_MS = 100
 _LABELS = {
@@ -54,172 +30,6 @@ _LABELS = {
     SENTENCES: "Sentence",
     SPEAKERS: "Speaker",
 }
-
-
-def parse_json_transcript(text: str, source: str) -> Transcript | None:
-    """Return the transcript in a JSON text, None if it is not JSON or of an unknown kind.
-
-    Segments become cues, each a line of text. For an alignment of this package, the transcript is
-    its `text`.
-
-    Args:
-        text: of the file.
-        source: the file's name, for messages.
-
-    Raises:
-        TranscriptError: a segment has no text, or its times are not numbers; the message names it.
-
-    >>> parse_json_transcript('{"segments": [{"start": 0.5, "end": 2, "text": " Hello"}]}', "a.json").text
-    'Hello'
-    """
-    data = _parsed(text)
-    if (
-        isinstance(data, dict)
-        and data.get("format") == FORMAT
-        and isinstance(data.get("text"), str)
-    ):
-        return Transcript(data["text"])
-    segments = _segments(data)
-    if not segments:
-        return None
-    rows: list[tuple[str, Interval]] = []
-    end_s = 0.0
-    for number, segment in enumerate(segments, 1):
-        where = f"{source}, segment {number}"
-        if not isinstance(segment, dict) or not isinstance(written := _first(segment, _TEXTS), str):
-            raise TranscriptError(
-                f"{where}: expected a segment with its text, as in the others, got"
-                f" {shown(segment)}; correct it, or give the words alone as a text file"
-            )
-        start_s, end_s = _times(segment, end_s, where)
-        speaker = _first(segment, _SPEAKERS)
-        if speaker is None:
-            name = ""
-        else:
-            name = " ".join(str(speaker).split())
-        rows.append((name, Interval(start_s, end_s, written)))
-    return _cued_transcript(rows)
-
-
-def parse_label_track(text: str, source: str) -> Transcript | None:
-    """Return the transcript in a label track of Audacity, a cue for each label; None if the text
-    is not one.
-
-    Raises:
-        TranscriptError: a label ends before its start; the message names the line.
-
-    >>> parse_label_track("0.500000\\t2.000000\\tHello\\n", "labels.txt").text
-    'Hello'
-    """
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\\")]
-    if not lines or not all(map(_LABEL.match, lines)):
-        return None
-    try:
-        (tier,) = audacity_tiers(text.encode(), source)
-    except InputError as error:
-        raise TranscriptError(str(error)) from None
-    return _cued_transcript([("", row) for row in tier.intervals])
-
-
-def _cued_transcript(rows: Sequence[tuple[str, Interval]]) -> Transcript:
-    """Return a transcript with a cue for each speaker and text with times that is not empty."""
-    cues: list[SourceCue] = []
-    pieces: list[str] = []
-    at = 0
-    for speaker, row in rows:
-        piece = "\n".join(filter(str.strip, row.label.strip().splitlines()))
-        if not piece:
-            continue
-        cues.append(SourceCue(at, at + len(piece), row.start_s, row.end_s, speaker=speaker))
-        pieces.append(piece)
-        at += len(piece) + 1
-    return Transcript("\n".join(pieces), Subtitles(SEGMENTS, cues=tuple(cues)))
-
-
-def _parsed(text: str) -> Any:
-    """Return the value of a JSON text, the values of its lines, or None."""
-    try:
-        return parse_json(text)
-    except ValueError:
-        pass
-    try:
-        return [parse_json(line) for line in text.splitlines() if line.strip()]
-    except ValueError:
-        return None
-
-
-def _segments(data: Any) -> Sequence[Any]:
-    """Return the list of the segments in a value, empty if there are none."""
-    if (
-        isinstance(data, list)
-        and len(data) == 1
-        and isinstance(data[0], dict)
-        and not _is_segment(data[0])
-    ):
-        return _segments(data[0])  # NeMo's list of the one recording's hypotheses
-    if isinstance(data, list):
-        if data and _is_segment(data[0]):
-            return data
-        return []
-    for keys in _PLACES if isinstance(data, dict) else ():
-        value = data
-        for key in keys:
-            value = value.get(key) if isinstance(value, dict) else None
-        if isinstance(value, list) and value and _is_segment(value[0]):
-            return value
-    return []
-
-
-def _is_segment(value: Any) -> bool:
-    """Return whether an object has a text and times, and is not a line of a manifest."""
-    if not isinstance(value, dict) or any(key in value for key in _SOUNDS):
-        return False
-    return _written_times(value)[:2] != (None, None) and isinstance(_first(value, _TEXTS), str)
-
-
-def _first(segment: dict[str, Any], keys: Sequence[str]) -> Any:
-    """Return the first existing value of some keys that is not a list (of words), None if there is
-    none."""
-    values = (segment.get(key) for key in keys)
-    return next(
-        (value for value in values if value is not None and not isinstance(value, (list, dict))),
-        None,
-    )
-
-
-def _times(segment: dict[str, Any], before_s: float, where: str) -> tuple[float, float]:
-    """Return the times of a segment in seconds; a missing time is taken from the previous
-    segment."""
-    start, end, per_s = _written_times(segment)
-    try:
-        if start is None:
-            start_s = before_s
-        else:
-            start_s = max(as_seconds(start) / per_s, 0.0)
-        if end is None:
-            end_s = start_s
-        else:
-            end_s = max(as_seconds(end) / per_s, start_s)
-    except ValueError as error:
-        raise TranscriptError(
-            f"{where}: expected its start and end in seconds, got {error}; correct that segment"
-        ) from None
-    return start_s, end_s
-
-
-def _written_times(segment: dict[str, Any]) -> tuple[Any, Any, float]:
-    """Return the times of a segment as written, None for a missing one, and the units per
-    second."""
-    for first, last in _TIMES:
-        if first in segment:
-            return segment[first], segment.get(last), 1.0
-    for key, (low, high), per_s in _PAIRS:
-        value = segment.get(key)
-        if isinstance(value, list):
-            value = dict(enumerate(value))
-        if isinstance(value, dict):
-            return value.get(low), value.get(high), per_s
-    return None, None, 1.0
 
 
 class WhisperWriter(Writer):

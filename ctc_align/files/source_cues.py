@@ -31,6 +31,7 @@ _LEAST_S = 0.2
 _TAKEN_S = 0.04
 """If there is no room, it is shown for this time, a frame of a film, which is taken from the word
 before it."""
+_SLACK_FRAMES = 0.01
 _SLACK_S = 1e-6
 """Words that touch may overlap by the rounding of their times."""
 
@@ -73,7 +74,7 @@ def apart(
 
 
 def on_frames(
-    times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: float
+    times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: float, gap_s: float = 0.0
 ) -> list[tuple[int, int]]:
     """Return times in milliseconds, rounded to frames of at least one; rate 0 changes nothing.
 
@@ -82,6 +83,7 @@ def on_frames(
         end_s: the end of the film.
         frame_rate: frames per second; those of NTSC in their usual short form (23.976, 29.97 …) are
             24000/1001 etc.
+        gap_s: the shortest gap between cues that follow each other, if they can be a frame long.
 
     >>> on_frames([(1000, 2010), (2015, 2020)], 10.0, 25.0), on_frames([(3_600_000, 3_600_040)], 4000.0, 23.976)
     ([(1000, 2000), (2000, 2040)], [(3600013, 3600055)])
@@ -90,6 +92,12 @@ def on_frames(
         return list(times_ms)
     rate = _exact_rate(frame_rate)
     frames = apart([(start / MS_PER_S, end / MS_PER_S) for start, end in times_ms], end_s, rate)
+    gap = math.ceil(gap_s * rate - _SLACK_FRAMES)
+    if gap > 0:
+        latest = [start - gap for start, _ in frames[1:]]
+        frames[:-1] = [
+            (start, max(min(end, last), start + 1)) for (start, end), last in zip(frames, latest)
+        ]
     return [(round(MS_PER_S * start / rate), round(MS_PER_S * end / rate)) for start, end in frames]
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
-from ctc_align.files.segments import parse_json_transcript, parse_label_track
+from ctc_align.files.foreign_transcripts import foreign_transcript, xml_transcript
+from ctc_align.files.json_transcripts import parse_json_transcript
 from ctc_align.files.subtitles import (
     has_cues,
     has_damaged_times,
@@ -40,18 +42,20 @@ def read_transcript(path: str | Path, encoding: str | None = None) -> str:
     return read_transcript_file(path, encoding).text
 
 
-def read_transcript_file(path: str | Path, encoding: str | None = None) -> Transcript:
+def read_transcript_file(
+    path: str | Path, encoding: str | None = None, language: str = ""
+) -> Transcript:
     """Read a transcript (a text, a file with cues, or a book) from a file, or from standard input
     for "-".
 
-    A text is UTF-8, or in the encoding that its byte order mark says, or else in `encoding`.
+    A text is UTF-8, or in the encoding that its byte order mark says, or else in `encoding`. If the
+    call has a `language`, that of the file does not count.
 
     Each kind is recognised by its content: subtitles (SRT, VTT) by a line of two times with an
-    arrow between them, lyrics (LRC) by their tags and times,
-    output of Whisper, WhisperX and NeMo by segments in JSON, a label track of Audacity by the two
-    times of each line, a TextGrid or an ELAN file by its
-    first lines, an EPUB book by the type in its archive. For an alignment of this package (JSON),
-    the transcript is its text.
+    arrow between them, lyrics (LRC) by their tags and times, a TextGrid or an ELAN file by its
+    first lines, an EPUB book by the type in its archive, and transcripts of other programs by the
+    tables `KINDS` (`foreign_transcripts`) and `DIALECTS` (`json_transcripts`). For an alignment of
+    this package (JSON), the transcript is its text.
 
     Raises:
         UsageError: the file does not exist, is a folder, or cannot be read.
@@ -68,9 +72,18 @@ def read_transcript_file(path: str | Path, encoding: str | None = None) -> Trans
     'Call me <i>Ishmael</i>.'
     """
     if str(path) == "-":
-        return parse_transcript(_standard_input(), STANDARD_INPUT, encoding)
+        found = parse_transcript(_standard_input(), STANDARD_INPUT, encoding)
+    else:
+        found = parse_transcript(_file_bytes(path), str(path), encoding)
+    if language:
+        return replace(found, language="")
+    return found
+
+
+def _file_bytes(path: str | Path) -> bytes:
+    """Return the bytes of a transcript's file; raise UsageError if it cannot be read."""
     try:
-        data = read_input(path, pipes=True, factor=_TEXT_BYTES)
+        return read_input(path, pipes=True, factor=_TEXT_BYTES)
     except FileNotFoundError:
         raise UsageError(
             f"{path}: no such transcript file; give a UTF-8 text file, - for stdin, or --text"
@@ -83,7 +96,6 @@ def read_transcript_file(path: str | Path, encoding: str | None = None) -> Trans
         raise UsageError(
             f"{path}: the transcript cannot be read: {error.strerror or error}"
         ) from None
-    return parse_transcript(data, str(path), encoding)
 
 
 def require_text(text: str, source: str) -> None:
@@ -117,6 +129,8 @@ def parse_transcript(data: bytes, source: str, encoding: str | None = None) -> T
             return read_epub(data, source)
     if is_textgrid(data):
         return textgrid_transcript(data, source, encoding)
+    if (found := xml_transcript(data, source)) is not None:
+        return found
     _refuse(non_text_kind(data), source)
     text = decode_text(data, source, encoding)
     if is_elan(text):
@@ -133,8 +147,8 @@ def parse_transcript(data: bytes, source: str, encoding: str | None = None) -> T
         and (found := parse_json_transcript(text, source)) is not None
     ):
         return found
-    if (track := parse_label_track(text, source)) is not None:
-        return track
+    if (found := foreign_transcript(text, source)) is not None:
+        return found
     _refuse(structured_text_kind(text), source)
     if extension in _SUBTITLES and text.strip():
         raise TranscriptError(

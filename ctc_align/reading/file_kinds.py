@@ -417,7 +417,7 @@ _CTM_LINE = re.compile(
 )
 _LABEL_LINE = re.compile(r"\d+(?:\.\d+)?\t\d+(?:\.\d+)?\t.*")
 _SAMPLE_LINE = re.compile(r"(\d{1,15})[ \t]+(\d{1,15})[ \t]+\S+(?:[ \t]+-?\d+(?:\.\d+)?)?\s*")
-"""A line of HTK's labels (.lab), or of TIMIT's (.WRD, .PHN)."""
+"""A line of TIMIT's labels (.WRD, .PHN), or of others in whole units."""
 _FEWEST_SAMPLE_LINES = 3
 _HTML = FileKind("an HTML page", f"open it in a browser and {_AS_TEXT}")
 _MARKED = (
@@ -429,8 +429,6 @@ _MARKED = (
     (re.compile(r"\s*\[Script Info\]", re.IGNORECASE),
      FileKind("subtitles in ASS or SSA", f"{_AS_SRT} (ffmpeg -i FILE.ass FILE.srt)")),
     (re.compile(r"\s*\{\d+\}\{\d+\}.*\n\s*\{\d+\}\{\d+\}"), FileKind("subtitles in MicroDVD", _AS_SRT)),
-    (re.compile(r"\s*\d+:\d\d:\d\d\.\d+,\d+:\d\d:\d\d\.\d+\s*\n"),
-     FileKind("subtitles in SBV", f"{_AS_SRT} (sed -E '/^[0-9:.]+,[0-9:.]+/s/,/ --> /' FILE.sbv > FILE.srt)")),
     (re.compile(r"\s*(?:#[A-Z0-9]{1,40}:[^\n]{0,500}\n+){1,60}[:*FRG] -?\d{1,9} \d{1,9} -?\d{1,9} "),
      FileKind("a song of UltraStar", "write its lyrics alone into a text file, with whole words")),
 )  # fmt: skip

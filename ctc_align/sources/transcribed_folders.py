@@ -65,7 +65,8 @@ LOG_PROBS = frozenset([".npy", ".npz", ".pt", ".safetensors"])
 """Extensions of a network's output; it is used if a transcript, but no recording, of the same name
 lies beside it."""
 TEXT = (".lab", ".txt")
-SUBTITLES = (".srt", ".vtt")
+SUBTITLES = (".srt", ".vtt", ".sbv", ".cha", ".trs", ".stm", ".rttm", ".par")
+"""Extensions of transcripts with times; content decides what they are."""
 BOOK = ".epub"
 TEXTGRID = ".textgrid"
 TRANS = ".trans.txt"
@@ -77,7 +78,8 @@ logger = logging.getLogger(__name__)
 class MfaFolder(FolderSource):
     """Each recording or video (by its extension, in any case; without either, a file of log-probs)
     and its `.lab`,
-    else `.txt`, else `.TextGrid`, else the text of its `.srt` or `.vtt`, else of its `.epub`.
+    else `.txt`, else `.TextGrid`, else the text of its `.srt`, or of another of `SUBTITLES`, else of
+    its `.epub`.
 
     The id is the path below the folder without extension, the speaker the folder that the file lies
     in. Each interval with text in a TextGrid is an utterance of the speaker that the tier is named
@@ -270,6 +272,7 @@ class _Recordings(_FolderItems):
             "audio": self.folder.join(sound),
             "text": text,
             "speaker": self.speaker,
+            "language": transcript_file.language,
         }
         has_more = transcript_file.subtitles or transcript_file.places
         fields |= {"transcript": path, "file": transcript_file if has_more else None}

@@ -365,14 +365,14 @@ def test_cues_as_they_are_wanted(cli):
         ("--max-cps", "0", "--max-cps: expected a number from 1 to 1000, got 0.0"),
         ("--frame-rate", "-25", "--frame-rate: expected a number from 1 to 1000, or 0, got -25.0"),
         ("--frame-rate", "0.4", "--frame-rate: expected a number from 1 to 1000, or 0, got 0.4"),
+        ("--min-gap", "-1", "--min-gap: expected a number from 0 to 10, got -1.0"),
+        ("--style", "itv", "--style: expected netflix, bbc or ebu, got 'itv'"),
     ):
         assert cli("talk.wav", "talk.srt", option, value).error == says
-    told = "no effect, because "
-    for files, end in (
-        (("talk.wav", "talk.srt"), "the cues of the transcript are kept"),
-        (("talk.wav", "talk.txt"), "no"),
-    ):
-        assert told + end in cli(*files, "--force", *wanted[2:]).stderr
+    kept = cli("talk.wav", "talk.srt", "--force", "--style", "ebu", "--min-duration", "5").stderr
+    assert "2 cues are shorter than 5 s (1, 2): kept as in the transcript; --cues again" in kept
+    assert "cues are" not in cli("talk.wav", "talk.srt", "--force", "--style", "bbc").stderr
+    assert "no effect, because no" in cli("talk.wav", "talk.txt", "--force", *wanted[2:]).stderr
     assert (
         "no effect" not in cli("talk.wav", "talk.txt", "--force", "--format", "vtt", *wanted).stderr
     )

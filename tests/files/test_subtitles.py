@@ -18,9 +18,11 @@ from sample_alignments import aligned, conversation, make_alignment, random_alig
 from spoken_documents import timed
 from subtitle_checks import Shown, faults, read_srt, read_vtt, width
 
+from ctc_align.config import with_style
 from ctc_align.errors import OutputError
 from ctc_align.files import OutputFiles, Style, rendered
-from ctc_align.files.cues import fast_cues, new_cues
+from ctc_align.files.cue_limits import broken_limits, fast_cues
+from ctc_align.files.cues import new_cues
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.text import split
 from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord, Alignment, aligned_words
@@ -221,6 +223,58 @@ def test_lines_and_reading_speed_as_they_are_wanted():
         == [(1, 0.5, 2.0, 20.0)]
     )
     assert fast_cues(fast, Style(), ["json"]) == fast_cues(fast, Style(max_cps=20.0)) == []
+
+
+def gaps_ms(shown: list[Shown]) -> list[int]:
+    return [after.start_ms - cue.end_ms for cue, after in itertools.pairwise(shown)]
+
+
+@pytest.mark.parametrize(
+    ("style", "least_ms"),
+    [
+        ({}, 80),
+        ({"min_gap_s": 0.15}, 150),
+        ({"min_gap_s": 0.1, "frame_rate": 25.0}, 120),
+        (with_style({"style": "netflix"}, 23.976) | {"frame_rate": 23.976}, 2 * 1001 / 24 - 1),
+    ],
+)
+def test_new_cues_keep_the_gap_also_where_nobody_pauses(style, least_ms):
+    alignment = said(STORY.replace(".", "").replace(",", ""), tail_s=0.0)
+    assert 0 in gaps_ms(srt(alignment, Style(min_gap_s=0.0)))
+    shown = srt(alignment, Style(**style))
+    assert len(shown) > 3
+    assert min(gaps_ms(shown)) >= least_ms
+
+
+def test_limits_of_new_cues():
+    text = "Go. Stop, and wait for me here."
+    words = [aligned(word, at, at + 0.2, text.index(word)) for at, word in enumerate(text.split())]
+    alignment = make_alignment(tuple(words), 9.0, text=text)
+    first = srt(alignment, Style(min_duration_s=0.95))[0]
+    assert (first.start_ms, first.end_ms) == (0, 920), "80 ms before the next"
+    long = srt(alignment, Style(max_duration_s=2.0))
+    assert max(cue.end_ms - cue.start_ms for cue in long) <= 2000
+    assert len(long) > len(srt(alignment))
+    closed = srt(alignment, Style(min_duration_s=0.5, close_gaps_s=0.9, max_duration_s=2.0))
+    assert gaps_ms(closed) == [80] * (len(closed) - 1), "pauses of 0.8 s"
+
+
+def test_cues_beyond_limits_that_are_given_are_counted():
+    alignment = said(STORY)
+    assert broken_limits(alignment, Style()) == {}, "the defaults are no style guide"
+    kept = timed(
+        f"1\n00:00:01,000 --> 00:00:02,000\n{'So ' * 15}\n\n2\n00:00:02,000 --> 00:00:03,000\nYes",
+        {"Yes": (2.0, 2.1)},
+    )
+    assert broken_limits(kept, Style(**with_style({"style": "bbc"}))) == {
+        "wider than 37 columns": [1]
+    }
+    assert broken_limits(kept, Style(**with_style({"style": "netflix"}))) == {
+        "wider than 42 columns": [1],
+        "shorter than 0.833 s": [2],
+        "less than 0.0833 s before the next": [1],
+    }
+    assert broken_limits(kept, Style(max_duration_s=0.5)) == {"longer than 0.5 s": [1]}
 
 
 @pytest.mark.parametrize(

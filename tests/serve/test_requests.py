@@ -138,6 +138,12 @@ def test_alignments_in_the_shape_of_other_servers_are_those_of_align(server: Loc
     )
 
 
+def test_a_style_sets_limits_and_other_fields_win(server: LocalServer) -> None:
+    style: Parts = [("style", None, b"netflix"), ("max_line", None, b"30")]
+    config = server.post("/align", [*pair("Hello"), *style]).json["config"]
+    assert (config["max_cps"], config["max_line"], config["close_gaps_s"]) == (20.0, 30, 0.5)
+
+
 def test_score_ranks_several_texts(server: LocalServer) -> None:
     answer = server.post("/score", [*pair("one"), ("text", None, b"two more")])
     assert [(row["text"], row["rank"]) for row in answer.json["scores"]] == [

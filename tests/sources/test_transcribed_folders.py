@@ -234,6 +234,15 @@ def test_audio_and_transcripts_beside(tmp_path):
     assert read(f"{root}/") == (found, refused)
 
 
+def test_transcripts_of_other_programs_beside_recordings(tmp_path):
+    chat = "@Begin\n@Languages:\tfra\n*CHI:\toui . \x15100_900\x15\n@End\n"
+    files = {"a.wav": "", "a.cha": chat, "b.wav": "", "b.stm": "b 1 Ann 0.5 2 well\n"}
+    found, refused = read(write(tmp_path / "corpus", files | {"c.rttm": "no recording"}))
+    assert (refused, [utterance.text for utterance in found]) == ([], ["oui .", "well"])
+    assert [utterance.language for utterance in found] == ["fra", ""]
+    assert [utterance.file.subtitles.cues[0].speaker for utterance in found] == ["CHI", "Ann"]
+
+
 def test_nothing_is_skipped_silently(tmp_path):
     sounds = (
         "good.wav",

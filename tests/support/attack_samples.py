@@ -158,6 +158,21 @@ SEGMENTS = (
     ' {"start": null, "end": 1e3, "text": "Yes"}], "timestamp": {"segment": [{"segment": "x",'
     ' "start": 1}]}}'
 )
+FOREIGN = (
+    "@UTF8\n@Begin\n@Languages:\teng\n*CHI:\tso \x150_900\x15\n\tbe . \x15900_1200\x15\n%mor:\tx\n@End\n",
+    ";; x\ntalk 1 Ann 0.5 2.25 <o,f0,female> so { uh / @ }\ntalk 1 Ben 3 4\n",
+    "SPEAKER t 1 0.4 0.9 <NA> <NA> a <NA> <NA>\nLEXEME t 1 0.4 0.3 so lex a 0.9 <NA>\n",
+    '#!MLF!#\n"*/a.lab"\n0 2500000 sil -1.5 SENT-START\n2500000 4000000 s-ao+l -3.5 all\n.\n',
+    "LHD: Partitur 1.3\nSAM: 16000\nLBD:\nORT: 0 ja\nSPK: 0 A\nMAU: 0 3200 0 j\nTRN: 0 9000 0,1 <A> ja\n",
+    "start\tend\ttext\n500\t1500\tYes\n",
+    "0:00:00.500,0:00:01.500\nYes[br]no\n",
+    '<Trans xml:lang="fra"><Speakers><Speaker id="s" name="Z"/></Speakers><Turn speaker="s t" startTime="1"'
+    ' endTime="2"><Sync time="1"/>oui<Who nb="2"/>non</Turn></Trans>',
+    '{"results": {"transcripts": [{"transcript": "So."}], "items": [{"start_time": "0.5", "end_time": "1.5",'
+    ' "alternatives": [{"content": "So"}]}, {"alternatives": [{"content": "."}]}], "channels": 2}}',
+    '{"speakers": [{"id": 0, "name": "A"}], "monologues": [{"speaker": 0, "elements": [{"value": "So",'
+    ' "ts": {"seconds": "1", "nanos": 5}, "end_ts": "00:00:01,5"}]}], "rows": [{"from": 1, "to": 2, "a": "b"}]}',
+)
 TABLE = (
     'audio,text,start,duration,channel,id,speaker\na.wav,"hello,'
     ' ""you""",0.5,1.5,1,u1,ann\nb.wav,"two\nlines",,,,,\n'
@@ -363,7 +378,7 @@ FILES: dict[str, tuple[str, Callable[[], tuple[Content, ...]]]] = {
             ),
         ),
     ),
-    "document": ("a.doc", lambda: (GRID, EAF, SEGMENTS, f"{SEGMENTS}\n{SEGMENTS}")),
+    "document": ("a.doc", lambda: (GRID, EAF, SEGMENTS, f"{SEGMENTS}\n{SEGMENTS}", *FOREIGN)),
     "book": ("a.epub", lambda: (made_epub(PAGES), made_epub(PAGES, ENCRYPTED))),
     "transcript": ("a.txt", lambda: PROSE),
     "wav": ("a.wav", lambda: tuple(_sound_file(*kind) for kind in WAVES)),

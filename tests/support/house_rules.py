@@ -20,6 +20,7 @@ GROUPS = {
     ),
     "plug-ins": (
         *("files.elan", "files.epub", "files.page_spans", "files.pages", "files.read_aloud"),
+        *("files.foreign_transcripts", "files.json_transcripts"),
         *("files.segments", "files.subtitles", "files.transcripts", "view"),
         *("models.huggingface", "models.onnx_description", "models.onnx_model"),
         *("models.torch_networks", "models.torchaudio_bundles", "text.library_readings"),

@@ -1,0 +1,372 @@
+"""Transcripts in JSON of other programs, read by a table of dialects.
+
+To read another dialect, add its row to `DIALECTS`. A row says where the segments or words are, and
+which keys have their text, times and speaker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ctc_align.errors import TranscriptError, WrongFileError
+from ctc_align.files.foreign_transcripts import (
+    Segment,
+    join_words,
+    segments_transcript,
+    with_marks,
+)
+from ctc_align.reading import as_seconds, parse_json, shown
+from ctc_align.text.characters import lazy_regex
+from ctc_align.types import FORMAT, Transcript
+
+
+class Dialect(NamedTuple):
+    """A dialect of JSON.
+
+    A path is keys with dots between them: `0` and `-1` are indices of a list, `*` all its items.
+    Where several paths have a bar between them (`a.b|c`), the first that has a value counts.
+
+    Attributes:
+        program: in messages; "" for any program that writes such segments, all of which must have a
+            text.
+        items: paths of the segments or words; "" is the whole file.
+        text: paths in an item; the texts of a list are joined.
+        start, end: paths in an item; "+" before a path of an end means that it is a length.
+        per_s: units of time per second.
+        is_words: whether the items are words.
+        glue: stands between words, and between the texts of a list.
+        whole: path of the texts from which words get their marks and spaces.
+        turns: path of objects with the starts and the speakers of words that have none.
+        when: paths that must have a value in the file, or with "!" before them must have none.
+    """
+
+    program: str
+    items: str
+    text: str = "text|segment|sentence|words|transcript"
+    start: str = "start|start_s|start_time|begin|timestamp.0|offsets.from"
+    end: str = "end|end_s|end_time|timestamp.1|offsets.to|+duration"
+    per_s: float = 1.0
+    is_words: bool = False
+    glue: str = " "
+    whole: str = ""
+    turns: str = ""
+    when: str = ""
+
+
+_SPEAKER = (
+    "speaker_info.display_name|speaker_name|speaker|speaker_id|speaker_label|speakerLabel|speakerTag"
+    "|speaker_tag|SpeakerId|Speaker|ParticipantRole"
+)
+_CHANNEL = "channel|channel_label|channelTag|channel_tag|Channel|ChannelNumber|channels#"
+"""Paths of the speaker and the channel in an item, or in an object around it; `channels#` is the
+index in such a list."""
+_GOOGLE = "Google Speech-to-Text"
+_GOOGLE_START = "startTime|start_time|startOffset|start_offset"
+_GOOGLE_END = "endTime|end_time|endOffset|end_offset"
+_GOOGLE_RESULT_END = "resultEndTime|result_end_time|resultEndOffset|result_end_offset"
+_LAST_TAGGED = (
+    "results.-1.alternatives.0.words.0.speakerTag|results.-1.alternatives.0.words.0.speaker_tag"
+)
+_AZURE = "Azure Speech"
+_AZURE_SEGMENTS = "AudioFileResults.*.SegmentResults.*|*|"
+
+DIALECTS = (
+    Dialect("AWS Transcribe", "results.audio_segments.*"),
+    Dialect("AWS Transcribe", "results.channel_labels.channels.*.items.*|results.items.*", "alternatives.0.content",
+            is_words=True, whole="results.transcripts.*.transcript", turns="results.speaker_labels.segments.*.items.*"),
+    Dialect("AWS Transcribe", "Transcript.*", "Content", "BeginOffsetMillis", "EndOffsetMillis", 1e3),
+    Dialect("Deepgram", "results.utterances.*|results.channels.*.alternatives.0.paragraphs.paragraphs.*.sentences.*"),
+    Dialect("Deepgram", "results.channels.*.alternatives.0.words.*", "punctuated_word|word", is_words=True),
+    # v1 repeats the words of all results, with speakers, in the last one
+    Dialect(_GOOGLE, "results.-1.alternatives.0.words.*", "word", _GOOGLE_START, _GOOGLE_END, is_words=True,
+            when=f"{_LAST_TAGGED} !{_LAST_TAGGED.replace('-1', '0')}"),
+    Dialect(_GOOGLE, "results.*.alternatives.0.words.*", "word", _GOOGLE_START, _GOOGLE_END, is_words=True,
+            whole="results.*.alternatives.0.transcript"),
+    Dialect(_GOOGLE, "results.*", "alternatives.0.transcript", "", _GOOGLE_RESULT_END),
+    Dialect(_AZURE, "recognizedPhrases.*", "nBest.0.display", "offsetInTicks", "+durationInTicks", 1e7),
+    Dialect(_AZURE, "phrases.*", "text", "offsetMilliseconds", "+durationMilliseconds", 1e3),
+    Dialect(_AZURE, _AZURE_SEGMENTS, "NBest.0.Display|DisplayText", "Offset", "+Duration", 1e7),
+    Dialect("Rev", "monologues.*.elements.*", "value", "ts|timestamp", "end_ts|end_timestamp", is_words=True, glue=""),
+    Dialect("AssemblyAI", "utterances.*|sentences.*|paragraphs.*", per_s=1e3, when="id|audio_url|audio_duration"),
+    Dialect("AssemblyAI", "words.*", per_s=1e3, is_words=True, whole="text", when="id|audio_url|audio_duration"),
+    Dialect("gentle", "words.*", "word", is_words=True, whole="transcript", when="words.0.case"),
+    Dialect("aeneas", "fragments.*", "lines.*", glue="\n"),
+    Dialect("YouTube", "events.*", "segs.*.utf8", "tStartMs", "+dDurationMs", 1e3, glue=""),
+    Dialect("", "transcription.*", start="offsets.from", end="offsets.to", per_s=1e3),  # whisper.cpp
+    # Whisper, NeMo and NeMo before 2.1, pipelines of transformers, and lists or lines of segments
+    Dialect("", "segments.*|timestamp.segment.*|timestep.segment.*|chunks.*|transcription.*|*"),
+)  # fmt: skip
+"""The dialects, in the order in which they are tried."""
+PROGRAMS = tuple(dict.fromkeys(dialect.program for dialect in DIALECTS if dialect.program))
+_ENVELOPES = ("response", "result", "data")
+"""Keys of the one value of an answer."""
+_SOUNDS = ("audio_filepath", "audio")
+_CLOCK = lazy_regex(r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,4}(?:[.,]\d+)?)")
+_UNITS_OF_NANOS = 1e-9
+_START_KEY = lazy_regex(r"(?i).*(?:start|begin|from|offset|onset).*|ts|t|time")
+_END_KEY = lazy_regex(r"(?i).*(?:end|stop|until|dur).*|to")
+_LETTERS = lazy_regex(r"[^\W\d_]")
+_FEWEST = 2
+_LONGEST_S = 1e5
+"""Times above this are hardly seconds."""
+
+
+def parse_json_transcript(text: str, source: str) -> Transcript | None:
+    """Return the transcript in a JSON text, None if it is not JSON or nothing in it has times.
+
+    Segments become cues, each a line of text. For an alignment of this package, the transcript is
+    its `text`.
+
+    Args:
+        text: of the file.
+        source: the file's name, for messages.
+
+    Raises:
+        TranscriptError: a segment has no text, or its times are not numbers; the message names it.
+        WrongFileError: no dialect fits, but there are segments with times.
+
+    >>> parse_json_transcript('{"segments": [{"start": 0.5, "end": 2, "text": " Hello"}]}', "a.json").text
+    'Hello'
+    """
+    data = _parsed(text)
+    if (
+        isinstance(data, dict)
+        and data.get("format") == FORMAT
+        and isinstance(data.get("text"), str)
+    ):
+        return Transcript(data["text"])
+    for root in _roots(data):
+        for dialect, path in ((each, path) for each in DIALECTS for path in each.items.split("|")):
+            items = list(_walk(root, path))
+            if _fits(dialect, root, items):
+                return segments_transcript(_segments(dialect, root, items, source))
+    _refuse_unknown(data, source)
+    return None
+
+
+def _parsed(text: str) -> Any:
+    """Return the value of a JSON text, the values of its lines, or None."""
+    try:
+        return parse_json(text)
+    except ValueError:
+        pass
+    try:
+        return [parse_json(line) for line in text.splitlines() if line.strip()]
+    except ValueError:
+        return None
+
+
+def _roots(data: Any) -> list[Any]:
+    """Return a value, and what is alone in it: the answer in an envelope, a list's one item."""
+    roots = [data]
+    if isinstance(data, dict):
+        roots += [data[key] for key in _ENVELOPES if isinstance(data.get(key), dict)]
+    elif isinstance(data, list) and len(data) == 1:
+        roots += data
+    return roots
+
+
+_Item = tuple[Any, Mapping[str, Any]]
+"""A value and the keys of the objects around it, the inner ones before the outer ones."""
+
+
+def _walk(value: Any, path: str, around: Mapping[str, Any] | None = None) -> Iterator[_Item]:
+    """Yield the values at a path."""
+    around = around or {}
+    key, _, rest = path.partition(".")
+    if not path:
+        yield value, around
+    elif key == "*" and isinstance(value, list):
+        list_name = around.get("")
+        for index, item in enumerate(value):
+            yield from _walk(item, rest, {**around, f"{list_name}#": index})
+    elif isinstance(value, list) and key.lstrip("-").isdigit():
+        if -len(value) <= int(key) < len(value):
+            yield from _walk(value[int(key)], rest, around)
+    elif isinstance(value, dict) and key in value:
+        yield from _walk(value[key], rest, {**around, **value, "": key})
+
+
+def _value(value: Any, paths: str) -> Any:
+    """Return the first value at some paths; None if there is none."""
+    found = (item for path in paths.split("|") if path for item, _ in _walk(value, path))
+    return next((item for item in found if item not in (None, "")), None)
+
+
+def _text(dialect: Dialect, item: Any) -> str | None:
+    """Return the text of an item; None if it has none."""
+    for path in dialect.text.split("|"):
+        texts = [value for value, _ in _walk(item, path) if isinstance(value, str)]
+        if texts:
+            return dialect.glue.join(texts)
+    return None
+
+
+def _fits(dialect: Dialect, root: Any, items: Sequence[_Item]) -> bool:
+    """Return whether a dialect's items are there, with texts and times, and are not lines of a
+    manifest."""
+    for paths in dialect.when.split():
+        if (_value(root, paths.lstrip("!")) in (None, 0)) != paths.startswith("!"):
+            return False
+    if not dialect.program:
+        items = items[:1]  # all are like the first
+    times = f"{dialect.start}|{dialect.end}".replace("+", "")
+    return any(
+        isinstance(item, dict)
+        and not any(key in item for key in _SOUNDS)
+        and _text(dialect, item) is not None
+        and _value(item, times) is not None
+        for item, _ in items
+    )
+
+
+def _segments(dialect: Dialect, root: Any, items: Sequence[_Item], source: str) -> list[Segment]:
+    """Return the segments of a file in a dialect."""
+    names = {
+        str(value.get("id")): value.get("name")
+        for value, _ in _walk(root, "speakers.*")
+        if isinstance(value, dict)
+    }
+    turns = {
+        str(_value(value, dialect.start)): _value(value, _SPEAKER)
+        for value, _ in (_walk(root, dialect.turns) if dialect.turns else ())
+    }
+    owners = list(map(_with_around, items))
+    channels = [_value(owner, _CHANNEL) for owner in owners]
+    has_channels = len({str(channel) for channel in channels if channel is not None}) > 1
+    found: list[Segment] = []
+    for number, ((item, _), owner, channel) in enumerate(zip(items, owners, channels), 1):
+        written = _text(dialect, item) if isinstance(item, dict) else None
+        if written is None:
+            if dialect.program:
+                continue
+            raise TranscriptError(
+                f"{source}, segment {number}: expected a segment with its text, as in the others,"
+                f" got {shown(item)}; correct it, or give the words alone as a text file"
+            )
+        start_s, end_s = _times(dialect, item, f"{source}, segment {number}")
+        speaker = _value(owner, _SPEAKER)
+        if speaker is None:
+            speaker = turns.get(str(_value(item, dialect.start)))
+        name = _name("speaker", names.get(str(speaker)) or speaker)
+        if has_channels:
+            name = f"{_name('channel', channel)} {name}".strip()
+        if dialect.is_words and start_s is None and found and speaker is None:
+            name = found[-1].speaker
+        if dialect.is_words and _LETTERS.search(written):
+            written = dialect.glue + written
+        found.append(Segment(start_s, end_s, written, name))
+    if {segment.speaker for segment in found} == {"speaker 0"}:  # nobody is told apart
+        found = [segment._replace(speaker="") for segment in found]
+    if not dialect.is_words:
+        return found
+    if dialect.whole:
+        whole = " ".join(value for value, _ in _walk(root, dialect.whole) if isinstance(value, str))
+        found = with_marks(found, whole)
+    if has_channels:
+        found.sort(key=lambda word: word.speaker)
+    return list(join_words(found))
+
+
+def _with_around(each: _Item) -> Mapping[str, Any]:
+    """Return the keys of an item and of the objects around it."""
+    item, around = each
+    return {**around, **item} if isinstance(item, dict) else around
+
+
+def _name(what: str, value: Any) -> str:
+    """Return the name of a speaker or a channel that may be a number: "speaker 0"."""
+    if value is None:
+        return ""
+    name = " ".join(str(value).split())
+    return f"{what} {name}" if name.isdecimal() else name
+
+
+def _times(dialect: Dialect, item: Any, where: str) -> tuple[float | None, float | None]:
+    """Return the times of an item in seconds, None for a missing one."""
+    try:
+        start_s = _seconds(_value(item, dialect.start), dialect.per_s)
+        for path in dialect.end.split("|"):
+            end_s = _seconds(_value(item, path.lstrip("+")), dialect.per_s)
+            if end_s is not None and path.startswith("+"):
+                end_s += start_s or 0.0
+            if end_s is not None:
+                return start_s, end_s
+    except ValueError as error:
+        raise TranscriptError(
+            f"{where}: expected its start and end in seconds, got {error}; correct that segment"
+        ) from None
+    return start_s, None
+
+
+def _seconds(value: Any, per_s: float = 1.0) -> float | None:
+    """Return a time in seconds, from a number, "1.2s", "00:00:01,200", or seconds and nanos.
+
+    >>> _seconds("1.2s"), _seconds({"seconds": "1", "nanos": 200000000}), _seconds(1200, 1000)
+    (1.2, 1.2, 1.2)
+    """
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return as_seconds(value.get("seconds", 0)) + _UNITS_OF_NANOS * as_seconds(
+            value.get("nanos", 0)
+        )
+    clock = _CLOCK.fullmatch(value) if isinstance(value, str) else None
+    if clock:
+        hours, minutes, seconds = clock.groups()
+        return 3600 * int(hours or 0) + 60 * int(minutes) + float(seconds.replace(",", "."))
+    return as_seconds(value.removesuffix("s") if isinstance(value, str) else value) / per_s
+
+
+def _refuse_unknown(data: Any, source: str) -> None:
+    """Raise WrongFileError if a list in a value seems to hold segments."""
+    found = max(_timed_lists(data, ""), key=lambda each: len(each[1]), default=None)
+    if found is None or len(found[1]) < _FEWEST:
+        return
+    path, times = found
+    first = min(start for start, _ in times)
+    last = max(end for _, end in times)
+    if last < _LONGEST_S:
+        span = f"from {first:.2f} to {last:.2f} s"
+    else:
+        span = f"from {first:g} to {last:g}, perhaps milliseconds,"
+    raise WrongFileError(
+        f"{source}: JSON of an unknown program; it seems to hold {len(times)} segments {span} under"
+        f" {path or 'its list'}; known are {', '.join(PROGRAMS)}, and segments of Whisper, WhisperX"
+        ' and NeMo; convert it to SRT, or to {"segments": [{"start": 0.0, "end": 1.0, "text":'
+        ' "Hello"}]} with seconds'
+    )
+
+
+def _timed_lists(value: Any, path: str) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    """Yield the paths of lists of objects with texts and times, and their times."""
+    inner: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        inner = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))
+        times = [found for item in value if (found := _likely_times(item))]
+        if times:
+            yield path, times
+    for key, item in inner:
+        yield from _timed_lists(item, f"{path}.{key}".lstrip("."))
+
+
+def _likely_times(item: Any) -> tuple[float, float] | None:
+    """Return what seem to be the times of an object with a text."""
+    if not isinstance(item, dict) or any(key in item for key in _SOUNDS):
+        return None
+    if not any(isinstance(value, str) and _LETTERS.search(value) for value in item.values()):
+        return None
+    times = []
+    for pattern in (_START_KEY, _END_KEY):
+        value = next((value for key, value in item.items() if pattern.fullmatch(key)), None)
+        try:
+            time_s = _seconds(value)
+        except ValueError:
+            time_s = None
+        if time_s is None:
+            return None
+        times.append(time_s)
+    return times[0], max(times)
