@@ -158,12 +158,20 @@ def selected(
                     entry, line, _line(entry, line.result, _keys(row)), limits, beside, out_dir
                 )
                 if limits.no_duplicates and not judged.reasons:
-                    first = kept.setdefault(_sound_and_text(entry, line.result), entry.id)
-                    if first != entry.id:
-                        note = f"{entry.id}: has the sound and the text of {first}"
-                        notes = (*judged.notes, note)
-                        judged = replace(judged, reasons=("a duplicate",), notes=notes)
+                    judged = _without_duplicate(judged, entry, line.result, kept)
                 yield judged
+
+
+def _without_duplicate(
+    judged: Selected, utterance: Utterance, result: UtteranceResult, kept: dict[bytes, str]
+) -> Selected:
+    """Return an utterance, left out if one with its sound and its text is among the `kept` ones,
+    to which it is added otherwise."""
+    first = kept.setdefault(_sound_and_text(utterance, result), utterance.id)
+    if first == utterance.id:
+        return judged
+    note = f"{utterance.id}: has the sound and the text of {first}"
+    return replace(judged, reasons=("a duplicate",), notes=(*judged.notes, note))
 
 
 def _sound_and_text(utterance: Utterance, result: UtteranceResult) -> bytes:

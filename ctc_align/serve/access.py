@@ -19,6 +19,7 @@ import hmac
 import ipaddress
 import json
 import logging
+import os
 import re
 import secrets
 from collections.abc import Iterable, Mapping
@@ -365,10 +366,13 @@ def _kept_token(path: Path) -> str:
     from filelock import FileLock
 
     make_private_folder(path.parent)
-    with FileLock(path.with_name("token.lock"), timeout=10):  # two starts make one token
-        if not path.exists():
-            write_private_file(path, secrets.token_urlsafe().encode())
-        token = read_private_file(path, is_secret=True).decode("ascii", "ignore").strip()
+    if not path.exists():
+        part = path.with_name(f".{secrets.token_hex(8)}.part")
+        with FileLock(path.with_name("token.lock"), timeout=10):  # two starts make one token
+            if not path.exists():
+                write_private_file(part, secrets.token_urlsafe().encode())
+                os.replace(part, path)
+    token = read_private_file(path, is_secret=True).decode("ascii", "ignore").strip()
     if len(token) < FEWEST_TOKEN_CHARS:
         raise OSError(f"{path} has no token: remove the file, and the next start makes a new one")
     return token

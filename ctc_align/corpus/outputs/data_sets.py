@@ -25,7 +25,7 @@ from ctc_align.corpus.outputs.layout import (
     Layout,
     cut_paths,
 )
-from ctc_align.corpus.outputs.records import CUTS
+from ctc_align.corpus.outputs.records import CUTS, WAVS
 from ctc_align.errors import OutputError
 from ctc_align.files.whole_files import placing
 from ctc_align.sources.utterance import Utterance
@@ -149,8 +149,7 @@ def _audiofolder_row(cut: CutFile, layout: Layout) -> bytes:
 def _ljspeech_row(cut: CutFile, layout: Layout) -> bytes:
     """Return a row `id|text|text`: the table has no quotes, so texts lose their bars and line
     ends."""
-    wavs = cut_paths(cut.utterance, layout, 0)[0].parents[cut.utterance.output.count("/")]
-    name = cut.path.relative_to(wavs).with_suffix("").as_posix()
+    name = cut.path.relative_to(Path(layout.out_dir, WAVS)).with_suffix("").as_posix()
     text = " ".join(cut.text.replace("|", " ").split())
     return (
         "|".join((name.replace("|", " "), text, text)).encode("utf-8", "backslashreplace") + b"\n"
