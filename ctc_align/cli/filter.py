@@ -124,9 +124,7 @@ def filter_run(
         check_source(source)
     check_files({"--text": text})
     targets = _targets({"--to": to, "--left-out": left_out}, source, force)
-    limits = Limits(
-        min_fit, max_loss_per_token, max_local_loss, max_skipped, drop_duplicates
-    )
+    limits = Limits(min_fit, max_loss_per_token, max_local_loss, max_skipped, drop_duplicates)
     counts = _write(
         selected(Path(run), limits, source or "", kind, text or "", encoding or ""), targets
     )
