@@ -3,6 +3,9 @@
 #   docker build -t ctc-align .                                        without PyTorch
 #   docker build -t ctc-align:cuda --build-arg TORCH=cu130 .           with PyTorch, for NVIDIA's cards
 #   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" ctc-align talk.wav talk.txt
+#   docker run --rm -p 127.0.0.1:8571:8571 -v "$PWD:/data" ctc-align serve --host 0.0.0.0 .     built with EXTRAS=[serve]
+#
+# The last one prints the address with its token, for 127.0.0.1 in place of 0.0.0.0; -e CTC_ALIGN_TOKEN chooses it.
 #
 # It is made to run as any user, also with --read-only --tmpfs /tmp and --network none. Where a named volume is mounted at
 # /var/cache/ctc-align, compiled kernels are kept from run to run; without one each run of a long recording compiles.

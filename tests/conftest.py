@@ -253,6 +253,12 @@ def quiet_logger() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def user_state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep the token of a served folder out of the profile of whoever runs the tests."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(scope="session", autouse=True)
 def files_of_other_processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Check the alignments that other processes wrote, when all tests are through."""
     yield

@@ -6,9 +6,11 @@ The lines that install run in `.ci/run`.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shutil
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,9 +115,13 @@ PAGES = sorted(
     for path in (ROOT / "docs" / folder).glob("*.md")
     if any(not block.not_run for block in blocks(path.read_text(encoding="utf-8")))
 )
-NEEDED = {"howto/own-model.md": "hama"}
-"""Pages whose blocks import a package of others."""
-SHOWN = ("r", "text", "toml")
+NEEDED = {
+    "howto/own-model.md": ("hama", "onnx", "onnxscript"),
+    "howto/vowels.md": ("parselmouth", "matplotlib"),
+}
+"""Pages whose blocks import packages of others."""
+HAS_R = shutil.which("Rscript") is not None
+SHOWN = ("text", "toml") if HAS_R else ("text", "toml", "r")
 """Languages of blocks that are looked at alone."""
 
 
@@ -125,8 +131,38 @@ def test_there_are_tutorials() -> None:
 
 @pytest.mark.parametrize("page", ["index.md", *PAGES])
 def test_the_blocks_of_a_page_run(page: str, programs: Path, tmp_path: Path) -> None:
-    if page in NEEDED:
-        pytest.importorskip(NEEDED[page], reason="needs a package that the extra [test] brings")
+    for name in NEEDED.get(page, ()):
+        pytest.importorskip(name, reason="needs a package that the extra [test] brings")
     shutil.copytree(programs, tmp_path / ".venv" / "bin")
     found = blocks((ROOT / "docs" / page).read_text(encoding="utf-8"))
     assert failures([block for block in found if block.language not in SHOWN], tmp_path) == []
+    if page == "howto/vowels.md":
+        check_vowels(tmp_path)
+
+
+@pytest.mark.skipif(HAS_R, reason="they run with their pages")
+def test_blocks_in_r() -> None:
+    pytest.skip("there is no Rscript here: blocks in R do not run")
+
+
+def check_vowels(place: Path) -> None:
+    """Raise AssertionError unless open vowels have a higher F1 than close ones, and front ones a
+    higher F2 than back ones."""
+    rows = list(csv.DictReader((place / "vowels.csv").read_text("utf-8").splitlines()))
+    assert len(rows) > 50
+
+    def median_of(formant: str, labels: str) -> float:
+        return statistics.median(
+            float(row[formant])
+            for row in rows
+            if row["label"] in labels.split() and float(row["duration_s"]) >= 0.05
+        )
+
+    assert median_of("f1", "AA AE AO") > median_of("f1", "IY UW IH") + 100
+    assert median_of("f2", "IY IH EY") > median_of("f2", "AA AO OW UW") + 500
+    assert (place / "vowels.png").stat().st_size > 5000
+    grid = (place / "interview.maus.TextGrid").read_text("utf-8")
+    assert 'name = "ANNA - MAU"' in grid
+    if HAS_R:
+        assert (place / "vowels-r.png").stat().st_size > 2000
+        assert (place / "interview.mfa.csv").read_text("utf-8").startswith('"Begin","End","Label"')

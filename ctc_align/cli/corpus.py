@@ -68,15 +68,18 @@ class RunOptions(Group):
     format: str | None = formats_option(panel=EVERYDAY)
     layout: str = _output(
         "files",
-        "Write files for each utterance, or shards of many utterances.",
-        metavar="files|shards",
+        "Write files for each utterance, or shards of many utterances; or a data set of cut audio:"
+        " Hugging Face's audiofolder, webdataset or ljspeech (--cut-audio).",
+        metavar="files|shards|audiofolder|webdataset|ljspeech",
     )
-    shard_size: int = _output(5000, "Utterances in a shard of --layout shards.", metavar="N")
+    shard_size: int = _output(
+        5000, "Utterances in a shard of --layout shards or webdataset.", metavar="N"
+    )
     manifest: str | None = _output(
         None, "Also write manifests with word alignments.", metavar="nemo,lhotse"
     )
     cut_audio: bool = _output(
-        False, "Also write each utterance's audio (FLAC) and text, for data sets."
+        False, "Also write each utterance's audio (FLAC), its text and a manifest, for data sets."
     )
     by: str | None = _output(
         None,
@@ -155,7 +158,7 @@ class RunOptions(Group):
 
     def _outputs(self, out_dir: str) -> Layout:
         """Return the library's settings for outputs in `out_dir`."""
-        from ctc_align.corpus.outputs.layout import PAUSE, UTTERANCE, Layout
+        from ctc_align.corpus.outputs.layout import DATA_SETS, FILES, PAUSE, UTTERANCE, Layout
         from ctc_align.files import parse_formats
 
         if self.by is not None and not self.cut_audio:
@@ -164,7 +167,8 @@ class RunOptions(Group):
             raise UsageError("--pause-s: cuts audio at pauses, with --cut-audio --by pause")
         return Layout(
             out_dir,
-            kind=self.layout,
+            kind=FILES if self.layout in DATA_SETS else self.layout,
+            data_set=self.layout if self.layout in DATA_SETS else "",
             formats=() if self.format is None else parse_formats(self.format),
             shard_size=self.shard_size,
             manifests=_listed(self.manifest),
@@ -179,7 +183,7 @@ Source = Annotated[
         metavar="SOURCE",
         help=(
             "A manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder (Kaldi, MFA, LibriSpeech,"
-            " recordings with one book.txt or book.epub)."
+            " metadata.csv, recordings with one book.txt or book.epub)."
         ),
     ),
 ]

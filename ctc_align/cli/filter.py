@@ -87,6 +87,9 @@ def filter_run(
         shown="any",
         panel=LIMITS,
     ),
+    drop_duplicates: bool = setting(
+        False, "Keep only the first of utterances with the same sound and text.", panel=LIMITS
+    ),
     kind: str | None = source_option(),
     text: str | None = setting(
         None,
@@ -121,7 +124,7 @@ def filter_run(
         check_source(source)
     check_files({"--text": text})
     targets = _targets({"--to": to, "--left-out": left_out}, source, force)
-    limits = Limits(min_fit, max_loss_per_token, max_local_loss, max_skipped)
+    limits = Limits(min_fit, max_loss_per_token, max_local_loss, max_skipped, drop_duplicates)
     counts = _write(
         selected(Path(run), limits, source or "", kind, text or "", encoding or ""), targets
     )

@@ -124,7 +124,7 @@ encoding_option = functools.partial(
 source_option = functools.partial(
     setting,
     None,
-    "Kind of corpus: manifest, table, lhotse, kaldi, librispeech or mfa.",
+    "Kind of corpus: manifest, table, lhotse, kaldi, librispeech, metadata or mfa.",
     option="--source",
     metavar="KIND",
     shown="recognised",

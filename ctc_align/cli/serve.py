@@ -46,17 +46,19 @@ def serve(
         None, "Folder of the recordings of FOLDER.", metavar="DIR", shown="beside the alignments"
     ),
     host: str = setting(
-        "127.0.0.1",
-        "Address to listen on; any address except loopback needs a token.",
-        metavar="ADDRESS",
+        "127.0.0.1", "Address to listen on; 0.0.0.0: all of this machine's.", metavar="ADDRESS"
     ),
     port: int = setting(8571, "Port to listen on; 0: any free port.", metavar="N"),
     token: str = setting(
         "",
-        "A password that every request must have. Better set the environment variable"
-        " CTC_ALIGN_TOKEN, because others on this machine can see command lines.",
+        "Token that every request must have, in place of yours, which is kept in a file. Better"
+        " set the environment variable CTC_ALIGN_TOKEN, because others on this machine can see"
+        " command lines.",
         metavar="TEXT",
-        shown="none",
+        shown="yours",
+    ),
+    no_token: bool = setting(
+        False, "Ask for no token: every user of this machine can read and change FOLDER."
     ),
     model: ModelOptions,
     max_upload: float = _limit(
@@ -75,11 +77,11 @@ def serve(
 ) -> None:
     """Serve an app for your browser and an HTTP API.
 
-    Needs the extra [serve]. Open the printed address. In the app, drop a recording and its
-    transcript, then view, listen, correct and save; with FOLDER, the app also lists the alignments
-    there, worst first. /docs describes the API for programs. Only this machine can reach the server
-    unless --host says otherwise. Settings are the defaults of requests; limits such as
-    --max-skipped do not end the server with an exit code.
+    Needs the extra [serve]. Open the printed address, which has your token. In the app, drop a
+    recording and its transcript, then view, listen, correct and save; with FOLDER, the app also
+    lists the alignments there, worst first. /docs describes the API for programs. Only this machine
+    can reach the server unless --host says otherwise. Settings are the defaults of requests; limits
+    such as --max-skipped do not end the server with an exit code.
     """
     from ctc_align.serve import require_serve
 
@@ -88,7 +90,8 @@ def serve(
     from ctc_align.serve.alignment_folder import AlignmentFolder
     from ctc_align.serve.server import Address, AlignServer
 
-    address = Address(host, port, token or os.environ.get("CTC_ALIGN_TOKEN", ""))
+    token, kept = _chosen_token(token, no_token)
+    address = Address(host, port, token)
     address.check()
     limits = _limits(max_upload, max_audio, max_text, queue, timeout)
     if audio is not None and folder is None:
@@ -102,10 +105,29 @@ def serve(
     if not talk.verbose:
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
     server = AlignServer(load_aligner(model, None, settings), limits, shown)
+
+    def tell(url: str) -> None:
+        talk.say(f"ctc-align: serving at {url} (Ctrl-C ends it)")
+        if kept:
+            talk.say(f"ctc-align: {kept}")
+
     try:
-        server.run(address, lambda url: talk.say(f"ctc-align: serving at {url} (Ctrl-C ends it)"))
+        server.run(address, tell)
     except KeyboardInterrupt:
         talk.say("ctc-align: the server has ended")
+
+
+def _chosen_token(token: str, no_token: bool) -> tuple[str, str]:
+    """Return the token that requests need, "" for none, and a line about the file of the user's
+    own; raise UsageError where both a token and none are asked for."""
+    from ctc_align.serve.access import read_user_token
+
+    given = token or os.environ.get("CTC_ALIGN_TOKEN", "")
+    if given and no_token:
+        raise UsageError("--no-token: a token is given, too, by --token or CTC_ALIGN_TOKEN")
+    if given or no_token:
+        return given, ""
+    return read_user_token()
 
 
 def _limits(

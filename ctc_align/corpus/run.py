@@ -19,7 +19,8 @@ from ctc_align.corpus.engine.dispatch import Engine, Observer
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
 from ctc_align.corpus.outputs.assembly import Assembly, write_manifests
-from ctc_align.corpus.outputs.layout import SHARDS, Layout
+from ctc_align.corpus.outputs.data_sets import write_cut_lists
+from ctc_align.corpus.outputs.layout import LJSPEECH, SHARDS, Layout
 from ctc_align.corpus.state.journal import (
     DONE,
     Journal,
@@ -377,6 +378,8 @@ def _fingerprint(run: CorpusRun, layout: Layout) -> str:
         layout.cut,
         str(layout.pause_s),
     )
+    if layout.data_set == LJSPEECH:  # the other data sets are made of the same files
+        others = (*others, layout.data_set)
     if run.log_probs is not None:
         others = (*others, *log_probs_identity(run.log_probs))
     model, settings = run.model, run.settings
@@ -388,7 +391,8 @@ def _fingerprint(run: CorpusRun, layout: Layout) -> str:
 
 
 def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) -> list[Path]:
-    if not layout.manifests:
+    """Write what is made from the outputs of the whole run; return the paths."""
+    if not layout.manifests and not layout.cut:
         return []
     outcomes = Outcomes(journal_paths(out_dir), quiet=True)
 
@@ -399,7 +403,10 @@ def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) ->
                 if outcome is not None and outcome[0] == DONE:
                     yield item.index, item.entry
 
-    return write_manifests(layout, done())
+    written = write_manifests(layout, done())
+    if layout.cut:
+        written += write_cut_lists(layout, done())
+    return written
 
 
 def _summary(

@@ -3,6 +3,7 @@ are not."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -40,12 +41,14 @@ class Limits:
         min_fit: one of `FITS`, the worst that is kept; "none" is no limit.
         max_loss_per_token, max_local_loss: nats.
         max_skipped: percent of the words that can be spoken.
+        no_duplicates: of utterances with equal sound and text only the first is kept.
     """
 
     min_fit: str = NONE
     max_loss_per_token: float | None = None
     max_local_loss: float | None = None
     max_skipped: float | None = None
+    no_duplicates: bool = False
 
     def reasons(self, result: UtteranceResult) -> Iterator[str]:
         """Yield why an aligned utterance is left out; a figure that has a limit and is not known is
@@ -123,6 +126,7 @@ def selected(
     if isinstance(corpus, Manifest):
         lines = read_lines(path)
     beside = LatestBeside()
+    kept: dict[bytes, str] = {}
     with Outcomes(paths, quiet=True) as outcomes:
         for entry in corpus:
             row = next(lines, None) if lines is not None else None
@@ -147,9 +151,39 @@ def selected(
                     line.result.duration_s or 0.0,
                 )
             else:
-                yield _judged(
+                judged = _judged(
                     entry, line, _line(entry, line.result, _keys(row)), limits, beside, out_dir
                 )
+                if limits.no_duplicates and not judged.reasons:
+                    judged = _without_duplicate(judged, entry, line.result, kept)
+                yield judged
+
+
+def _without_duplicate(
+    judged: Selected, utterance: Utterance, result: UtteranceResult, kept: dict[bytes, str]
+) -> Selected:
+    """Return an utterance, left out if one with its sound and its text is among the `kept` ones,
+    to which it is added otherwise."""
+    first = kept.setdefault(_sound_and_text(utterance, result), utterance.id)
+    if first == utterance.id:
+        return judged
+    note = f"{utterance.id}: has the sound and the text of {first}"
+    return replace(judged, reasons=("a duplicate",), notes=(*judged.notes, note))
+
+
+def _sound_and_text(utterance: Utterance, result: UtteranceResult) -> bytes:
+    """Return a hash that two utterances share if they have the same stretch of equal recordings and
+    the same text, spaces aside.
+
+    Recordings are equal if their bytes are, as the journal has them.
+    """
+    recording = result.audio or os.path.realpath(utterance.audio)
+    duration_s = utterance.duration_s or result.duration_s or 0.0
+    span = (utterance.offset_s, duration_s, utterance.channel)
+    words = " ".join(utterance.text.split())
+    if utterance.book is not None:
+        words = str(result.part)
+    return hashlib.blake2b(repr((recording, span, words)).encode(), digest_size=16).digest()
 
 
 def _keys(row: TextLine | None) -> JsonObject:

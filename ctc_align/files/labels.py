@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TextIO
 
 from ctc_align.errors import InputError
@@ -51,6 +52,7 @@ COLUMNS = (
         "start_sd_ms",
     ),
     *("end_sd_ms", "word", "word_label", "position", "char_start", "char_end", "status"),
+    *("previous", "next"),
 )
 
 
@@ -157,7 +159,8 @@ class CsvWriter(Writer):
     `tier` is "words", and "phones" or "tokens"; the style's `tiers` may name "sentences" and
     "speakers", too. `word` is the word's number in the transcript, from 1; in rows of tokens, it is
     the number of the word that contains the token, whose label is `word_label`; `position` is the
-    token's number in it. Words without times have their `status` and no times. Times are seconds
+    token's number in it; `previous` and `next` are the labels of the tokens that touch it, of the same
+    speaker, also in the words beside it. Words without times have their `status` and no times. Times are seconds
     with 3 decimals; `char_start:char_end` is the span in the transcript, in code points.
 
     Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as
@@ -212,8 +215,15 @@ class _Words:
 
     def tokens(self) -> Iterator[JsonObject]:
         """Yield a row for each token, by words in the order of the text."""
-        rows = iter(token_rows(self._alignment, self._style, _MS_PER_S))
+        by_time = token_rows(self._alignment, self._style, _MS_PER_S)
+        rows = iter(by_time)
         of_word = {id(word): [next(rows) for _ in word.tokens] for word in self._by_time}
+        speakers = [word.speaker for word in self._by_time for _ in word.tokens]
+        beside: dict[int, dict[str, str]] = {id(row): {} for row in by_time}
+        for (row, who), (later, who_later) in pairwise(zip(by_time, speakers)):
+            if row.end == later.start and who == who_later:
+                beside[id(row)]["next"] = printable(later.label)
+                beside[id(later)]["previous"] = printable(row.label)
         for number, word in enumerate(self._alignment.words, 1):
             for position, (token, row) in enumerate(zip(word.tokens, of_word.get(id(word), ())), 1):
                 yield {
@@ -225,6 +235,7 @@ class _Words:
                     "word_label": _cell(self._style.label(word)),
                     "position": position,
                     "status": word.status,
+                    **beside[id(row)],
                 }
 
     def sentences(self) -> Iterator[JsonObject]:

@@ -66,23 +66,34 @@ def unset_relative_cache_home() -> None:
         del os.environ["XDG_CACHE_HOME"]
 
 
-def user_cache_folder(program: str) -> Path | None:
-    """Return the folder of a program among the user's caches, None where the user has no home
-    folder."""
+_USER_FOLDERS = {
+    "cache": ("Cache", "Caches", "XDG_CACHE_HOME", ".cache"),
+    "state": ("State", "Application Support", "XDG_STATE_HOME", ".local/state"),
+}
+"""For each kind its name on Windows and on macOS, and its variable and default elsewhere."""
+
+
+def user_folder(program: str, kind: str) -> Path | None:
+    """Return the folder of a program in the user's profile, None where the user has no home folder.
+
+    Args:
+        kind: cache, for files that can be made again, or state, for those that must last.
+    """
     home = os.path.expanduser("~")
+    on_windows, on_macos, variable, default = _USER_FOLDERS[kind]
     if sys.platform == "win32":
-        caches = os.environ.get("LOCALAPPDATA", "")
-        if not os.path.isabs(caches):
-            caches = os.path.join(home, "AppData", "Local")
-        program = os.path.join(program, "Cache")
+        base = os.environ.get("LOCALAPPDATA", "")
+        if not os.path.isabs(base):
+            base = os.path.join(home, "AppData", "Local")
+        program = os.path.join(program, on_windows)
     elif sys.platform == "darwin":
-        caches = os.path.join(home, "Library", "Caches")
+        base = os.path.join(home, "Library", on_macos)
     else:
-        caches = os.environ.get("XDG_CACHE_HOME", "")
-        if not os.path.isabs(caches):
-            caches = os.path.join(home, ".cache")
-    if os.path.isabs(caches):
-        return Path(caches, program)
+        base = os.environ.get(variable, "")
+        if not os.path.isabs(base):
+            base = os.path.join(home, default)
+    if os.path.isabs(base):
+        return Path(base, program)
     return None
 
 
@@ -139,11 +150,12 @@ def make_private_folder(folder: Path, mode: int = PRIVATE) -> None:
     _refuse(why_not_trusted(folder))
 
 
-def read_private_file(path: Path) -> bytes:
+def read_private_file(path: Path, *, is_secret: bool = False) -> bytes:
     """Return the content of a file in a folder that is trusted.
 
     Raises:
-        OSError: it cannot be read, is no regular file, or somebody else may have written it.
+        OSError: it cannot be read, is no regular file, or somebody else may have written it, or
+            read it if it is secret.
     """
     options = ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY")
     descriptor = os.open(path, sum((getattr(os, name, 0) for name in options), os.O_RDONLY))
@@ -153,6 +165,8 @@ def read_private_file(path: Path) -> bytes:
             _refuse(f"{path} is not a regular file")
         if HAS_OWNERS:
             _refuse(_fault_of_content(str(path), found))
+            if is_secret and found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                _refuse(f"others may read {path}")
         return file.read()
 
 

@@ -19,16 +19,25 @@ import hmac
 import ipaddress
 import json
 import logging
+import os
 import re
+import secrets
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
+from ctc_align.machine.private_folders import (
+    make_private_folder,
+    read_private_file,
+    user_folder,
+    write_private_file,
+)
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -294,8 +303,8 @@ class AccessGuard:
             return response
         raise RefusedError(
             401,
-            "a token is needed: send the header Authorization: Bearer TOKEN, or open the page with"
-            " ?token=TOKEN",
+            "a token is needed: open the address that ctc-align serve printed when it started, or"
+            " send the header Authorization: Bearer TOKEN",
             {"WWW-Authenticate": "Bearer"},
         )
 
@@ -317,6 +326,56 @@ def _same(given: str, expected: str) -> bool:
     return hmac.compare_digest(
         given.encode("utf-8", "replace"), expected.encode("utf-8", "replace")
     )
+
+
+# The user's own token, for a server that is given none.
+
+
+def check_token(token: str) -> None:
+    """Raise UsageError for a token that is easily guessed, or that a header cannot hold."""
+    if len(token) < FEWEST_TOKEN_CHARS or not token.isascii() or " " in token:
+        raise UsageError(
+            f"--token or CTC_ALIGN_TOKEN: expected at least {FEWEST_TOKEN_CHARS} characters of"
+            " ASCII without spaces; for example:"
+            ' python -c "import secrets; print(secrets.token_urlsafe())"'
+        )
+
+
+def read_user_token() -> tuple[str, str]:
+    """Return this user's token, which the first call makes, and a line that says where it is kept.
+
+    Where it cannot be kept, or others can read it, the token is a new one and the line says why.
+    """
+    folder = user_folder("ctc-align", "state")
+    try:
+        if folder is None:
+            raise OSError("this user has no home folder")
+        path = folder / "token"
+        return _kept_token(path), f"the token is kept in {path}"
+    except OSError as error:
+        reason = f"{error.filename}: {error.strerror}" if error.filename else error.args[-1]
+        return secrets.token_urlsafe(), f"the token is for this run alone: {reason}"
+
+
+def _kept_token(path: Path) -> str:
+    """Return the token in a file that only this user can read; make the file if it is missing.
+
+    Raises:
+        OSError: the file cannot be made, has no token, or others may read or change it.
+    """
+    from filelock import FileLock
+
+    make_private_folder(path.parent)
+    if not path.exists():
+        part = path.with_name(f".{secrets.token_hex(8)}.part")
+        with FileLock(path.with_name("token.lock"), timeout=10):  # two starts make one token
+            if not path.exists():
+                write_private_file(part, secrets.token_urlsafe().encode())
+                os.replace(part, path)
+    token = read_private_file(path, is_secret=True).decode("ascii", "ignore").strip()
+    if len(token) < FEWEST_TOKEN_CHARS:
+        raise OSError(f"{path} has no token: remove the file, and the next start makes a new one")
+    return token
 
 
 # Connections: their number, and the time that the headers of a request may take.

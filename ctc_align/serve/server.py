@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import anyio
 from anyio import CapacityLimiter
@@ -35,11 +35,11 @@ from ctc_align.files import (
 from ctc_align.files.json_files import json_bytes, no_number
 from ctc_align.reading import parse_json
 from ctc_align.serve.access import (
-    FEWEST_TOKEN_CHARS,
     AccessGuard,
     LimitedConnection,
     RefusedError,
     answer_error,
+    check_token,
     is_loopback,
     page_policy,
     refusal_of,
@@ -90,8 +90,8 @@ END_S = 10
 
 @dataclass(frozen=True)
 class Address:
-    """The host and port of a server; port 0: any that is free. `token` is needed unless the host is
-    loopback."""
+    """The host and port of a server; port 0: any that is free. `token` may be empty, so that none
+    is asked for, on loopback alone."""
 
     host: str = "127.0.0.1"
     port: int = 8571
@@ -104,16 +104,11 @@ class Address:
             raise UsageError(f"--port: expected 0 to 65535, got {self.port}")
         if not self.token and not is_loopback(self.host):
             raise UsageError(
-                f"--host {self.host}: others can reach this address, so it needs a token: --token,"
-                " or better the environment's CTC_ALIGN_TOKEN"
+                f"--host {self.host}: others can reach this address, so it needs a token: leave out"
+                " --no-token"
             )
-        if self.token and (
-            len(self.token) < FEWEST_TOKEN_CHARS or not self.token.isascii() or " " in self.token
-        ):
-            raise UsageError(
-                f"--token: expected at least {FEWEST_TOKEN_CHARS} characters of ASCII without"
-                ' spaces; for example: python -c "import secrets; print(secrets.token_urlsafe())"'
-            )
+        if self.token:
+            check_token(self.token)
 
     def open(self) -> socket.socket:
         """Return a socket that listens only on this address.
@@ -237,7 +232,8 @@ class AlignServer:
         uploads.
 
         Args:
-            listening: called with the server's address in a browser as soon as it can be used.
+            listening: called with the server's address in a browser, its token included, as soon as
+                it can be used.
 
         Raises:
             UsageError: as `Address.check` and `Address.open`.
@@ -269,7 +265,9 @@ class AlignServer:
                     proxy_headers=False,
                     timeout_graceful_shutdown=END_S,
                 )
-                listening(f"http://{f'[{host}]' if ':' in host else host}:{port}/")
+                name = f"[{host}]" if ":" in host else host
+                query = f"?{urlencode({'token': address.token})}" if address.token else ""
+                listening(f"http://{name}:{port}/{query}")
                 self._running = Ending(config)
                 self._running.run(sockets=[listener])
         finally:

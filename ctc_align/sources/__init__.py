@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from ctc_align.errors import UsageError
-from ctc_align.sources.manifest_files import Lhotse, Manifest, Table, table_fault
+from ctc_align.sources.manifest_files import Lhotse, Manifest, MetadataFolder, Table, table_fault
 from ctc_align.sources.source import (
     FileSource,
     FolderSource,
@@ -45,6 +45,7 @@ KINDS: dict[str, type[FileSource] | type[FolderSource]] = {
     "table": Table,
     "kaldi": Kaldi,
     "librispeech": LibriSpeech,
+    "metadata": MetadataFolder,
     "mfa": MfaFolder,
 }
 """In the order in which they examine a file."""
@@ -69,8 +70,9 @@ def open_source(
 
     A file is `lhotse` or `manifest` by its first JSON object, a `table` by its header. A folder is
     `kaldi` if it has a wav.scp or a logprobs.scp; else the first folder in it that has either
-    decides: `librispeech` for a *.trans.txt, `mfa` for a sound file with a transcript beside it, or
-    for only one of the two.
+    decides: `librispeech` for a *.trans.txt, `mfa` for a sound file with a transcript beside it. A
+    folder without these is `metadata` if it has a table of that name, and `mfa` if it has only
+    recordings or only transcripts.
 
     Args:
         path: a file or a folder.
@@ -225,17 +227,20 @@ def _folder_kind(path: str, exclude: tuple[str, ...]) -> str:
     require_folder(path, "a corpus")
     if Kaldi.is_kind_of(path):
         return "kaldi"
+    has_table = MetadataFolder.is_kind_of(path)
     has_half = False
     for folder in folders_below(path, exclude):
         if folder.trans:
             return "librispeech"
-        if folder.has_pair or folder.book:
+        if folder.has_pair or (folder.book and not has_table):
             return "mfa"
         has_half = has_half or bool(folder.sounds or folder.texts or folder.grids or folder.books)
+    if has_table:
+        return "metadata"
     manifests = sorted(name for name in os.listdir(path) if name.lower().endswith(_MANIFESTS))
     if has_half and not manifests:
         return "mfa"
-    expected = "wav.scp, *.trans.txt or audio with transcripts beside it"
+    expected = "wav.scp, *.trans.txt, metadata.csv or audio with transcripts beside it"
     hint = f"; did you mean {printable(os.path.join(path, manifests[0]))}?" if manifests else ""
     raise UsageError(
         f"{printable(path)}: expected a corpus ({expected}), got a folder without any{hint}"

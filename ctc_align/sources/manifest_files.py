@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ctc_align.errors import InputError, UsageError
@@ -16,6 +17,7 @@ from ctc_align.files.json_files import no_number
 from ctc_align.reading import parse_json
 from ctc_align.sources.source import (
     FileSource,
+    FolderSource,
     Item,
     ItemMaker,
     TextLine,
@@ -37,10 +39,12 @@ from ctc_align.sources.source import (
     stem_of,
 )
 from ctc_align.sources.transcribed_folders import SOUND
+from ctc_align.sources.utterance import Utterance
+from ctc_align.sources.utterance_ids import output_of
 
 KEYS = {
-    "audio": ("audio_filepath", "audio", "log_probs"),
-    "text": ("text", "texts"),
+    "audio": ("audio_filepath", "audio", "file_name", "log_probs"),
+    "text": ("text", "texts", "transcription"),
     "id": ("utterance",),
     "offset": ("offset", "offset_s"),
     "duration": ("duration", "duration_s"),
@@ -320,6 +324,74 @@ class Table(FileSource):
             )
             raise InputError(f"the audio: expected {expected}, got no such file")
         return found
+
+
+class MetadataFolder(FolderSource):
+    """A folder of recordings with a table of them, `metadata.csv` or `metadata.jsonl`, as Hugging
+    Face (audiofolder), LJSpeech and Piper lay them out.
+
+    The table is in the folder, or one is in each of its sub-folders (`train`, `test`), whose name
+    then begins the ids.
+    """
+
+    kind = "metadata"
+
+    @classmethod
+    def is_kind_of(cls, path: str) -> bool:
+        """Return whether a folder has such a table."""
+        return bool(_metadata_tables(path))
+
+    def __init__(
+        self, path: str, exclude: tuple[str, ...] = (), *, fold_case: bool = False
+    ) -> None:
+        super().__init__(path, exclude, fold_case=fold_case)
+        excluded = {os.path.realpath(folder) for folder in exclude}
+        self.tables = {
+            split: table
+            for split, table in _metadata_tables(path).items()
+            if os.path.realpath(os.path.dirname(table.name)) not in excluded
+        }
+        if not self.tables:
+            raise UsageError(
+                f"{printable(path)}: expected {' or '.join(_METADATA)} with a row for each"
+                " recording, in it or in a folder in it, got none"
+            )
+        self.files = tuple(table.name for table in self.tables.values())
+
+    def __iter__(self) -> Iterator[Item]:
+        for split, table in self.tables.items():
+            table.encoding = self.encoding
+            table.fold_case = self.fold_case
+            for item in table:
+                if not split:
+                    yield item
+                elif isinstance(item, Utterance):
+                    output = f"{output_of(split + '/x').removesuffix('/x')}/{item.output}"
+                    yield replace(item, id=f"{split}/{item.id}", output=output)
+                else:
+                    yield replace(item, id=f"{split}/{item.id}")
+
+
+def _metadata_tables(folder: str) -> dict[str, Manifest | Table]:
+    """Return the table of a folder as that of "", or those of its sub-folders by their names."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except OSError:
+        return {}
+    splits = [name for name in names if os.path.isdir(os.path.join(folder, name))]
+    tables: dict[str, Manifest | Table] = {}
+    for split in ("", *splits):
+        for name, reader in _METADATA.items():
+            path = os.path.join(folder, split, name)
+            if os.path.isfile(path) and reader.is_kind_of(path):
+                tables[printable(split)] = reader(path)
+                break
+        if "" in tables:
+            break
+    return tables
+
+
+_METADATA: dict[str, type[Manifest | Table]] = {"metadata.csv": Table, "metadata.jsonl": Manifest}
 
 
 def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:

@@ -186,6 +186,8 @@ def test_verify_mends_outputs_and_journals_at_random(layout, corpus, tmp_path):
     result = runs.run(*options, "--verify")
     assert "37 utterances checked: 37 whole, 0 not" in result.stderr
     assert (out_dir / "journal.jsonl").read_bytes() == before, "what was mended stays so"
+    for path in out_dir.rglob("*.hand.*"):
+        path.unlink()  # damaged files that were kept aside: no schema holds for them
 
 
 def damage_file(path: Path, chance: random.Random) -> None:

@@ -243,7 +243,11 @@ def test_what_describes_it_is_part_of_it(model: str) -> None:
     Path("model.toml").write_text("first_frame_s = 0.0\n", encoding="utf-8")
     described = model_identity(model)
     write_tokens(Path("tokens.txt"), ("<blk>", "x"))
-    assert len({before, described, model_identity(model)}) == 3
+    found = {before, described, model_identity(model)}
+    for weights in (b"1", b"2"):
+        Path("model.onnx.data").write_bytes(weights)
+        found.add(model_identity(model))
+    assert len(found) == 5
 
 
 def test_a_wrong_file_is_one_line(model: str, cli: Callable[..., Any]) -> None:

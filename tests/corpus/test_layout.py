@@ -307,7 +307,7 @@ def test_a_line_more_in_the_source_moves_the_shards(audio, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"kind": "heap"}, "--layout: expected one of files, shards, got heap"),
+        ({"kind": "heap"}, "--layout: expected one of files, shards, audiofolder"),
         (
             {"kind": "shards", "formats": ("json", "srt")},
             "shards holds json and ctm, got --format srt",

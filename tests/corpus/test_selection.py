@@ -75,6 +75,32 @@ def test_what_is_within_the_limits_is_kept(
     assert f"kept {len(kept)} of 8 utterances" in result.stderr
 
 
+def test_of_equal_sounds_with_equal_texts_the_first_is_kept(
+    cli: Any,
+    inline_corpus: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, seed in {"a.wav": 1, "copy.wav": 1, "other.wav": 2}.items():
+        write_clip(tmp_path / name, 0.5, seed)
+    rows: dict[str, dict[str, Any]] = {
+        "first": {"audio": "a.wav", "text": "one two"},
+        "copy": {"audio": "copy.wav", "text": " one  two"},
+        "other sound": {"audio": "other.wav", "text": "one two"},
+        "other text": {"audio": "copy.wav", "text": "one"},
+        "other stretch": {"audio": "copy.wav", "text": "one two", "offset": 0.1},
+    }
+    write_manifest(tmp_path / "m.jsonl", [{"utterance": id, **row} for id, row in rows.items()])
+    cli("corpus", "m.jsonl", "--out-dir", "run", code=0)
+    result = cli("filter", "run", "--drop-duplicates", code=0)
+    kept = [json.loads(line)["utterance"] for line in result.stdout.splitlines()]
+    assert kept == [id for id in rows if id != "copy"]
+    assert "copy: has the sound and the text of first" in result.stderr
+    result = cli("filter", "run", code=0)
+    assert len(result.stdout.splitlines()) == len(rows)
+
+
 def test_a_manifest_of_what_is_kept_and_one_of_the_rest_with_reasons(
     run: Path, cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

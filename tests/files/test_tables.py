@@ -252,6 +252,19 @@ def test_syllables_are_in_tables_tiers_and_json(tmp_path):
         rendered(replace(alignment, token_kind="tokens"), "textgrid", style)
 
 
+@pytest.mark.parametrize("parted", ["no", "pause", "speaker"])
+def test_phones_that_touch_are_each_others_neighbours(parted):
+    second = aligned("boy", 0.65 if parted == "pause" else 0.6, 0.8, 6, ["b", "ɔɪ"])
+    if parted == "speaker":
+        second = replace(second, speaker="Ann")
+    words = (aligned("Hey", 0.0, 0.6, 0, ["h", "eɪ"]), second)
+    phones = table_of(make_alignment(words, token_kind="phones")).query("tier == 'phones'")
+    around = [("", "eɪ"), ("h", "b"), ("eɪ", "ɔɪ"), ("b", "")]
+    if parted != "no":
+        around[1:3] = [("h", ""), ("", "ɔɪ")]
+    assert list(zip(phones.previous, phones.next)) == around
+
+
 def test_whispers_words_add_up_to_its_text():
     alignment = replace(conversation(), config={"language": "en"}, offset_s=100.0)
     data = rendered(alignment, "whisper", Style(times="recording"))

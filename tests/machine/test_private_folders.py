@@ -15,7 +15,7 @@ from ctc_align.machine import private_folders
 from ctc_align.machine.private_folders import (
     make_private_folder,
     read_private_file,
-    user_cache_folder,
+    user_folder,
     why_not_trusted,
 )
 
@@ -182,15 +182,15 @@ def test_an_empty_or_relative_cache_home_is_none(
     monkeypatch.setenv("HOME", str(tmp_path))
     for given in ("", ".", "cache"):
         monkeypatch.setenv("XDG_CACHE_HOME", given)
-        assert user_cache_folder("x") == tmp_path / ".cache" / "x"
+        assert user_folder("x", "cache") == tmp_path / ".cache" / "x"
         private_folders.unset_relative_cache_home()
         assert "XDG_CACHE_HOME" not in os.environ
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
     private_folders.unset_relative_cache_home()
-    assert user_cache_folder("x") == Path("/caches/x")
+    assert user_folder("x", "cache") == Path("/caches/x")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "home")
-    assert user_cache_folder("x") is None
+    assert user_folder("x", "cache") is None
 
 
 def test_windows_uses_the_profile_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

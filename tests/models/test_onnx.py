@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from document_blocks import blocks
 from made_onnx import KINDS, LETTERS, METADATA, Made, write, write_tokens
 from made_sounds import babble
 
@@ -24,6 +25,7 @@ from ctc_align.models.onnx_description import KaldiFbank, NemoMel, from_metadata
 from ctc_align.models.onnx_model import OnnxModel
 from ctc_align.types import Audio
 
+ROOT = Path(__file__).resolve().parents[2]
 RATE = 16000
 TOML = {"waveform": 'features = "waveform"\nframe_shift_s = 0.02\n'}
 NEMO = 'features = "nemo-mel"\nframe_shift_s = 0.04\n'
@@ -209,6 +211,18 @@ def test_outputs_of_any_order(scores: str, order: str, tmp_path: Path) -> None:
     )
     expected = loaded(tmp_path / "plain", "nemo").emissions(audio(1.0))
     np.testing.assert_allclose(found.array, expected.array, atol=1e-5)
+
+
+def test_nemos_own_export_needs_what_the_page_says(tmp_path: Path) -> None:
+    """A Conformer of letters, whose space is a token."""
+    page = (ROOT / "docs" / "howto" / "own-model.md").read_text(encoding="utf-8")
+    [toml] = [block.text for block in blocks(page) if block.language == "toml"]
+    name = checkpoint(tmp_path, KINDS["nemo"], None, toml)
+    write_tokens(tmp_path / "tokens.txt", (" ", *LETTERS[2:], "<blk>"))
+    model = load_model(name, device="cpu")
+    assert (model.vocab[0], model.blank, model.frame_shift_s) == (" ", 28, 0.04)
+    with_metadata = loaded(tmp_path / "sherpa", "nemo").emissions(audio(1.0))
+    np.testing.assert_array_equal(model.emissions(audio(1.0)).array, with_metadata.array)
 
 
 def test_metadata_of_sherpa_say_what_it_is() -> None:

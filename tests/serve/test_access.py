@@ -14,8 +14,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -24,8 +26,9 @@ from local_server import LocalServer, form, local_server, pair, until, wav
 from ctc_align.errors import UsageError
 from ctc_align.files import from_dict
 from ctc_align.serve import access, alignment_folder, uploads
+from ctc_align.serve.access import check_token, read_user_token
 from ctc_align.serve.alignment_folder import AlignmentFolder
-from ctc_align.serve.server import Address
+from ctc_align.serve.server import Address, AlignServer
 from ctc_align.text.characters import printable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -511,22 +514,20 @@ def test_a_wrong_method_is_told_the_right_ones(
 
 def test_a_token_is_asked_for_everywhere_but_health() -> None:
     with local_server(token=TOKEN) as server:
-        for path in (
-            "/",
-            "/models",
-            "/jobs",
-            "/docs",
-            "/openapi.json",
-            "/api/alignments",
-            "/view/a",
-            "/nothing",
-        ):
-            assert server.ask("GET", path).status == 401
+        routes = server.server.application(Address()).app.routes
+        calls = [(method, route.path) for route in routes for method in route.methods]
+        assert len(calls) > 30
+        for method, path in [*calls, ("GET", "/nothing"), ("GET", "/health/"), ("PUT", "//health")]:
+            if path == "/health":
+                assert server.ask(method, path).status == 200
+                continue
+            there = re.sub("{.*?}", "a", path)
+            assert server.ask(method, there).status == 401, (method, path)
             for wrong in ("Bearer " + TOKEN[:-1], TOKEN, f"Basic {TOKEN}", "Bearer ", "Bearer ü"):
                 headers = {"Authorization": wrong.encode().decode("latin-1")}
-                assert server.ask("GET", path, headers=headers).status == 401
-        assert server.post("/align", pair("a")).status == 401
-        assert server.ask("GET", "/health").status == 200
+                assert server.ask(method, there, headers=headers).status == 401
+        foreign = {"Host": "evil.example", "Authorization": f"Bearer {TOKEN}"}
+        assert server.ask("GET", "/models", headers=foreign).status == 421
         assert server.ask("GET", "/?token=wrong").status == 401
         assert server.post("/align", pair("a"), Authorization=f"Bearer {TOKEN}").status == 200
         opened = server.ask("GET", f"//evil.example/?a=1&token={TOKEN}")
@@ -535,9 +536,99 @@ def test_a_token_is_asked_for_everywhere_but_health() -> None:
         assert "HttpOnly" in cookie
         assert "SameSite=lax" in cookie
         assert TOKEN not in cookie
-        assert (
-            server.ask("GET", "/models", headers={"Cookie": cookie.partition(";")[0]}).status == 200
-        )
+        assert server.url == f"http://127.0.0.1:{server.port}/?token={TOKEN}"
+        held = {"Cookie": cookie.partition(";")[0]}
+        assert server.ask("GET", "/models", headers=held).status == 200
+        held["Cookie"] = held["Cookie"].partition("=")[0] + "=" + TOKEN
+        assert server.ask("GET", "/models", headers=held).status == 401
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of this program in the user's state."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("CTC_ALIGN_TOKEN", raising=False)
+    return tmp_path / "state" / "ctc-align"
+
+
+def test_a_user_has_one_token_that_nobody_else_can_read(state: Path) -> None:
+    old = os.umask(0)
+    try:
+        with ThreadPoolExecutor(8) as pool:  # starts at the same time
+            said = {call.result() for call in [pool.submit(read_user_token) for _ in range(16)]}
+    finally:
+        os.umask(old)
+    [(token, where)] = said
+    file = state / "token"
+    assert (file.read_text(), where) == (token, f"the token is kept in {file}")
+    assert [path.stat().st_mode & 0o777 for path in (file, state)] == [0o600, 0o700]
+    check_token(token)
+    assert read_user_token() == (token, where)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "said"),
+    [
+        (TOKEN, 0o644, "others may read"),
+        (TOKEN, 0o620, "others may write"),
+        ("short", 0o600, "has no token"),
+    ],
+)
+def test_a_file_that_holds_no_secret_is_not_used_and_stays(
+    state: Path, content: str, mode: int, said: str
+) -> None:
+    state.mkdir(parents=True, mode=0o700)
+    file = state / "token"
+    file.write_text(content)
+    file.chmod(mode)
+    tokens = set()
+    for _ in range(2):
+        token, line = read_user_token()
+        assert line.startswith("the token is for this run alone: ")
+        assert said in line
+        check_token(token)
+        tokens.add(token)
+    assert len({*tokens, content}) == 3
+    assert file.read_text() == content
+
+
+@pytest.mark.parametrize("variable", ["CTC_ALIGN_TOKEN", ""])
+def test_the_printed_address_opens_the_server(
+    variable: str, state: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable:
+        monkeypatch.setenv(variable, TOKEN)
+
+    def serve_once(server: AlignServer, address: Address, listening: Any) -> None:
+        assert address.token
+        listening(f"http://127.0.0.1:1/?token={address.token}")
+
+    monkeypatch.setattr(AlignServer, "run", serve_once)
+    lines = cli("serve", code=0).stderr.splitlines()
+    if variable:
+        assert f"/?token={TOKEN} " in lines[0]
+        assert not state.exists()
+        lines = cli("serve", "--token", TOKEN[::-1], code=0).stderr.splitlines()
+        assert f"/?token={TOKEN[::-1]} " in lines[0]
+    else:
+        assert f"/?token={(state / 'token').read_text()} " in lines[0]
+        assert str(state / "token") in lines[1]
+
+
+def test_no_token_is_for_loopback_alone(
+    state: Path, cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    addresses: list[Address] = []
+    monkeypatch.setattr(AlignServer, "run", lambda _, address, __: addresses.append(address))
+    cli("serve", "--no-token", code=0)
+    assert [address.token for address in addresses] == [""]
+    for host in ("0.0.0.0", "::", "192.168.0.1", "example.org"):
+        assert "needs a token" in cli("serve", "--no-token", "--host", host, code=2).error
+    assert "a token is given" in cli("serve", "--no-token", "--token", TOKEN, code=2).error
+    monkeypatch.setenv("CTC_ALIGN_TOKEN", TOKEN)
+    assert "a token is given" in cli("serve", "--no-token", code=2).error
+    assert len(addresses) == 1
+    assert not state.exists()
 
 
 @pytest.mark.parametrize(

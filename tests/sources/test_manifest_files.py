@@ -311,7 +311,7 @@ def test_a_channel_for_all_that_name_none(tmp_path):
             {"wav": "a.wav", "text": "one", "duration": 1, "language": "de"},
             "did you mean audio_filepath by 'wav'?",
         ),
-        ({"audio": "a.wav", "transcription": "one"}, "did you mean text by 'transcription'?"),
+        ({"audio": "a.wav", "sentence": "one"}, "did you mean text by 'sentence'?"),
         (
             {"audio_filepth": "a.wav", "text": "one"},
             "did you mean audio_filepath by 'audio_filepth'?",

@@ -56,11 +56,12 @@ def run(block: Block, place: Path) -> subprocess.CompletedProcess[str]:
         "PYTHONWARNINGS": PYTHONWARNINGS if block.language == "python" else "default",
     }
     python = place / ".venv" / "bin" / "python"
-    command = (
-        ["bash", "-euc"]
-        if block.language == "sh"
-        else [str(python) if python.exists() else sys.executable, "-c"]
-    )
+    commands = {
+        "sh": ["bash", "-euc"],
+        "python": [str(python) if python.exists() else sys.executable, "-c"],
+        "r": ["Rscript", "-e"],
+    }
+    command = commands[block.language]
     return subprocess.run(
         [*command, block.text],
         cwd=place,
@@ -79,7 +80,7 @@ def failures(found: list[Block], place: Path) -> list[str]:
     for block in found:
         if block.ci_step or block.not_run:
             continue
-        if block.language not in ("sh", "python"):
+        if block.language not in ("sh", "python", "r"):
             faults.append(
                 f"a block in {block.language or 'no language'!r} is run by nobody:\n{block.text}"
             )

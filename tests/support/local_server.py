@@ -19,6 +19,7 @@ from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from ctc_align.config import Settings
 from ctc_align.errors import InputError
@@ -166,6 +167,7 @@ class LocalServer:
     server: AlignServer
     aligner: SpreadingAligner
     port: int
+    url: str = ""
     headers: dict[str, str] = field(default_factory=dict)
 
     def ask(
@@ -272,7 +274,7 @@ def local_server(
     thread.start()
     assert listening.wait(10)
     try:
-        yield LocalServer(server, aligner, int(there[0].rstrip("/").rpartition(":")[2]))
+        yield LocalServer(server, aligner, urlsplit(there[0]).port or 0, there[0])
     finally:
         if isinstance(aligner, SpreadingAligner):
             aligner.gate.set()

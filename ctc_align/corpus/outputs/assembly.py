@@ -577,11 +577,11 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
                 line = json_escaped(json.dumps(data, ensure_ascii=False, allow_nan=False))
                 file.write(line.encode("utf-8", "backslashreplace") + b"\n")
     for name in layout.manifests:
-        _remove_other_counts(Path(layout.out_dir), name, layout.job)
+        remove_other_counts(Path(layout.out_dir), name, layout.job)
     return targets
 
 
-def _remove_other_counts(out_dir: Path, name: str, job: str) -> None:
+def remove_other_counts(out_dir: Path, name: str, job: str) -> None:
     """Remove manifests of a different number of jobs: together they would have utterances twice."""
     count = job.partition("-of-")[2]
     for path in out_dir.glob(f"manifest.{name}.*-of-*"):
@@ -596,7 +596,7 @@ def manifest_path(out_dir: str | Path, name: str, job: str = "") -> Path:
     >>> manifest_path("out", "nemo", "0-of-4").name, manifest_path("out", "lhotse").name
     ('manifest.nemo.0-of-4.jsonl', 'manifest.lhotse.jsonl.gz')
     """
-    extension = ".jsonl" if name == "nemo" else ".jsonl.gz"
+    extension = ".jsonl.gz" if name == "lhotse" else ".jsonl"
     return Path(out_dir) / f"manifest.{name}{'.' + job if job else ''}{extension}"
 
 

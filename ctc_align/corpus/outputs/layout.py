@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ctc_align.config import setting
-from ctc_align.corpus.outputs.records import CUTS, Placed, checksum, name_of, refuse_inputs
+from ctc_align.corpus.outputs.records import CUTS, WAVS, Placed, checksum, name_of, refuse_inputs
 from ctc_align.corpus.outputs.shared_files import (
     RecordingGrids,
     ShardFiles,
@@ -51,6 +51,11 @@ if TYPE_CHECKING:
 FILES, SHARDS = "files", "shards"
 SHARD_FORMATS = ("json", "ctm")
 MANIFESTS = ("nemo", "lhotse")
+AUDIOFOLDER, WEBDATASET, LJSPEECH = "audiofolder", "webdataset", "ljspeech"
+DATA_SETS = (AUDIOFOLDER, WEBDATASET, LJSPEECH)
+TABLES = (AUDIOFOLDER, LJSPEECH)
+"""Data sets with one table for the whole corpus."""
+LAYOUTS = (FILES, SHARDS, *DATA_SETS)
 UTTERANCE, PAUSE = "utterance", "pause"
 MARGIN_S = 0.25
 """The longest silence that a phrase keeps before and after it."""
@@ -73,6 +78,7 @@ class Layout:
         shard_size: utterances in a shard.
         times, labels: as in `ctc_align.config.Settings`.
         manifests: "nemo", "lhotse" or both.
+        data_set: "" or one of `DATA_SETS`: what the cut audio makes up, beside a manifest.
         cut: "" for no audio, "utterance" or "pause" for audio of utterances or of phrases
             (`--cut-audio`, `--by`).
         pause_s: a longer pause between two words separates phrases.
@@ -90,6 +96,7 @@ class Layout:
     times: str = "utterance"
     labels: str = "bare"
     manifests: tuple[str, ...] = ()
+    data_set: str = ""
     cut: str = ""
     pause_s: float = 0.3
     job: str = ""
@@ -111,7 +118,8 @@ class Layout:
         Raises:
             UsageError: they do, or a name is unknown.
         """
-        _one_of("--layout", self.kind, (FILES, SHARDS))
+        if self.kind not in (FILES, SHARDS):
+            _one_of("--layout", self.kind, LAYOUTS)
         _one_of("--by", self.cut or UTTERANCE, (UTTERANCE, PAUSE))
         for name in self.manifests:
             _one_of("--manifest", name, MANIFESTS)
@@ -133,12 +141,19 @@ class Layout:
             )
         if self.manifests and self.kind == FILES and "json" not in self.formats_written:
             raise UsageError("--manifest is made of the JSON outputs: add json to --format")
+        if self.data_set and not self.cut:
+            raise UsageError(f"--layout {self.data_set}: is made of cut audio: add --cut-audio")
+        if self.data_set in TABLES and self.job:
+            raise UsageError(
+                f"--layout {self.data_set}: has one table for the whole corpus, and --shard does a"
+                " part: give --layout webdataset, or cut without --shard"
+            )
 
     def outputs(self, utterance: Utterance) -> list[Path]:
         """Return the files that `place` writes for this utterance alone; of its cut phrases only
         the first."""
         paths = output_paths(self.out_dir, utterance.output, self._formats_of(utterance))
-        return paths + (_targets(utterance, self, 0) if self.cut else [])
+        return paths + ([*cut_paths(utterance, self, 0)] if self.cut else [])
 
     def place(
         self,
@@ -291,7 +306,7 @@ def cut_audio(
     """Write the cuts of an utterance and their text, whole or not at all; further cuts of an
     earlier run are removed.
 
-    The sound is 16-bit FLAC with the sampling rate and the channels of the recording (or the one
+    The sound is FLAC (for LJSpeech WAV) of 16 bits with the sampling rate and the channels of the recording (or the one
     channel that the utterance names); samples are copied from the recording, not from the model's
     resampled input. `written` is called with the path and the bytes of each file.
 
@@ -306,7 +321,7 @@ def cut_audio(
         cuts = phrases(alignment, utterance, layout.pause_s)
     else:
         cuts = [whole(alignment, utterance)]
-    targets = [path for number in range(len(cuts)) for path in _targets(utterance, layout, number)]
+    targets = [path for number in range(len(cuts)) for path in cut_paths(utterance, layout, number)]
     refuse_inputs(targets, protect)
     with (
         open_recording(utterance.audio, choice=choice_of(alignment)) as recording,
@@ -315,7 +330,7 @@ def cut_audio(
         files = iter(parts)
         for cut in cuts:
             for data in (
-                _flac(recording, cut, utterance),
+                _encoded(recording, cut, utterance, layout),
                 f"{without_controls(cut.label)}\n".encode("utf-8", "replace"),
             ):
                 target, part = next(files)
@@ -329,26 +344,28 @@ def cut_audio(
     return targets
 
 
-def _targets(utterance: Utterance, layout: Layout, number: int) -> list[Path]:
+def cut_paths(utterance: Utterance, layout: Layout, number: int) -> tuple[Path, Path]:
     """Return the paths of sound and text of cut `number`, from 0, below `cuts` in the output
     folder."""
-    target = Path(layout.out_dir, CUTS, utterance.output)
+    folder = WAVS if layout.data_set == LJSPEECH else CUTS
+    sound = ".wav" if layout.data_set == LJSPEECH else ".flac"
+    target = Path(layout.out_dir, folder, utterance.output)
     if layout.cut == PAUSE:
         name = f"{target.name}-{number + 1:04d}"
     else:
         name = target.name
-    return [target.with_name(f"{name}{extension}") for extension in (".flac", ".txt")]
+    return target.with_name(f"{name}{sound}"), target.with_name(f"{name}.txt")
 
 
 def _remove_further(utterance: Utterance, layout: Layout, number: int) -> None:
     """Remove phrases of an earlier run beyond the last; they are numbered without gaps."""
-    further = _targets(utterance, layout, number)
+    further = cut_paths(utterance, layout, number)
     while any(map(os.path.exists, further)):
         for path in further:
             with suppress(OutputError):
                 remove_file(path, Path(layout.out_dir))
         number += 1
-        further = _targets(utterance, layout, number)
+        further = cut_paths(utterance, layout, number)
 
 
 def whole(alignment: Alignment, utterance: Utterance) -> Interval:
@@ -425,8 +442,8 @@ def _edge(time_s: float | None) -> float:
     return time_s
 
 
-def _flac(recording: Recording, cut: Interval, utterance: Utterance) -> bytes:
-    """Return the samples of one cut as FLAC, in memory: the code that writes the file reports a
+def _encoded(recording: Recording, cut: Interval, utterance: Utterance, layout: Layout) -> bytes:
+    """Return the samples of one cut as a file, in memory: the code that writes the file reports a
     full disk."""
     import soundfile
 
@@ -442,19 +459,18 @@ def _flac(recording: Recording, cut: Interval, utterance: Utterance) -> bytes:
     if cut.end_s != math.inf:
         most = max(1, seconds_to_samples(cut.end_s, rate) - first)
     channels = recording.channels if channel is None else 1
+    kind = "WAV" if layout.data_set == LJSPEECH else "FLAC"
     data = io.BytesIO()
     written = 0
     try:
-        with soundfile.SoundFile(
-            data, "w", rate, channels, subtype="PCM_16", format="FLAC"
-        ) as file:
+        with soundfile.SoundFile(data, "w", rate, channels, subtype="PCM_16", format=kind) as file:
             for block in recording.read(first, most):
                 file.write(_as_int16(block if channel is None else block[:, channel - 1 : channel]))
                 written += len(block)
     except soundfile.SoundFileError as error:
         reason = str(getattr(error, "error_string", error)).rstrip(". ")
         raise AudioError(
-            f"{utterance.audio}: expected audio that FLAC of 16 bits can hold: {reason}"
+            f"{utterance.audio}: expected audio that {kind} of 16 bits can hold: {reason}"
         ) from error
     if not written:
         raise AudioError(

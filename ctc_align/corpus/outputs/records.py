@@ -20,6 +20,8 @@ from ctc_align.sources.utterance import Checksum, Utterance
 
 CUTS = "cuts"
 """The folder of cut audio in an output folder."""
+WAVS = f"{CUTS}/wavs"
+"""That of cut audio in LJSpeech's layout."""
 _DIGEST_BYTES = 8
 
 
@@ -135,7 +137,9 @@ def is_own_name(name: str, utterance: Utterance) -> bool:
     if any(name == f"{utterance.output}{extension}" for extension in EXTENSIONS):
         return True
     return (
-        re.fullmatch(rf"{CUTS}/{re.escape(utterance.output)}(-\d{{4,}})?\.(flac|txt)", name)
+        re.fullmatch(
+            rf"{CUTS}/(wavs/)?{re.escape(utterance.output)}(-\d{{4,}})?\.(flac|wav|txt)", name
+        )
         is not None
     )
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ctc_align.corpus.outputs.assembly import PendingParts
-from ctc_align.corpus.outputs.layout import MANIFESTS, SHARDS, Layout
+from ctc_align.corpus.outputs.layout import MANIFESTS, SHARDS, TABLES, WEBDATASET, Layout
 from ctc_align.corpus.outputs.records import CUTS
 from ctc_align.corpus.state.journal import journal_paths
 from ctc_align.corpus.state.summary import is_summary
@@ -131,7 +131,16 @@ def left_behind(layout: Layout, out_dir: Path) -> list[str]:
         left += ["alignments-*"] if any(out_dir.glob("alignments-?????.jsonl.gz")) else []
     if not layout.cut:
         left += [CUTS] if (out_dir / CUTS).is_dir() else []
-    return left
+        return left
+    lists = {
+        "metadata.csv": layout.data_set in TABLES,
+        "shard*-*.tar": layout.data_set == WEBDATASET,
+    }
+    return left + [
+        f"{CUTS}/{name}"
+        for name, is_made in lists.items()
+        if not is_made and any((out_dir / CUTS).glob(name))
+    ]
 
 
 def check_existing(source: Source, layout: Layout, out_dir: Path, *, force: bool) -> None:

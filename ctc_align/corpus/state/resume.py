@@ -19,6 +19,7 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import logging
@@ -425,6 +426,9 @@ def model_identity(model: str) -> str:
         descriptions = []
         if family is not None and family.is_file:
             descriptions = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"]
+            # its weights, where they are not in it: model.onnx.data, model.onnx_data, model.weights
+            descriptions += sorted(folder.parent.glob(f"{glob.escape(folder.name)}?*"))
+            descriptions += [folder.with_suffix(".weights")]
         descriptions += [folder.parent / CALIBRATION, folder.parent / EDGES]
         return " ".join(_content(path) for path in [folder, *filter(Path.is_file, descriptions)])
     files = [

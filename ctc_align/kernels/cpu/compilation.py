@@ -47,7 +47,7 @@ from ctc_align.machine.private_folders import (
     private_folder_in,
     read_folder_variable,
     read_private_file,
-    user_cache_folder,
+    user_folder,
     why_not_trusted,
     write_private_file,
 )
@@ -281,7 +281,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 def cache_places() -> list[Path]:
     """Return the folders in which the folder of this version may lie."""
-    home = user_cache_folder("ctc-align")
+    home = user_folder("ctc-align", "cache")
     if not HAS_OWNERS:
         return [home] if home else []
     places = [
