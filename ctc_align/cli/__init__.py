@@ -31,6 +31,7 @@ from ctc_align.cli.printing import (
     SOME_FAILED,
     WRONG_CALL,
     Interrupted,
+    end_listening,
     put,
     route_python_warnings,
     say,
@@ -403,6 +404,8 @@ def run(arguments: Sequence[str]) -> int:
             raise
         _say(f"error: {_parser_message(error)}")
         return WRONG_CALL
+    finally:
+        end_listening()
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:

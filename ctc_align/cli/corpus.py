@@ -17,8 +17,8 @@ from ctc_align.cli.arguments import check_files, check_source, is_book
 from ctc_align.cli.notes import (
     changed_outputs,
     choice_notes,
-    decoding_notes,
     effect_notes,
+    grouped_notes,
     interruption,
     language_notes,
     leave,
@@ -299,7 +299,7 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     talk.listen()
     model = only_model(run.model, run.settings, run.lexicon is not None)
     texts = "\n".join(item.text for item in first)
-    talk.notes(language_notes(texts, model, run.settings.language) + decoding_notes(texts))
+    talk.notes(language_notes(texts, model, run.settings.language))
     talk.notes(
         old_book_notes(next((item.transcript for item in first if item.book is not None), ""))
     )
@@ -328,6 +328,7 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     has_json = run.outputs.kind == "shards" or "json" in run.outputs.formats_written
     talk.notes(misfits(result.summary, has_json=has_json, keeps_cues=_keeps_cues(run, first)))
     talk.notes(read_twice(result.summary))
+    talk.notes(grouped_notes(result.summary, result.journal, display.warned))
     if result.interrupted:
         raise Interrupted(interruption(result))
     leave(result.summary, run.settings.min_fit)
@@ -390,4 +391,5 @@ def sum_up(folder: str, source: str | None, min_fit: str, talk: Talk) -> None:
     print_summary(summary, sys.stdout)
     talk.notes(misfits(summary))
     talk.notes(read_twice(summary))
+    talk.notes(grouped_notes(summary, Path(folder) / "journal*.jsonl"))
     leave(summary, min_fit)

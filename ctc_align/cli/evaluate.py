@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli.arguments import check_new
-from ctc_align.cli.notes import first_notes
 from ctc_align.cli.options import (
     LIMITS,
     Group,
@@ -24,6 +23,7 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
+from ctc_align.note_kinds import first_of_each_kind
 from ctc_align.text.characters import json_escaped
 from ctc_align.text.encodings import known_encoding
 
@@ -322,7 +322,7 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
                 more = ""
             say(f"ctc-align: {whose}{side} {evaluation.tier}: {', '.join(lone[:_NAMED])}{more}")
 
-    for note in first_notes(evaluation.notes):
+    for note in first_of_each_kind(evaluation.notes):
         say(f"ctc-align: note: {whose}{note}")
     if evaluation.untouched:
         count = counted(

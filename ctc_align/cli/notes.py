@@ -4,7 +4,7 @@ without effect."""
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import typer
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Talk, counted, say
 from ctc_align.config import ENGLISH, UNKNOWN_LANGUAGE, Settings
 from ctc_align.errors import CtcAlignError
+from ctc_align.note_kinds import MOST_NAMED, name_first
 from ctc_align.text.characters import printable
 from ctc_align.text.markup import parentheses
 from ctc_align.text.word_forms import reads_digits
@@ -61,13 +62,15 @@ _REMEDY = "the model universal covers all languages, see ctc-align models for ot
 _NAMED = 1000
 """The maximum number of failures that are named on stderr, one per line; the summary has more, the
 journal all."""
-_MOST_IN_LINE = 5
 _AUTO = Settings.min_fit
 """The least fit is `poor` for a single recording, and there is none for a corpus."""
 
 
 def alignment_notes(alignment: Alignment) -> list[str]:
     """Return notes on words without times, doubtful words, unexplained speech, and a poor fit."""
+    from ctc_align.text.encodings import decoding_note
+
+    decoded = decoding_note(alignment.text)
     if alignment.fit == NONE and alignment.skipped:
         lost = (
             f"{alignment.regions[0].reason}: no word has times (--match exact gives times to all)"
@@ -78,7 +81,7 @@ def alignment_notes(alignment: Alignment) -> list[str]:
             if track
             else []
         )
-        return [lost, *others, *decoding_notes(alignment.text), *cue_notes(alignment)]
+        return [lost, *others, *filter(None, [decoded]), *cue_notes(alignment)]
     found = difference_notes(alignment) + order_notes(alignment)
     reasons = {UNKNOWN: "the model has none of its letters", UNSPOKEN: "nothing to pronounce"}
     for status, reason in reasons.items():
@@ -96,7 +99,7 @@ def alignment_notes(alignment: Alignment) -> list[str]:
             "--stress has no effect: no phone has a stress mark, which a dictionary with stress"
             " gives (--lexicon)"
         )
-    found += decoding_notes(alignment.text) + markup_notes(alignment) + cue_notes(alignment)
+    found += [*filter(None, [decoded]), *markup_notes(alignment), *cue_notes(alignment)]
     doubtful = doubtful_words(alignment)
     if doubtful:
         found.append(f"doubtful: {several(doubtful, ', ')}")
@@ -169,17 +172,6 @@ def latest_alignments(alignments: list[str], talk: Talk) -> list[str]:
     taken = [str(work.path) for work in found]
     talk.notes(later_notes(taken))
     return taken
-
-
-def first_notes(notes: Sequence[str]) -> list[str]:
-    """Return the first notes on the corrections of many alignments, and one on how many more there
-    are.
-
-    >>> first_notes(list("abcdefg"))
-    ['a', 'b', 'c', 'd', 'e', 'and 2 more such notes']
-    """
-    more = [f"and {len(notes) - _SEVERAL} more such notes"] if len(notes) > _SEVERAL else []
-    return [*notes[:_SEVERAL], *more]
 
 
 def read_with_corrections(path: str, talk: Talk) -> Alignment:
@@ -379,8 +371,7 @@ def _unnamed_notes(alignment: Alignment) -> list[str]:
 def several(items: Sequence[str], separator: str = " ", most: int = _SEVERAL) -> str:
     """Return the first few distinct items, and how many more there are."""
     different = list(dict.fromkeys(items))
-    more = f" and {len(different) - most} more" if len(different) > most else ""
-    return separator.join(different[:most]) + more
+    return name_first(different, len(different), most, separator)
 
 
 def cue_notes(alignment: Alignment) -> list[str]:
@@ -560,19 +551,6 @@ def _look(code: str, count: int) -> str:
     return f"look{'' if count > 1 else 's'} {shown_language(code)}"
 
 
-def decoding_notes(text: str) -> list[str]:
-    """Return a note on a transcript that was decoded by a wrong encoding.
-
-    >>> decoding_notes("GrÃ¼ÃŸe aus KÃ¶ln")[0].partition(":")[0]
-    'the transcript was decoded wrongly'
-    """
-    from ctc_align.text.encodings import wrong_decoding
-
-    wrong = wrong_decoding(text)
-    remedy = "give the original file, with --encoding NAME if it is not UTF-8"
-    return [f"the transcript was decoded wrongly: {wrong}; {remedy}"] if wrong else []
-
-
 def language_notes(text: str, model: str | None, language: str = "") -> list[str]:
     """Return a note if a transcript is not in the language of the model called `model`.
 
@@ -681,11 +659,9 @@ def changed_outputs(stats: RunStats) -> Iterator[str]:
         (stats.kept, "not replaced, but moved aside"),
     ):
         if files.count:
-            names = ", ".join(files.names[:_MOST_IN_LINE]) + (
-                ", …" if files.count > _MOST_IN_LINE else ""
-            )
             changed = counted(files.count, "output was", "outputs were")
-            yield f"{changed} changed by others since a run wrote it, and {what}: {names}"
+            named = name_first(files.names, files.count)
+            yield f"{changed} changed by others since a run wrote it, and {what}: {named}"
 
 
 def interruption(result: RunResult) -> str:
@@ -717,16 +693,16 @@ def leave(summary: Summary, min_fit: str = _AUTO) -> None:
     if count := sum(summary.fit.get(fit, 0) for fit in worse):
         fit_worse = counted(count, "utterance fits", "utterances fit")
         rows = [row for row in summary.misfits if row["fit"] in worse]
-        named = f" ({ranked_names(rows, count)})" if rows else ": see fit in the journal"
+        named = f" ({_ranked_names(rows, count)})" if rows else ": see fit in the journal"
         unmet.append(f"--min-fit {min_fit} is not met: {fit_worse} worse{named}")
     if summary.too_many_skipped:
-        which = ranked_names(summary.most_skipped, summary.too_many_skipped)
+        which = _ranked_names(summary.most_skipped, summary.too_many_skipped)
         lack = counted(
             summary.too_many_skipped, "utterance lacks more of its", "utterances lack more of their"
         )
         unmet.append(f"--max-skipped is exceeded: {lack} words ({which})")
     if summary.in_doubt:
-        which = ranked_names(summary.doubtful, summary.in_doubt)
+        which = _ranked_names(summary.doubtful, summary.in_doubt)
         are = counted(summary.in_doubt, "utterance is", "utterances are")
         unmet.append(f"--min-confidence is not met: {are} in doubt ({which})")
     failed = f"; exit code 1 all the same: {summary.failed} failed" if summary.failed else ""
@@ -736,9 +712,8 @@ def leave(summary: Summary, min_fit: str = _AUTO) -> None:
         raise typer.Exit(SOME_FAILED if summary.failed else THRESHOLD_NOT_MET)
 
 
-def ranked_names(ranked: list[dict[str, Any]], count: int) -> str:
-    """Return the first of `count` utterances of a ranking, and how many more there are."""
-    return _first([str(row["utterance"]) for row in ranked[: min(count, _MOST_IN_LINE)]], count)
+def _ranked_names(ranked: list[dict[str, Any]], count: int) -> str:
+    return name_first([str(row["utterance"]) for row in ranked], count)
 
 
 def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False) -> Iterator[str]:
@@ -752,7 +727,7 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
     """
     count = summary.fit.get(POOR, 0) + summary.fit.get(NONE, 0)
     if count:
-        named = _first([_misfit(row) for row in summary.misfits], count)
+        named = name_first([_misfit(row) for row in summary.misfits], count)
         fit = "transcript fits its recording" if count == 1 else "transcripts fit their recordings"
         yield f"{count} {fit} poorly or not at all: {named}: do they belong to these recordings?"
         if summary.text_gaps and count == summary.done:
@@ -776,45 +751,55 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
         )
 
 
+def grouped_notes(summary: Summary, journal: Path, said: Collection[str] = ()) -> Iterator[str]:
+    """Yield the notes on utterances, one for each kind, and where all of them are.
+
+    `said`: what was printed during the run; of a single utterance it is not repeated.
+    """
+    for note in summary.notes:
+        if note.count > 1 or note.text not in said:
+            yield from note.lines("utterance", summary.utterances)
+    if any(note.count > MOST_NAMED for note in summary.notes):
+        yield f"the notes on each utterance are in {journal}"
+
+
 def read_twice(summary: Summary) -> Iterator[str]:
     """Yield the recordings that read the same passage, and transcripts shared by recordings that
     not all fit."""
-    from ctc_align.corpus.state.shared_texts import MOST_NAMED, gap_words
+    from ctc_align.corpus.state import shared_texts
 
-    for row in summary.text_overlaps[:_MOST_IN_LINE]:
+    for row in summary.text_overlaps[:MOST_NAMED]:
         words = (
             ""
             if row["words"] is None
-            else f" ({counted(row['words'], 'word', 'words')}: {gap_words(row)})"
+            else f" ({counted(row['words'], 'word', 'words')}: {shared_texts.gap_words(row)})"
         )
         one, other = row["utterances"]
         yield (
             f"{one} and {other} read the same passage{words}: a second take? Omit one of them:"
             " ctc-align book does not accept two recordings of one passage"
         )
-    if len(summary.text_overlaps) > _MOST_IN_LINE:
-        more = counted(
-            len(summary.text_overlaps) - _MOST_IN_LINE, "more passage is", "more passages are"
-        )
+    left = len(summary.text_overlaps) - MOST_NAMED
+    if left > 0:
+        more = counted(left, "more passage is", "more passages are")
         yield f"and {more} read twice: see text_overlaps in summary.json"
-    doubtful = [row for row in summary.same_texts if row["misfits"] and row["count"] <= MOST_NAMED]
-    for row in doubtful[:_MOST_IN_LINE]:
+    doubtful = [
+        row
+        for row in summary.same_texts
+        if row["misfits"] and row["count"] <= shared_texts.MOST_NAMED
+    ]
+    for row in doubtful[:MOST_NAMED]:
         yield (
-            f"{_first(row['utterances'], row['count'])} have the same transcript ({row['words']}"
-            f" words), which does not fit {_first(row['misfits'], row['misfit_count'])}: was it"
-            " given to the wrong recording?"
+            f"{name_first(row['utterances'], row['count'])} have the same transcript"
+            f" ({row['words']} words), which does not fit"
+            f" {name_first(row['misfits'], row['misfit_count'])}: was it given to the wrong"
+            " recording?"
         )
-    if len(doubtful) > _MOST_IN_LINE:
+    if len(doubtful) > MOST_NAMED:
         yield (
-            f"and {len(doubtful) - _MOST_IN_LINE} more transcripts that several recordings share do"
+            f"and {len(doubtful) - MOST_NAMED} more transcripts that several recordings share do"
             " not fit all of them; see same_texts in summary.json"
         )
-
-
-def _first(names: list[str], count: int) -> str:
-    """Return the first of `count` names, and how many more there are."""
-    shown = names[:_MOST_IN_LINE]
-    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
 
 
 def _misfit(row: dict[str, Any]) -> str:

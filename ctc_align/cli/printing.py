@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from ctc_align.errors import NOTE
+from ctc_align.note_kinds import MOST_NAMED, kind_of
 from ctc_align.text.characters import printable, spreadsheet_cell
 
 if TYPE_CHECKING:
@@ -158,9 +159,8 @@ class Talk:
 
     def listen(self) -> None:
         """Print what the library logs: warnings, and more if verbose or on a terminal."""
+        end_listening()
         logger = logging.getLogger("ctc_align")
-        for handler in [handler for handler in logger.handlers if isinstance(handler, _LogLines)]:
-            logger.removeHandler(handler)
         logger.addHandler(_LogLines(self))
         logger.setLevel(logging.INFO if self.verbose or self.on_terminal else NOTE)
         logger.propagate = False
@@ -169,18 +169,37 @@ class Talk:
         return ProgressBar(what, shown=self.on_terminal and not self.quiet)
 
 
+def end_listening() -> None:
+    """Stop printing what the library logs, and print how many lines of each kind were left out."""
+    logger = logging.getLogger("ctc_align")
+    for handler in [handler for handler in logger.handlers if isinstance(handler, _LogLines)]:
+        logger.removeHandler(handler)
+        handler.close()
+
+
 class _LogLines(logging.Handler):
+    """Prints the first lines of each kind, and counts the others."""
+
     def __init__(self, talk: Talk) -> None:
         super().__init__()
         self.talk = talk
-        self._said: set[str] = set()
+        self._lines: dict[str, set[str]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         line = f"ctc-align: {record.levelname.lower()}: {record.getMessage()}"
+        alike = self._lines.setdefault(f"{record.levelno} {kind_of(record.getMessage())}", set())
         # Two modules may log the same fault of the same input.
-        if line not in self._said:
-            self._said.add(line)
+        if line not in alike and (self.talk.verbose or len(alike) < MOST_NAMED):
             self.talk.say(line)
+        alike.add(line)
+
+    def close(self) -> None:
+        for kind, alike in self._lines.items():
+            more = len(alike) - MOST_NAMED
+            if more > 0 and not self.talk.verbose:
+                self.talk.note(f"{more:,} more such lines (--verbose): {kind.partition(' ')[2]}")
+        self._lines = {}
+        super().close()
 
 
 class ProgressBar:

@@ -214,7 +214,7 @@ class ProgressDisplay:
         self._bar: Any = None
         self._last_line = time.monotonic()
         self._told = 0
-        self._warned: set[str] = set()
+        self.warned: set[str] = set()
 
     def __enter__(self) -> ProgressDisplay:
         if self.talk.on_terminal and not self.talk.quiet:
@@ -246,8 +246,8 @@ class ProgressDisplay:
 
     def warn(self, line: str) -> None:
         """Show a warning once, even if workers repeat it for each utterance."""
-        if line not in self._warned:
-            self._warned.add(line)
+        if line not in self.warned:
+            self.warned.add(line)
             self.talk.say(f"ctc-align: {'' if line.startswith('note: ') else 'warning: '}{line}")
 
 

@@ -22,6 +22,7 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import SOME_FAILED, Talk, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
+from ctc_align.note_kinds import first_of_each_kind
 from ctc_align.reading import open_input
 
 if TYPE_CHECKING:
@@ -310,7 +311,7 @@ def report(
         with talk.progress("comparing") as progress:
             changes = run_changes(Path(run), Path(against), progress)
     write_whole({target: report_page(figures, Path(run), folder, changes, audio).encode()})
-    talk.notes(figures.notes)
+    talk.notes(first_of_each_kind(figures.notes))
     unread = _name_unread(figures, changes)
     talk.say(f"wrote {target}")
     if unread:

@@ -132,6 +132,7 @@ class UtteranceResult:
         local_loss: nats, as in the alignment; None if not known.
         audio: the checksum of the file that the recording was read from.
         fast_cues: the number of cues that exceed `max_cps`; None if none do.
+        notes: what was noted about it, such as a recording that is cut; None for nothing.
     """
 
     loss: Number | None = None
@@ -158,6 +159,7 @@ class UtteranceResult:
     local_loss: Number | None = None
     audio: Checksum | None = None
     fast_cues: Count | None = field(default=None, metadata=summed("fast_cues"))
+    notes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
