@@ -166,6 +166,10 @@ def _raising_ours(command: Callable[..., None]) -> Callable[..., None]:
 class _SparingConversions:
     """Leaves values alone that have their types: Typer would load pydantic for them (0.07 s)."""
 
+    # Up to Typer 0.29 no public setting avoids this: each value passes `process_value` of Typer's
+    # own parameter class, which builds a pydantic adapter even for str, and for `parser=`, too;
+    # `app.command(cls=…)` replaces the class of a command, not that of its parameters. To replace
+    # `parse_args` would be to copy the parser, and Click's classes are vendored, in private.
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, that of --help too."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
