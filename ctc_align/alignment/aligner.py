@@ -209,40 +209,25 @@ class Aligner:
         from ctc_align.files.json_files import is_fixed
 
         aligner = self._choice.aligner_of(self, alignment.model, alignment.config)
-        heard, config, sound = (
-            aligner.settings,
-            alignment.config,
-            alignment.audio if audio is None else audio,
-        )
-        if isinstance(sound, (str, PathLike)) and Path(sound).name == Path(alignment.audio).name:
-            unset = [
-                name
-                for name in ("channel", "track")
-                if getattr(heard, name) == getattr(Settings, name)
-            ]
-            kept: dict[str, Any] = {name: str(config[name]) for name in unset if config.get(name)}
-            heard = replace(heard, **kept)
-        if heard != aligner.settings:
-            aligner = aligner.with_settings(heard)
+        settings = _settings_of_sound(aligner.settings, alignment, audio)
+        if settings != aligner.settings:
+            aligner = aligner.with_settings(settings)
         if aligner is not self:
             return aligner.realign(alignment, audio, progress=progress)
-        name, sound = alignment.utterance, realign.path_of(alignment) if audio is None else audio
-        source, report, fixed = (
-            names_of(sound, name)[1],
-            StepProgress(progress),
-            any(map(is_fixed, alignment.words)),
-        )
+        name = alignment.utterance
+        sound = realign.path_of(alignment) if audio is None else audio
+        source = names_of(sound, name)[1]
+        report = StepProgress(progress)
+        fixed = None
         with error_context(name, source):
-            words = (
-                realign.corrected_words(alignment, self.settings, name)
-                if fixed
-                else split_transcript(self, realign.text_of(alignment), name)
-            )
+            if any(map(is_fixed, alignment.words)):
+                fixed = alignment.words
+                words = realign.corrected_words(alignment, self.settings, name)
+            else:
+                words = split_transcript(self, realign.text_of(alignment), name)
             loaded = self._load(sound, alignment)
             realign.check_length(alignment, seconds_of(loaded), source)
-            steps = self._align(
-                loaded, words, name, source, report, alignment.words if fixed else None
-            )
+            steps = self._align(loaded, words, name, source, report, fixed)
         del loaded
         [again] = batching.run([on_stage_thread(steps)], after_batch=report.end_batch)
         report.end()
@@ -706,6 +691,22 @@ _DEPRECATED: dict[str, Callable[..., Any]] = {
     "split": split_transcript,
 }
 """Former members of `Aligner`, and the functions that took their places."""
+
+
+def _settings_of_sound(
+    settings: Settings, alignment: Alignment, audio: AudioLike | None
+) -> Settings:
+    """Return the settings with the channel and the track of an alignment, unless they name others,
+    or `audio` is another recording."""
+    sound = alignment.audio if audio is None else audio
+    if not isinstance(sound, (str, PathLike)) or Path(sound).name != Path(alignment.audio).name:
+        return settings
+    kept: dict[str, Any] = {
+        name: str(alignment.config[name])
+        for name in ("channel", "track")
+        if alignment.config.get(name) and getattr(settings, name) == getattr(Settings, name)
+    }
+    return replace(settings, **kept)
 
 
 def _check_rate(alignment: Alignment, emissions: Emissions) -> None:
