@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ctc_align.cli.notes import seconds_text
@@ -46,6 +46,15 @@ _STAGES = {
     "waiting": "waiting for audio",
     "starting": "starting, ending, idle",
 }
+_QUANTILES = ("min", "p5", "p50", "p95", "max")
+_RANKINGS = {
+    "worst": ("worst, loss per token", "loss_per_token", 3),
+    "worst_local": ("worst, local loss", "local_loss", 3),
+    "most_skipped": ("most words not in the recording, percent", "skipped_percent", 1),
+    "doubtful": ("lowest confidence", "least_confidence", 3),
+    "slowest": ("slowest, seconds", "seconds", 3),
+}
+"""The rankings of a summary that are printed: title, figure, and its decimals."""
 _MOST_GAPS = 10
 _LINE_EVERY_S = 10.0
 _CONCURRENT = ("reading", "writing")
@@ -260,94 +269,86 @@ def print_summary(summary: Summary, file: TextIO | None = None, of: int | None =
     for name, value in _counts(summary, of):
         table.add_row(name, value)
     console.print(table)
-    if summary.worst:
-        console.print(_ranking("worst, loss per token", summary.worst, "loss_per_token"))
-    if summary.worst_local:
-        console.print(_ranking("worst, local loss", summary.worst_local, "local_loss"))
     if summary.text_gaps:
         console.print(_gaps_table(summary.text_gaps))
-    if summary.most_skipped:
-        console.print(
-            _ranking(
-                "most words not in the recording, percent",
-                summary.most_skipped,
-                "skipped_percent",
-                1,
-            )
-        )
-    if summary.doubtful:
-        console.print(_ranking("lowest confidence", summary.doubtful, "least_confidence"))
-    if summary.slowest:
-        console.print(_ranking("slowest, seconds", summary.slowest, "seconds"))
+    for name, (title, key, digits) in _RANKINGS.items():
+        rows = getattr(summary, name)
+        if rows:
+            console.print(_ranking(title, rows, key, digits))
 
 
-def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
+def _counts(summary: Summary, of: int | None) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the closing table: those that say something."""
+    rows = {
+        "utterances": f"{summary.utterances}{_so_far(summary, of)}",
+        "done": str(summary.done),
+        "failed": str(summary.failed),
+        "fit of the transcripts": ", ".join(f"{fit} {n}" for fit, n in summary.fit.items()),
+        "texts shared by several utterances": _shared_texts(summary),
+        "words not in the recordings": _skipped_words(summary),
+        "speech not in the texts": _unexplained_speech(summary),
+        "utterances beyond --max-skipped": str(summary.too_many_skipped or ""),
+        **_doubts(summary),
+        "done before this run": str(summary.skipped or ""),
+        "hours of audio": f"{summary.audio_hours:.3f}",
+        f"loss per token: {' '.join(_QUANTILES)}": _quantiles(summary.loss_per_token),
+        f"local loss: {' '.join(_QUANTILES)}": _quantiles(summary.local_loss),
+        "this run": _pace(summary.run),
+        "complete": "" if summary.complete else "no; run the same command to continue",
+    }
+    return (row for row in rows.items() if row[1])
+
+
+def _so_far(summary: Summary, of: int | None) -> str:
     if summary.complete:
-        so_far = ""
-    elif of is None:
-        so_far = " so far"
-    else:
-        so_far = f" of {of} so far"
-    rows = [
-        ("utterances", f"{summary.utterances}{so_far}"),
-        ("done", str(summary.done)),
-        ("failed", str(summary.failed)),
-    ]
-    if summary.fit:
-        rows.append(
-            (
-                "fit of the transcripts",
-                ", ".join(f"{fit} {count}" for fit, count in summary.fit.items()),
-            )
-        )
-    if summary.same_texts:
-        same, of = (summary.same_text_counts[name] for name in ("transcripts", "utterances"))
-        shared = f"{counted(same, 'transcript', 'transcripts')} in {of:,} utterances"
-        rows.append(("texts shared by several utterances", shared))
-    if summary.skipped_words:
-        of_all = f" of {summary.words:,}" if summary.words else ""
-        rows.append(("words not in the recordings", f"{summary.skipped_words:,}{of_all}"))
-    if summary.unexplained_s:
-        none = summary.fit.get("none", 0)  # if nothing of the text is there, the speech is unknown
-        if none:
-            without = f", excluding {counted(none, 'utterance', 'utterances')} of fit none"
-        else:
-            without = ""
-        rows.append(("speech not in the texts", f"{seconds_text(summary.unexplained_s)}{without}"))
-    if summary.too_many_skipped:
-        rows.append(("utterances beyond --max-skipped", str(summary.too_many_skipped)))
-    if summary.in_doubt:
-        rows.append(("utterances in doubt", str(summary.in_doubt)))
-        rows.append(("words in doubt", str(summary.doubtful_words)))
-        rows.append(("stretches that no word explains", str(summary.unexplained)))
-    if summary.skipped:
-        rows.append(("done before this run", str(summary.skipped)))
-    rows.append(("hours of audio", f"{summary.audio_hours:.3f}"))
-    for title, losses in (
-        ("loss per token", summary.loss_per_token),
-        ("local loss", summary.local_loss),
-    ):
-        if losses:
-            names = ("min", "p5", "p50", "p95", "max")
-            rows.append(
-                (f"{title}: {' '.join(names)}", " ".join(f"{losses[name]:.3f}" for name in names))
-            )
-    if summary.run.wall_s:
-        rows.append(
-            (
-                "this run",
-                (
-                    f"{clock(summary.run.wall_s)}, {summary.run.audio_s / summary.run.wall_s:.0f} ×"
-                    " real time"
-                ),
-            )
-        )
-    if not summary.complete:
-        rows.append(("complete", "no; run the same command to continue"))
-    return rows
+        return ""
+    return " so far" if of is None else f" of {of} so far"
 
 
-def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
+def _shared_texts(summary: Summary) -> str:
+    if not summary.same_texts:
+        return ""
+    same = counted(summary.same_text_counts["transcripts"], "transcript", "transcripts")
+    return f"{same} in {summary.same_text_counts['utterances']:,} utterances"
+
+
+def _skipped_words(summary: Summary) -> str:
+    if not summary.skipped_words:
+        return ""
+    return f"{summary.skipped_words:,}" + (f" of {summary.words:,}" if summary.words else "")
+
+
+def _unexplained_speech(summary: Summary) -> str:
+    if not summary.unexplained_s:
+        return ""
+    line = seconds_text(summary.unexplained_s)
+    none = summary.fit.get(NONE, 0)
+    if none:  # if nothing of the text is there, the speech is unknown
+        line += f", excluding {counted(none, 'utterance', 'utterances')} of fit none"
+    return line
+
+
+def _doubts(summary: Summary) -> dict[str, str]:
+    if not summary.in_doubt:
+        return {}
+    return {
+        "utterances in doubt": str(summary.in_doubt),
+        "words in doubt": str(summary.doubtful_words),
+        "stretches that no word explains": str(summary.unexplained),
+    }
+
+
+def _quantiles(losses: dict[str, float]) -> str:
+    return " ".join(f"{losses[name]:.3f}" for name in _QUANTILES if losses)
+
+
+def _pace(run: RunStats) -> str:
+    if not run.wall_s:
+        return ""
+    return f"{clock(run.wall_s)}, {run.audio_s / run.wall_s:.0f} × real time"
+
+
+def _gaps_table(gaps: list[dict[str, Any]]) -> Table:
     """Return the stretches of texts that no recording reads: those with the most words, in the
     order of the text."""
     from rich.text import Text
@@ -375,7 +376,7 @@ def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
     return table
 
 
-def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int = 3) -> Any:
+def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int) -> Table:
     from rich.text import Text
 
     table = figures_table(title, "", fold=True)

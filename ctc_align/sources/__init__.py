@@ -98,15 +98,8 @@ def open_source(
         kind = _kind_with_text(name, kind)
     if kind is None:
         kind = _detected_kind(name, excluded)
-    elif kind not in KINDS.keys() | _ALIASES.keys():
-        raise UsageError(f"--source: expected one of {', '.join((*KINDS, *_ALIASES))}, got {kind}")
     else:
-        kind = _ALIASES.get(kind, kind)
-        is_file = issubclass(KINDS[kind], FileSource)
-        (require_file if is_file else require_folder)(
-            name, f"a {'file' if is_file else 'folder'} (--source {kind})"
-        )
-        _check_kind(name, excluded, kind)
+        kind = _checked_kind(name, excluded, kind)
     source = _opened(
         name, excluded, kind, fold_case=fold_case, parts=parts, text=text, encoding=encoding
     )
@@ -116,6 +109,19 @@ def open_source(
             " empty"
         )
     return source
+
+
+def _checked_kind(name: str, excluded: tuple[str, ...], kind: str) -> str:
+    """Return the kind that --source names; raise UsageError if the source is not of this kind."""
+    if kind not in KINDS.keys() | _ALIASES.keys():
+        raise UsageError(f"--source: expected one of {', '.join((*KINDS, *_ALIASES))}, got {kind}")
+    kind = _ALIASES.get(kind, kind)
+    if issubclass(KINDS[kind], FileSource):
+        require_file(name, f"a file (--source {kind})")
+    else:
+        require_folder(name, f"a folder (--source {kind})")
+    _check_kind(name, excluded, kind)
+    return kind
 
 
 def _opened(

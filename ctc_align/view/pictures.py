@@ -120,10 +120,9 @@ def alignment_figure(
     is_fine = last_s - first_s <= MOST_FINE_S
     tiers = tiers_of(alignment, phones=is_fine)
     shown = [panel for panel in panels if sound is not None and (is_fine or panel == "waveform")]
+    count = _COARSE_ROWS
     if is_fine:
         count = math.ceil((last_s - first_s) / _FINE_ROW_S - 1e-9)
-    else:
-        count = _COARSE_ROWS
     row_s = (last_s - first_s) / count
     height = sum(_HEIGHTS[panel] for panel in shown) + _TIER * len(tiers)
     total = _TOP + _BOTTOM + count * height + (count - 1) * _BETWEEN_ROWS
@@ -133,29 +132,29 @@ def alignment_figure(
     )
     page = _Sheet(figure, total, font_families(labels), is_fine)
     page.title(alignment)
-    if sound is not None:
-        peak = _peak(sound, first_s, last_s)
-    else:
-        peak = 0.0
+    marked = tiers["words"] if is_fine else ()
+    peak = 0.0 if sound is None else _peak(sound, first_s, last_s)
     top = _TOP
-    columns = round((_WIDTH - _LEFT - _RIGHT) * _DPI)
     for number in range(count):
-        row_first_s = first_s + number * row_s
-        row_last_s = first_s + (number + 1) * row_s
-        for panel in shown:
-            assert sound is not None
-            axes = page.axes(top, _HEIGHTS[panel], row_first_s, row_last_s)
-            part = _part(sound, row_first_s, row_last_s)
-            if panel == "waveform":
-                draw = draw_waveform
-            else:
-                draw = draw_spectrogram
-            draw(axes, part, sound.sample_rate, row_first_s, peak, columns)
-            _draw_marks(axes, alignment, tiers["words"] if is_fine else ())
-            top += _HEIGHTS[panel]
-        page.tiers(top, tiers, (row_first_s, row_last_s), (first_s, last_s))
+        row = (first_s + number * row_s, first_s + (number + 1) * row_s)
+        if sound is not None:
+            for panel in shown:
+                axes = page.axes(top, _HEIGHTS[panel], *row)
+                _draw_panel(axes, panel, sound, row, peak)
+                _draw_marks(axes, alignment, marked)
+                top += _HEIGHTS[panel]
+        page.tiers(top, tiers, row, (first_s, last_s))
         top += _TIER * len(tiers) + _BETWEEN_ROWS
     return figure
+
+
+def _draw_panel(
+    axes: Axes, panel: Panel, sound: Audio, row: tuple[float, float], peak: float
+) -> None:
+    """Draw the sound of a row, between its times in seconds."""
+    draw = draw_waveform if panel == "waveform" else draw_spectrogram
+    columns = round((_WIDTH - _LEFT - _RIGHT) * _DPI)
+    draw(axes, _part(sound, *row), sound.sample_rate, row[0], peak, columns)
 
 
 def rendered_figure(figure: Figure, format: str) -> bytes:
