@@ -432,8 +432,10 @@ def _refuse_withdrawn_command(name: str) -> None:
 
 
 def _refuse_unknown_command(arguments: Sequence[str]) -> None:
-    """Raise UsageError if the first argument is a command that is gone, or looks like a misspelt
-    one, not like a recording."""
+    """Raise UsageError if the first argument is a withdrawn or a misspelt command.
+
+    A name that may be that of a recording passes.
+    """
     name = arguments[0] if arguments else ""
     _refuse_withdrawn_command(name)
     if name in COMMANDS or name.startswith("-") or not name.isalpha() or os.path.exists(name):

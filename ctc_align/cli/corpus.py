@@ -351,8 +351,10 @@ def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
 
 
 def _first_utterances(run: CorpusRun) -> list[Utterance]:
-    """Return the first utterances; none if the source cannot be read, which the run itself
-    reports."""
+    """Return the first utterances.
+
+    There are none if the source cannot be read, which the run itself reports.
+    """
     from ctc_align.sources import open_source
     from ctc_align.sources.utterance import Utterance
 

@@ -1,5 +1,7 @@
-"""Notes on stderr: about an alignment, the language of a transcript, a corpus run, and options
-without effect."""
+"""Notes on stderr.
+
+They are about an alignment, the language of a transcript, a corpus run, and options without effect.
+"""
 
 from __future__ import annotations
 
@@ -109,8 +111,10 @@ def alignment_notes(alignment: Alignment) -> list[str]:
 
 
 def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
-    """Return a note on a recording that is much longer than its alignment, if its header gives its
-    length."""
+    """Return a note on a recording that is much longer than its alignment.
+
+    There is none if the header does not give the length.
+    """
     from ctc_align.audio.loading import open_recording
     from ctc_align.units import samples_to_seconds
 
@@ -144,8 +148,7 @@ def old_book_notes(path: str) -> list[str]:
 
 
 def later_notes(given: Sequence[str]) -> Iterator[str]:
-    """Yield a note for each alignment that has a later version in its folder that is not among
-    `given`."""
+    """Yield a note for each alignment with a later version in its folder that was not given."""
     from ctc_align.files.corrections import LatestBeside, has_later_fixes
 
     paths, beside = list(map(Path, given)), LatestBeside()
@@ -175,8 +178,10 @@ def latest_alignments(alignments: list[str], talk: Talk) -> list[str]:
 
 
 def read_with_corrections(path: str, talk: Talk) -> Alignment:
-    """Return the alignment in a file with its corrections, also those in files of labels, and note
-    which are used."""
+    """Return the alignment in a file with its corrections, and note which are used.
+
+    Corrections may also be in files of labels.
+    """
     from ctc_align.evaluate.corrected_labels import read_corrected
 
     corrected = read_corrected(path)
@@ -185,8 +190,7 @@ def read_with_corrections(path: str, talk: Talk) -> Alignment:
 
 
 def difference_notes(alignment: Alignment) -> list[str]:
-    """Return one note on the words that are not in the recording, and on the speech that is not in
-    the text.
+    """Return one note on missing words, and on the speech that is not in the text.
 
     "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; if there are
     only a few words, or stretches of speech, the note names them. Where more than a third of the
@@ -241,8 +245,10 @@ def seconds_text(seconds: float) -> str:
 
 
 def region_notes(alignment: Alignment) -> list[str]:
-    """Return notes on the words that have times but do not fit, with their times; otherwise on a
-    poor overall fit."""
+    """Return notes on words that have times but do not fit, or on a poor overall fit.
+
+    Each note ends with the times of the stretch.
+    """
     regions = [
         region
         for region in alignment.regions
@@ -313,8 +319,10 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
 
 
 def markup_notes(alignment: Alignment) -> list[str]:
-    """Return notes on written words that are not spoken: the number of each kind, and of
-    parentheses."""
+    """Return notes on written words that are not spoken.
+
+    They have the number of each kind, and of parentheses.
+    """
     names = {
         SPEAKER: "names of speakers",
         DIRECTION: "stage directions",
@@ -351,8 +359,10 @@ def markup_notes(alignment: Alignment) -> list[str]:
 
 
 def _unnamed_notes(alignment: Alignment) -> list[str]:
-    """Return a note on words of cues without a speaker's name, if others have one: a name covers
-    only its cue."""
+    """Return a note on words of cues that name no speaker, if others do.
+
+    A name covers only its cue.
+    """
     said = [bool(word.speaker) for word in alignment.words if word.status == ALIGNED]
     subtitles = alignment.subtitles
     if subtitles is None or subtitles.format not in (SRT, VTT) or not any(said) or all(said):
@@ -375,8 +385,7 @@ def several(items: Sequence[str], separator: str = " ", most: int = _SEVERAL) ->
 
 
 def cue_notes(alignment: Alignment) -> list[str]:
-    """Return notes on the tiers that are the text, and on cues with text but no word with a
-    time."""
+    """Return notes on the tiers that are the text, and on cues of which no word has a time."""
     from ctc_align.files.source_cues import cues_without_times, missing_cues
     from ctc_align.files.subtitles import cue_numbers
 
@@ -425,8 +434,9 @@ def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[s
 
 
 def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
-    """Return the numbers of the cues at ascending ranks, which count from 1; consecutive ones as a
-    range.
+    """Return the numbers of the cues at ascending ranks, which count from 1.
+
+    Consecutive numbers are written as a range.
 
     >>> _named([5, 6, 8], [2]), _named([5, 6, 8, 9], [1, 3, 4])
     ('number 6', 'numbers 5, 8–9')
@@ -442,8 +452,10 @@ def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
 
 
 def limit_lines(alignment: Alignment) -> list[str]:
-    """Return a line for each limit that the call set and that is not met: the exit code is then
-    3."""
+    """Return a line for each limit that the call set and that is not met.
+
+    The exit code is then 3.
+    """
     found = []
     if alignment.too_many_skipped:
         most, share = (
@@ -473,8 +485,10 @@ def limit_lines(alignment: Alignment) -> list[str]:
 
 
 def written_line(alignment: Alignment, paths: Sequence[Path]) -> str:
-    """Return the line that names the written files, and says that they are useless if nothing was
-    found."""
+    """Return the line that names the written files.
+
+    It says that they are useless if nothing was found.
+    """
     files = "wrote " + ", ".join(str(path) for path in paths)
     if alignment.fit != NONE or not alignment.skipped:
         return files
@@ -598,8 +612,11 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
 
 
 def unknown_letters(alignment: Alignment) -> list[str]:
-    """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often
-    each occurs, and on digits that are not read because num2words does not know the language."""
+    """Return notes on letters that the vocabulary lacks, and on digits that are not read.
+
+    The former may be phones of a lexicon; the note says how often each occurs. Digits are not
+    read if num2words does not know the language.
+    """
     counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
     left = frozenset(filter(str.isdecimal, counts))
     if left and reads_digits(language):
@@ -683,8 +700,9 @@ def name_failures(summary: Summary, journal: Path) -> None:
 
 
 def leave(summary: Summary, min_fit: str = _AUTO) -> None:
-    """Exit with 1 if something failed, otherwise with 3 if a limit is not met; name the limit even
-    when quiet.
+    """Exit with 1 if something failed, otherwise with 3 if a limit is not met.
+
+    The limit is named even when quiet.
 
     `min_fit`: the setting, which limits nothing in a corpus unless it is given.
     """
@@ -717,8 +735,7 @@ def _ranked_names(ranked: list[dict[str, Any]], count: int) -> str:
 
 
 def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False) -> Iterator[str]:
-    """Yield how many transcripts fit poorly or not at all, and which; and where to find the missing
-    words.
+    """Yield how many transcripts fit poorly, and where to find the words that are missing.
 
     Args:
         summary: of the run.
@@ -764,8 +781,10 @@ def grouped_notes(summary: Summary, journal: Path, said: Collection[str] = ()) -
 
 
 def read_twice(summary: Summary) -> Iterator[str]:
-    """Yield the recordings that read the same passage, and transcripts shared by recordings that
-    not all fit."""
+    """Yield notes on passages that two recordings read, and on transcripts given to several.
+
+    Of the latter, only those that do not fit all of their recordings.
+    """
     from ctc_align.corpus.state import shared_texts
 
     for row in summary.text_overlaps[:MOST_NAMED]:

@@ -1,5 +1,7 @@
-"""Tables on a terminal: the words of an alignment, a corpus run, boundary errors; and the progress
-of a run."""
+"""Tables on a terminal, and the progress of a run.
+
+The tables are of the words of an alignment, of a corpus run, and of boundary errors.
+"""
 
 from __future__ import annotations
 
@@ -75,8 +77,10 @@ _BESIDE_BARS = 44
 
 
 def figures_table(title: str, *columns: str, fold: bool = False) -> Table:
-    """Return a table without a frame: a column of names, which wrap if `fold`, then columns of
-    figures."""
+    """Return a table without a frame.
+
+    It has a column of names, which wrap if `fold`, then columns of figures.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -88,8 +92,10 @@ def figures_table(title: str, *columns: str, fold: bool = False) -> Table:
 
 
 def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROWS) -> Table:
-    """Return a table `width` characters wide with a row for each word: times, confidence, position
-    in the recording."""
+    """Return a table `width` characters wide with a row for each word.
+
+    A row has times, confidence, and position in the recording.
+    """
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -117,8 +123,10 @@ def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROW
 
 
 def _colour(word: AlignedWord) -> str:
-    """Return the colour of a word's confidence, "" for a word that has none; consoles show none
-    under NO_COLOR."""
+    """Return the colour of a word's confidence, "" for a word that has none.
+
+    Consoles show no colour under NO_COLOR.
+    """
     if word.confidence is None:
         return ""
     return next(colour for least, colour in _COLOURS if word.confidence >= least)
@@ -163,8 +171,7 @@ def time_line(start_s: float, end_s: float, duration_s: float, cells: int) -> st
 
 
 def fit_line(alignment: Alignment) -> str:
-    """Return in one line how well the transcript fits, the number of words to check, and the
-    loss."""
+    """Return in one line how well the transcript fits, what to check, and the loss."""
     loss = finite(alignment.loss)
     if loss is None:
         return (
@@ -211,8 +218,9 @@ def progress_line(tally: Tally) -> str:
 
 
 class ProgressDisplay:
-    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds if
-    there is news.
+    """Shows the progress of a run on stderr.
+
+    It is a bar on a terminal, else a line every ten seconds if there is news.
 
     `compiling` is a file that exists while a worker compiles the kernels, which is reported.
     """
@@ -261,8 +269,10 @@ class ProgressDisplay:
 
 
 def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:
-    """Print the closing table to `file`, by default stderr; `of` is how many entries the source
-    has, if known."""
+    """Print the closing table to `file`, by default stderr.
+
+    `of` is how many entries the source has, if known.
+    """
     console = console_for(file or sys.stderr, whole=True)
     table = figures_table("", "")
     table.show_header = False
@@ -349,8 +359,10 @@ def _pace(run: RunStats) -> str:
 
 
 def _gaps_table(gaps: list[dict[str, Any]]) -> Table:
-    """Return the stretches of texts that no recording reads: those with the most words, in the
-    order of the text."""
+    """Return a table of the stretches of texts that no recording reads.
+
+    It has those with the most words, in the order of the text.
+    """
     from rich.text import Text
 
     from ctc_align.corpus.state.shared_texts import gap_place, gap_words
@@ -388,8 +400,10 @@ def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int) -> T
 
 
 def print_profile(stats: RunStats) -> None:
-    """Print the seconds of each stage, for all workers together, and their share of the workers'
-    time."""
+    """Print the seconds of each stage, and their share of the workers' time.
+
+    The seconds are those of all workers together.
+    """
     table = figures_table(
         f"seconds of {stats.workers} workers, {stats.wall_s:.1f} s each", "", "share", fold=True
     )
@@ -534,8 +548,9 @@ def bin_labels(edges_ms: Sequence[int]) -> list[str]:
 
 
 def bar(share: float, cells: int) -> str:
-    """A padded bar that fills `share` of `cells` characters, to half a character; a small share is
-    never empty.
+    """Return a padded bar that fills `share` of `cells` characters, to half a character.
+
+    A small share is never empty.
 
     >>> bar(0.5, 4), bar(0.0, 4), bar(0.001, 4)
     ('██  ', '    ', '▌   ')

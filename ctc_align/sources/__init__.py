@@ -148,8 +148,10 @@ def _opened(
 
 
 def _kind_with_text(path: str, kind: str | None) -> str:
-    """Return the kind of a folder of recordings that read parts of one text; raise UsageError for
-    anything else."""
+    """Return the kind of a folder of recordings that read parts of one text.
+
+    Raise UsageError for anything else.
+    """
     if not os.path.isdir(path) or kind not in (None, "mfa", "folder"):
         got = f"--source {kind}" if os.path.isdir(path) else "not a folder"
         raise UsageError(

@@ -1,5 +1,6 @@
-"""Pictures of an alignment: the sound above tiers of words, phones and speakers, for papers and
-notebooks.
+"""Pictures of an alignment, for papers and notebooks.
+
+They show the sound above tiers of words, phones and speakers.
 
 They need matplotlib (the extra `plot`), which is imported when a picture is drawn.
 """
@@ -71,8 +72,10 @@ _LARGEST_PT, _SMALLEST_PT, _READABLE_PT = 9.0, 4.5, 6.0
 
 @dataclass(frozen=True)
 class Cell:
-    """An interval of a tier: its label, its times in seconds from the start of the utterance, and
-    its colour."""
+    """An interval of a tier.
+
+    It has a label, times in seconds from the start of the utterance, and a colour.
+    """
 
     start_s: float
     end_s: float
@@ -158,8 +161,9 @@ def _draw_panel(
 
 
 def rendered_figure(figure: Figure, format: str) -> bytes:
-    """Return a figure as the bytes of a PNG (150 dots an inch) or SVG file, the same for the same
-    figure.
+    """Return a figure as a PNG (150 dots an inch) or SVG file.
+
+    The bytes are the same for the same figure.
 
     Raises:
         UsageError: no such format.
@@ -183,8 +187,10 @@ def rendered_figure(figure: Figure, format: str) -> bytes:
 
 
 def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, list[Cell]]:
-    """Return the tiers from top to bottom: "words", the tokens by their kind, and "speakers" if
-    there are some."""
+    """Return the tiers from top to bottom.
+
+    They are "words", the tokens by their kind, and "speakers" if there are some.
+    """
     shift_s = _shift_s(alignment)
     words = [
         word
@@ -251,8 +257,10 @@ def _colour(confidence: float | None) -> str:
 def _stretch(
     alignment: Mapping[str, Any], start_s: float | None, end_s: float | None
 ) -> tuple[float, float]:
-    """Return the first and the last second that are drawn; raise UsageError if there is no such
-    stretch."""
+    """Return the first and the last second that are drawn.
+
+    Raise UsageError if there is no such stretch.
+    """
     duration_s = float(alignment["duration_s"])
     if start_s is None:
         first_s = 0.0
@@ -293,8 +301,7 @@ class _Sheet:
     is_fine: bool
 
     def title(self, alignment: Mapping[str, Any]) -> None:
-        """Write the name, how well the text fits, what is not in the recording, and what the
-        colours mean."""
+        """Write the name, the fit, what is not in the recording, and the key of colours."""
         lost = sum(word.get("status") == "skipped" for word in alignment["words"])
         if alignment.get("fit"):
             facts = [f"fit {alignment['fit']}"]
@@ -366,8 +373,10 @@ class _Sheet:
                     self._label(axes, level, cell, row)
 
     def _label(self, axes: Axes, level: int, cell: Cell, row: tuple[float, float]) -> None:
-        """Write a cell's label into its visible part, as large as fits; none if it would be too
-        small."""
+        """Write a cell's label into its visible part, as large as fits.
+
+        Nothing is written if it would be too small.
+        """
         start_s = max(cell.start_s, row[0])
         end_s = min(cell.end_s, row[1])
         inches = 0.96 * (end_s - start_s) * (_WIDTH - _LEFT - _RIGHT) / (row[1] - row[0])
@@ -483,8 +492,9 @@ def _ticks(first_s: float, last_s: float) -> list[float]:
 
 
 def _minutes(time_s: float) -> str:
-    """Return a time in minutes and seconds, hours if there are some, and thousandths where they are
-    not zero.
+    """Return a time in minutes and seconds.
+
+    Hours are added if there are some, and thousandths where they are not zero.
 
     >>> _minutes(1.5), _minutes(75.0), _minutes(3720.0)
     ('0:01.5', '1:15', '1:02:00')
@@ -503,8 +513,10 @@ def as_label(text: object) -> str:
 
 
 def width_in_ems(text: str) -> float:
-    """Return the approximate width of a text, in units of its size: East Asian characters are twice
-    as wide."""
+    """Return the approximate width of a text, in units of its size.
+
+    East Asian characters are twice as wide.
+    """
     narrow = {**dict.fromkeys("ijl.,;:'!|I’‘", 0.33), **dict.fromkeys("mwMW—", 0.9)}
 
     def width_of(char: str) -> float:
@@ -518,8 +530,9 @@ def width_in_ems(text: str) -> float:
 
 
 def font_families(text: str) -> list[str]:
-    """Return the families in which a text can be written, matplotlib's own first; a warning names
-    what none has.
+    """Return the families in which a text can be written, matplotlib's own first.
+
+    A warning names what none has.
 
     It chooses as few of this machine's fonts as cover the characters, those with the most of them
     first. The package brings no fonts, and searches for none elsewhere.
@@ -551,8 +564,10 @@ def font_families(text: str) -> list[str]:
 
 @functools.cache
 def _families() -> dict[str, str]:
-    """Return the files of this machine's families of fonts, upright and of normal weight, by their
-    names."""
+    """Return the files of this machine's families of fonts by their names.
+
+    Only upright fonts of normal weight count.
+    """
     from matplotlib.font_manager import fontManager
 
     regular = (
@@ -576,8 +591,9 @@ def _characters_of(family: str) -> frozenset[str]:
 def draw_waveform(
     axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int
 ) -> None:
-    """Draw the least and the greatest sample of each column of the picture, or the samples if there
-    are fewer.
+    """Draw the least and the greatest sample of each column of the picture.
+
+    If there are fewer samples than columns, draw these.
 
     Args:
         axes: to draw on.
@@ -600,8 +616,10 @@ def draw_waveform(
 def draw_spectrogram(
     axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int
 ) -> None:
-    """Draw the spectrogram up to 8 kHz, 60 dB deep, dark where it is loud. Arguments as for
-    `draw_waveform`."""
+    """Draw the spectrogram up to 8 kHz, 60 dB deep, dark where it is loud.
+
+    Arguments as for `draw_waveform`.
+    """
     levels_db, highest_hz = spectrogram(samples, sample_rate, columns, peak)
     extent = (first_s, first_s + len(samples) / sample_rate, 0.0, highest_hz / 1000.0)
     axes.imshow(
@@ -651,8 +669,9 @@ def spectrogram(
 
 
 def waveform_peaks(samples: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the greatest sample (columns,) of each of `columns` equal parts; N >=
-    columns.
+    """Return the least and the greatest sample (columns,) of each of `columns` equal parts.
+
+    There are at least as many samples as parts.
 
     >>> waveform_peaks(np.array([0.0, 1.0, -1.0, 0.5]), 2)
     (array([ 0., -1.]), array([1. , 0.5]))
