@@ -22,6 +22,7 @@ from ctc_align.text.characters import printable, spreadsheet_cell
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from typing_extensions import Self
 
 PROGRAM = "ctc-align"
 OK, SOME_FAILED, WRONG_CALL, THRESHOLD_NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
@@ -260,6 +261,43 @@ class ProgressBar:
             self.shown = False
             if self.bar is not None:
                 self.bar.stop()
+
+
+class LineBar:
+    """A bar with a line of text on a terminal's stderr, and nothing elsewhere.
+
+    It vanishes when the block ends.
+    """
+
+    def __init__(self, what: str, *, shown: bool) -> None:
+        self.what = what
+        self.shown = shown
+        self.bar: Any = None
+
+    def __enter__(self) -> Self:
+        if self.shown:
+            from rich.progress import BarColumn, TextColumn
+
+            texts = [
+                TextColumn(f"{{task.{part}}}", markup=False)
+                for part in ("description", "fields[line]")
+            ]
+            self.bar = bar_on_stderr(texts[0], BarColumn(bar_width=24), texts[1])
+            self.bar.add_task(self.what, total=None, line="")
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def show(self, line: str, completed: float = 0.0, total: float | None = None) -> None:
+        """Show how much of the work is done, and a line beside it."""
+        if self.bar is not None:
+            task = self.bar.tasks[0].id
+            self.bar.update(
+                task, description=self.what, completed=completed, total=total, line=line
+            )
 
 
 def bar_on_stderr(*columns: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ctc_align.cli.notes import seconds_text
-from ctc_align.cli.printing import bar_on_stderr, console_for, counted
+from ctc_align.cli.printing import LineBar, console_for, counted
 from ctc_align.files.writer import finite
 from ctc_align.text.characters import printable
 from ctc_align.types import ALIGNED, NONE, SURE, AlignedWord, Alignment
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.table import Table
+    from typing_extensions import Self
 
     from ctc_align.cli.printing import Talk
     from ctc_align.corpus.engine.dispatch import Tally
@@ -217,7 +218,7 @@ def progress_line(tally: Tally) -> str:
     )
 
 
-class ProgressDisplay:
+class ProgressDisplay(LineBar):
     """Shows the progress of a run on stderr.
 
     It is a bar on a terminal, else a line every ten seconds if there is news.
@@ -226,36 +227,24 @@ class ProgressDisplay:
     """
 
     def __init__(self, talk: Talk, compiling: Path | None = None) -> None:
+        super().__init__("aligning", shown=talk.on_terminal and not talk.quiet)
         self.talk = talk
         self._compiling = compiling
-        self._bar: Any = None
         self._last_line = time.monotonic()
         self._told = 0
         self.warned: set[str] = set()
 
-    def __enter__(self) -> ProgressDisplay:
-        if self.talk.on_terminal and not self.talk.quiet:
-            from rich.progress import BarColumn, TextColumn
-
-            line = TextColumn("{task.fields[line]}", markup=False)
-            self._bar = bar_on_stderr(TextColumn("aligning"), BarColumn(), line)
-            self._bar.add_task("aligning", total=None, line="starting workers")
-            self._bar.start()
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.show("starting workers")
         return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
     def progress(self, tally: Tally) -> None:
         if self._compiling is not None and not tally.worked and self._compiling.exists():
             self._compiling = None
             self.talk.note("the kernels are compiled, once on this machine: about a minute")
-        if self._bar is not None:
-            task = self._bar.tasks[0].id
-            self._bar.update(
-                task, completed=tally.finished, total=tally.total, line=progress_line(tally)
-            )
+        if self.bar is not None:
+            self.show(progress_line(tally), tally.finished, tally.total)
         elif tally.finished > self._told and time.monotonic() - self._last_line >= _LINE_EVERY_S:
             self._last_line = time.monotonic()
             self._told = tally.finished
