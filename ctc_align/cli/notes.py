@@ -538,6 +538,7 @@ def choice_notes(looks: dict[str, int]) -> list[str]:
     """
     from ctc_align.text.languages import UNKNOWN, shown_language
 
+    looks = {code: count for code, count in looks.items() if code not in ("", ENGLISH)}
     if not looks:
         return []
     remedy = "aligned with the model universal; give --language en if "

@@ -257,7 +257,7 @@ def _rows_of_audio(
 
     texts = [Transcript("") if isinstance(text, Exception) else text for _, text, _ in transcripts]
     aligner, language = find_aligner(load_aligner(model, reader, settings), texts)
-    talk.notes(choice_notes({language: 1} if language not in ("", "en") else {}))
+    talk.notes(choice_notes({language: 1}))
     source = sound_of(audio, reader, aligner, language)
     for (name, _, is_file), given in zip(transcripts, texts):
         for note in (

@@ -406,7 +406,7 @@ def print_profile(stats: RunStats) -> None:
     console_for(sys.stderr).print(table)
 
 
-def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True) -> None:
+def print_evaluation(evaluation: Evaluation, worst: int) -> None:
     """Print the figures of an evaluation to stdout."""
     console = console_for(sys.stdout)
     console.print(_figures_table(evaluation))
@@ -424,7 +424,7 @@ def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True)
         " count)"
     )
     console.print(f"F1 over {starts}: {inner}", markup=False)
-    if histogram and evaluation.paired:
+    if evaluation.paired:
         console.print(_histogram_table(evaluation, console.width))
     if worst and evaluation.paired:
         console.print(_worst_edges_table(evaluation, worst))

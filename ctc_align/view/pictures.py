@@ -22,6 +22,7 @@ from unicodedata import combining, east_asian_width
 import numpy as np
 
 from ctc_align.errors import UsageError
+from ctc_align.note_kinds import name_first
 from ctc_align.text.characters import without_controls
 from ctc_align.types import Audio, Panel
 from ctc_align.view import check_plotting
@@ -35,7 +36,6 @@ _WEIGHTS = (400, "normal", "regular", "book")
 _SYMBOLS = ("STIX", "cm", "Noto Color Emoji", "Last Resort")
 """Fonts to avoid: mathematical ones, in which letters have other codes; colour fonts, which
 matplotlib cannot draw; and fonts that draw a box for every character."""
-_MOST_NAMED = 5
 logger = logging.getLogger(__name__)
 INK = "#20242a"
 """The colour of everything that is drawn on white."""
@@ -546,15 +546,10 @@ def font_families(text: str) -> list[str]:
             default=("", set()),
         )
         if not found:
-            some = " ".join(f"U+{ord(char):04X}" for char in sorted(missing)[:_MOST_NAMED])
-            if len(missing) > _MOST_NAMED:
-                more = f" and {len(missing) - _MOST_NAMED} more"
-            else:
-                more = ""
+            codes = [f"U+{ord(char):04X}" for char in sorted(missing)]
             logger.warning(
-                "no font of this machine has %s%s: a picture shows boxes in their places",
-                some,
-                more,
+                "no font of this machine has %s: a picture shows boxes in their places",
+                name_first(codes, len(codes), separator=" "),
             )
             break
         families.append(family)
