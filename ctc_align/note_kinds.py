@@ -121,9 +121,9 @@ def first_of_each_kind(texts: Iterable[str]) -> Iterator[str]:
 def name_first(names: list[str], count: int, most: int = MOST_NAMED, separator: str = ", ") -> str:
     """Return the first of `count` names, and how many more there are.
 
-    >>> name_first(["a", "b", "c", "d"], 7)
-    'a, b, c and 4 more'
+    >>> name_first(["a", "b", "c", "d"], 7), name_first(["a", "b"], 1)
+    ('a, b, c and 4 more', 'a')
     """
-    shown = names[:most]
+    shown = names[: min(most, count)]
     more = count - len(shown)
     return separator.join(shown) + (f" and {more:,} more" if more > 0 else "")

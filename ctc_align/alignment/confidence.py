@@ -95,7 +95,7 @@ by less than the other."""
 
 @dataclass(frozen=True)
 class _WordChances:
-    """What a network or a calibration says of the W words that have tokens.
+    """The chances of the W words that have tokens, by a network or a calibration.
 
     Attributes:
         here: (W,) the chances that the words are there, which their tokens share.

@@ -106,7 +106,7 @@ def realign(
     names = {path: f"{name}.aligned" for path, name in _names(corrected).items()}
     outputs = distinct_outputs(names, destination, formats, inputs)
     talk.notes(later_notes(corrected))
-    work = _Realignment(formats, audio, hand, model, log_probs, config, talk)
+    work = _FileRealignment(formats, audio, hand, model, log_probs, config, talk)
     codes = [
         code_of_file(work.align_file, path, files, alone=len(corrected) == 1)
         for path, files in zip(corrected, outputs)
@@ -117,7 +117,7 @@ def realign(
 
 
 @dataclass
-class _Realignment:
+class _FileRealignment:
     """The options of a call that apply to each alignment, and the aligner of the last one."""
 
     formats: tuple[str, ...]
