@@ -28,7 +28,7 @@ from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, counted
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
 from ctc_align.extras import install_line
-from ctc_align.note_kinds import first_of_each_kind
+from ctc_align.text.note_kinds import first_of_each_kind
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -37,7 +37,7 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import SOME_FAILED
 from ctc_align.config import Settings, known_settings
 from ctc_align.errors import UsageError
-from ctc_align.note_kinds import Notes
+from ctc_align.text.note_kinds import Notes
 
 if TYPE_CHECKING:
     from ctc_align.cli.printing import Talk

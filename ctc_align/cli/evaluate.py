@@ -23,9 +23,9 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
-from ctc_align.note_kinds import first_of_each_kind, name_first
 from ctc_align.text.characters import json_escaped
 from ctc_align.text.encodings import known_encoding
+from ctc_align.text.note_kinds import first_of_each_kind, name_first
 
 if TYPE_CHECKING:
     from ctc_align.evaluate import Comparison, Evaluation, Options

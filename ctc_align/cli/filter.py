@@ -26,8 +26,8 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import Talk, console_for, counted, put
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
-from ctc_align.note_kinds import first_of_each_kind
 from ctc_align.text.characters import json_escaped
+from ctc_align.text.note_kinds import first_of_each_kind
 from ctc_align.types import FITS, NONE
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import typer
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Talk, counted, say
 from ctc_align.config import ENGLISH, UNKNOWN_LANGUAGE, Settings
 from ctc_align.errors import CtcAlignError
-from ctc_align.note_kinds import MOST_NAMED, name_first
 from ctc_align.text.characters import printable
 from ctc_align.text.markup import parentheses
+from ctc_align.text.note_kinds import MOST_NAMED, name_first
 from ctc_align.text.word_forms import reads_digits
 from ctc_align.types import (
     ALIGNED,

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from ctc_align.errors import NOTE
-from ctc_align.note_kinds import MOST_NAMED, kind_of
 from ctc_align.text.characters import printable, spreadsheet_cell
+from ctc_align.text.note_kinds import MOST_NAMED, kind_of
 
 if TYPE_CHECKING:
     from rich.console import Console

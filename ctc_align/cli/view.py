@@ -22,8 +22,8 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import SOME_FAILED, Talk, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
-from ctc_align.note_kinds import first_of_each_kind
 from ctc_align.reading import open_input
+from ctc_align.text.note_kinds import first_of_each_kind
 
 if TYPE_CHECKING:
     from ctc_align.corpus.report.run_changes import RunChanges

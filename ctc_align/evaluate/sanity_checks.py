@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from ctc_align.evaluate.pairing import Pairing
-from ctc_align.note_kinds import name_first
+from ctc_align.text.note_kinds import name_first
 
 _UNITS = {
     1e3: "milliseconds",

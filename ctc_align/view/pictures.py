@@ -22,8 +22,8 @@ from unicodedata import combining, east_asian_width
 import numpy as np
 
 from ctc_align.errors import UsageError
-from ctc_align.note_kinds import name_first
 from ctc_align.text.characters import without_controls
+from ctc_align.text.note_kinds import name_first
 from ctc_align.types import Audio, Panel
 from ctc_align.view import check_plotting
 

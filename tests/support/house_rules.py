@@ -13,7 +13,7 @@ from pathlib import Path
 
 PACKAGE = "ctc_align"
 GROUPS = {
-    "ground": ("_version", "errors", "extras", "machine", "note_kinds", "threads", "units"),
+    "ground": ("_version", "errors", "extras", "machine", "threads", "units"),
     "engine": ("ctc", "functional", "kernels", "lattice", "losses", "pipelines"),
     "core": (
         *("alignment", "audio", "config", "files", "models", "reading", "text", "tokens", "types"),

@@ -35,8 +35,8 @@ from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, li
 from ctc_align.corpus.state.resume import Fingerprints, Outcomes, index_of
 from ctc_align.errors import AudioError, CtcAlignError
 from ctc_align.models.log_probs import estimated_seconds, is_log_probs_path
-from ctc_align.note_kinds import kind_of
 from ctc_align.sources.utterance import Checksum, Refused, Utterance, UtteranceResult
+from ctc_align.text.note_kinds import kind_of
 
 _WINDOWS_AHEAD = 1
 _READERS = 8

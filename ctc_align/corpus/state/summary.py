@@ -27,10 +27,10 @@ from ctc_align.corpus.state.shared_texts import SameTexts, TextCoverage
 from ctc_align.errors import UsageError
 from ctc_align.files.folder_lock import Shard
 from ctc_align.files.whole_files import write_whole
-from ctc_align.note_kinds import Note, Notes
 from ctc_align.reading import parse_json
 from ctc_align.sources.utterance import UtteranceResult
 from ctc_align.text.characters import json_escaped
+from ctc_align.text.note_kinds import Note, Notes
 from ctc_align.types import FITS, NONE, POOR
 
 FORMAT = "ctc-align-corpus/1"
