@@ -1,5 +1,6 @@
-"""Settings as frozen dataclasses, read from TOML; all faults are reported at once. The command line
-overrides files.
+"""Settings as frozen dataclasses, read from TOML.
+
+All faults are reported at once. The command line overrides files.
 
 A setting is a field of a frozen dataclass; `setting(default, choices=…, above=…, within=…)` limits
 its values. `load_config` fills any such dataclass from a file: `Settings` for alignment, recipes
@@ -61,8 +62,7 @@ def setting(
     panel: str = "",
     api: bool = False,
 ) -> Any:
-    """Return a dataclass field with everything that is known about a setting, or about a command
-    line option.
+    """Return a dataclass field with all that is known about a setting or an option.
 
     Args:
         default: the value if no other is given.
@@ -477,8 +477,10 @@ class Settings:
     )
 
     def sound_choice(self, language: str = "") -> SoundChoice:
-        """Return the channel and the audio track to read for a transcript in a language, "" if it
-        is unknown."""
+        """Return the channel and the audio track to read for a transcript in a language.
+
+        The language is "" if it is unknown.
+        """
         return SoundChoice(self.channel_number, self.track, language)
 
     @property
@@ -493,8 +495,9 @@ class Settings:
         )
 
     def for_language(self, default: str = "") -> Settings:
-        """Return the settings with their language, otherwise `default` (the model's), otherwise
-        English.
+        """Return the settings with a language.
+
+        It is their own, otherwise `default` (the model's), otherwise English.
 
         >>> Settings(language="de").for_language("fr").language, Settings().for_language("fr").language
         ('de', 'fr')
@@ -520,8 +523,9 @@ def load_settings(
     base: dict[str, Any] | None = None,
     **overrides: Any,
 ) -> Settings:
-    """Return the settings of a TOML file or of a name in the package's `configs`; overrides that
-    are None are ignored.
+    """Return the settings of a TOML file or of a name in the package's `configs`.
+
+    Overrides that are None are ignored.
 
     `base` replaces defaults; `known_settings` has checked it.
 
@@ -551,8 +555,9 @@ def with_style(given: dict[str, Any], frame_rate: Any = 0.0) -> dict[str, Any]:
 
 
 def known_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the values, of an alignment's `config`, of the settings that there are; later versions
-    may know others.
+    """Return the values of an alignment's `config` that are settings of this version.
+
+    Later versions may have others.
 
     >>> known_settings({"edges": "spikes", "later": 1}, "")
     {'edges': 'spikes'}
@@ -576,8 +581,10 @@ def load_config(
     assignments: Iterable[str] | None = None,
     base: dict[str, Any] | None = None,
 ) -> Config:
-    """Return an instance of the dataclass `kind`: its defaults, the file's values, assignments,
-    then the overrides.
+    """Return an instance of the dataclass `kind`.
+
+    Its defaults are overridden by the file's values, then by assignments, then by the
+    overrides.
 
     Args:
         base: values that replace defaults.
@@ -608,8 +615,10 @@ def load_config(
 
 
 def _assigned(kind: Any, assignments: Iterable[str], faults: list[str]) -> dict[str, Any]:
-    """Return the tables of a TOML file made from `key=value` lines; if a key occurs again, the last
-    line counts."""
+    """Return the tables of a TOML file made from `key=value` lines.
+
+    If a key occurs again, the last line counts.
+    """
     tables: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
@@ -635,8 +644,10 @@ def _type_of(kind: Any, names: list[str]) -> Any:
 
 
 def _value(text: str, wanted: Any) -> Any:
-    """Return a TOML value; anything else is a text, and so is a bare number where a text is
-    expected."""
+    """Return a TOML value.
+
+    Anything else is a text, and so is a bare number where a text is expected.
+    """
     try:
         value = parse_toml(f"value = {text}")["value"]
     except (ValueError, KeyError):
@@ -659,8 +670,10 @@ def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_toml() -> str:
-    """Return a TOML file of all settings, each with its default below its meaning and its
-    values."""
+    """Return a TOML file of all settings with their defaults.
+
+    Each stands below its meaning and its values.
+    """
     parts = [
         "# The default settings. Copy this file, change what you need, and give it with --config;"
         " settings that a\n# file leaves out keep the values below, and the command line overrides"
@@ -678,8 +691,9 @@ def settings_toml() -> str:
 
 
 def find_config(source: str | os.PathLike[str]) -> Path:
-    """Return the file of a path or of a name in the package's `configs`; a name comes before a file
-    without .toml.
+    """Return the file of a path or of a name in the package's `configs`.
+
+    A name comes before a file without .toml.
 
     Raises:
         ConfigError: there is neither such a file nor such a name.
@@ -789,8 +803,10 @@ def _tuples(value: Any) -> Any:
 
 
 def allowed_values(field: dataclasses.Field[Any], wanted: Any) -> str:
-    """Return the valid values of a field of the type `wanted`, in words for messages: "a number
-    above 0"."""
+    """Return the valid values of a field of the type `wanted`, in words for messages.
+
+    An example is "a number above 0".
+    """
     choices = _choices(field)
     above = field.metadata.get("above")
     within = field.metadata.get("within")

@@ -1,5 +1,6 @@
-"""One tree of errors. Every message says what was expected, what it got, in which input, and what
-to do.
+"""One tree of errors.
+
+Every message says what was expected, what it got, in which input, and what to do.
 
 CtcAlignError                 the base of all errors; catch this one
 ├── UsageError                the call itself is wrong (exit 2): options that exclude each other, an unknown model
@@ -89,13 +90,17 @@ class OutputError(CtcAlignError):
 
 
 class LostFolderError(OutputError):
-    """The output folder of a run, or a file that it depends on there, was removed or replaced while
-    it worked."""
+    """The output folder of a run was removed or replaced while it worked.
+
+    The same holds for a file there that the run depends on.
+    """
 
 
 class KernelError(CtcAlignError, ValueError, RuntimeError):
-    """Wrong arguments to an array-level function; also a ValueError and a RuntimeError, as in
-    torch."""
+    """Wrong arguments to an array-level function.
+
+    It is also a ValueError and a RuntimeError, as in torch.
+    """
 
 
 class BackendError(CtcAlignError):

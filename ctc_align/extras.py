@@ -21,8 +21,11 @@ LEAST_TORCH = (2, 4)
 
 @dataclass(frozen=True)
 class Extra:
-    """One extra: the modules that its packages bring, by their import names, and what users do with
-    them."""
+    """One extra.
+
+    It has the modules that its packages bring, by their import names, and what users do with
+    them.
+    """
 
     modules: tuple[str, ...]
     purpose: str
@@ -89,8 +92,10 @@ def has_torch() -> bool:
 
 
 def require_torch(what: str, extra: str = "torch") -> None:
-    """Raise MissingExtraError, which names an extra that brings PyTorch, if it is not installed; it
-    is not imported."""
+    """Raise MissingExtraError if PyTorch is not installed.
+
+    The error names an extra that brings it. PyTorch is not imported.
+    """
     if not has_torch():
         raise MissingExtraError(
             f"{what} needs PyTorch, which is not installed: {install_line(extra)}", name="torch"
@@ -128,15 +133,19 @@ def version_of(torch: Any) -> tuple[int, ...]:
 
 
 def import_late(name: str) -> Any:
-    """Return the class or function "MODULE:NAME", whose module is imported when it is first asked
-    for."""
+    """Return the class or function "MODULE:NAME".
+
+    Its module is imported when it is first asked for.
+    """
     module, _, member = name.partition(":")
     return getattr(importlib.import_module(module), member)
 
 
 def late_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package whose names are imported when they are first used;
-    `homes` has the module of each."""
+    """Return the `__getattr__` of a package whose names are imported when first used.
+
+    `homes` has the module of each.
+    """
 
     def get_name(name: str) -> Any:
         if name not in homes:

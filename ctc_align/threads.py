@@ -1,5 +1,6 @@
-"""Work in which torch and BLAS have one thread: networks and what is computed around them, several
-at once.
+"""Work in which torch and BLAS have one thread.
+
+Networks, and what is computed around them, run several at once.
 
 The threads that torch starts for an operation wait for each other after it, spinning: on a busy
 machine they take ten times as long as the work, and sums round differently for each number of
@@ -56,8 +57,10 @@ def imported_torch() -> Any:
 
 
 def thread_count() -> int:
-    """Return torch's number of threads for the calling thread, or what it would be if torch were
-    imported."""
+    """Return torch's number of threads for the calling thread.
+
+    If torch is not imported, return what it would be.
+    """
     if (torch := imported_torch()) is not None:
         return int(torch.get_num_threads())
     given = os.environ.get(_COUNT, "")
@@ -68,8 +71,10 @@ def thread_count() -> int:
 
 
 def set_thread_count(count: int) -> None:
-    """Set torch's number of threads for the calling thread and later ones, whether torch has been
-    imported or not."""
+    """Set torch's number of threads for the calling thread and later ones.
+
+    This works whether torch has been imported or not.
+    """
     os.environ[_COUNT] = str(count)
     if (torch := imported_torch()) is not None:
         torch.set_num_threads(count)
@@ -100,8 +105,9 @@ def cpu_count() -> int:
 
 
 def on_one_thread(work: Callable[[], Result]) -> Result:
-    """Return what `work` returns; torch has one thread for it, and the caller's number of threads
-    does not change.
+    """Return what `work` returns.
+
+    Torch has one thread for it, and the caller's number of threads does not change.
 
     >>> import torch
     >>> on_one_thread(thread_count)
@@ -112,8 +118,9 @@ def on_one_thread(work: Callable[[], Result]) -> Result:
 
 
 def side_by_side(tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-    """Yield what each task returns, in their order; for each, torch has one thread, and several run
-    at once.
+    """Yield what each task returns, in their order.
+
+    For each, torch has one thread, and several run at once.
 
     At most as many run at once as torch has threads in the calling thread. Tasks within a task run
     one after the other. Where CUDA is in use, all run in the calling thread, because streams belong
@@ -205,8 +212,10 @@ class _Pool(ThreadPoolExecutor):
         self.before: list[int] = []
 
     def settle(self, torch: Any) -> None:
-        """Set torch's number of threads to one in this thread, and leave that of later ones as it
-        is."""
+        """Set torch's number of threads to one in this thread.
+
+        That of later threads stays as it is.
+        """
         if hasattr(self.settled, "done"):
             return
         with self.lock:
@@ -219,8 +228,10 @@ class _Pool(ThreadPoolExecutor):
 
     @contextmanager
     def one_blas_thread(self) -> Iterator[None]:
-        """Set BLAS to one thread until the last of those who ask for it at the same time has
-        ended."""
+        """Set BLAS to one thread until the block ends.
+
+        If several ask for it at the same time, until the last of them has ended.
+        """
         with self.lock:
             self.users += 1
             if self.users == 1:
@@ -237,8 +248,10 @@ class _Pool(ThreadPoolExecutor):
 
 @lru_cache
 def _pool(process: int) -> _Pool:
-    """Return the threads of this process; after a fork there are none, so that the child starts its
-    own."""
+    """Return the threads of this process.
+
+    After a fork there are none, so that the child starts its own.
+    """
     return _Pool()
 
 
@@ -257,8 +270,10 @@ def _blas() -> Any:
 
 
 def _set_blas(counts: list[int]) -> None:
-    """Set the number of threads of each library; threadpoolctl would ignore all threads but the
-    first that did so."""
+    """Set the number of threads of each library.
+
+    Threadpoolctl would ignore all threads but the first that did so.
+    """
     for library, count in zip(_blas(), counts):
         release = getattr(
             library, "clear_controlling_thread", lambda force: None

@@ -100,8 +100,9 @@ class Audio:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One written word: `text` is `transcript[char_start:char_end]` (code points), `spoken` what is
-    pronounced.
+    """One written word.
+
+    `text` is `transcript[char_start:char_end]` (code points), `spoken` what is pronounced.
 
     `spoken` is in lower case: words of letters, apostrophes and marks of the script, separated by
     single spaces; "" if there is nothing to pronounce (a lone dash, an emoji).
@@ -139,8 +140,10 @@ class Word:
 
     @property
     def lookup_text(self) -> str:
-        """The text to look up in the model's vocabulary: phones, otherwise Latin letters, otherwise
-        `spoken`."""
+        """The text to look up in the model's vocabulary.
+
+        It is phones, otherwise Latin letters, otherwise `spoken`.
+        """
         said = self.roman if self.phones is None else self.phones
         return self.spoken if said is None else said
 
@@ -168,8 +171,9 @@ class Tier:
 
 @dataclass(frozen=True)
 class SourceCue:
-    """One cue of a subtitle file, or a segment of another file with times, if that file is the
-    transcript.
+    """One cue of a subtitle file that is the transcript.
+
+    Or a segment of another file with times.
 
     Attributes:
         char_start, char_end: span of the cue's text in the transcript (code points, end exclusive),
@@ -230,8 +234,9 @@ class BookPlace:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A transcript as read from its file: the text, the cues (subtitles, segments), and the
-    paragraphs of a book.
+    """A transcript as read from its file.
+
+    It has the text, the cues (subtitles, segments), and the paragraphs of a book.
 
     `language` (ISO 639 or BCP 47) overrides the setting; "" means the language of the setting.
     """
@@ -244,8 +249,9 @@ class Transcript:
 
 @dataclass(frozen=True)
 class OptionalWords:
-    """Words `first` to `last` (exclusive) of a transcript that may or may not be spoken; the audio
-    decides.
+    """Words `first` to `last` (exclusive) of a transcript that may or may not be spoken.
+
+    The audio decides.
 
     If they are not spoken, `kind` is their kind, and `speaker` the speaker that they name for the
     words after them.
@@ -276,8 +282,9 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Pronunciation:
-    """One pronunciation of a word: `ids` in the model's vocabulary, `labels` for display (with
-    stress marks).
+    """One pronunciation of a word.
+
+    `ids` in the model's vocabulary, `labels` for display (with stress marks).
 
     `gaps` lists letters that the vocabulary lacks: each is (index of the id that follows, or the
     number of ids at the end; the letters).
@@ -292,8 +299,9 @@ class Pronunciation:
 
 @dataclass(frozen=True, slots=True)
 class WordTokens:
-    """The `pronunciations` of a word in the model's vocabulary, best first, and the letters that
-    the vocabulary lacks.
+    """The `pronunciations` of a word in the model's vocabulary, best first.
+
+    Also the letters that the vocabulary lacks.
 
     `pronunciations` is empty for a word with nothing to align; `missing` lists the missing letters
     (or phones), once for each occurrence.
@@ -318,14 +326,17 @@ class Tokens:
 
 
 class DefaultBlank(int):
-    """The default blank of emissions, index 0; the log-probs may show that the blank is a different
-    class."""
+    """The default blank of emissions, index 0.
+
+    The log-probs may show that the blank is a different class.
+    """
 
 
 @dataclass(frozen=True)
 class Emissions:
-    """The output of a model: `log_probs` (T, C), natural log, one row per frame of `frame_shift_s`
-    seconds.
+    """The output of a model.
+
+    `log_probs` (T, C), natural log, have one row per frame of `frame_shift_s` seconds.
 
     `vocab` has C tokens, `blank` is an index into it; if none is given and index 0 does not do what
     a blank does, a warning is logged. `offset_s` is the time of frame 0 in the recording.
@@ -372,8 +383,10 @@ class Emissions:
         return None if states is None else _to_float_array(states)
 
     def altered(self, **changes: Any) -> Emissions:
-        """Return emissions with other values of some fields, as `dataclasses.replace` does, without
-        making tensors."""
+        """Return emissions with other values of some fields, without making tensors.
+
+        Otherwise as `dataclasses.replace`.
+        """
         return Emissions(**self.__getstate__() | changes)
 
     if not TYPE_CHECKING:
@@ -393,8 +406,9 @@ class Emissions:
         return {each.name: self.__dict__[each.name] for each in fields(self)}
 
     def part(self, first: int, last: int) -> Emissions:
-        """Return the frames from `first` to `last`, exclusive, without a copy, as if the audio
-        ended with them.
+        """Return the frames from `first` to `last`, exclusive, without a copy.
+
+        They are as if the audio ended with them.
 
         Times still count from the start of the whole audio: frame 0 of the part begins at the start
         of frame `first`.
@@ -464,8 +478,10 @@ for _name in (
 
 
 def _to_float_array(values: np.ndarray | torch.Tensor) -> np.ndarray:
-    """Return floating-point values as float32 or float64, without a copy where they are that in
-    main memory."""
+    """Return floating-point values as float32 or float64 in main memory.
+
+    They are not copied if they are that already.
+    """
     import numpy as np
 
     if not isinstance(values, np.ndarray):
@@ -477,8 +493,9 @@ def _to_float_array(values: np.ndarray | torch.Tensor) -> np.ndarray:
 
 
 def utterance_name(audio: str) -> str:
-    """Return the name of a recording's utterance: its path without folder and extension, "stdin"
-    for "-".
+    """Return the name of a recording's utterance.
+
+    It is the path without folder and extension, "stdin" for "-".
 
     >>> utterance_name("clips/a.wav"), utterance_name("-"), utterance_name("")
     ('a', 'stdin', 'utterance')
@@ -562,8 +579,9 @@ class Region:
 
 @dataclass(frozen=True)
 class Written:
-    """The labels that were written with the JSON of an alignment, so that later changes of them can
-    be found.
+    """The labels that were written with the JSON of an alignment.
+
+    By these, later changes of the labels can be found.
 
     Attributes:
         files: the files of labels, each as the part of its name after the JSON's name without
@@ -638,8 +656,7 @@ class Alignment:
 
     @property
     def too_many_skipped(self) -> bool:
-        """True if a larger percentage of the words is missing from the recording than `max_skipped`
-        allows."""
+        """True if more of the words are missing than `max_skipped` (percent) allows."""
         return 100 * self.skipped > float(self.config.get("max_skipped", 100.0)) * self.spoken
 
     @property
@@ -662,16 +679,20 @@ class Alignment:
 
     @property
     def to_check(self) -> int:
-        """The number of words that no person fixed and whose confidence is below 0.5, or
-        `min_confidence`."""
+        """The number of words to check.
+
+        No person fixed them, and their confidence is below 0.5, or `min_confidence`.
+        """
         return sum(
             is_to_check(word.confidence, word.by, self.min_confidence) for word in self.words
         )
 
     @property
     def in_doubt(self) -> bool:
-        """True if `min_confidence` was set, and words are below it, speech is unexplained, or
-        nothing fits."""
+        """True if `min_confidence` was set and something is in doubt.
+
+        Words are below it, speech is unexplained, or nothing fits.
+        """
         return self.min_confidence > 0 and bool(
             self.doubtful or self.unexplained or self.fit == NONE
         )
@@ -685,8 +706,10 @@ class Alignment:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite
-        numbers or None."""
+        """Return the JSON object of format "ctc-align/1".
+
+        It has plain dicts, lists, strings and finite numbers or None.
+        """
         to_dict: Callable[[Alignment], dict[str, Any]] = import_late(f"{_FILES}.json_files:to_dict")
         return to_dict(self)
 
@@ -698,8 +721,9 @@ class Alignment:
         audio: AudioLike | None = None,
         panels: Sequence[Panel] = ("waveform", "spectrogram"),
     ) -> Figure:
-        """Draw the sound with the words, phones and speakers below it, and the spread of edges
-        (extra `plot`).
+        """Draw the sound with the words, phones and speakers below it.
+
+        The spread of edges is drawn, too. Needs the extra `plot`.
 
         Args:
             start_s, end_s: the stretch that is drawn, seconds from the start of the utterance;
@@ -720,13 +744,16 @@ class Alignment:
         return plot(self, start_s, end_s, audio=audio, panels=panels)
 
     def _repr_html_(self) -> str:
-        """Return the display of a notebook: the page with the recording, or a table if the
-        recording is missing."""
+        """Return the display of a notebook.
+
+        It is the page with the recording, or a table if the recording is missing.
+        """
         return import_late(f"{_FILES}.pages:notebook_html")(self)
 
     def save(self, path: str | Path, *, force: bool = False, sound: Audio | None = None) -> None:
-        """Write the alignment in the format that the extension of `path` names (.json, .ctm,
-        .TextGrid, .html, …).
+        """Write the alignment in the format that the extension of `path` names.
+
+        These are .json, .ctm, .TextGrid, .html and others.
 
         Args:
             path: the file.
@@ -755,8 +782,10 @@ def is_worse_fit(fit: str | None, least: str) -> bool:
 
 
 def is_to_check(confidence: float | None, by: str, min_confidence: float) -> bool:
-    """Return whether a word is to be checked: no person fixed it, and it is less sure than 0.5, or
-    `min_confidence`."""
+    """Return whether a word is to be checked.
+
+    No person fixed it, and it is less sure than 0.5, or `min_confidence`.
+    """
     return confidence is not None and confidence < max(SURE, min_confidence) and not by
 
 

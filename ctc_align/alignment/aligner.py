@@ -191,8 +191,9 @@ class Aligner:
         *,
         progress: Progress | None = None,
     ) -> Alignment:
-        """Align a corrected alignment again: hand-corrected words keep their times, others are
-        aligned between them.
+        """Align a corrected alignment again.
+
+        Hand-corrected words keep their times, others are aligned between them.
 
         Args:
             alignment: from `ctc_align.files.read_alignment`; without hand-corrected words, all of
@@ -209,40 +210,25 @@ class Aligner:
         from ctc_align.files.json_files import is_fixed
 
         aligner = self._choice.aligner_of(self, alignment.model, alignment.config)
-        heard, config, sound = (
-            aligner.settings,
-            alignment.config,
-            alignment.audio if audio is None else audio,
-        )
-        if isinstance(sound, (str, PathLike)) and Path(sound).name == Path(alignment.audio).name:
-            unset = [
-                name
-                for name in ("channel", "track")
-                if getattr(heard, name) == getattr(Settings, name)
-            ]
-            kept: dict[str, Any] = {name: str(config[name]) for name in unset if config.get(name)}
-            heard = replace(heard, **kept)
-        if heard != aligner.settings:
-            aligner = aligner.with_settings(heard)
+        settings = _settings_of_sound(aligner.settings, alignment, audio)
+        if settings != aligner.settings:
+            aligner = aligner.with_settings(settings)
         if aligner is not self:
             return aligner.realign(alignment, audio, progress=progress)
-        name, sound = alignment.utterance, realign.path_of(alignment) if audio is None else audio
-        source, report, fixed = (
-            names_of(sound, name)[1],
-            StepProgress(progress),
-            any(map(is_fixed, alignment.words)),
-        )
+        name = alignment.utterance
+        sound = realign.path_of(alignment) if audio is None else audio
+        source = names_of(sound, name)[1]
+        report = StepProgress(progress)
+        fixed = None
         with error_context(name, source):
-            words = (
-                realign.corrected_words(alignment, self.settings, name)
-                if fixed
-                else split_transcript(self, realign.text_of(alignment), name)
-            )
+            if any(map(is_fixed, alignment.words)):
+                fixed = alignment.words
+                words = realign.corrected_words(alignment, self.settings, name)
+            else:
+                words = split_transcript(self, realign.text_of(alignment), name)
             loaded = self._load(sound, alignment)
             realign.check_length(alignment, seconds_of(loaded), source)
-            steps = self._align(
-                loaded, words, name, source, report, alignment.words if fixed else None
-            )
+            steps = self._align(loaded, words, name, source, report, fixed)
         del loaded
         [again] = batching.run([on_stage_thread(steps)], after_batch=report.end_batch)
         report.end()
@@ -331,8 +317,9 @@ class Aligner:
     def emissions_batch(
         self, audios: Iterable[AudioLike], on_error: Literal["raise", "return"] = "return"
     ) -> list[Emissions] | list[Emissions | CtcAlignError]:
-        """Return for each audio what `emissions` returns, or with on_error="return" its error if it
-        fails.
+        """Return for each audio what `emissions` returns.
+
+        With on_error="return", return the error of one that fails.
 
         Raises:
             CtcAlignError: with on_error="raise", the error of the first audio that cannot be used.
@@ -341,8 +328,9 @@ class Aligner:
         return batching.run([self._listen(audio) for audio in audios], on_error)
 
     def score(self, audio: AudioLike, text: str | Transcript) -> float:
-        """Return the CTC loss -log p(text | audio), natural log, over all paths of the best-fitting
-        pronunciations.
+        """Return the CTC loss -log p(text | audio), natural log.
+
+        It is over all paths of the best-fitting pronunciations.
 
         Raises the errors of `align`.
         """
@@ -364,8 +352,9 @@ class Aligner:
         *,
         progress: Progress | None = None,
     ) -> list[Scored]:
-        """Return the losses of alternative transcripts of one audio, best first; the model runs
-        once.
+        """Return the losses of alternative transcripts of one audio, best first.
+
+        The model runs once.
 
         Args:
             audio: as for `emissions`.
@@ -411,8 +400,10 @@ class Aligner:
         return [ranked([next(scored) for _ in alternatives]) for alternatives in texts]
 
     def with_settings(self, settings: Settings) -> Aligner:
-        """Return an aligner with the same loaded models and other settings; settings for loading
-        have no effect."""
+        """Return an aligner with the same loaded models and other settings.
+
+        Settings for loading have no effect.
+        """
         other = copy(self)
         other._choice = self._choice.with_settings(settings)
         other.settings = settings.for_language(folder_settings(self._choice.first).language)
@@ -488,8 +479,10 @@ class Aligner:
     def _groups(
         self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]
     ) -> Iterator[list[StageSteps[Alignment]]]:
-        """Yield the stages of the pairs, in order and with loaded audio, in groups of `GROUP_S`
-        seconds."""
+        """Yield the stages of the pairs in groups of `GROUP_S` seconds.
+
+        They are in order, and their audio is loaded.
+        """
         group: list[StageSteps[Alignment]] = []
         seconds = 0.0
         for audio, text, name in pairs:
@@ -516,8 +509,9 @@ class Aligner:
     def _load(
         self, audio: AudioLike, part: Alignment | None = None, language: str = ""
     ) -> Audio | Emissions:
-        """Return the audio at the model's rate, or checked emissions; from a path, only the part
-        that was aligned.
+        """Return the audio at the model's rate, or checked emissions.
+
+        From a path, only the part that was aligned is read.
 
         `language` is that of the audio track that is preferred, "" for none.
         """
@@ -577,8 +571,10 @@ class Aligner:
         )
 
     def _named(self, emissions: Emissions) -> tuple[Emissions, Tokenizer]:
-        """Return emissions with named classes (`with_named_classes`), and the tokenizer of their
-        vocabulary."""
+        """Return emissions with named classes, and the tokenizer of their vocabulary.
+
+        The names come from `with_named_classes`.
+        """
         uses_lexicon = self._has_model_vocab(emissions) or not self._has_model_lexicon
         named = with_named_classes(emissions, self.settings)
         key = (named.vocab, named.blank)
@@ -587,8 +583,10 @@ class Aligner:
         return named, self._tokenizers[key]
 
     def _has_model_vocab(self, emissions: Emissions) -> bool:
-        """Return whether the emissions may come from the model, because they have its
-        vocabulary."""
+        """Return whether the emissions have the vocabulary of the model.
+
+        If so, they may come from it.
+        """
         return self.model is not None and self.model.vocab == emissions.vocab
 
 
@@ -606,8 +604,10 @@ def split_transcript(aligner: Aligner, text: str | Transcript | Words, name: str
 def find_aligner(
     aligner: Aligner, texts: Sequence[str | Transcript], language: str = ""
 ) -> tuple[Aligner, str]:
-    """Return the aligner for transcripts of one audio, and their language; "" means that of its
-    settings."""
+    """Return the aligner for transcripts of one audio, and their language.
+
+    A language of "" means that of its settings.
+    """
     known = (text.text if isinstance(text, Transcript) else text for text in texts)
     language = language or aligner._choice.language_of(
         "\n".join(text for text in known if isinstance(text, str))
@@ -618,8 +618,9 @@ def find_aligner(
 def group_by_aligner(
     aligner: Aligner, texts: Sequence[Sequence[str | Transcript]], languages: Sequence[str]
 ) -> Iterator[tuple[Aligner, list[int], list[str]]]:
-    """Yield the aligners that audios with alternative transcripts need, each with its audios'
-    indices and languages.
+    """Yield the aligners that audios with alternative transcripts need.
+
+    Each comes with the indices of its audios, and their languages.
 
     `languages` are those that are known, "" for others.
     """
@@ -640,8 +641,10 @@ def read_inputs(
     *,
     keep_sound: bool = False,
 ) -> UtteranceInputs:
-    """Return the inputs of an alignment; `keep_sound` keeps the sound even without an edge
-    network."""
+    """Return the inputs of an alignment.
+
+    `keep_sound` keeps the sound even without an edge network.
+    """
     name, source = names_of(audio, utterance)
     words = split_transcript(aligner, text, name)
     chosen = aligner._choice.aligner(aligner, words.language)
@@ -655,8 +658,9 @@ def read_inputs(
 def pronounce_transcript(
     aligner: Aligner, text: str | Transcript, name: str
 ) -> tuple[Words, list[WordTokens], list[str]]:
-    """Return the words of a transcript, their tokens, and the parts of them that the dictionary
-    lacks.
+    """Return the words of a transcript and their tokens.
+
+    Also return the parts of them that the dictionary lacks.
 
     No recording is needed; `name` is what error messages call the transcript.
 
@@ -690,8 +694,10 @@ def find_edge_network(aligner: Aligner) -> EdgeNetwork | None:
 
 
 def find_fit_limits(aligner: Aligner) -> FitLimits | None:
-    """Return the limits for `ctc_align.alignment.fit.fit_of`: the model's, or if it has none those
-    of any model."""
+    """Return the limits for `ctc_align.alignment.fit.fit_of`.
+
+    They are the model's, or if it has none those of any model.
+    """
     own = None if aligner.model is None else aligner.model.confidence_network
     return (own or network_of_any_model()).limits
 
@@ -708,9 +714,26 @@ _DEPRECATED: dict[str, Callable[..., Any]] = {
 """Former members of `Aligner`, and the functions that took their places."""
 
 
+def _settings_of_sound(
+    settings: Settings, alignment: Alignment, audio: AudioLike | None
+) -> Settings:
+    """Return the settings with the channel and the track of an alignment.
+
+    They stay as they are if they name others, or if `audio` is another recording.
+    """
+    sound = alignment.audio if audio is None else audio
+    if not isinstance(sound, (str, PathLike)) or Path(sound).name != Path(alignment.audio).name:
+        return settings
+    kept: dict[str, Any] = {
+        name: str(alignment.config[name])
+        for name in ("channel", "track")
+        if alignment.config.get(name) and getattr(settings, name) == getattr(Settings, name)
+    }
+    return replace(settings, **kept)
+
+
 def _check_rate(alignment: Alignment, emissions: Emissions) -> None:
-    """Log a warning if the frame shift given with log-probs makes the speech implausibly fast or
-    slow."""
+    """Log a warning if the frame shift of log-probs makes the speech too fast or too slow."""
     if words := aligned_words(alignment):
         # Words may be spoken in a different order from the text.
         speech_s = max(word.end_s or 0.0 for word in words) - min(
@@ -728,6 +751,8 @@ def align(
     model: str = AUTO,
     **options: Unpack[AlignerOptions],
 ) -> Alignment:
-    """Align an audio with its transcript. Options are those of `Aligner`; for many recordings, make
-    one `Aligner`."""
+    """Align an audio with its transcript.
+
+    Options are those of `Aligner`; for many recordings, make one `Aligner`.
+    """
     return Aligner(model, **options).align(audio, text)

@@ -93,6 +93,23 @@ SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
 by less than the other."""
 
 
+@dataclass(frozen=True)
+class _WordChances:
+    """The chances of the W words that have tokens, by a network or a calibration.
+
+    Attributes:
+        here: (W,) the chances that the words are there, which their tokens share.
+        right: (W,) the chances that they are there with right edges.
+        limits: of `fit`, None if a calibration has judged.
+        factor: of all confidences of tokens and words.
+    """
+
+    here: np.ndarray
+    right: np.ndarray
+    limits: FitLimits | None = None
+    factor: float = 1.0
+
+
 def confidences(
     inputs: UtteranceInputs, tokens: Tokens, spikes: Spans, edges: Spans
 ) -> StageSteps[tuple[list[float], list[float], FitLimits | None]]:
@@ -109,52 +126,81 @@ def confidences(
         the limits of `fit` that come with the network that has judged whether the words are there
         at all, None if a calibration has.
     """
-    emissions = inputs.emissions
     calibration = inputs.calibration
-    network = inputs.confidence_network
     spoken, begins = word_begins(tokens)
+    lengths = np.diff(begins)
     lacking = np.asarray(tokens.ids) == WILDCARD
     ids = np.where(lacking, 0, np.asarray(tokens.ids))
-    of_token = spike_confidence(emissions.array, ids, spikes)
-    at_spikes = of_token[spoken]
-    # A wildcard takes any speech and proves nothing; a word counts by the share of its tokens that
-    # the model knows.
-    of_token[lacking] = 0.0
-    lengths = np.diff(begins)
-    known = 1.0 - np.add.reduceat(lacking[spoken].astype(np.float64), begins[:-1]) / lengths
-    fits = sound_fits(emissions, tokens, edges, calibration.spread)
-    is_of_any_model = fits is None or (network is None and not calibration.word_confidence)
-    if is_of_any_model and network is not None and _is_too_dense(emissions, len(spoken)):
-        of_token = of_token * TOO_DENSE
-        known = known * TOO_DENSE
+    of_token = spike_confidence(inputs.emissions.array, ids, spikes)
+    fits = sound_fits(inputs.emissions, tokens, edges, calibration.spread)
+    if fits is None or (inputs.confidence_network is None and not calibration.word_confidence):
+        chances = yield from _judge_by_any_model(inputs, tokens, spikes)
+    elif inputs.confidence_network is not None:
+        chances = yield from _judge_by_network(inputs, tokens, spikes, fits, of_token[spoken])
+    else:
+        chances = _judge_by_calibration(fits.features(begins), calibration)
+    of_token *= chances.factor
     if fits is not None and calibration.token_confidence:
         of_sounds = fits.features(np.arange(len(spoken) + 1))
         of_token[spoken] = probability(of_sounds, calibration.token_confidence)
-        of_token[lacking] = 0.0
-    limits = None
-    if is_of_any_model:
-        here = yield from _chances_for_any_model(inputs, tokens, spikes)
-        of_word = here
-        limits = network_of_any_model().limits
-    elif network is not None:
-        if network.features != NAMES:
-            raise ConfigError(
-                "the model's confidence network is from a different version of ctc-align; train it"
-                " again"
-            )
-        assert fits is not None
-        here = network.chances(word_features(emissions, tokens, spikes, fits, at_spikes))
-        if len(lengths) <= SHORT_WORDS and len(inputs.words.text) <= SHORT_TEXT:
-            of_any_model = yield from _chances_for_any_model(inputs, tokens, spikes)
-            here = np.minimum(here, SHORT_FACTOR * of_any_model)
-        of_word = here
-        limits = network.limits
-    else:
-        assert fits is not None
-        here, of_word = _chances_by_calibration(fits.features(begins), calibration)
-    of_token[spoken] *= np.repeat(here, lengths)
+    of_token[spoken] *= np.repeat(chances.here, lengths)
+    # A wildcard takes any speech and proves nothing; a word counts by the share of its tokens that
+    # the model knows.
+    of_token[lacking] = 0.0
+    known = 1.0 - np.add.reduceat(lacking[spoken].astype(np.float64), begins[:-1]) / lengths
+    of_word = chances.right * (known * chances.factor)
     # More digits would be noise of single precision.
-    return of_token.round(4).tolist(), (of_word * known).round(4).tolist(), limits
+    return of_token.round(4).tolist(), of_word.round(4).tolist(), chances.limits
+
+
+def _judge_by_any_model(
+    inputs: UtteranceInputs, tokens: Tokens, spikes: Spans
+) -> StageSteps[_WordChances]:
+    """Judge words by the network for any model.
+
+    If the model has a network of its own, which needs segmentation, too many sounds for the time of
+    the recording lower all confidences.
+    """
+    here = yield from _chances_for_any_model(inputs, tokens, spikes)
+    factor = 1.0
+    sounds = len(spoken_indices(tokens))
+    if inputs.confidence_network is not None and _is_too_dense(inputs.emissions, sounds):
+        factor = TOO_DENSE
+    return _WordChances(here, here, network_of_any_model().limits, factor)
+
+
+def _judge_by_network(
+    inputs: UtteranceInputs,
+    tokens: Tokens,
+    spikes: Spans,
+    fits: SoundFits,
+    at_spikes: np.ndarray,
+) -> StageSteps[_WordChances]:
+    """Judge words by the model's own network; in a short text, by that for any model, too.
+
+    Raises:
+        ConfigError: the network is from another version.
+    """
+    network = inputs.confidence_network
+    assert network is not None
+    if network.features != NAMES:
+        raise ConfigError(
+            "the model's confidence network is from a different version of ctc-align; train it"
+            " again"
+        )
+    here = network.chances(word_features(inputs.emissions, tokens, spikes, fits, at_spikes))
+    if len(here) <= SHORT_WORDS and len(inputs.words.text) <= SHORT_TEXT:
+        of_any_model = yield from _chances_for_any_model(inputs, tokens, spikes)
+        here = np.minimum(here, SHORT_FACTOR * of_any_model)
+    return _WordChances(here, here, network.limits)
+
+
+def _judge_by_calibration(of_sounds: np.ndarray, calibration: Calibration) -> _WordChances:
+    """Judge words by a calibration: they have right edges only where they are there."""
+    here = np.ones(len(of_sounds))
+    if calibration.word_presence:
+        here = probability(of_sounds, calibration.word_presence)
+    return _WordChances(here, probability(of_sounds, calibration.word_confidence) * here)
 
 
 def _is_too_dense(emissions: Emissions, sounds: int) -> bool:
@@ -169,17 +215,6 @@ def _chances_for_any_model(
     """Return the chances (W,) that words are there, by the network that judges emissions alone."""
     features = yield from emission_features(inputs.emissions, tokens, spikes, inputs.backend)
     return network_of_any_model().chances(features)
-
-
-def _chances_by_calibration(
-    of_sounds: np.ndarray, calibration: Calibration
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the chances (W,) that words are there, and that they are there with right edges, which
-    they have only where they are there."""
-    here = np.ones(len(of_sounds))
-    if calibration.word_presence:
-        here = probability(of_sounds, calibration.word_presence)
-    return here, probability(of_sounds, calibration.word_confidence) * here
 
 
 # How well the sounds of words fit where they are: nats below what fits best there, and the spreads

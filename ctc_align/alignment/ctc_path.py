@@ -137,49 +137,88 @@ def best_word_path(
 
     Returns and raises: as `best_ctc_path`.
     """
-    log_probs, blank = emissions.array, emissions.blank
+    log_probs = emissions.array
     spikes, score = yield from best_ctc_path(
-        log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend
+        log_probs, tokens.ids, emissions.blank, wildcard=wildcard, backend=backend
     )
-    ids = np.asarray(tokens.ids, np.int64)
     owner = np.asarray(tokens.words)
     inside = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
     torn = (inside & (spikes.start[1:] - spikes.end[:-1] > GAP_FRAMES)).any()
     if emissions.state_array is None or not torn:
         return spikes, score
-    # Blanks inside words emit a class of their own: the wildcard's scores, where no token needs
-    # these, else a new one.
-    costly = log_probs[:, blank] - log_probs.dtype.type(GAP_COST)
-    inner_blank = lattice.WILDCARD
-    if lattice.WILDCARD in tokens.ids:
-        log_probs, inner_blank = np.concatenate((log_probs, costly[:, None]), 1), log_probs.shape[1]
-    else:
-        wildcard = costly
+    search = _whole_word_search(emissions, tokens.ids, inside, wildcard, backend)
+    spans = None
+    if len(log_probs) * len(tokens.ids) > MOST_CELLS:
+        word_starts = np.flatnonzero((np.diff(owner, prepend=-2) != 0) & (owner >= 0))
+        spans = yield from _find_spans_in_windows(
+            search.find_spans, spikes, word_starts, len(log_probs)
+        )
+    if spans is None:
+        spans = yield from search.find_spans(0, len(log_probs), 0, len(tokens.ids))
+    return spikes if spans is None else spans, score
 
-    def part(first: int, last: int, token: int, stop: int) -> StageSteps[Spans | None]:
+
+@dataclass(frozen=True)
+class _WholeWordSearch:
+    """A search for the best path on which a blank inside a word has a class of its own.
+
+    Attributes:
+        log_probs: (T, C), with the scores of that class, unless `wildcard` has them.
+        ids: (L,) of the tokens.
+        inside: (L - 1,) True where the next token belongs to the same word.
+        blank, inner_blank: the classes of blanks.
+        wildcard: (T,) scores, or None.
+        backend: of the kernels.
+    """
+
+    log_probs: np.ndarray
+    ids: np.ndarray
+    inside: np.ndarray
+    blank: int
+    inner_blank: int
+    wildcard: np.ndarray | None
+    backend: str
+
+    def find_spans(self, first: int, last: int, token: int, stop: int) -> StageSteps[Spans | None]:
         """Return the spans of tokens [token, stop) in frames [first, last); None without a path."""
-        topology = lattice.ctc([ids[token:stop]], blank)
+        topology = lattice.ctc([self.ids[token:stop]], self.blank)
         emit = topology.emit.copy()
-        emit[0, 2:-1:2][inside[token : stop - 1]] = inner_blank
+        emit[0, 2:-1:2][self.inside[token : stop - 1]] = self.inner_blank
         bands = None
-        if first:  # the window before has found where the first token begins: its path starts in that state
+        if first:
+            # The window before has found where the first token begins: the path starts in its state.
             bands = np.tile(np.array([1, emit.shape[1]]), (last - first, 1))
             bands[0] = 1, 2
-        scores = None if wildcard is None else wildcard[first:last]
+        scores = None if self.wildcard is None else self.wildcard[first:last]
         states, score, _ = yield BestPath(
-            log_probs[first:last], replace(topology, emit=emit), scores, backend, bands
+            self.log_probs[first:last], replace(topology, emit=emit), scores, self.backend, bands
         )
         if score == float("-inf"):
             return None
         return token_spans(states, topology.token[0], stop - token).shifted(first)
 
-    spans = None
-    if len(log_probs) * len(ids) > MOST_CELLS:
-        word_starts = np.flatnonzero((np.diff(owner, prepend=-2) != 0) & (owner >= 0))
-        spans = yield from _find_spans_in_windows(part, spikes, word_starts, len(log_probs))
-    if spans is None:
-        spans = yield from part(0, len(log_probs), 0, len(ids))
-    return spikes if spans is None else spans, score
+
+def _whole_word_search(
+    emissions: Emissions,
+    tokens: Sequence[int],
+    inside: np.ndarray,
+    wildcard: np.ndarray | None,
+    backend: str,
+) -> _WholeWordSearch:
+    """Return the search that charges `GAP_COST` for each blank inside words.
+
+    These blanks emit the wildcard's scores where no token needs these, otherwise a new class.
+    """
+    log_probs = emissions.array
+    costly = log_probs[:, emissions.blank] - log_probs.dtype.type(GAP_COST)
+    inner_blank = lattice.WILDCARD
+    if lattice.WILDCARD in tokens:
+        inner_blank = log_probs.shape[1]
+        log_probs = np.concatenate((log_probs, costly[:, None]), 1)
+    else:
+        wildcard = costly
+    ids = np.asarray(tokens, np.int64)
+    return _WholeWordSearch(log_probs, ids, inside, emissions.blank, inner_blank, wildcard, backend)
 
 
 def _find_spans_in_windows(

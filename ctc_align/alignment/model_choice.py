@@ -1,5 +1,7 @@
-"""The choice of a model if the caller names none: `english` or `universal`, by the language of each
-transcript."""
+"""The choice of a model if the caller names none.
+
+It is `english` or `universal`, by the language of each transcript.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +44,9 @@ def model_for(language: str) -> str:
 
 
 def with_calibrated(model: str | None, settings: Settings) -> str | None:
-    """Return the model; if none was named and the settings have a calibration, the model of that
-    calibration.
+    """Return the model, or that of the calibration.
+
+    The latter counts if no model was named and the settings have a calibration.
 
     Raises:
         ConfigError: the calibration cannot be read.
@@ -54,8 +57,10 @@ def with_calibrated(model: str | None, settings: Settings) -> str | None:
 
 
 def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | None:
-    """Return the model for all transcripts, whatever their language; `AUTO` if each chooses its
-    model."""
+    """Return the model for all transcripts, whatever their language.
+
+    Return `AUTO` if each chooses its model.
+    """
     is_bound = has_lexicon or bool(given.calibration)
     model = with_calibrated(model, given)
     if model == AUTO and is_bound:
@@ -64,8 +69,9 @@ def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | N
 
 
 class ModelChoice(Generic[One]):
-    """The model that an aligner was asked for, and the aligners of other embedded models that its
-    transcripts need.
+    """The model that an aligner was asked for.
+
+    It holds the aligners of other embedded models that its transcripts need.
 
     Args:
         model: as given; with `AUTO` the transcripts decide.
@@ -95,8 +101,9 @@ class ModelChoice(Generic[One]):
         return self.has_choice and not self.given.language
 
     def language_of(self, text: str) -> str:
-        """Return the code of the language that a text looks like, "" if it does not matter or the
-        model is right.
+        """Return the code of the language that a text looks like.
+
+        Return "" if it does not matter or the model is right.
 
         For models of all languages, English is named by its code, too.
         """
@@ -105,13 +112,18 @@ class ModelChoice(Generic[One]):
         return likely_other_language(text) or (ENGLISH_CODE if self.knows_all else "")
 
     def track_language(self, language: str) -> str:
-        """Return the language of the audio track that is preferred, for a transcript's ("" if it
-        names none)."""
+        """Return the language of the audio track that is preferred.
+
+        It follows that of the transcript ("" if it names none).
+        """
         return language or self.given.language or (ENGLISH_CODE if self.is_open else "")
 
     def named(self, text: str | Transcript) -> str | Transcript:
-        """Return a transcript; if neither it nor the settings name a language, add the one that it
-        appears to be in."""
+        """Return a transcript with a language.
+
+        If neither it nor the settings name one, it is the language that the text appears to
+        be in.
+        """
         if isinstance(text, str):
             transcript = Transcript(text)
         else:
@@ -128,24 +140,30 @@ class ModelChoice(Generic[One]):
         return text
 
     def aligner(self, this: One, language: str) -> One:
-        """Return the aligner for a transcript in a language ("" if it names none): `this`, or that
-        of another model."""
+        """Return the aligner for a transcript in a language ("" if it names none).
+
+        It is `this`, or that of another model.
+        """
         model = model_for(language or self.given.language) if self.is_open else self.first
         if model is None or model == self.first:
             return this
         return self.loaded(model, "" if language else None)
 
     def aligner_of(self, this: One, model: str, config: Mapping[str, Any]) -> One:
-        """Return the aligner that an alignment was made with, by model and settings; `this` if a
-        model was named."""
+        """Return the aligner that an alignment was made with, by model and settings.
+
+        Return `this` if a model was named.
+        """
         is_other = self.is_open and model == UNIVERSAL != self.first
         if is_other:
             return self.loaded(model, str(config.get("language", "")))
         return this
 
     def loaded(self, model: str, language: str | None = None) -> One:
-        """Return the aligner of another model, loaded once, for a language; None means the language
-        of the settings."""
+        """Return the aligner of another model, loaded once, for a language.
+
+        None means the language of the settings.
+        """
         if model not in self._others:
             self._others[model] = self._load(model)
         if language is None:

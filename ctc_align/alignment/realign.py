@@ -333,8 +333,10 @@ class _Realignment:
         return stretch.first in self.pieces
 
     def _find_neighbours(self, stretch: Stretch) -> tuple[_Neighbour | None, _Neighbour | None]:
-        """Return the last sound before a stretch and the first one after it, if a person has fixed
-        known ones."""
+        """Return the last sound before a stretch and the first one after it.
+
+        They count only if a person has fixed them and the model knows them.
+        """
         left = self.pieces.get(stretch.first - 1)
         right = self.pieces.get(stretch.last)
         before = after = None

@@ -420,8 +420,9 @@ def _are_near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: in
 
 
 def _medians(beyond: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return medians and standard deviations (E,), in frames; `beyond` (T, E) is P(the edge has
-    passed by frame t).
+    """Return medians and standard deviations (E,), in frames.
+
+    `beyond` (T, E) is P(the edge has passed by frame t).
 
     Each probability belongs to the middle of its frame; between two middles, interpolate linearly.
 

@@ -60,8 +60,10 @@ def not_regular(mode: int) -> str:
 
 
 def kind_of_content(name: str, head: bytes) -> str | None:
-    """Return the kind of a file that is not a recording, with what to do about it; None if the kind
-    is unknown."""
+    """Return the kind of a file that is not a recording, with what to do about it.
+
+    Return None if the kind is unknown.
+    """
     kind = non_audio_kind(head)
     if kind is None and not head.strip(b"\0") and _is_zeros(name):
         return "nothing but zeros (a download or a copy that failed?)"

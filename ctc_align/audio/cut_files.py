@@ -24,8 +24,9 @@ _MOST_PADDING_BYTES = 65536
 
 
 def cut_reason(path: str) -> str | None:
-    """Return how a file is truncated ("lacks its last 120 bytes"), None if it is complete or if
-    this is unknown.
+    """Return how a file is truncated, such as "lacks its last 120 bytes".
+
+    Return None if it is complete or if this is unknown.
 
     MP4 and related formats, Matroska, AVI, ASF, Flash video and transport streams declare the
     length of their parts.
@@ -54,8 +55,9 @@ def cut_reason(path: str) -> str | None:
 
 
 def wav_seconds(path: str) -> tuple[float, float]:
-    """Return the seconds of sound in a WAV file by its header, and the seconds after them that
-    belong to no chunk.
+    """Return the seconds of sound in a WAV file by its header.
+
+    Also return the seconds after them that belong to no chunk.
 
     Recorders that were stopped leave a length of 0, or an older one; and `cat` appends another file
     to the first.
@@ -90,8 +92,10 @@ def wav_seconds(path: str) -> tuple[float, float]:
 
 
 def boxes(file: BinaryIO, size: int) -> Iterator[tuple[bytes, int, int]]:
-    """Yield kind, first byte and length of the outer boxes of an MP4 or QuickTime file; none for
-    other files."""
+    """Yield kind, first byte and length of the outer boxes of an MP4 or QuickTime file.
+
+    Other files have none.
+    """
     at = 0
     while at + 8 <= size:
         file.seek(at)
@@ -115,16 +119,20 @@ _FIRST_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot", b
 
 
 def lacks_index(path: str) -> bool:
-    """Return whether an MP4 or QuickTime file lacks its index (`moov`), without which it cannot be
-    read."""
+    """Return whether an MP4 or QuickTime file lacks its index (`moov`).
+
+    Without it the file cannot be read.
+    """
     with open(path, "rb") as file:
         kinds = [kind for kind, _, _ in boxes(file, os.path.getsize(path))]
     return bool(kinds) and b"moov" not in kinds and b"moof" not in kinds
 
 
 def _matroska_end(file: BinaryIO, size: int) -> int:
-    """Return the end of the last element that declares its length; 0 if there is none (live
-    streams)."""
+    """Return the end of the last element that declares its length.
+
+    Return 0 if there is none (live streams).
+    """
     at, end = 0, 0
     while at < size:
         file.seek(at)
@@ -142,8 +150,10 @@ def _matroska_end(file: BinaryIO, size: int) -> int:
 
 
 def _element(header: bytes) -> tuple[int, int, int | None] | None:
-    """Return id, length of the header and length of the content (None: unknown) of an EBML
-    element."""
+    """Return id, header length and content length of an EBML element.
+
+    The length of the content is None if it is unknown.
+    """
     if len(header) < 2 or not header[0]:
         return None
     id_bytes = 9 - header[0].bit_length()
@@ -163,8 +173,10 @@ def _element(header: bytes) -> tuple[int, int, int | None] | None:
 
 
 def _flv_is_whole(file: BinaryIO, size: int) -> bool:
-    """Return whether the last bytes are the length of the last packet, as they are in whole
-    files."""
+    """Return whether the last bytes are the length of the last packet.
+
+    They are in whole files.
+    """
     file.seek(max(0, size - 4))
     length = int.from_bytes(file.read(4), "big")
     if length < 11 or length + 4 > size:
@@ -185,8 +197,10 @@ def _packet_bytes(file: BinaryIO) -> int:
 
 
 def _asf_end(file: BinaryIO) -> int:
-    """Return where the packets end by the size of their object; 0 for a live stream or without a
-    size."""
+    """Return where the packets end by the size of their object.
+
+    Return 0 for a live stream or without a size.
+    """
     file.seek(0)
     head = file.read(1 << 16)
     at = head.find(bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365"))  # the file's properties
@@ -202,8 +216,10 @@ def _asf_end(file: BinaryIO) -> int:
 
 
 def is_cut_frame(packet: bytes, format: str) -> bool:
-    """Return whether the last packet of a bare MP3 or AAC stream is shorter than its own header
-    says."""
+    """Return whether the last packet of a bare MP3 or AAC stream is cut.
+
+    It is if it is shorter than its own header says.
+    """
     if format == "mp3":
         length = mp3_frame_bytes(packet)
     elif format == "aac" and len(packet) >= 6 and packet[0] == 0xFF and packet[1] & 0xF6 == 0xF0:
@@ -214,8 +230,10 @@ def is_cut_frame(packet: bytes, format: str) -> bool:
 
 
 def mp3_frame_bytes(frame: bytes) -> int | None:
-    """Return the length of a frame of MPEG layer II or III by its header, None if it is not such a
-    frame."""
+    """Return the length of a frame of MPEG layer II or III by its header.
+
+    Return None if it is not such a frame.
+    """
     if len(frame) < 4 or frame[0] != 0xFF or frame[1] & 0xE0 != 0xE0 or frame[1] & 6 not in (2, 4):
         return None
     version = frame[1] >> 3 & 3
@@ -233,8 +251,9 @@ def mp3_frame_bytes(frame: bytes) -> int | None:
 
 
 def mp3_promise(path: str) -> float | None:
-    """Return the length in seconds that an MP3's Xing or Info header promises, where the file lacks
-    some of it.
+    """Return the seconds that an MP3's Xing or Info header promises.
+
+    Return None unless the file lacks some of them.
 
     A header that says how many bytes there are, and has them, promises nothing more, whatever else
     is in it; so a header that does not fit its file (of another bit rate) is no sign of a cut. None

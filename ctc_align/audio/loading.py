@@ -1,5 +1,6 @@
-"""Loading of audio: any recording or video, or samples in memory, to mono float32 at the model's
-rate.
+"""Loading of audio to mono float32 at the model's rate.
+
+The audio is any recording or video, or samples in memory.
 
 libsndfile reads WAV, FLAC, Ogg and similar files, FFmpeg (PyAV) everything else; the content
 decides, never the name.
@@ -133,8 +134,9 @@ def load_watched(
 def load_stdin(
     sample_rate: int = SAMPLE_RATE, *, choice: SoundChoice = DEFAULT_SOUND, on_disk: bool = False
 ) -> Audio:
-    """Read a recording of any kind from standard input, as `load_audio` reads a file; its name is
-    "-".
+    """Read a recording of any kind from standard input, as `load_audio` reads a file.
+
+    Its name is "-".
 
     A temporary file holds it in the meantime, because many kinds cannot be read from front to back.
 
@@ -224,8 +226,7 @@ def _loaded(
 
 
 def several_tracks(recording: Recording) -> str:
-    """Return a sentence on the audio tracks of a recording that has several, and on the one that is
-    read."""
+    """Return a sentence on the audio tracks of a recording, and on the one that is read."""
     return (
         f"{recording.name}: it has {len(recording.tracks)} audio tracks"
         f" ({numbered(recording.tracks)}); track {recording.track} is used; --track N, LANGUAGE or"
@@ -248,8 +249,9 @@ def header_duration_s(path: str | os.PathLike[str]) -> float:
 
 
 def estimated_duration_s(path: str | os.PathLike[str]) -> float:
-    """Return the length of a recording in seconds, right to a few hundredths, without decoding what
-    FFmpeg reads.
+    """Return the length of a recording in seconds, right to a few hundredths.
+
+    What FFmpeg reads is not decoded.
 
     Raises:
         MissingAudioError, AudioError: as `header_duration_s`.
@@ -320,8 +322,10 @@ def _check_part(name: str, offset_s: float, duration_s: float | None, channel: i
 def _part(
     recording: Recording, offset_s: float, duration_s: float | None
 ) -> tuple[int, int | None]:
-    """Return the first sample of a part and its number of samples (None: to the end), at the rate
-    of the source."""
+    """Return the first sample of a part and its number of samples, at the source's rate.
+
+    The number is None if the part lasts to the end.
+    """
     first = seconds_to_samples(offset_s, recording.rate)
     if duration_s is None:
         most = None
@@ -340,8 +344,10 @@ def _part(
 def _check_end(
     recording: Recording, offset_s: float, duration_s: float | None, received: int
 ) -> None:
-    """Raise AudioError if the end of a recording, whose length was not known before, cuts a part
-    short."""
+    """Raise AudioError if the end of a recording cuts a part short.
+
+    The length of the recording was not known before.
+    """
     if recording.samples is None or (not offset_s and duration_s is None):
         return
     if duration_s is None:
@@ -477,8 +483,10 @@ def open_recording(
 
 
 def _sound_file(name: str, path: str, head: bytes) -> Recording:
-    """Return libsndfile's reader; FFmpeg's for Ogg files with lost pages, since it knows by the
-    times what is lost."""
+    """Return libsndfile's reader.
+
+    For Ogg files with lost pages, return FFmpeg's, which knows by the times what is lost.
+    """
     if head[:4] != b"OggS":
         return SoundFileRecording(name, path)
     links, is_cut, is_damaged = ogg_pages(path)
@@ -527,8 +535,9 @@ class SourceAudio(Audio):
 
 
 class CheckedResampler:
-    """A stream from blocks (n, channels) at one rate to mono samples at another that checks the
-    samples.
+    """A stream from blocks (n, channels) at one rate to mono samples at another.
+
+    It checks the samples.
 
     With `on_disk` a temporary file holds more than `MOST_IN_MEMORY` samples (`RowsOnDisk`).
 
@@ -602,8 +611,7 @@ class CheckedResampler:
 
     @property
     def cancelled(self) -> float:
-        """The share of the sound, in [0, 1], whose channels cancel each other when they are
-        averaged."""
+        """The share of the sound, in [0, 1], that cancels out when channels are averaged."""
         return self._cancelled_windows / max(1, self._loud_windows)
 
     def _compare_energy(self, block: np.ndarray, mono: np.ndarray) -> None:

@@ -1,5 +1,6 @@
-"""Media files through PyAV (FFmpeg): opened with an allow-list of formats, decoded packet by packet
-to the real end.
+"""Media files through PyAV (FFmpeg).
+
+They are opened with an allow-list of formats, and decoded packet by packet to the real end.
 
 FFmpeg gets an open file and never a name, so no name can reach a network, another file or a device.
 Formats that list other files (HLS, concat, DASH, SDP, image sequences) are not allowed, and a file
@@ -119,13 +120,17 @@ logger = logging.getLogger(__name__)
 
 
 class NotMediaError(Exception):
-    """FFmpeg does not recognise a file as one of `FORMATS`, or finds no sound in it; the message is
-    the reason."""
+    """FFmpeg does not recognise a file as one of `FORMATS`, or finds no sound in it.
+
+    The message is the reason.
+    """
 
 
 class ByteRange(io.RawIOBase):
-    """The bytes of a file from `first` to `end` (exclusive; None: its end) as a file without a
-    name."""
+    """The bytes of a file from `first` to `end`, as a file without a name.
+
+    `end` is exclusive, None for the end of the file.
+    """
 
     def __init__(self, path: str, first: int = 0, end: int | None = None) -> None:
         super().__init__()
@@ -186,8 +191,10 @@ class DecodedPiece:
 
 @dataclass
 class Damage:
-    """Sound that could not be decoded: its packets, start and total seconds; and whether the end is
-    cut."""
+    """Sound that could not be decoded: its packets, start and total seconds.
+
+    Also whether the end is cut.
+    """
 
     count: int = 0
     first_s: float = 0.0
@@ -273,23 +280,29 @@ class MediaFile:
         self._file.close()
 
     def promised_s(self) -> float | None:
-        """Return the end of the sound on the player's clock, from the container's index; None if
-        there is no index."""
+        """Return the end of the sound on the player's clock, from the container's index.
+
+        Return None if there is no index.
+        """
         if self._is_mov and self.stream.duration is not None and self.stream.time_base is not None:
             start = self.stream.start_time or 0
             return float((start + self.stream.duration) * self.stream.time_base) - self._origin_s
         return None
 
     def header_s(self) -> float | None:
-        """Return the length by the container; None where FFmpeg would guess it from a bit rate, or
-        from clocks."""
+        """Return the length by the container.
+
+        Return None where FFmpeg would guess it from a bit rate, or from clocks.
+        """
         if self.is_broadcast or not self.has_clock or not self.container.duration:
             return None
         return self.container.duration / 1e6
 
     def demuxed_s(self) -> float:
-        """Return the end of the sound by the times of its packets, without decoding it: right to
-        about a packet."""
+        """Return the end of the sound by the times of its packets, without decoding it.
+
+        It is right to about a packet.
+        """
         end_s = counted_s = 0.0
         for packet in self._packets():
             if not packet.size or packet.time_base is None:
@@ -328,8 +341,10 @@ class MediaFile:
                 yield self._piece(frame, packet)
 
     def seek(self, pts: int) -> bool:
-        """Seek to the packet of `pts` or to one before it; return False if the file cannot be
-        sought."""
+        """Seek to the packet of `pts` or to one before it.
+
+        Return False if the file cannot be sought.
+        """
         from av.error import FFmpegError
 
         try:
@@ -380,8 +395,10 @@ class MediaFile:
         return DecodedPiece(samples, rate, start_s, frame.pts, position)
 
     def _note_end(self, packet: Packet[AudioStream]) -> None:
-        """Remember the packet as the last one; tags after the sound of bare streams do not
-        count."""
+        """Remember the packet as the last one.
+
+        Tags after the sound of bare streams do not count.
+        """
         if self.has_clock:
             self.damage.last_is_cut = packet.is_corrupt
         elif (data := bytes(packet))[:1] == b"\xff" or not self._has_sync:
@@ -389,8 +406,10 @@ class MediaFile:
             self.damage.last_packet = data
 
     def _undecodable(self, packet: Packet[AudioStream], is_lost: bool = True) -> list[_BadPacket]:
-        """Return a packet that cannot be decoded, or is known to be damaged, as silence; [] if it
-        is not sound."""
+        """Return a packet that is damaged or cannot be decoded, as silence.
+
+        Return [] if it is not sound.
+        """
         data = bytes(packet)
         base = packet.time_base
         is_frame = data[:1] == b"\xff" or not self._has_sync
@@ -425,8 +444,10 @@ class MediaFile:
                 )
 
     def mixed_channels(self, channels: int) -> list[int]:
-        """Return the channels, from 0, that are mixed: all except the one for low-frequency
-        effects."""
+        """Return the channels, from 0, that are mixed.
+
+        They are all except the one for low-frequency effects.
+        """
         layout = self.stream.codec_context.layout
         if layout is not None:
             names = [channel.name for channel in layout.channels]
@@ -467,8 +488,10 @@ def _opened(file: ByteRange, options: dict[str, str]) -> InputContainer:
 
 
 def _refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
-    """Refuse to open files that a file refers to (external references of QuickTime and the
-    like)."""
+    """Refuse to open files that a file refers to.
+
+    Examples are the external references of QuickTime.
+    """
     raise ValueError("the file refers to another file, which is not read")
 
 
@@ -517,8 +540,9 @@ def no_such_track(name: str, track: str, tracks: list[str]) -> AudioError:
 
 
 def _chosen_stream(container: InputContainer, choice: SoundChoice, name: str) -> AudioStream:
-    """Return the chosen track; without a choice that in the preferred language, then FFmpeg's, then
-    any other.
+    """Return the chosen track.
+
+    Without a choice, return that in the preferred language, then FFmpeg's, then any other.
 
     Of several in one language, and of those that FFmpeg cannot decode, the same order decides.
     """
@@ -630,8 +654,10 @@ class _Clock:
         self._is_first, self._has_warned = True, False
 
     def placed(self, pieces: Iterable[DecodedPiece]) -> DecodedPiece:
-        """Return the first of the pieces with its position; the others show whether a step of the
-        clock is real."""
+        """Return the first of the pieces with its position.
+
+        The others show whether a step of the clock is real.
+        """
         pieces = list(pieces)
         first = pieces[0]
         step_s = self._step_s(pieces)
@@ -661,8 +687,10 @@ class _Clock:
         return replace(first, samples=first.samples[trimmed:], silence=silence, trimmed=trimmed)
 
     def _step_s(self, pieces: list[DecodedPiece]) -> float:
-        """Return the seconds between the end of the last piece and the first of these; 0 for
-        jitter."""
+        """Return the seconds between the end of the last piece and the first of these.
+
+        Return 0 for jitter.
+        """
         if self._is_first:
             tolerance_s = _FIRST_TOLERANCE_S
         else:
@@ -685,8 +713,10 @@ class _Clock:
 
 
 class Conversion:
-    """Converts placed pieces to samples (n, channels) at the rate and with the channels of the
-    first piece."""
+    """Converts placed pieces to samples (n, channels).
+
+    Rate and channels are those of the first piece.
+    """
 
     def __init__(self, rate: int, channels: int) -> None:
         self.rate = rate
@@ -733,8 +763,10 @@ class Conversion:
 
 
 def with_channels(samples: np.ndarray, channels: int) -> np.ndarray:
-    """Return samples (n, any) with `channels` channels; if their number differs, each channel is
-    the average of all."""
+    """Return samples (n, any) with `channels` channels.
+
+    If their number differs, each channel is the average of all.
+    """
     if samples.shape[1] == channels:
         return samples
     mono = samples.mean(axis=1, dtype=np.float64).astype(np.float32)

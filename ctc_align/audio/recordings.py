@@ -1,5 +1,6 @@
-"""`Recording`, the common interface of all readers of recordings, and the readers for libsndfile
-and for FFmpeg.
+"""`Recording`, the common interface of all readers of recordings.
+
+Also the readers for libsndfile and for FFmpeg.
 
 libsndfile reads WAV, FLAC, Ogg (including chained Ogg files), AIFF and similar formats; FFmpeg
 reads the others, and the sound of videos.
@@ -58,8 +59,10 @@ class Recording(AbstractContextManager["Recording"]):
     watch: Callable[[float], None] | None = None
 
     def header_s(self) -> float | None:
-        """Return the length in seconds that the header gives, without reading on; None if it gives
-        none."""
+        """Return the length in seconds that the header gives, without reading on.
+
+        Return None if it gives none.
+        """
         if self.samples is None:
             return None
         return samples_to_seconds(self.samples, self.rate)
@@ -76,17 +79,23 @@ class Recording(AbstractContextManager["Recording"]):
 
     @abstractmethod
     def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
-        """Yield blocks (n, channels) float32 from sample `first` on, at most `most` samples in
-        all."""
+        """Yield blocks (n, channels) float32 from sample `first` on.
+
+        They have at most `most` samples in all.
+        """
 
     def faults(self, first: int, most: int | None, received: int) -> list[str]:
-        """Return sentences on what is wrong with the file, after `received` samples of a part were
-        read."""
+        """Return sentences on what is wrong with the file.
+
+        They are known after `received` samples of a part were read.
+        """
         return []
 
     def length_s(self) -> float:
-        """Return the exact length in seconds; a recording whose header does not say is decoded to
-        its end."""
+        """Return the exact length in seconds.
+
+        A recording whose header does not say is decoded to its end.
+        """
         if self.samples is None:
             samples = sum(map(len, self.read(0, None)))
         else:
@@ -318,8 +327,9 @@ class ChainedOggRecording(Recording):
 
 
 def ogg_pages(path: str) -> tuple[list[tuple[int, int | None]], bool, bool]:
-    """Read the headers of an Ogg file's pages; a file of several streams, one after the other, is
-    chained.
+    """Read the headers of an Ogg file's pages.
+
+    A file of several streams, one after the other, is chained.
 
     Return the byte range of each stream (first, end; the last end is None), whether the file is
     truncated, and whether it is damaged.
@@ -412,8 +422,10 @@ class MediaRecording(Recording):
         self._media.close()
 
     def length_s(self) -> float:
-        """Return the exact length in seconds, by decoding it; remembered while the file is
-        unchanged."""
+        """Return the exact length in seconds, by decoding it.
+
+        It is remembered while the file is unchanged.
+        """
         key = _key(self._path, self._media.track)
         with _lengths_lock:
             found = _lengths.get(key)
@@ -426,16 +438,20 @@ class MediaRecording(Recording):
         return found
 
     def estimated_s(self) -> float:
-        """Return the length in seconds from the remaining packets, without decoding them: right to
-        about a packet."""
+        """Return the length in seconds from the remaining packets, without decoding them.
+
+        It is right to about a packet.
+        """
         return max(self._media.demuxed_s(), len(self._first.samples) / self.rate)
 
     def header_s(self) -> float | None:
         return self._media.header_s()
 
     def mixed_channels(self) -> list[int]:
-        """Return the channels, from 0, that are averaged: all but those for low-frequency
-        effects."""
+        """Return the channels, from 0, that are averaged.
+
+        They are all but those for low-frequency effects.
+        """
         return self._media.mixed_channels(self.channels)
 
     def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
@@ -623,8 +639,10 @@ class _Parts:
         yield from self._conversion.blocks(piece)
 
     def _sought(self, first: int, end: int) -> Iterator[np.ndarray]:
-        """Yield samples `first` to `end`, which were read before, by seeking; if that fails, from
-        the start."""
+        """Yield samples `first` to `end`, which were read before, by seeking.
+
+        If that fails, yield them from the start.
+        """
         for block in self._from_seek(first, end):
             yield block
             first += len(block)
@@ -640,8 +658,10 @@ class _Parts:
         yield from conversion.rest()
 
     def _from_seek(self, first: int, end: int) -> Iterator[np.ndarray]:
-        """Yield samples `first` to `end`, as long as the pieces after the seek are the same as
-        before."""
+        """Yield samples `first` to `end`, as long as the pieces are the same as before.
+
+        The pieces are those after the seek.
+        """
         assert self._conversion is not None, "something was read before"
         wanted = max(0, bisect_right(self._starts, first) - 1)
         target = bisect_right(self._starts, first - round(_BEFORE_S * self._conversion.rate)) - 1
@@ -681,8 +701,10 @@ class _Parts:
                 return
 
     def _index_of(self, number: int | None, last: int) -> int:
-        """Return the index of the piece with this number, or of one without a number after `last`;
-        -1 if none."""
+        """Return the index of the piece with this number.
+
+        It may be one without a number after `last`. Return -1 if there is none.
+        """
         if number is None:
             if 0 <= last < len(self._numbers) - 1:
                 return last + 1
@@ -693,8 +715,7 @@ class _Parts:
         return -1
 
     def _pieces_from(self, number: int) -> Iterator[tuple[DecodedPiece, int | None]]:
-        """Yield the pieces, with their numbers, from the one with this number, or from one before
-        it."""
+        """Yield the pieces, with their numbers, from the one with this number or one before it."""
         if self._media.has_clock:
             self._seeker = self._seeker or self._open()
             if self._seeker.seek(number):
@@ -724,8 +745,10 @@ def _parts_of(name: str, track: int) -> _Parts:
 
 
 def _key(name: str, track: int) -> tuple[object, ...]:
-    """Return a key for a track of a file and its state in this process, because processes do not
-    share open files."""
+    """Return a key for a track of a file and its state in this process.
+
+    Processes do not share open files.
+    """
     status = os.stat(name)
     return (
         os.getpid(),

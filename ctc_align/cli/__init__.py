@@ -31,6 +31,7 @@ from ctc_align.cli.printing import (
     SOME_FAILED,
     WRONG_CALL,
     Interrupted,
+    end_listening,
     put,
     route_python_warnings,
     say,
@@ -165,6 +166,10 @@ def _raising_ours(command: Callable[..., None]) -> Callable[..., None]:
 class _SparingConversions:
     """Leaves values alone that have their types: Typer would load pydantic for them (0.07 s)."""
 
+    # Up to Typer 0.29 no public setting avoids this: each value passes `process_value` of Typer's
+    # own parameter class, which builds a pydantic adapter even for str, and for `parser=`, too;
+    # `app.command(cls=…)` replaces the class of a command, not that of its parameters. To replace
+    # `parse_args` would be to copy the parser, and Click's classes are vendored, in private.
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, that of --help too."""
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -403,6 +408,8 @@ def run(arguments: Sequence[str]) -> int:
             raise
         _say(f"error: {_parser_message(error)}")
         return WRONG_CALL
+    finally:
+        end_listening()
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:
@@ -425,8 +432,10 @@ def _refuse_withdrawn_command(name: str) -> None:
 
 
 def _refuse_unknown_command(arguments: Sequence[str]) -> None:
-    """Raise UsageError if the first argument is a command that is gone, or looks like a misspelt
-    one, not like a recording."""
+    """Raise UsageError if the first argument is a withdrawn or a misspelt command.
+
+    A name that may be that of a recording passes.
+    """
     name = arguments[0] if arguments else ""
     _refuse_withdrawn_command(name)
     if name in COMMANDS or name.startswith("-") or not name.isalpha() or os.path.exists(name):

@@ -213,7 +213,7 @@ def align(
     words = split_transcript(aligner, written, STANDARD_INPUT if source == STDIN else source)
     choice = find_choice(aligner)
     looks = words.language if choice.by_text and not written.language else ""
-    talk.notes(choice_notes({looks: 1} if looks not in ("", "en") else {}))
+    talk.notes(choice_notes({looks: 1}))
     spoken = " ".join(word.text for word in words.words if word.spoken)
     talk.notes(language_notes(spoken, choice.only, settings.language))
     talk.notes(effect_notes(config, formats))

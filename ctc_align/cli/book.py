@@ -103,8 +103,10 @@ def book(
 
 
 def _readings(alignments: list[str], audio: str, talk: Talk) -> list[Reading]:
-    """Return the alignments with their recordings, from `audio` or from the paths in the
-    alignments."""
+    """Return the alignments with their recordings.
+
+    These are in `audio`, or where the alignments say.
+    """
     from ctc_align.files.alignment_files import read_alignment
     from ctc_align.files.read_aloud import Reading
     from ctc_align.sources.named_recordings import find_recording

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli.arguments import check_files, check_new
-from ctc_align.cli.notes import first_notes, language_notes
+from ctc_align.cli.notes import language_notes
 from ctc_align.cli.options import (
     MessageOptions,
     SettingsOptions,
@@ -28,6 +28,7 @@ from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, counted
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
 from ctc_align.extras import install_line
+from ctc_align.text.note_kinds import first_of_each_kind
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -139,7 +140,7 @@ def _labelled(
 
 def _say_files(found: LabelFiles, used: int, talk: Talk) -> None:
     """Print how many files were learnt from, how many not, and which corrections were used."""
-    talk.notes(first_notes(found.notes))
+    talk.notes(first_of_each_kind(found.notes))
     line = (
         "learnt from"
         f" {counted(used, 'corrected or hand-labelled file', 'corrected or hand-labelled files')}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +25,6 @@ from ctc_align.cli.notes import (
     fast_cue_notes,
     limit_notes,
     recording_notes,
-    several,
     tier_notes,
 )
 from ctc_align.cli.options import (
@@ -36,9 +35,10 @@ from ctc_align.cli.options import (
     with_examples,
     with_options,
 )
-from ctc_align.cli.printing import SOME_FAILED, counted
+from ctc_align.cli.printing import SOME_FAILED
 from ctc_align.config import Settings, known_settings
 from ctc_align.errors import UsageError
+from ctc_align.text.note_kinds import Notes
 
 if TYPE_CHECKING:
     from ctc_align.cli.printing import Talk
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 
 _WRITER_OF_PAGES = "ctc_align.files.pages"
-_MOST_NAMED = 3
-"""Files that are named in a note on many, and notes of a kind that are printed in full."""
 Alignments = Annotated[
     list[str],
     typer.Argument(
@@ -88,7 +86,7 @@ def convert(
     if format is None:
         raise UsageError("--format: expected the formats to write, such as srt,vtt; got none")
     formats = checked_formats(format, destination.stdout, destination.out_dir)
-    notes = _FileNotes()
+    notes = Notes()
     names = dict(_name_outputs(alignments, notes))
     if destination.stdout and len(names) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(names)}")
@@ -104,7 +102,7 @@ def convert(
         ]
     finally:
         logging.getLogger(_WRITER_OF_PAGES).disabled = False
-        talk.notes(notes.lines(len(names)))
+        talk.notes(notes.lines("file", len(names)))
     if any(codes):
         raise typer.Exit(SOME_FAILED)
 
@@ -123,36 +121,7 @@ def _check_audio(audio: str, alignments: int) -> None:
         )
 
 
-class _FileNotes:
-    """The notes on the files of a call, by kind: equal ones, and those on many files, are one."""
-
-    def __init__(self) -> None:
-        self._kinds: dict[str, dict[str, list[str]]] = {}
-
-    def add(self, kind: str, path: str, lines: Iterable[str]) -> None:
-        for line in lines:
-            self._kinds.setdefault(kind, {}).setdefault(line, []).append(path)
-
-    def lines(self, files: int) -> Iterator[str]:
-        """Yield the lines to print about this many files."""
-        for kind, noted in self._kinds.items():
-            if len(noted) > _MOST_NAMED:
-                paths = [path for group in noted.values() for path in group]
-                yield f"{kind}: {_name_files(paths)}"
-                continue
-            for line, paths in noted.items():
-                names_all = len(paths) == files or all(path in line for path in paths)
-                yield line if names_all else f"{line} ({_name_files(paths)})"
-
-
-def _name_files(paths: list[str]) -> str:
-    """Return the number of files, and the first of them by name."""
-    different = list(dict.fromkeys(paths))
-    named = several(different, ", ", _MOST_NAMED)
-    return f"{counted(len(different), 'file', 'files')}: {named}"
-
-
-def _name_outputs(given: Sequence[str], notes: _FileNotes) -> Iterator[tuple[str, str]]:
+def _name_outputs(given: Sequence[str], notes: Notes) -> Iterator[tuple[str, str]]:
     """Yield the files of alignments and the names of their outputs, in folders by their paths."""
     from ctc_align.files.corrections import latest_works, original_of
 
@@ -163,7 +132,7 @@ def _name_outputs(given: Sequence[str], notes: _FileNotes) -> Iterator[tuple[str
         if folder not in files:
             for work in latest_works(map(Path, alignments_at(folder))):
                 path = str(work.path)
-                notes.add("alignments used in place of others", path, work.notes())
+                notes.add(path, work.notes(), "alignments used in place of others")
                 yield path, original_of(work.path).relative_to(folder).with_suffix("").as_posix()
 
 
@@ -175,7 +144,7 @@ class _Conversion:
     audio: str
     config: SettingsOptions
     talk: Talk
-    notes: _FileNotes
+    notes: Notes
 
     def convert_file(self, path: str, files: OutputFiles | None) -> int:
         """Write the alignment in a file to other files, or to stdout; return the exit code."""
@@ -183,7 +152,7 @@ class _Conversion:
         from ctc_align.files import FORMATS
 
         corrected = read_corrected(path)
-        self.notes.add("alignments with later corrections", path, corrected.notes)
+        self.notes.add(path, corrected.notes, "alignments with later corrections")
         alignment, settings = self._apply_options(corrected.alignment, path)
         recording = None
         if any(FORMATS[name].needs_sound for name in self.formats):
@@ -191,17 +160,17 @@ class _Conversion:
             # it would say once more that there is no recording
             logging.getLogger(_WRITER_OF_PAGES).disabled = recording is None
         fast = fast_cue_notes(alignment, settings, self.formats)
-        self.notes.add("cues faster than --max-cps, because the speech is", path, fast)
+        self.notes.add(path, fast, "cues faster than --max-cps, because the speech is")
         broken = limit_notes(alignment, settings, self.formats)
-        self.notes.add("cues that break --style or its limits", path, broken)
+        self.notes.add(path, broken, "cues that break --style or its limits")
         if files is None:
             write_stdout(alignment, self.formats[0], settings, recording)
             return 0
         written = files.write(alignment, settings, sound=recording)
         kept = renamed_notes(files)
-        self.notes.add("inputs that stay as they are, beside NAME.aligned.EXT", path, kept)
+        self.notes.add(path, kept, "inputs that stay as they are, beside NAME.aligned.EXT")
         tiers = tier_notes(alignment)
-        self.notes.add("tiers of documents that are the text, or stay as they are", path, tiers)
+        self.notes.add(path, tiers, "tiers of documents that are the text, or stay as they are")
         self.talk.say("wrote " + ", ".join(map(str, written)))
         return 0
 
@@ -214,7 +183,7 @@ class _Conversion:
         settings = self.config.settings(known)
         before = Settings(**known)
         unused = effect_notes(self.config, self.formats)
-        self.notes.add("options without effect", path, unused)
+        self.notes.add(path, unused, "options without effect")
         new = {name: getattr(settings, name) for name in self.config.overrides}
         changed = {name: value for name, value in new.items() if value != getattr(before, name)}
         alignment = replace(alignment, config={**alignment.config, **changed})
@@ -231,8 +200,8 @@ class _Conversion:
         except UsageError as error:
             if self.audio:
                 raise
-            self.notes.add("recordings that are not there, or do not fit", path, [str(error)])
+            self.notes.add(path, [str(error)], "recordings that are not there, or do not fit")
             return None
         longer = recording_notes(alignment, recording)
-        self.notes.add("recordings much longer than their alignment", path, longer)
+        self.notes.add(path, longer, "recordings much longer than their alignment")
         return str(recording)

@@ -17,8 +17,8 @@ from ctc_align.cli.arguments import check_files, check_source, is_book
 from ctc_align.cli.notes import (
     changed_outputs,
     choice_notes,
-    decoding_notes,
     effect_notes,
+    grouped_notes,
     interruption,
     language_notes,
     leave,
@@ -301,7 +301,7 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     talk.listen()
     model = only_model(run.model, run.settings, run.lexicon is not None)
     texts = "\n".join(item.text for item in first)
-    talk.notes(language_notes(texts, model, run.settings.language) + decoding_notes(texts))
+    talk.notes(language_notes(texts, model, run.settings.language))
     talk.notes(
         old_book_notes(next((item.transcript for item in first if item.book is not None), ""))
     )
@@ -330,6 +330,7 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     has_json = run.outputs.kind == "shards" or "json" in run.outputs.formats_written
     talk.notes(misfits(result.summary, has_json=has_json, keeps_cues=_keeps_cues(run, first)))
     talk.notes(read_twice(result.summary))
+    talk.notes(grouped_notes(result.summary, result.journal, display.warned))
     if result.interrupted:
         raise Interrupted(interruption(result))
     leave(result.summary, run.settings.min_fit)
@@ -352,8 +353,10 @@ def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
 
 
 def _first_utterances(run: CorpusRun) -> list[Utterance]:
-    """Return the first utterances; none if the source cannot be read, which the run itself
-    reports."""
+    """Return the first utterances.
+
+    There are none if the source cannot be read, which the run itself reports.
+    """
     from ctc_align.sources import open_source
     from ctc_align.sources.utterance import Utterance
 
@@ -392,4 +395,5 @@ def sum_up(folder: str, source: str | None, min_fit: str, talk: Talk) -> None:
     print_summary(summary, sys.stdout)
     talk.notes(misfits(summary))
     talk.notes(read_twice(summary))
+    talk.notes(grouped_notes(summary, Path(folder) / "journal*.jsonl"))
     leave(summary, min_fit)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli.arguments import check_new
-from ctc_align.cli.notes import first_notes
 from ctc_align.cli.options import (
     LIMITS,
     Group,
@@ -26,11 +25,11 @@ from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
 from ctc_align.text.characters import json_escaped
 from ctc_align.text.encodings import known_encoding
+from ctc_align.text.note_kinds import first_of_each_kind, name_first
 
 if TYPE_CHECKING:
     from ctc_align.evaluate import Comparison, Evaluation, Options
 
-_NAMED = 3
 _ALIGNMENTS = (".textgrid", ".json", ".ctm", ".jsonl", ".gz", ".wrd", ".phn")
 
 
@@ -316,13 +315,8 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
             for one in getattr(paired, side)
         ]
         if lone:
-            if len(lone) > _NAMED:
-                more = f" and {len(lone) - _NAMED} more"
-            else:
-                more = ""
-            say(f"ctc-align: {whose}{side} {evaluation.tier}: {', '.join(lone[:_NAMED])}{more}")
-
-    for note in first_notes(evaluation.notes):
+            say(f"ctc-align: {whose}{side} {evaluation.tier}: {name_first(lone, len(lone))}")
+    for note in first_of_each_kind(evaluation.notes):
         say(f"ctc-align: note: {whose}{note}")
     if evaluation.untouched:
         count = counted(
@@ -335,12 +329,11 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
         say(f"ctc-align: {whose}{name}: no hypothesis for this reference")
     for _, reason in evaluation.failures:
         say(f"ctc-align: {reason}")
-    if evaluation.extra_files:
-        names = ", ".join(evaluation.extra_files[:_NAMED]) + (
-            " …" if len(evaluation.extra_files) > _NAMED else ""
-        )
-        count = counted(len(evaluation.extra_files), "hypothesis", "hypotheses")
-        verb = "is" if len(evaluation.extra_files) == 1 else "are"
+    extra = evaluation.extra_files
+    if extra:
+        names = name_first(list(extra), len(extra))
+        count = counted(len(extra), "hypothesis", "hypotheses")
+        verb = "is" if len(extra) == 1 else "are"
         say(f"ctc-align: note: {whose}{count} without a reference {verb} left out: {names}")
     for doubt in evaluation.doubts:
         say(f"ctc-align: note: {whose}{doubt}")

@@ -15,7 +15,6 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli.arguments import check_files, check_new, check_source
-from ctc_align.cli.notes import first_notes
 from ctc_align.cli.options import (
     LIMITS,
     MessageOptions,
@@ -28,6 +27,7 @@ from ctc_align.cli.printing import Talk, console_for, counted, put
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import json_escaped
+from ctc_align.text.note_kinds import first_of_each_kind
 from ctc_align.types import FITS, NONE
 
 if TYPE_CHECKING:
@@ -195,7 +195,7 @@ def _write(entries: Iterable[Selected], targets: Mapping[str, Path]) -> _Counts:
 def _report(counts: _Counts, talk: Talk) -> None:
     """Print how much is kept, and a table of the reasons for what is not."""
     kept, every = counts.kept, counts.every
-    talk.notes(first_notes(counts.notes))
+    talk.notes(first_of_each_kind(counts.notes))
     if counts.corrected:
         talk.note(
             f"{counted(counts.corrected, 'utterance was', 'utterances were')} corrected by hand"

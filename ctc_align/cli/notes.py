@@ -1,10 +1,12 @@
-"""Notes on stderr: about an alignment, the language of a transcript, a corpus run, and options
-without effect."""
+"""Notes on stderr.
+
+They are about an alignment, the language of a transcript, a corpus run, and options without effect.
+"""
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from ctc_align.config import ENGLISH, UNKNOWN_LANGUAGE, Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.text.characters import printable
 from ctc_align.text.markup import parentheses
+from ctc_align.text.note_kinds import MOST_NAMED, name_first
 from ctc_align.text.word_forms import reads_digits
 from ctc_align.types import (
     ALIGNED,
@@ -64,13 +67,15 @@ _REMEDY = "the model universal covers all languages, see ctc-align models for ot
 _NAMED = 1000
 """The maximum number of failures that are named on stderr, one per line; the summary has more, the
 journal all."""
-_MOST_IN_LINE = 5
 _AUTO = Settings.min_fit
 """The least fit is `poor` for a single recording, and there is none for a corpus."""
 
 
 def alignment_notes(alignment: Alignment) -> list[str]:
     """Return notes on words without times, doubtful words, unexplained speech, and a poor fit."""
+    from ctc_align.text.encodings import decoding_note
+
+    decoded = decoding_note(alignment.text)
     if alignment.fit == NONE and alignment.skipped:
         lost = (
             f"{alignment.regions[0].reason}: no word has times (--match exact gives times to all)"
@@ -81,7 +86,7 @@ def alignment_notes(alignment: Alignment) -> list[str]:
             if track
             else []
         )
-        return [lost, *others, *decoding_notes(alignment.text), *cue_notes(alignment)]
+        return [lost, *others, *filter(None, [decoded]), *cue_notes(alignment)]
     found = difference_notes(alignment) + order_notes(alignment)
     reasons = {UNKNOWN: "the model has none of its letters", UNSPOKEN: "nothing to pronounce"}
     for status, reason in reasons.items():
@@ -99,7 +104,7 @@ def alignment_notes(alignment: Alignment) -> list[str]:
             "--stress has no effect: no phone has a stress mark, which a dictionary with stress"
             " gives (--lexicon)"
         )
-    found += decoding_notes(alignment.text) + markup_notes(alignment) + cue_notes(alignment)
+    found += [*filter(None, [decoded]), *markup_notes(alignment), *cue_notes(alignment)]
     doubtful = doubtful_words(alignment)
     if doubtful:
         found.append(f"doubtful: {several(doubtful, ', ')}")
@@ -109,8 +114,10 @@ def alignment_notes(alignment: Alignment) -> list[str]:
 
 
 def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
-    """Return a note on a recording that is much longer than its alignment, if its header gives its
-    length."""
+    """Return a note on a recording that is much longer than its alignment.
+
+    There is none if the header does not give the length.
+    """
     from ctc_align.audio.loading import open_recording
     from ctc_align.units import samples_to_seconds
 
@@ -144,8 +151,7 @@ def old_book_notes(path: str) -> list[str]:
 
 
 def later_notes(given: Sequence[str]) -> Iterator[str]:
-    """Yield a note for each alignment that has a later version in its folder that is not among
-    `given`."""
+    """Yield a note for each alignment with a later version in its folder that was not given."""
     from ctc_align.files.corrections import LatestBeside, has_later_fixes
 
     paths, beside = list(map(Path, given)), LatestBeside()
@@ -174,20 +180,11 @@ def latest_alignments(alignments: list[str], talk: Talk) -> list[str]:
     return taken
 
 
-def first_notes(notes: Sequence[str]) -> list[str]:
-    """Return the first notes on the corrections of many alignments, and one on how many more there
-    are.
-
-    >>> first_notes(list("abcdefg"))
-    ['a', 'b', 'c', 'd', 'e', 'and 2 more such notes']
-    """
-    more = [f"and {len(notes) - _SEVERAL} more such notes"] if len(notes) > _SEVERAL else []
-    return [*notes[:_SEVERAL], *more]
-
-
 def read_with_corrections(path: str, talk: Talk) -> Alignment:
-    """Return the alignment in a file with its corrections, also those in files of labels, and note
-    which are used."""
+    """Return the alignment in a file with its corrections, and note which are used.
+
+    Corrections may also be in files of labels.
+    """
     from ctc_align.evaluate.corrected_labels import read_corrected
 
     corrected = read_corrected(path)
@@ -196,8 +193,7 @@ def read_with_corrections(path: str, talk: Talk) -> Alignment:
 
 
 def difference_notes(alignment: Alignment) -> list[str]:
-    """Return one note on the words that are not in the recording, and on the speech that is not in
-    the text.
+    """Return one note on missing words, and on the speech that is not in the text.
 
     "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; if there are
     only a few words, or stretches of speech, the note names them. Where more than a third of the
@@ -252,8 +248,10 @@ def seconds_text(seconds: float) -> str:
 
 
 def region_notes(alignment: Alignment) -> list[str]:
-    """Return notes on the words that have times but do not fit, with their times; otherwise on a
-    poor overall fit."""
+    """Return notes on words that have times but do not fit, or on a poor overall fit.
+
+    Each note ends with the times of the stretch.
+    """
     regions = [
         region
         for region in alignment.regions
@@ -324,8 +322,10 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
 
 
 def markup_notes(alignment: Alignment) -> list[str]:
-    """Return notes on written words that are not spoken: the number of each kind, and of
-    parentheses."""
+    """Return notes on written words that are not spoken.
+
+    They have the number of each kind, and of parentheses.
+    """
     names = {
         SPEAKER: "names of speakers",
         DIRECTION: "stage directions",
@@ -362,8 +362,10 @@ def markup_notes(alignment: Alignment) -> list[str]:
 
 
 def _unnamed_notes(alignment: Alignment) -> list[str]:
-    """Return a note on words of cues without a speaker's name, if others have one: a name covers
-    only its cue."""
+    """Return a note on words of cues that name no speaker, if others do.
+
+    A name covers only its cue.
+    """
     said = [bool(word.speaker) for word in alignment.words if word.status == ALIGNED]
     subtitles = alignment.subtitles
     if subtitles is None or subtitles.format not in (SRT, VTT) or not any(said) or all(said):
@@ -382,13 +384,11 @@ def _unnamed_notes(alignment: Alignment) -> list[str]:
 def several(items: Sequence[str], separator: str = " ", most: int = _SEVERAL) -> str:
     """Return the first few distinct items, and how many more there are."""
     different = list(dict.fromkeys(items))
-    more = f" and {len(different) - most} more" if len(different) > most else ""
-    return separator.join(different[:most]) + more
+    return name_first(different, len(different), most, separator)
 
 
 def cue_notes(alignment: Alignment) -> list[str]:
-    """Return notes on the tiers that are the text, and on cues with text but no word with a
-    time."""
+    """Return notes on the tiers that are the text, and on cues of which no word has a time."""
     from ctc_align.files.source_cues import cues_without_times, missing_cues
     from ctc_align.files.subtitles import cue_numbers
 
@@ -456,8 +456,9 @@ def limit_notes(alignment: Alignment, settings: Settings, formats: Sequence[str]
 
 
 def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
-    """Return the numbers of the cues at ascending ranks, which count from 1; consecutive ones as a
-    range.
+    """Return the numbers of the cues at ascending ranks, which count from 1.
+
+    Consecutive numbers are written as a range.
 
     >>> _named([5, 6, 8], [2]), _named([5, 6, 8, 9], [1, 3, 4])
     ('number 6', 'numbers 5, 8–9')
@@ -473,8 +474,10 @@ def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
 
 
 def limit_lines(alignment: Alignment) -> list[str]:
-    """Return a line for each limit that the call set and that is not met: the exit code is then
-    3."""
+    """Return a line for each limit that the call set and that is not met.
+
+    The exit code is then 3.
+    """
     found = []
     if alignment.too_many_skipped:
         most, share = (
@@ -504,8 +507,10 @@ def limit_lines(alignment: Alignment) -> list[str]:
 
 
 def written_line(alignment: Alignment, paths: Sequence[Path]) -> str:
-    """Return the line that names the written files, and says that they are useless if nothing was
-    found."""
+    """Return the line that names the written files.
+
+    It says that they are useless if nothing was found.
+    """
     files = "wrote " + ", ".join(str(path) for path in paths)
     if alignment.fit != NONE or not alignment.skipped:
         return files
@@ -555,6 +560,7 @@ def choice_notes(looks: dict[str, int]) -> list[str]:
     """
     from ctc_align.text.languages import UNKNOWN, shown_language
 
+    looks = {code: count for code, count in looks.items() if code not in ("", ENGLISH)}
     if not looks:
         return []
     remedy = "aligned with the model universal; give --language en if "
@@ -580,19 +586,6 @@ def _look(code: str, count: int) -> str:
     if code == UNKNOWN:
         return f"{'do' if count > 1 else 'does'} not look English"
     return f"look{'' if count > 1 else 's'} {shown_language(code)}"
-
-
-def decoding_notes(text: str) -> list[str]:
-    """Return a note on a transcript that was decoded by a wrong encoding.
-
-    >>> decoding_notes("GrÃ¼ÃŸe aus KÃ¶ln")[0].partition(":")[0]
-    'the transcript was decoded wrongly'
-    """
-    from ctc_align.text.encodings import wrong_decoding
-
-    wrong = wrong_decoding(text)
-    remedy = "give the original file, with --encoding NAME if it is not UTF-8"
-    return [f"the transcript was decoded wrongly: {wrong}; {remedy}"] if wrong else []
 
 
 def language_notes(text: str, model: str | None, language: str = "") -> list[str]:
@@ -642,8 +635,11 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
 
 
 def unknown_letters(alignment: Alignment) -> list[str]:
-    """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often
-    each occurs, and on digits that are not read because num2words does not know the language."""
+    """Return notes on letters that the vocabulary lacks, and on digits that are not read.
+
+    The former may be phones of a lexicon; the note says how often each occurs. Digits are not
+    read if num2words does not know the language.
+    """
     counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
     left = frozenset(filter(str.isdecimal, counts))
     if left and reads_digits(language):
@@ -703,11 +699,9 @@ def changed_outputs(stats: RunStats) -> Iterator[str]:
         (stats.kept, "not replaced, but moved aside"),
     ):
         if files.count:
-            names = ", ".join(files.names[:_MOST_IN_LINE]) + (
-                ", …" if files.count > _MOST_IN_LINE else ""
-            )
             changed = counted(files.count, "output was", "outputs were")
-            yield f"{changed} changed by others since a run wrote it, and {what}: {names}"
+            named = name_first(files.names, files.count)
+            yield f"{changed} changed by others since a run wrote it, and {what}: {named}"
 
 
 def interruption(result: RunResult) -> str:
@@ -729,8 +723,9 @@ def name_failures(summary: Summary, journal: Path) -> None:
 
 
 def leave(summary: Summary, min_fit: str = _AUTO) -> None:
-    """Exit with 1 if something failed, otherwise with 3 if a limit is not met; name the limit even
-    when quiet.
+    """Exit with 1 if something failed, otherwise with 3 if a limit is not met.
+
+    The limit is named even when quiet.
 
     `min_fit`: the setting, which limits nothing in a corpus unless it is given.
     """
@@ -739,16 +734,16 @@ def leave(summary: Summary, min_fit: str = _AUTO) -> None:
     if count := sum(summary.fit.get(fit, 0) for fit in worse):
         fit_worse = counted(count, "utterance fits", "utterances fit")
         rows = [row for row in summary.misfits if row["fit"] in worse]
-        named = f" ({ranked_names(rows, count)})" if rows else ": see fit in the journal"
+        named = f" ({_ranked_names(rows, count)})" if rows else ": see fit in the journal"
         unmet.append(f"--min-fit {min_fit} is not met: {fit_worse} worse{named}")
     if summary.too_many_skipped:
-        which = ranked_names(summary.most_skipped, summary.too_many_skipped)
+        which = _ranked_names(summary.most_skipped, summary.too_many_skipped)
         lack = counted(
             summary.too_many_skipped, "utterance lacks more of its", "utterances lack more of their"
         )
         unmet.append(f"--max-skipped is exceeded: {lack} words ({which})")
     if summary.in_doubt:
-        which = ranked_names(summary.doubtful, summary.in_doubt)
+        which = _ranked_names(summary.doubtful, summary.in_doubt)
         are = counted(summary.in_doubt, "utterance is", "utterances are")
         unmet.append(f"--min-confidence is not met: {are} in doubt ({which})")
     failed = f"; exit code 1 all the same: {summary.failed} failed" if summary.failed else ""
@@ -758,14 +753,12 @@ def leave(summary: Summary, min_fit: str = _AUTO) -> None:
         raise typer.Exit(SOME_FAILED if summary.failed else THRESHOLD_NOT_MET)
 
 
-def ranked_names(ranked: list[dict[str, Any]], count: int) -> str:
-    """Return the first of `count` utterances of a ranking, and how many more there are."""
-    return _first([str(row["utterance"]) for row in ranked[: min(count, _MOST_IN_LINE)]], count)
+def _ranked_names(ranked: list[dict[str, Any]], count: int) -> str:
+    return name_first([str(row["utterance"]) for row in ranked], count)
 
 
 def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False) -> Iterator[str]:
-    """Yield how many transcripts fit poorly or not at all, and which; and where to find the missing
-    words.
+    """Yield how many transcripts fit poorly, and where to find the words that are missing.
 
     Args:
         summary: of the run.
@@ -774,7 +767,7 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
     """
     count = summary.fit.get(POOR, 0) + summary.fit.get(NONE, 0)
     if count:
-        named = _first([_misfit(row) for row in summary.misfits], count)
+        named = name_first([_misfit(row) for row in summary.misfits], count)
         fit = "transcript fits its recording" if count == 1 else "transcripts fit their recordings"
         yield f"{count} {fit} poorly or not at all: {named}: do they belong to these recordings?"
         if summary.text_gaps and count == summary.done:
@@ -798,45 +791,57 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
         )
 
 
-def read_twice(summary: Summary) -> Iterator[str]:
-    """Yield the recordings that read the same passage, and transcripts shared by recordings that
-    not all fit."""
-    from ctc_align.corpus.state.shared_texts import MOST_NAMED, gap_words
+def grouped_notes(summary: Summary, journal: Path, said: Collection[str] = ()) -> Iterator[str]:
+    """Yield the notes on utterances, one for each kind, and where all of them are.
 
-    for row in summary.text_overlaps[:_MOST_IN_LINE]:
+    `said`: what was printed during the run; of a single utterance it is not repeated.
+    """
+    for note in summary.notes:
+        if note.count > 1 or note.text not in said:
+            yield from note.lines("utterance", summary.utterances)
+    if any(note.count > MOST_NAMED for note in summary.notes):
+        yield f"the notes on each utterance are in {journal}"
+
+
+def read_twice(summary: Summary) -> Iterator[str]:
+    """Yield notes on passages that two recordings read, and on transcripts given to several.
+
+    Of the latter, only those that do not fit all of their recordings.
+    """
+    from ctc_align.corpus.state import shared_texts
+
+    for row in summary.text_overlaps[:MOST_NAMED]:
         words = (
             ""
             if row["words"] is None
-            else f" ({counted(row['words'], 'word', 'words')}: {gap_words(row)})"
+            else f" ({counted(row['words'], 'word', 'words')}: {shared_texts.gap_words(row)})"
         )
         one, other = row["utterances"]
         yield (
             f"{one} and {other} read the same passage{words}: a second take? Omit one of them:"
             " ctc-align book does not accept two recordings of one passage"
         )
-    if len(summary.text_overlaps) > _MOST_IN_LINE:
-        more = counted(
-            len(summary.text_overlaps) - _MOST_IN_LINE, "more passage is", "more passages are"
-        )
+    left = len(summary.text_overlaps) - MOST_NAMED
+    if left > 0:
+        more = counted(left, "more passage is", "more passages are")
         yield f"and {more} read twice: see text_overlaps in summary.json"
-    doubtful = [row for row in summary.same_texts if row["misfits"] and row["count"] <= MOST_NAMED]
-    for row in doubtful[:_MOST_IN_LINE]:
+    doubtful = [
+        row
+        for row in summary.same_texts
+        if row["misfits"] and row["count"] <= shared_texts.MOST_NAMED
+    ]
+    for row in doubtful[:MOST_NAMED]:
         yield (
-            f"{_first(row['utterances'], row['count'])} have the same transcript ({row['words']}"
-            f" words), which does not fit {_first(row['misfits'], row['misfit_count'])}: was it"
-            " given to the wrong recording?"
+            f"{name_first(row['utterances'], row['count'])} have the same transcript"
+            f" ({row['words']} words), which does not fit"
+            f" {name_first(row['misfits'], row['misfit_count'])}: was it given to the wrong"
+            " recording?"
         )
-    if len(doubtful) > _MOST_IN_LINE:
+    if len(doubtful) > MOST_NAMED:
         yield (
-            f"and {len(doubtful) - _MOST_IN_LINE} more transcripts that several recordings share do"
+            f"and {len(doubtful) - MOST_NAMED} more transcripts that several recordings share do"
             " not fit all of them; see same_texts in summary.json"
         )
-
-
-def _first(names: list[str], count: int) -> str:
-    """Return the first of `count` names, and how many more there are."""
-    shown = names[:_MOST_IN_LINE]
-    return ", ".join(shown) + (f" and {count - len(shown)} more" if count > len(shown) else "")
 
 
 def _misfit(row: dict[str, Any]) -> str:

@@ -18,9 +18,11 @@ from typing import IO, TYPE_CHECKING, Any, TextIO
 
 from ctc_align.errors import NOTE
 from ctc_align.text.characters import printable, spreadsheet_cell
+from ctc_align.text.note_kinds import MOST_NAMED, kind_of
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from typing_extensions import Self
 
 PROGRAM = "ctc-align"
 OK, SOME_FAILED, WRONG_CALL, THRESHOLD_NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
@@ -158,9 +160,8 @@ class Talk:
 
     def listen(self) -> None:
         """Print what the library logs: warnings, and more if verbose or on a terminal."""
+        end_listening()
         logger = logging.getLogger("ctc_align")
-        for handler in [handler for handler in logger.handlers if isinstance(handler, _LogLines)]:
-            logger.removeHandler(handler)
         logger.addHandler(_LogLines(self))
         logger.setLevel(logging.INFO if self.verbose or self.on_terminal else NOTE)
         logger.propagate = False
@@ -169,18 +170,37 @@ class Talk:
         return ProgressBar(what, shown=self.on_terminal and not self.quiet)
 
 
+def end_listening() -> None:
+    """Stop printing what the library logs, and print how many lines of each kind were left out."""
+    logger = logging.getLogger("ctc_align")
+    for handler in [handler for handler in logger.handlers if isinstance(handler, _LogLines)]:
+        logger.removeHandler(handler)
+        handler.close()
+
+
 class _LogLines(logging.Handler):
+    """Prints the first lines of each kind, and counts the others."""
+
     def __init__(self, talk: Talk) -> None:
         super().__init__()
         self.talk = talk
-        self._said: set[str] = set()
+        self._lines: dict[str, set[str]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         line = f"ctc-align: {record.levelname.lower()}: {record.getMessage()}"
+        alike = self._lines.setdefault(f"{record.levelno} {kind_of(record.getMessage())}", set())
         # Two modules may log the same fault of the same input.
-        if line not in self._said:
-            self._said.add(line)
+        if line not in alike and (self.talk.verbose or len(alike) < MOST_NAMED):
             self.talk.say(line)
+        alike.add(line)
+
+    def close(self) -> None:
+        for kind, alike in self._lines.items():
+            more = len(alike) - MOST_NAMED
+            if more > 0 and not self.talk.verbose:
+                self.talk.note(f"{more:,} more such lines (--verbose): {kind.partition(' ')[2]}")
+        self._lines = {}
+        super().close()
 
 
 class ProgressBar:
@@ -241,6 +261,43 @@ class ProgressBar:
             self.shown = False
             if self.bar is not None:
                 self.bar.stop()
+
+
+class LineBar:
+    """A bar with a line of text on a terminal's stderr, and nothing elsewhere.
+
+    It vanishes when the block ends.
+    """
+
+    def __init__(self, what: str, *, shown: bool) -> None:
+        self.what = what
+        self.shown = shown
+        self.bar: Any = None
+
+    def __enter__(self) -> Self:
+        if self.shown:
+            from rich.progress import BarColumn, TextColumn
+
+            texts = [
+                TextColumn(f"{{task.{part}}}", markup=False)
+                for part in ("description", "fields[line]")
+            ]
+            self.bar = bar_on_stderr(texts[0], BarColumn(bar_width=24), texts[1])
+            self.bar.add_task(self.what, total=None, line="")
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def show(self, line: str, completed: float = 0.0, total: float | None = None) -> None:
+        """Show how much of the work is done, and a line beside it."""
+        if self.bar is not None:
+            task = self.bar.tasks[0].id
+            self.bar.update(
+                task, description=self.what, completed=completed, total=total, line=line
+            )
 
 
 def bar_on_stderr(*columns: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,37 +106,50 @@ def realign(
     names = {path: f"{name}.aligned" for path, name in _names(corrected).items()}
     outputs = distinct_outputs(names, destination, formats, inputs)
     talk.notes(later_notes(corrected))
-    aligners: dict[tuple[str | None, Settings], Aligner] = {}
-
-    def run(path: str, files: OutputFiles | None) -> int:
-        if hand is None:
-            alignment = read_with_corrections(path, talk)
-        else:
-            alignment = _labelled(path, hand, talk)
-        check_places(formats, alignment.places, f"the transcript of {path} is not one")
-        settings = config.settings(known_settings(alignment.config, f"{path}: config."))
-        talk.notes(effect_notes(config, formats))
-        sound = _recording(path, alignment, audio)
-        reader = log_probs.reader_of_file(sound, model.model)
-        if reader is not None:
-            name = None
-        else:
-            name = model.model or _model_of(alignment, path)
-        if (name, settings) not in aligners:
-            aligners.clear()  # one model in memory is enough
-            aligners[name, settings] = load_aligner(replace(model, model=name), reader, settings)
-        again = _realigned(
-            aligners[name, settings], alignment, _read(sound, alignment, reader), talk
-        )
-        return write_alignment(again, files, formats[0], settings, talk)
-
+    work = _FileRealignment(formats, audio, hand, model, log_probs, config, talk)
     codes = [
-        code_of_file(run, path, files, alone=len(corrected) == 1)
+        code_of_file(work.align_file, path, files, alone=len(corrected) == 1)
         for path, files in zip(corrected, outputs)
     ]
     code = SOME_FAILED if SOME_FAILED in codes else max(codes)
     if code:
         raise typer.Exit(code)
+
+
+@dataclass
+class _FileRealignment:
+    """The options of a call that apply to each alignment, and the aligner of the last one."""
+
+    formats: tuple[str, ...]
+    audio: str | None
+    hand: str | None
+    model: ModelOptions
+    log_probs: LogProbsOptions
+    config: SettingsOptions
+    talk: Talk
+    aligner: tuple[tuple[str | None, Settings], Aligner] | None = None
+
+    def align_file(self, path: str, files: OutputFiles | None) -> int:
+        """Align the alignment in a file again, and write it; return the exit code."""
+        if self.hand is None:
+            alignment = read_with_corrections(path, self.talk)
+        else:
+            alignment = _labelled(path, self.hand, self.talk)
+        check_places(self.formats, alignment.places, f"the transcript of {path} is not one")
+        settings = self.config.settings(known_settings(alignment.config, f"{path}: config."))
+        self.talk.notes(effect_notes(self.config, self.formats))
+        sound = _recording(path, alignment, self.audio)
+        reader = self.log_probs.reader_of_file(sound, self.model.model)
+        name = None
+        if reader is None:
+            name = self.model.model or _model_of(alignment, path)
+        if self.aligner is None or self.aligner[0] != (name, settings):
+            self.aligner = None  # one model in memory is enough
+            aligner = load_aligner(replace(self.model, model=name), reader, settings)
+            self.aligner = ((name, settings), aligner)
+        read = _read(sound, alignment, reader)
+        again = _realigned(self.aligner[1], alignment, read, self.talk)
+        return write_alignment(again, files, self.formats[0], settings, self.talk)
 
 
 def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) -> None:

@@ -31,6 +31,7 @@ from ctc_align.cli.printing import (
     SOME_FAILED,
     THRESHOLD_NOT_MET,
     Interrupted,
+    LineBar,
     Talk,
     console_for,
     counted,
@@ -257,7 +258,7 @@ def _rows_of_audio(
 
     texts = [Transcript("") if isinstance(text, Exception) else text for _, text, _ in transcripts]
     aligner, language = find_aligner(load_aligner(model, reader, settings), texts)
-    talk.notes(choice_notes({language: 1} if language not in ("", "en") else {}))
+    talk.notes(choice_notes({language: 1}))
     source = sound_of(audio, reader, aligner, language)
     for (name, _, is_file), given in zip(transcripts, texts):
         for note in (
@@ -329,10 +330,15 @@ def _scored_source(
 
 
 def _rows_of_source(scored: Iterator[ScoredUtterance], talk: Talk) -> Iterator[ScoreRow]:
-    # A counter would flicker below rows on the same terminal.
-    with Counter(shown=talk.on_terminal and not talk.quiet and not _is_terminal()) as count:
-        for one in scored:
-            count(one.duration_s)
+    # A bar would flicker below rows on the same terminal.
+    shown = talk.on_terminal and not talk.quiet and not _is_terminal()
+    with LineBar("listening", shown=shown) as bar:
+        began_s = time.monotonic()
+        audio_s = 0.0
+        for number, one in enumerate(scored, start=1):
+            audio_s += one.duration_s
+            speed = audio_s / max(time.monotonic() - began_s, 1e-3)
+            bar.show(f"{number} utterances, {audio_s / 3600:.2f} h, {speed:.0f} × real time")
             yield from _rows_of_utterance(one)
 
 
@@ -552,38 +558,6 @@ class TablePrinter:
         self.console.print(table)
         self.rows = []
         self.is_first = False
-
-
-class Counter:
-    """A counter of utterances and speed on a terminal's stderr; it vanishes when the block ends."""
-
-    def __init__(self, *, shown: bool) -> None:
-        self.shown = shown
-        self.count = 0
-        self.audio_s = 0.0
-        self.started_s = time.monotonic()
-        self.bar: Any = None
-
-    def __enter__(self) -> Counter:
-        if self.shown:
-            from rich.status import Status
-
-            self.bar = Status("listening", console=console_for(sys.stderr))
-            self.bar.start()
-        return self
-
-    def __call__(self, audio_s: float) -> None:
-        self.count = self.count + 1
-        self.audio_s = self.audio_s + audio_s
-        if self.bar is not None:
-            speed = self.audio_s / max(time.monotonic() - self.started_s, 1e-3)
-            self.bar.update(
-                f"{self.count} utterances, {self.audio_s / 3600:.2f} h, {speed:.0f} times real time"
-            )
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
 
 
 def _end(name: str, cells: int) -> str:

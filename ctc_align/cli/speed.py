@@ -1,5 +1,6 @@
-"""The speed of the kernels on this machine, beside PyTorch's and torchaudio's where they are
-installed: `ctc-align doctor --speed`.
+"""The speed of the kernels on this machine: `ctc-align doctor --speed`.
+
+PyTorch's and torchaudio's are measured beside them where they are installed.
 
 Calls that are compared take turns, so that other load on the machine affects all alike. The
 log-probs are noise with a transcript in it (`noise_with_transcripts`), as a network's have one.
@@ -34,8 +35,10 @@ TOLERANCE = 1e-5
 
 @dataclass(frozen=True)
 class Case:
-    """One problem size: `batch` utterances of `frames` frames with `tokens` tokens of `classes` -
-    1."""
+    """One problem size.
+
+    `batch` utterances of `frames` frames, with `tokens` tokens of `classes` - 1.
+    """
 
     batch: int
     frames: int
@@ -76,8 +79,7 @@ class Speed:
 
 
 def noise_with_transcripts(case: Case, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return log-probs (B, T, C) float32 that contain random transcripts, and the transcripts (B,
-    L) int64.
+    """Return log-probs (B, T, C) float32 of random transcripts, and these (B, L) int64.
 
     Tokens begin at random frames, at least two apart, and last for a random part of the time to the
     next; blanks are between. Logits are normal with variance 1, and 5 more for the right label.
@@ -169,8 +171,10 @@ def _find_rival(task: str, log_probs: Any, targets: np.ndarray) -> tuple[str, An
 def torch_loss_call(
     log_probs: np.ndarray | torch.Tensor, targets: np.ndarray, *, gradient: bool
 ) -> Callable[[], torch.Tensor]:
-    """Return a call of `torch.nn.functional.ctc_loss` with log-probs (B, T, C), in its own layout,
-    and targets (B, L); blank 0."""
+    """Return a call of `torch.nn.functional.ctc_loss` with blank 0.
+
+    It gets log-probs (B, T, C), in its own layout, and targets (B, L).
+    """
     import torch
 
     leaf = torch.as_tensor(log_probs).transpose(0, 1).contiguous().requires_grad_(gradient)
@@ -202,8 +206,10 @@ def import_forced_align() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tenso
 def torchaudio_path_call(
     log_probs: np.ndarray | torch.Tensor, targets: np.ndarray
 ) -> Callable[[], list[tuple[torch.Tensor, torch.Tensor]]]:
-    """Return calls of `torchaudio.functional.forced_align`, which takes one utterance, in a loop
-    over (B, T, C) and (B, L); blank 0."""
+    """Return a call of `torchaudio.functional.forced_align` for each utterance, with blank 0.
+
+    It takes one utterance, so the call loops over (B, T, C) and (B, L).
+    """
     align, reason = import_forced_align()
     if align is None:
         raise ImportError(f"torchaudio {reason}")
@@ -223,8 +229,11 @@ def torchaudio_path_call(
 def time_in_turns(
     calls: Sequence[Callable[[], object]], rounds: int, device: str = "cpu"
 ) -> list[float]:
-    """Return the median seconds of each call. A round runs each: once to fill the caches, which
-    does not count, and then as often as takes `_SHORTEST_S`, as `timeit` does."""
+    """Return the median seconds of each call.
+
+    A round runs each: once to fill the caches, which does not count, and then as often as takes
+    `_SHORTEST_S`, as `timeit` does.
+    """
     wait: Callable[[], object] = bool
     if device != "cpu":
         import torch

@@ -1,16 +1,18 @@
-"""Tables on a terminal: the words of an alignment, a corpus run, boundary errors; and the progress
-of a run."""
+"""Tables on a terminal, and the progress of a run.
+
+The tables are of the words of an alignment, of a corpus run, and of boundary errors.
+"""
 
 from __future__ import annotations
 
 import itertools
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ctc_align.cli.notes import seconds_text
-from ctc_align.cli.printing import bar_on_stderr, console_for, counted
+from ctc_align.cli.printing import LineBar, console_for, counted
 from ctc_align.files.writer import finite
 from ctc_align.text.characters import printable
 from ctc_align.types import ALIGNED, NONE, SURE, AlignedWord, Alignment
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rich.table import Table
+    from typing_extensions import Self
 
     from ctc_align.cli.printing import Talk
     from ctc_align.corpus.engine.dispatch import Tally
@@ -46,6 +49,15 @@ _STAGES = {
     "waiting": "waiting for audio",
     "starting": "starting, ending, idle",
 }
+_QUANTILES = ("min", "p5", "p50", "p95", "max")
+_RANKINGS = {
+    "worst": ("worst, loss per token", "loss_per_token", 3),
+    "worst_local": ("worst, local loss", "local_loss", 3),
+    "most_skipped": ("most words not in the recording, percent", "skipped_percent", 1),
+    "doubtful": ("lowest confidence", "least_confidence", 3),
+    "slowest": ("slowest, seconds", "seconds", 3),
+}
+"""The rankings of a summary that are printed: title, figure, and its decimals."""
 _MOST_GAPS = 10
 _LINE_EVERY_S = 10.0
 _CONCURRENT = ("reading", "writing")
@@ -66,8 +78,10 @@ _BESIDE_BARS = 44
 
 
 def figures_table(title: str, *columns: str, fold: bool = False) -> Table:
-    """Return a table without a frame: a column of names, which wrap if `fold`, then columns of
-    figures."""
+    """Return a table without a frame.
+
+    It has a column of names, which wrap if `fold`, then columns of figures.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -79,8 +93,10 @@ def figures_table(title: str, *columns: str, fold: bool = False) -> Table:
 
 
 def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROWS) -> Table:
-    """Return a table `width` characters wide with a row for each word: times, confidence, position
-    in the recording."""
+    """Return a table `width` characters wide with a row for each word.
+
+    A row has times, confidence, and position in the recording.
+    """
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -108,8 +124,10 @@ def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROW
 
 
 def _colour(word: AlignedWord) -> str:
-    """Return the colour of a word's confidence, "" for a word that has none; consoles show none
-    under NO_COLOR."""
+    """Return the colour of a word's confidence, "" for a word that has none.
+
+    Consoles show no colour under NO_COLOR.
+    """
     if word.confidence is None:
         return ""
     return next(colour for least, colour in _COLOURS if word.confidence >= least)
@@ -154,8 +172,7 @@ def time_line(start_s: float, end_s: float, duration_s: float, cells: int) -> st
 
 
 def fit_line(alignment: Alignment) -> str:
-    """Return in one line how well the transcript fits, the number of words to check, and the
-    loss."""
+    """Return in one line how well the transcript fits, what to check, and the loss."""
     loss = finite(alignment.loss)
     if loss is None:
         return (
@@ -201,44 +218,33 @@ def progress_line(tally: Tally) -> str:
     )
 
 
-class ProgressDisplay:
-    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds if
-    there is news.
+class ProgressDisplay(LineBar):
+    """Shows the progress of a run on stderr.
+
+    It is a bar on a terminal, else a line every ten seconds if there is news.
 
     `compiling` is a file that exists while a worker compiles the kernels, which is reported.
     """
 
     def __init__(self, talk: Talk, compiling: Path | None = None) -> None:
+        super().__init__("aligning", shown=talk.on_terminal and not talk.quiet)
         self.talk = talk
         self._compiling = compiling
-        self._bar: Any = None
         self._last_line = time.monotonic()
         self._told = 0
-        self._warned: set[str] = set()
+        self.warned: set[str] = set()
 
-    def __enter__(self) -> ProgressDisplay:
-        if self.talk.on_terminal and not self.talk.quiet:
-            from rich.progress import BarColumn, TextColumn
-
-            line = TextColumn("{task.fields[line]}", markup=False)
-            self._bar = bar_on_stderr(TextColumn("aligning"), BarColumn(), line)
-            self._bar.add_task("aligning", total=None, line="starting workers")
-            self._bar.start()
+    def __enter__(self) -> Self:
+        super().__enter__()
+        self.show("starting workers")
         return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
     def progress(self, tally: Tally) -> None:
         if self._compiling is not None and not tally.worked and self._compiling.exists():
             self._compiling = None
             self.talk.note("the kernels are compiled, once on this machine: about a minute")
-        if self._bar is not None:
-            task = self._bar.tasks[0].id
-            self._bar.update(
-                task, completed=tally.finished, total=tally.total, line=progress_line(tally)
-            )
+        if self.bar is not None:
+            self.show(progress_line(tally), tally.finished, tally.total)
         elif tally.finished > self._told and time.monotonic() - self._last_line >= _LINE_EVERY_S:
             self._last_line = time.monotonic()
             self._told = tally.finished
@@ -246,110 +252,106 @@ class ProgressDisplay:
 
     def warn(self, line: str) -> None:
         """Show a warning once, even if workers repeat it for each utterance."""
-        if line not in self._warned:
-            self._warned.add(line)
+        if line not in self.warned:
+            self.warned.add(line)
             self.talk.say(f"ctc-align: {'' if line.startswith('note: ') else 'warning: '}{line}")
 
 
 def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:
-    """Print the closing table to `file`, by default stderr; `of` is how many entries the source
-    has, if known."""
+    """Print the closing table to `file`, by default stderr.
+
+    `of` is how many entries the source has, if known.
+    """
     console = console_for(file or sys.stderr, whole=True)
     table = figures_table("", "")
     table.show_header = False
     for name, value in _counts(summary, of):
         table.add_row(name, value)
     console.print(table)
-    if summary.worst:
-        console.print(_ranking("worst, loss per token", summary.worst, "loss_per_token"))
-    if summary.worst_local:
-        console.print(_ranking("worst, local loss", summary.worst_local, "local_loss"))
     if summary.text_gaps:
         console.print(_gaps_table(summary.text_gaps))
-    if summary.most_skipped:
-        console.print(
-            _ranking(
-                "most words not in the recording, percent",
-                summary.most_skipped,
-                "skipped_percent",
-                1,
-            )
-        )
-    if summary.doubtful:
-        console.print(_ranking("lowest confidence", summary.doubtful, "least_confidence"))
-    if summary.slowest:
-        console.print(_ranking("slowest, seconds", summary.slowest, "seconds"))
+    for name, (title, key, digits) in _RANKINGS.items():
+        rows = getattr(summary, name)
+        if rows:
+            console.print(_ranking(title, rows, key, digits))
 
 
-def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
+def _counts(summary: Summary, of: int | None) -> Iterator[tuple[str, str]]:
+    """Yield the rows of the closing table: those that say something."""
+    rows = {
+        "utterances": f"{summary.utterances}{_so_far(summary, of)}",
+        "done": str(summary.done),
+        "failed": str(summary.failed),
+        "fit of the transcripts": ", ".join(f"{fit} {n}" for fit, n in summary.fit.items()),
+        "texts shared by several utterances": _shared_texts(summary),
+        "words not in the recordings": _skipped_words(summary),
+        "speech not in the texts": _unexplained_speech(summary),
+        "utterances beyond --max-skipped": str(summary.too_many_skipped or ""),
+        **_doubts(summary),
+        "done before this run": str(summary.skipped or ""),
+        "hours of audio": f"{summary.audio_hours:.3f}",
+        f"loss per token: {' '.join(_QUANTILES)}": _quantiles(summary.loss_per_token),
+        f"local loss: {' '.join(_QUANTILES)}": _quantiles(summary.local_loss),
+        "this run": _pace(summary.run),
+        "complete": "" if summary.complete else "no; run the same command to continue",
+    }
+    return (row for row in rows.items() if row[1])
+
+
+def _so_far(summary: Summary, of: int | None) -> str:
     if summary.complete:
-        so_far = ""
-    elif of is None:
-        so_far = " so far"
-    else:
-        so_far = f" of {of} so far"
-    rows = [
-        ("utterances", f"{summary.utterances}{so_far}"),
-        ("done", str(summary.done)),
-        ("failed", str(summary.failed)),
-    ]
-    if summary.fit:
-        rows.append(
-            (
-                "fit of the transcripts",
-                ", ".join(f"{fit} {count}" for fit, count in summary.fit.items()),
-            )
-        )
-    if summary.same_texts:
-        same, of = (summary.same_text_counts[name] for name in ("transcripts", "utterances"))
-        shared = f"{counted(same, 'transcript', 'transcripts')} in {of:,} utterances"
-        rows.append(("texts shared by several utterances", shared))
-    if summary.skipped_words:
-        of_all = f" of {summary.words:,}" if summary.words else ""
-        rows.append(("words not in the recordings", f"{summary.skipped_words:,}{of_all}"))
-    if summary.unexplained_s:
-        none = summary.fit.get("none", 0)  # if nothing of the text is there, the speech is unknown
-        if none:
-            without = f", excluding {counted(none, 'utterance', 'utterances')} of fit none"
-        else:
-            without = ""
-        rows.append(("speech not in the texts", f"{seconds_text(summary.unexplained_s)}{without}"))
-    if summary.too_many_skipped:
-        rows.append(("utterances beyond --max-skipped", str(summary.too_many_skipped)))
-    if summary.in_doubt:
-        rows.append(("utterances in doubt", str(summary.in_doubt)))
-        rows.append(("words in doubt", str(summary.doubtful_words)))
-        rows.append(("stretches that no word explains", str(summary.unexplained)))
-    if summary.skipped:
-        rows.append(("done before this run", str(summary.skipped)))
-    rows.append(("hours of audio", f"{summary.audio_hours:.3f}"))
-    for title, losses in (
-        ("loss per token", summary.loss_per_token),
-        ("local loss", summary.local_loss),
-    ):
-        if losses:
-            names = ("min", "p5", "p50", "p95", "max")
-            rows.append(
-                (f"{title}: {' '.join(names)}", " ".join(f"{losses[name]:.3f}" for name in names))
-            )
-    if summary.run.wall_s:
-        rows.append(
-            (
-                "this run",
-                (
-                    f"{clock(summary.run.wall_s)}, {summary.run.audio_s / summary.run.wall_s:.0f} ×"
-                    " real time"
-                ),
-            )
-        )
-    if not summary.complete:
-        rows.append(("complete", "no; run the same command to continue"))
-    return rows
+        return ""
+    return " so far" if of is None else f" of {of} so far"
 
 
-def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
-    """Return the stretches of texts that no recording reads: those with the most words, in the
-    order of the text."""
+def _shared_texts(summary: Summary) -> str:
+    if not summary.same_texts:
+        return ""
+    same = counted(summary.same_text_counts["transcripts"], "transcript", "transcripts")
+    return f"{same} in {summary.same_text_counts['utterances']:,} utterances"
+
+
+def _skipped_words(summary: Summary) -> str:
+    if not summary.skipped_words:
+        return ""
+    return f"{summary.skipped_words:,}" + (f" of {summary.words:,}" if summary.words else "")
+
+
+def _unexplained_speech(summary: Summary) -> str:
+    if not summary.unexplained_s:
+        return ""
+    line = seconds_text(summary.unexplained_s)
+    none = summary.fit.get(NONE, 0)
+    if none:  # if nothing of the text is there, the speech is unknown
+        line += f", excluding {counted(none, 'utterance', 'utterances')} of fit none"
+    return line
+
+
+def _doubts(summary: Summary) -> dict[str, str]:
+    if not summary.in_doubt:
+        return {}
+    return {
+        "utterances in doubt": str(summary.in_doubt),
+        "words in doubt": str(summary.doubtful_words),
+        "stretches that no word explains": str(summary.unexplained),
+    }
+
+
+def _quantiles(losses: dict[str, float]) -> str:
+    return " ".join(f"{losses[name]:.3f}" for name in _QUANTILES if losses)
+
+
+def _pace(run: RunStats) -> str:
+    if not run.wall_s:
+        return ""
+    return f"{clock(run.wall_s)}, {run.audio_s / run.wall_s:.0f} × real time"
+
+
+def _gaps_table(gaps: list[dict[str, Any]]) -> Table:
+    """Return a table of the stretches of texts that no recording reads.
+
+    It has those with the most words, in the order of the text.
+    """
     from rich.text import Text
 
     from ctc_align.corpus.state.shared_texts import gap_place, gap_words
@@ -375,7 +377,7 @@ def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
     return table
 
 
-def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int = 3) -> Any:
+def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int) -> Table:
     from rich.text import Text
 
     table = figures_table(title, "", fold=True)
@@ -387,8 +389,10 @@ def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int = 3) 
 
 
 def print_profile(stats: RunStats) -> None:
-    """Print the seconds of each stage, for all workers together, and their share of the workers'
-    time."""
+    """Print the seconds of each stage, and their share of the workers' time.
+
+    The seconds are those of all workers together.
+    """
     table = figures_table(
         f"seconds of {stats.workers} workers, {stats.wall_s:.1f} s each", "", "share", fold=True
     )
@@ -402,7 +406,7 @@ def print_profile(stats: RunStats) -> None:
     console_for(sys.stderr).print(table)
 
 
-def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True) -> None:
+def print_evaluation(evaluation: Evaluation, worst: int) -> None:
     """Print the figures of an evaluation to stdout."""
     console = console_for(sys.stdout)
     console.print(_figures_table(evaluation))
@@ -420,7 +424,7 @@ def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True)
         " count)"
     )
     console.print(f"F1 over {starts}: {inner}", markup=False)
-    if histogram and evaluation.paired:
+    if evaluation.paired:
         console.print(_histogram_table(evaluation, console.width))
     if worst and evaluation.paired:
         console.print(_worst_edges_table(evaluation, worst))
@@ -533,8 +537,9 @@ def bin_labels(edges_ms: Sequence[int]) -> list[str]:
 
 
 def bar(share: float, cells: int) -> str:
-    """A padded bar that fills `share` of `cells` characters, to half a character; a small share is
-    never empty.
+    """Return a padded bar that fills `share` of `cells` characters, to half a character.
+
+    A small share is never empty.
 
     >>> bar(0.5, 4), bar(0.0, 4), bar(0.001, 4)
     ('██  ', '    ', '▌   ')

@@ -27,7 +27,7 @@ from ctc_align.cli.options import (
     with_examples,
     with_options,
 )
-from ctc_align.cli.printing import Interrupted, Talk, bar_on_stderr, put
+from ctc_align.cli.printing import Interrupted, LineBar, Talk, put
 from ctc_align.config import load_config, setting
 from ctc_align.errors import UsageError
 from ctc_align.extras import require_torch
@@ -258,46 +258,33 @@ def conclude(package: ModelPackage, talk: Talk) -> None:
     sys.stdout.flush()
 
 
-class TrainingProgress(Watch):
+class TrainingProgress(LineBar, Watch):
     """The progress of a training on stderr: a bar on a terminal, a line now and then elsewhere."""
 
     def __init__(self, talk: Talk) -> None:
+        super().__init__("", shown=talk.on_terminal and not talk.quiet)
         self.talk = talk
-        self._bar: Any = None
         self._said_s = 0.0
         self._stage = ""
         self._began_s = time.monotonic()
 
-    def __enter__(self) -> TrainingProgress:
-        if self.talk.on_terminal and not self.talk.quiet:
-            from rich.progress import BarColumn, TextColumn
-
-            texts = [
-                TextColumn(f"{{task.{part}}}", markup=False)
-                for part in ("description", "fields[line]")
-            ]
-            self._bar = bar_on_stderr(texts[0], BarColumn(bar_width=24), texts[1])
-            self._bar.add_task("", total=1.0, line="")
-            self._bar.start()
-        return self
-
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        super().__exit__()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             raise Interrupted(
                 "interrupted: run the same command to continue from the last checkpoint"
             ) from None
 
     def say(self, line: str) -> None:
-        if self._bar is not None:
-            self._bar.console.print(self._timed(line), markup=False, soft_wrap=True)
+        if self.bar is not None:
+            self.bar.console.print(self._timed(line), markup=False, soft_wrap=True)
         else:
             self.talk.say(self._timed(line))
 
     def progress(self, stage: str, share: float, line: str = "") -> None:
-        if self._bar is not None:
-            self._bar.update(self._bar.tasks[0].id, description=stage, completed=share, line=line)
+        self.what = stage
+        if self.bar is not None:
+            self.show(line, share, 1.0)
         elif stage != self._stage or time.monotonic() - self._said_s > _LINE_EVERY_S:
             self._said_s = time.monotonic()
             self._stage = stage

@@ -23,6 +23,7 @@ from ctc_align.cli.printing import SOME_FAILED, Talk, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
 from ctc_align.reading import open_input
+from ctc_align.text.note_kinds import first_of_each_kind
 
 if TYPE_CHECKING:
     from ctc_align.corpus.report.run_changes import RunChanges
@@ -310,7 +311,7 @@ def report(
         with talk.progress("comparing") as progress:
             changes = run_changes(Path(run), Path(against), progress)
     write_whole({target: report_page(figures, Path(run), folder, changes, audio).encode()})
-    talk.notes(figures.notes)
+    talk.notes(first_of_each_kind(figures.notes))
     unread = _name_unread(figures, changes)
     talk.say(f"wrote {target}")
     if unread:

@@ -213,43 +213,60 @@ def evaluate(
     ours = open_source(hypothesis, tier, options.hypothesis_tier, OUTPUT, encoding)
     theirs = open_source(reference, tier, options.reference_tier, CORRECTIONS, encoding)
     triples, missing, extra = match_utterances(ours, theirs)
-    utterances: list[tuple[str, UtteranceTier, UtteranceTier]] = []
-    failures = [*ours.failures, *theirs.failures]
-    without_tier: list[MissingTierError] = []
-    untouched = 0
-    notes = list[str]()
+    found = _Comparable(failures=[*ours.failures, *theirs.failures])
     for name, read_ours, read_theirs in triples:
         try:
-            output = read_ours()
-            labels = read_theirs()
-            notes += dict.fromkeys((*output.notes, *labels.notes))
-            if _is_same_file(output, labels) and not labels.is_corrected:
-                untouched += 1
-                continue
-            utterances += _merge_by_speaker(name, output, labels)
+            found.add(name, read_ours(), read_theirs())
         except InputError as error:
             if ours.is_alone and theirs.is_alone:
                 raise
-            failures.append((name, str(error)))
-            without_tier += [error] if isinstance(error, MissingTierError) else []
-    if without_tier and not utterances and len(without_tier) == len(failures):
-        if len(without_tier) > 1:
-            others = f" ({len(without_tier)} files lack it)"
-        else:
-            others = ""
-        raise MissingTierError(
-            f"{without_tier[0]}{others}; --tier {tier}=NAME takes the name or number of a tier"
-        )
-    if untouched and not utterances and not failures:
-        raise UsageError(_no_corrections(hypothesis, reference, untouched, notes))
+            found.fail(name, error)
+    found.check_tier(tier)
+    if found.untouched and not found.utterances and not found.failures:
+        raise UsageError(_no_corrections(hypothesis, reference, found.untouched, found.notes))
     return replace(
-        _make_evaluation(utterances, tier, options),
-        untouched=untouched,
-        notes=tuple(notes),
+        _make_evaluation(found.utterances, tier, options),
+        untouched=found.untouched,
+        notes=tuple(found.notes),
         missing_files=tuple(name for name in missing if name not in dict(ours.failures)),
         extra_files=tuple(name for name in extra if name not in dict(theirs.failures)),
-        failures=tuple(failures),
+        failures=tuple(found.failures),
     )
+
+
+@dataclass
+class _Comparable:
+    """The utterances of both sides that can be compared, and why others cannot."""
+
+    failures: list[tuple[str, str]]
+    utterances: list[tuple[str, UtteranceTier, UtteranceTier]] = field(default_factory=list)
+    without_tier: list[MissingTierError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    untouched: int = 0
+
+    def add(self, name: str, output: UtteranceTier, labels: UtteranceTier) -> None:
+        """Add an utterance, or count it if the reference is the hypothesis, uncorrected."""
+        self.notes += dict.fromkeys((*output.notes, *labels.notes))
+        if _is_same_file(output, labels) and not labels.is_corrected:
+            self.untouched += 1
+        else:
+            self.utterances += _merge_by_speaker(name, output, labels)
+
+    def fail(self, name: str, error: InputError) -> None:
+        """Add an utterance that cannot be read."""
+        self.failures.append((name, str(error)))
+        if isinstance(error, MissingTierError):
+            self.without_tier.append(error)
+
+    def check_tier(self, tier: str) -> None:
+        """Raise MissingTierError if all files lack the tier."""
+        count = len(self.without_tier)
+        if not count or self.utterances or count < len(self.failures):
+            return
+        others = f" ({count} files lack it)" if count > 1 else ""
+        raise MissingTierError(
+            f"{self.without_tier[0]}{others}; --tier {tier}=NAME takes the name or number of a tier"
+        )
 
 
 def evaluate_intervals(
@@ -691,18 +708,24 @@ def occupancy_figure(
             f"labels: expected {log_probs.shape[1]}, one for each class, got {len(labels)}"
         )
     names = [str(k) if labels is None else labels[k] for k in classes]
-    frames = len(log_probs)
+    size = (min(6 + len(log_probs) / 50, 16), min(2 + len(names) / 3, 16))
+    figure = Figure(figsize=size, layout="constrained")
+    shown = {title: values[:, classes].T for title, values in panels.items()}
+    _draw_panels(figure, shown, names, frame_shift_s)
+    return figure
+
+
+def _draw_panels(
+    figure: Figure, panels: dict[str, np.ndarray], names: list[str], frame_shift_s: float | None
+) -> None:
+    """Draw panels (classes, T) below each other, with the names of the classes."""
+    axes = figure.subplots(len(panels), 1, sharex=True, sharey=True)
     step = max(1, -(-len(names) // MOST_TICKS))
-    figure = Figure(
-        figsize=(min(6 + frames / 50, 16), min(2 + len(names) / 3, 16)), layout="constrained"
-    )
-    axes = figure.subplots(2, 1, sharex=True, sharey=True)
     for axis, (title, values) in zip(axes, panels.items()):
-        extent = (0, frames * (frame_shift_s or 1), len(names) - 0.5, -0.5)
         image = axis.imshow(
-            values[:, classes].T,
+            values,
             aspect="auto",
-            extent=extent,
+            extent=(0, values.shape[1] * (frame_shift_s or 1), len(names) - 0.5, -0.5),
             interpolation="nearest",
             cmap="Greys",
             vmin=0,
@@ -712,7 +735,6 @@ def occupancy_figure(
         axis.set_yticks(range(0, len(names), step), names[::step])
     axes[-1].set_xlabel("frames" if frame_shift_s is None else "seconds")
     figure.colorbar(image, ax=axes, label="posterior")
-    return figure
 
 
 def _panels(log_probs: torch.Tensor, target: torch.Tensor, blank: int) -> dict[str, np.ndarray]:

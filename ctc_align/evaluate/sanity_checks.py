@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from ctc_align.evaluate.pairing import Pairing
+from ctc_align.text.note_kinds import name_first
 
 _UNITS = {
     1e3: "milliseconds",
@@ -31,7 +32,6 @@ _SHIFT_PAIRS = 3
 _FAR_S = 0.25
 """If labels belong to this recording, half of their edges are never farther off than this, with any
 aligner."""
-_NAMED = 3
 
 
 def find_doubts(utterances: Sequence[Pairing]) -> tuple[str, ...]:
@@ -189,10 +189,7 @@ def _some(names: Sequence[str]) -> str:
     """Return the number of names and the first of them.
 
     >>> _some(["a", "b"]), _some(list("abcde"))
-    ('2 utterances: a, b', '5 utterances: a, b, c …')
+    ('2 utterances: a, b', '5 utterances: a, b, c and 2 more')
     """
-    if len(names) == 1:
-        count = "1 utterance"
-    else:
-        count = f"{len(names)} utterances"
-    return f"{count}: {', '.join(names[:_NAMED])}{' …' if len(names) > _NAMED else ''}"
+    count = "1 utterance" if len(names) == 1 else f"{len(names)} utterances"
+    return f"{count}: {name_first(list(names), len(names))}"

@@ -1,5 +1,7 @@
-"""The memory that can still be allocated, by the limits of the machine, of its control groups and of
-the process."""
+"""The memory that can still be allocated.
+
+It is limited by the machine, its control groups and the process.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,10 @@ _CGROUP_FILES = (  # limit, use, and the entries of memory.stat that the kernel 
 
 
 def free_memory() -> tuple[int | None, str]:
-    """Return (bytes of main memory that can still be allocated, name of the limit); (None, "") if
-    no limit is known."""
+    """Return (bytes of main memory that can still be allocated, name of the limit).
+
+    Return (None, "") if no limit is known.
+    """
     return min(_memory_limits(), default=(None, ""), key=lambda limit: limit[0])
 
 
@@ -43,8 +47,10 @@ def _memory_limits() -> Iterator[tuple[int, str]]:
 
 
 def _cgroups() -> Iterator[tuple[int, str]]:
-    """Yield the limits of the control groups of this process and of their parents, in versions 1
-    and 2."""
+    """Yield the limits of this process's control groups and of their parents.
+
+    These are of version 1 or 2.
+    """
     for line in _read_text(PROC / "self" / "cgroup").splitlines():
         number, controllers, path = (*line.split(":", 2), "", "")[:3]
         if number == "0" and not controllers:

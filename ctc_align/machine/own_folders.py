@@ -18,8 +18,9 @@ from pathlib import Path
 
 @contextmanager
 def own_folder(prefix: str) -> Iterator[Path]:
-    """Yield a new folder that only this user can read, in the folder for temporary files; remove it
-    at the end.
+    """Yield a new folder that only this user can read, and remove it at the end.
+
+    It is in the folder for temporary files.
 
     Folders with the same `prefix` that killed programs left are removed first.
 
@@ -47,8 +48,10 @@ def own_folder(prefix: str) -> Iterator[Path]:
 
 
 def remove_dead_folders(base: Path, prefix: str) -> None:
-    """Remove the folders of this user's programs that no longer run; that of a running one is
-    locked."""
+    """Remove the folders of this user's programs that no longer run.
+
+    The folder of a running one is locked.
+    """
     from filelock import FileLock, Timeout
 
     # a program that was killed while it made its folder left the lock alone

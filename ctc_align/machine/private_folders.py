@@ -1,5 +1,6 @@
-"""Folders whose files run as code when they are read: where they lie, and whether others can have
-written to them.
+"""Folders whose files run as code when they are read.
+
+Where they lie, and whether others can have written to them.
 
 Such files are read only if nobody but the user, root and the owner of the installed package (whose
 code runs anyway) can have made them. That is decided by every folder and link on the way from the
@@ -56,8 +57,9 @@ def _warn_of_relative(variable: str, given: str) -> None:
 
 
 def unset_relative_cache_home() -> None:
-    """Unset an empty or relative XDG_CACHE_HOME, which counts as unset, for the libraries of this
-    process, too.
+    """Unset an empty or relative XDG_CACHE_HOME, which counts as unset.
+
+    This is for the libraries of this process, too.
 
     The XDG Base Directory Specification says so; PyTorch and others would look in the current
     folder.
@@ -74,9 +76,12 @@ _USER_FOLDERS = {
 
 
 def user_folder(program: str, kind: str) -> Path | None:
-    """Return the folder of a program in the user's profile, None where the user has no home folder.
+    """Return the folder of a program in the user's profile.
+
+    Return None if the user has no home folder.
 
     Args:
+        program: its name.
         kind: cache, for files that can be made again, or state, for those that must last.
     """
     home = os.path.expanduser("~")
@@ -135,8 +140,9 @@ def use_private_folder(variable: str, name: str) -> None:
 
 
 def make_private_folder(folder: Path, mode: int = PRIVATE) -> None:
-    """Make a folder, and those above it, with this mode whatever the umask is; one that is there
-    stays as it is.
+    """Make a folder, and those above it, with this mode whatever the umask is.
+
+    One that is there stays as it is.
 
     Raises:
         OSError: it cannot be made, or somebody else may have put files into it.
@@ -171,8 +177,9 @@ def read_private_file(path: Path, *, is_secret: bool = False) -> bytes:
 
 
 def write_private_file(path: Path, content: bytes, mode: int = PRIVATE) -> None:
-    """Write a file that does not exist yet, for those whom the mode of its folder lets read,
-    whatever the umask is.
+    """Write a file that does not exist yet, whatever the umask is.
+
+    Those whom the mode of its folder lets read can read it.
 
     Raises:
         OSError: it exists, or cannot be written.
@@ -273,8 +280,10 @@ def _fault_of_content(path: str, found: os.stat_result) -> str | None:
 
 
 def _may_others_write(found: os.stat_result) -> bool:
-    """Return whether others may write; a group that has only the user, as many systems make one, is
-    the user."""
+    """Return whether others may write.
+
+    A group that has only the user, as many systems make one, counts as the user.
+    """
     if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and not _is_group_of_user_alone(found.st_gid)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 
 class RowsOnDisk:
-    """Rows (N, …) float32 in a temporary file; slices are arrays (n, …). Threads and forked
-    processes may share it.
+    """Rows (N, …) float32 in a temporary file.
+
+    Slices are arrays (n, …). Threads and forked processes may share it.
 
     Args:
         row_shape: shape of one row, () for numbers.

@@ -56,8 +56,9 @@ def is_url(path: str) -> bool:
 
 
 def open_input(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:
-    """Open a regular file for reading bytes, without blocking: a named pipe, socket, device or
-    folder is an error.
+    """Open a regular file for reading bytes, without blocking.
+
+    A named pipe, socket, device or folder is an error.
 
     Args:
         path: of the file.
@@ -186,8 +187,9 @@ def parse_json(text: str | bytes, **decoding: Any) -> Any:
 
 
 def parsed_memory(data: str | bytes) -> int:
-    """Return about how many bytes of memory JSON, XML or lines take once they are parsed, up to
-    half too few.
+    """Return about how many bytes JSON, XML or lines take once they are parsed.
+
+    The estimate may be too low by half.
 
     >>> parsed_memory(b"[" + b"{}, " * 1000 + b"{}]") > 64 * 1000
     True
@@ -317,8 +319,9 @@ def as_whole(value: object, least: int = 0, most: int = MOST_NUMBER) -> int:
 
 
 def shown(value: object, most: int = _SHOWN) -> str:
-    """Return a value for a message, on one line of at most `most` characters; any value, however
-    large or deep.
+    """Return a value for a message, on one line of at most `most` characters.
+
+    It may be any value, however large or deep.
 
     >>> shown("a" * 100, 10), shown(10**5000)
     ("'aaaaaaaaa…", 'a whole number of some 5001 digits')

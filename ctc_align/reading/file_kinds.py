@@ -44,8 +44,9 @@ _DOCUMENTS = (
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of file: its `name`, with its article, and what to do where something else was
-    expected.
+    """A kind of file.
+
+    It has a `name`, with its article, and what to do where something else was expected.
 
     `as_transcript` and `as_recording` say that for a transcript and for a recording; both may be
     "".
@@ -223,8 +224,9 @@ def non_text_kind(data: bytes) -> FileKind | None:
 
 
 def non_audio_kind(head: bytes) -> FileKind | None:
-    """Return the kind of a file that is not a recording; None if `head`, its first bytes, does not
-    tell.
+    """Return the kind of a file that is not a recording.
+
+    Return None if `head`, its first bytes, does not tell.
 
     >>> non_audio_kind(b"GIF89a").name, non_audio_kind(b"Once upon a time").name, non_audio_kind(bytes([0, 1]))
     ('a picture (GIF)', 'a text file', None)
@@ -271,8 +273,9 @@ def _is_text(head: bytes) -> bool:
 
 
 def likely_role(head: bytes, suffix: str) -> str:
-    """Return `RECORDING_ROLE` or `TEXT_ROLE` for what a file is likely meant as, "" if the start
-    does not say.
+    """Return `RECORDING_ROLE` or `TEXT_ROLE` for what a file is likely meant as.
+
+    Return "" if its start does not say.
 
     >>> likely_role(b"NIST_1A", ".txt"), likely_role(b"So be it.", ".wav"), likely_role(b"RIFF", ".wav")
     ('recording', 'text', '')
@@ -355,8 +358,9 @@ _WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 
 
 def wide_encoding(head: bytes) -> str:
-    """Return the codec of UTF-16 or UTF-32 if a text without a byte order mark is likely in it,
-    else "".
+    """Return the codec, UTF-16 or UTF-32, of a text without a byte order mark.
+
+    Return "" if neither is likely.
 
     >>> wide_encoding("Hello, world".encode("utf-16-be")), wide_encoding("Grüße".encode())
     ('utf-16-be', '')
@@ -398,8 +402,10 @@ def _text_share(head: bytes, codec: str) -> float:
 
 
 def _is_asian(head: bytes, codec: str) -> bool:
-    """Return whether the head is Chinese or Japanese in this encoding: its own full stops or kana
-    are among it."""
+    """Return whether the head is Chinese or Japanese in this encoding.
+
+    It is if their full stops or kana are in it.
+    """
     text = head[: len(head) // 2 * 2].decode(codec, "ignore")
     letters = [character for character in text if character.isalpha()]
     known = sum(
@@ -435,8 +441,9 @@ _MARKED = (
 
 
 def structured_text_kind(text: str) -> FileKind | None:
-    """Return the kind of a decoded file that is markup or data; None for running text, with tags or
-    not.
+    """Return the kind of a decoded file that is markup or data.
+
+    Return None for running text, with tags or not.
 
     >>> structured_text_kind("<!DOCTYPE html><p>Hello").name, structured_text_kind("She said <i>hello</i>.")
     ('an HTML page', None)

@@ -100,15 +100,8 @@ def open_source(
         kind = _kind_with_text(name, kind)
     if kind is None:
         kind = _detected_kind(name, excluded)
-    elif kind not in KINDS.keys() | _ALIASES.keys():
-        raise UsageError(f"--source: expected one of {', '.join((*KINDS, *_ALIASES))}, got {kind}")
     else:
-        kind = _ALIASES.get(kind, kind)
-        is_file = issubclass(KINDS[kind], FileSource)
-        (require_file if is_file else require_folder)(
-            name, f"a {'file' if is_file else 'folder'} (--source {kind})"
-        )
-        _check_kind(name, excluded, kind)
+        kind = _checked_kind(name, excluded, kind)
     source = _opened(
         name, excluded, kind, fold_case=fold_case, parts=parts, text=text, encoding=encoding
     )
@@ -118,6 +111,19 @@ def open_source(
             " empty"
         )
     return source
+
+
+def _checked_kind(name: str, excluded: tuple[str, ...], kind: str) -> str:
+    """Return the kind that --source names; raise UsageError if the source is not of this kind."""
+    if kind not in KINDS.keys() | _ALIASES.keys():
+        raise UsageError(f"--source: expected one of {', '.join((*KINDS, *_ALIASES))}, got {kind}")
+    kind = _ALIASES.get(kind, kind)
+    if issubclass(KINDS[kind], FileSource):
+        require_file(name, f"a file (--source {kind})")
+    else:
+        require_folder(name, f"a folder (--source {kind})")
+    _check_kind(name, excluded, kind)
+    return kind
 
 
 def _opened(
@@ -144,8 +150,10 @@ def _opened(
 
 
 def _kind_with_text(path: str, kind: str | None) -> str:
-    """Return the kind of a folder of recordings that read parts of one text; raise UsageError for
-    anything else."""
+    """Return the kind of a folder of recordings that read parts of one text.
+
+    Raise UsageError for anything else.
+    """
     if not os.path.isdir(path) or kind not in (None, "mfa", "folder"):
         got = f"--source {kind}" if os.path.isdir(path) else "not a folder"
         raise UsageError(

@@ -1,5 +1,4 @@
-"""Corpora in one file: JSONL manifests as in NeMo, tables (CSV, TSV) with a header, and Lhotse
-cuts."""
+"""Corpora in one file: JSONL manifests as in NeMo, tables with a header, and Lhotse cuts."""
 
 from __future__ import annotations
 
@@ -97,8 +96,9 @@ _ROUNDING_S = 0.05
 
 
 class Manifest(FileSource):
-    """A JSONL file (plain or .gz); each line that is not an utterance is refused, and the next one
-    is read.
+    """A JSONL file (plain or .gz).
+
+    Each line that is not an utterance is refused, and the next one is read.
 
     KEYS are its keys: the audio (or log-probs: a file, or FILE.ark:OFFSET) and `text` or `texts` (a
     list: alternatives for `score`; without `text` the first is aligned) are needed; `channel`
@@ -308,8 +308,7 @@ class Table(FileSource):
         return maker.utterance(id, stem, number, origin, fields)
 
     def _path(self, audio: str) -> str:
-        """Return the file of an audio: the first that is there, as it is named or with an
-        extension."""
+        """Return the first file that is there, as the audio is named or with an extension."""
         names = (
             [audio]
             if os.path.splitext(audio)[1].lower() in SOUND
@@ -395,8 +394,10 @@ _METADATA: dict[str, type[Manifest | Table]] = {"metadata.csv": Table, "metadata
 
 
 def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:
-    """Return the separator, the index of each known column, and the number of columns; otherwise
-    raise UsageError."""
+    """Return the separator, the index of each known column, and the number of columns.
+
+    Raise UsageError if the line is not a header.
+    """
     best: dict[str, int] = {}
     for separator in ("\t", ",", ";", "|"):
         names = _names(head.text, separator)
@@ -419,8 +420,9 @@ def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:
 
 
 def _list_columns(path: str) -> dict[str, int] | None:
-    """Return the columns of a list without a header, such as `LJ001-0001|Printing, in …`; None if
-    it is none.
+    """Return the columns of a list without a header, such as `LJ001-0001|Printing, in …`.
+
+    Return None if it is no such list.
 
     Of three, the second names a speaker if it is always much shorter than the third.
     """
@@ -482,8 +484,10 @@ def _columns(names: list[str]) -> dict[str, int]:
 
 
 def _row_details(cells: dict[str, str]) -> dict[str, Any]:
-    """Return the start, duration, channel, language and speaker of a row; an empty cell counts as
-    missing."""
+    """Return the start, duration, channel, language and speaker of a row.
+
+    An empty cell counts as missing.
+    """
     cells = {what: cell.strip() for what, cell in cells.items() if cell.strip()}
     details: dict[str, Any] = {}
     if "offset" in cells:
@@ -507,8 +511,10 @@ def _row_details(cells: dict[str, str]) -> dict[str, Any]:
 
 
 class TableRows:
-    """The rows (line, cells, fault) after the header; a quote that is never closed costs only its
-    line."""
+    """The rows (line, cells, fault) after the header.
+
+    A quote that is never closed costs only its line.
+    """
 
     def __init__(
         self, lines: Iterator[TextLine], separator: str, width: int, *, has_header: bool = True
@@ -558,8 +564,10 @@ class TableRows:
         )
 
     def joined(self, line: TextLine, ahead: list[TextLine]) -> list[str] | None:
-        """Return the row with the lines that may close its quote, which are added to `ahead`, or
-        raise csv.Error."""
+        """Return the row with the lines that may close its quote, or raise csv.Error.
+
+        These lines are added to `ahead`.
+        """
         while len(ahead) < _MOST_LINES and (following := self.next_line()) is not None:
             ahead.append(following)
             if following.fault:
@@ -573,8 +581,10 @@ class TableRows:
         raise csv.Error("a quote is not closed")
 
     def cells(self, text: str) -> list[str] | None:
-        """Return the cells of a row, None if it ends inside quotes; raise csv.Error if it is not
-        CSV."""
+        """Return the cells of a row, None if it ends inside quotes.
+
+        Raise csv.Error if it is not CSV.
+        """
         try:
             return next(csv.reader([text], delimiter=self.separator, strict=True))
         except csv.Error as error:
@@ -584,8 +594,9 @@ class TableRows:
 
 
 class Lhotse(FileSource):
-    """Cuts (`cuts.jsonl`, plain or .gz) of recordings in files; channels are mixed unless a
-    supervision is of one.
+    """Cuts (`cuts.jsonl`, plain or .gz) of recordings in files.
+
+    Channels are mixed unless a supervision is of one.
 
     The id is the supervision's; if it has none, the cut's, made unique. Relative paths start at the
     manifest's folder, or, if there is no such file, at the current one, as in Lhotse. Mixed and
@@ -672,8 +683,10 @@ def _check_kind(cut: dict[str, Any]) -> None:
 
 
 def _source(recording: dict[str, Any], channel: Any) -> tuple[str, int | None]:
-    """Return the file that holds the channels, and which of its channels is used, from 1; None for
-    all."""
+    """Return the file that holds the channels, and which of its channels is used, from 1.
+
+    The channel is None if all are used.
+    """
     channels = _channels(channel)
     sources = recording.get("sources")
     if (

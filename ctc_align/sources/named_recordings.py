@@ -32,8 +32,9 @@ def named_ends(named: str) -> list[Path]:
 def fitting_recording(
     paths: Iterable[Path], alignment: Alignment
 ) -> tuple[Path | None, list[Path]]:
-    """Return the first file of `paths` that is as long as the alignment, else the first longer one,
-    else None.
+    """Return the first file of `paths` that is as long as the alignment.
+
+    If there is none, return the first longer one, else None.
 
     The list has the shorter ones, which are different recordings. A file whose header is not that
     of a recording counts, too: its reader reports what it is.

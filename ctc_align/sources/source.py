@@ -1,5 +1,7 @@
-"""The common part of all sources: location, items, checks of values and paths, and lines of text
-files."""
+"""The common part of all sources.
+
+Location, items, checks of values and paths, and lines of text files.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +36,9 @@ _GZIP = b"\x1f\x8b"
 
 
 class FolderSource:
-    """A source that is a folder, read with all its subfolders in order; ids are paths relative to
-    it.
+    """A source that is a folder, read with all its subfolders in order.
+
+    Ids are paths relative to it.
 
     Args:
         exclude: folders (as paths) that do not belong to the corpus, such as the output folder.
@@ -59,8 +62,10 @@ class FolderSource:
 
 
 class FileSource:
-    """A source that is one file; relative paths in it start from its folder; `fold_case` as in
-    `UsedIds`."""
+    """A source that is one file.
+
+    Relative paths in it start from its folder; `fold_case` as in `UsedIds`.
+    """
 
     kind = ""
     encoding: str | None = None
@@ -98,8 +103,10 @@ class ItemMaker:
     def utterance(
         self, id: str | None, stem: str, line: int, origin: str, fields: dict[str, Any]
     ) -> Item:
-        """Return the utterance under its `id`, or under one made of `stem`; `fields` are the rest
-        of `Utterance`."""
+        """Return the utterance under its `id`, or under one made of `stem`.
+
+        `fields` are the rest of `Utterance`.
+        """
         if id is None:
             id, output = self.ids.make(stem, line)
             return Utterance(id, output, origin=origin, **fields)
@@ -118,8 +125,10 @@ class ItemMaker:
     def refused(
         self, id: str | None, line: int, origin: str, reason: str, stem: str = ""
     ) -> Refused:
-        """Return a refusal under `id` if that is free, otherwise under an id made from `stem` or
-        from its origin."""
+        """Return a refusal under `id`, or under an id made from `stem` or from its origin.
+
+        The latter is used if `id` is taken.
+        """
         if id is not None:
             try:
                 self.ids.claim(id, line)
@@ -129,8 +138,10 @@ class ItemMaker:
         return Refused(self.ids.make(stem or origin, line)[0], origin, reason)
 
     def refused_file(self, below: str, stem: str, name: str, reason: str) -> Refused:
-        """Return a refusal of the file `name` in the folder `below` ("" or "a/b/"), under an id
-        that ends in `stem`."""
+        """Return a refusal of the file `name` in the folder `below` ("" or "a/b/").
+
+        Its id ends in `stem`.
+        """
         id = printable(below + stem).rstrip("/") or "."
         return self.refused(id, 0, printable(below + name), printable(reason))
 
@@ -149,8 +160,10 @@ def printable(text: str) -> str:
 
 
 def has_bytes(text: str) -> bool:
-    """Return whether `text` holds surrogates, which encode bytes that are not UTF-8 and cannot be
-    written."""
+    """Return whether `text` holds bytes that are not UTF-8, as surrogates.
+
+    Such text cannot be written.
+    """
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
@@ -174,8 +187,9 @@ def checked_string(value: Any, what: str) -> str:
 
 
 def known_code(value: Any) -> str:
-    """Return the code of the language that a source names; "" if it names none, or an unknown one
-    (with a warning).
+    """Return the code of the language that a source names.
+
+    Return "" if it names none, or an unknown one (with a warning).
 
     >>> known_code("Dutch"), known_code("fy-NL"), known_code(None)
     ('nl', 'fy-NL', '')
@@ -218,8 +232,10 @@ def checked_duration(start_s: float, end_s: float) -> float:
 
 
 def checked_id(value: Any, what: str) -> str | None:
-    """Return an id, None if there is none; whole numbers are ids, too, because programs write such
-    tables."""
+    """Return an id, None if there is none.
+
+    Whole numbers are ids, too, because programs write such tables.
+    """
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -261,8 +277,10 @@ def checked_audio(value: Any, what: str) -> str:
 
 
 def resolved(folder: str, path: str) -> str:
-    """Return `path` relative to `folder`, or as Kaldi and Lhotse do, to the current folder if it
-    exists only there."""
+    """Return `path` relative to `folder`.
+
+    As Kaldi and Lhotse do, a path that exists only in the current folder is relative to that.
+    """
     joined = os.path.join(folder, path)
     return (
         path if joined != path and os.path.exists(path) and not os.path.exists(joined) else joined
@@ -306,8 +324,10 @@ def require_folder(path: str, what: str) -> None:
 
 
 def require_file(path: str, what: str) -> None:
-    """Raise UsageError unless `path` is a regular file that can be read (it is read more than
-    once)."""
+    """Raise UsageError unless `path` is a regular file that can be read.
+
+    It is read more than once.
+    """
     if os.path.isdir(path):
         raise UsageError(f"{printable(path)}: expected {what}, got a folder")
     if not os.path.exists(path):
@@ -326,8 +346,10 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class TextLine(NamedTuple):
-    """A line that is not blank: `number` from 1, `text` without its end, or a `fault` if it cannot
-    be read."""
+    """A line that is not blank.
+
+    `number` counts from 1; `text` is without its end; `fault` says why it cannot be read.
+    """
 
     number: int
     text: str

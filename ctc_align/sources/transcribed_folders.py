@@ -1,5 +1,7 @@
-"""Folders of audio files with transcripts, in the layouts of LibriSpeech, the Montreal Forced
-Aligner and Kaldi."""
+"""Folders of audio files with transcripts.
+
+The layouts are those of LibriSpeech, the Montreal Forced Aligner and Kaldi.
+"""
 
 from __future__ import annotations
 
@@ -76,10 +78,11 @@ logger = logging.getLogger(__name__)
 
 
 class MfaFolder(FolderSource):
-    """Each recording or video (by its extension, in any case; without either, a file of log-probs)
-    and its `.lab`,
-    else `.txt`, else `.TextGrid`, else the text of its `.srt`, or of another of `SUBTITLES`, else of
-    its `.epub`.
+    """Recordings or videos, each with a transcript beside it.
+
+    A recording is known by its extension, in any case; without either kind, a file of log-probs
+    counts. The transcript is its `.lab`, else `.txt`, else `.TextGrid`, else the text of its
+    `.srt`, or of another of `SUBTITLES`, else of its `.epub`.
 
     The id is the path below the folder without extension, the speaker the folder that the file lies
     in. Each interval with text in a TextGrid is an utterance of the speaker that the tier is named
@@ -119,8 +122,10 @@ class MfaFolder(FolderSource):
             yield from _Recordings(folder, maker, self.shared_text(folder), self.encoding).items()
 
     def shared_text(self, folder: Folder) -> SharedText | None:
-        """Return the text that recordings without a transcript read parts of, None if there is no
-        such text."""
+        """Return the text that recordings without a transcript read parts of.
+
+        Return None if there is no such text.
+        """
         if self._is_of_all:
             return self._last
         if not self.parts or not folder.book or has_bytes(folder.book):
@@ -133,8 +138,10 @@ class MfaFolder(FolderSource):
 
 @dataclass(frozen=True)
 class SharedText:
-    """A text of many recordings: the `path` of its file, and the `fault` if there is no
-    `transcript`."""
+    """A text of many recordings.
+
+    `path` is its file, and `fault` says why there is no `transcript`.
+    """
 
     path: str
     transcript: Transcript | None
@@ -199,8 +206,7 @@ class _Recordings(_FolderItems):
                 yield from self.twins(stem, sounds)
 
     def part(self, stem: str, sound: str) -> Item:
-        """Return a recording without a transcript, with the text that it reads a part of, or a
-        refusal."""
+        """Return a recording that reads a part of the shared text, or a refusal."""
         shared, book = self.shared, self.folder.book
         if shared is None:
             looks = f"{book} looks like the text of all recordings"
@@ -443,8 +449,10 @@ class Folder:
 
     @property
     def book(self) -> str:
-        """The name of the only text beside several recordings without transcripts; "" if there is
-        no such text."""
+        """The name of the only text beside several recordings without transcripts.
+
+        It is "" if there is no such text.
+        """
         names = [
             name for texts in (self.texts, self.books) for found in texts.values() for name in found
         ]
@@ -452,8 +460,7 @@ class Folder:
 
 
 def folder_of(path: str, below: str, names: Sequence[str]) -> Folder:
-    """Return a folder with its files, which are sorted by name, as sounds, transcripts and
-    TextGrids."""
+    """Return a folder with its files: sounds, transcripts and TextGrids, sorted by name."""
     found = Folder(path, below)
     media: dict[str, list[str]] = {}
     log_probs: dict[str, list[str]] = {}
@@ -486,8 +493,9 @@ def folder_of(path: str, below: str, names: Sequence[str]) -> Folder:
 
 
 def _pair_by_letters(texts: dict[str, list[str]], sounds: Mapping[str, list[str]]) -> None:
-    """Give transcripts the stems of sounds whose names have the same letters, composed in another
-    way.
+    """Give transcripts the stems of sounds whose names are composed of the same letters.
+
+    The letters may be composed in another way (NFC, NFD).
 
     macOS wrote "ä" in names as two characters; archives and other systems keep what they get.
     """
@@ -566,8 +574,9 @@ _ARCHIVE = re.compile(r"\.ark(\.gz)?:\d+(\[[^\]]*\])?$")
 
 
 class Kaldi(FolderSource):
-    """Kaldi data folders: wav.scp (or logprobs.scp), text, and segments, utt2spk and utt2lang.
-    Nothing is run.
+    """Kaldi data folders: wav.scp (or logprobs.scp), text, segments, utt2spk and utt2lang.
+
+    The last three may be missing. Nothing is run.
 
     The utterances are those of `segments`, in its order, or without it those of `wav.scp`, or
     without that those of `logprobs.scp`, whose lines name files of log-probs or positions in
@@ -657,16 +666,20 @@ class Kaldi(FolderSource):
         return maker.utterance(id, "", line.number, origin, fields)
 
     def _path(self, entry: str) -> str:
-        """Return the path of an entry, or of a position in an archive, from the data folder or the
-        current one."""
+        """Return the path of an entry, or of a position in an archive.
+
+        It is relative to the data folder or the current one.
+        """
         archive, colon, offset = (
             entry.rpartition(":") if _ARCHIVE.search(entry) else (entry, "", "")
         )
         return resolved(self.name, archive) + colon + offset
 
     def _left_over(self, index: _LineIndex, maker: ItemMaker) -> Iterator[Item]:
-        """Yield refusals of the lines that no utterance uses: repeated keys, and transcripts
-        without audio."""
+        """Yield refusals of the lines that no utterance uses.
+
+        These are repeated keys, and transcripts without audio.
+        """
         is_text = index.name == "text"
         for line in read_lines(index.path):
             id = index.key_of(line.number)
@@ -688,8 +701,10 @@ class _KaldiLine(NamedTuple):
 
 
 class _LineIndex:
-    """The lines of a file by their first word; if several have the same first word, the first
-    counts."""
+    """The lines of a file by their first word.
+
+    If several have the same first word, the first counts.
+    """
 
     def __init__(self, path: str, name: str, encoding: str | None) -> None:
         self.path = path
@@ -721,8 +736,10 @@ class _LineIndex:
             return None
 
     def get(self, key: str) -> _KaldiLine | None:
-        """Return the first line with this key, None if there is none; raise InputError if it is not
-        UTF-8."""
+        """Return the first line with this key, None if there is none.
+
+        Raise InputError if it is not UTF-8.
+        """
         number = self.number_of(key)
         if number is None:
             return None
@@ -762,8 +779,10 @@ def _key_and_rest(line: TextLine) -> tuple[str, str]:
 
 
 def _segment(rest: str, recordings: _LineIndex) -> dict[str, Any]:
-    """Return audio, offset and duration of `recording start end [channel]`; -1 means the end of the
-    recording."""
+    """Return audio, offset and duration of `recording start end [channel]`.
+
+    An end of -1 means the end of the recording.
+    """
     words = _SPACE.split(rest)
     if len(words) not in (3, 4):
         raise InputError(
@@ -785,8 +804,10 @@ def _segment(rest: str, recordings: _LineIndex) -> dict[str, Any]:
 
 
 def _checked_entry(entry: str, scp: str) -> str:
-    """Return the path in a line of `scp`; raise InputError for a command, and for sound in an
-    archive."""
+    """Return the path in a line of `scp`.
+
+    Raise InputError for a command, and for sound in an archive.
+    """
     what = f"{scp}: expected the path of {'an audio file' if scp == SCP else 'log-probs'}"
     if not entry:
         raise InputError(f"{what}, got nothing")

@@ -71,22 +71,28 @@ class Utterance:
 
     @property
     def spoken(self) -> str | Transcript:
-        """The text for an aligner: with language, cues and places, or the book from which a part is
-        read."""
+        """The text for an aligner, with language, cues and places.
+
+        It is the book where the recording reads a part of one.
+        """
         if self.book is not None or not self.language:
             return self.book or self.file or self.text
         return replace(self.file or Transcript(self.text), language=self.language)
 
     @property
     def book_path(self) -> str | None:
-        """The path of the text that many recordings share, None if `text` is exactly what is
-        said."""
+        """The path of the text that many recordings share.
+
+        It is None if `text` is exactly what is said.
+        """
         return None if self.book is None else self.transcript
 
 
 class Doubt(TypedDict):
-    """A doubtful utterance: how many words and stretches of speech are doubtful, and the least
-    confidence of a word."""
+    """A doubtful utterance.
+
+    How many words and stretches of speech are doubtful, and the least confidence of a word.
+    """
 
     words: Count
     unexplained: Count
@@ -94,8 +100,10 @@ class Doubt(TypedDict):
 
 
 def summed(name: str, zero: float = 0) -> dict[str, Any]:
-    """Return the metadata of a field that the summary adds up under `name`, from `zero`: 0.0 for
-    fractions."""
+    """Return the metadata of a field that the summary adds up under `name`.
+
+    The sum starts from `zero`: 0.0 for fractions.
+    """
     return {"sum": name, "zero": zero}
 
 
@@ -106,8 +114,9 @@ def counted(name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class UtteranceResult:
-    """The result of one utterance, as its worker makes it (`engine/stages.py`) and the journal
-    records it.
+    """The result of one utterance.
+
+    Its worker makes it (`engine/stages.py`) and the journal records it.
 
     A field that is added here comes last in a journal line; the metadata `summed` or `counted` puts
     it into the summary, too. Lines omit fields that are None, except `loss`, `seconds`,
@@ -132,6 +141,7 @@ class UtteranceResult:
         local_loss: nats, as in the alignment; None if not known.
         audio: the checksum of the file that the recording was read from.
         fast_cues: the number of cues that exceed `max_cps`; None if none do.
+        notes: what was noted about it, such as a recording that is cut; None for nothing.
     """
 
     loss: Number | None = None
@@ -158,6 +168,7 @@ class UtteranceResult:
     local_loss: Number | None = None
     audio: Checksum | None = None
     fast_cues: Count | None = field(default=None, metadata=summed("fast_cues"))
+    notes: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -170,8 +181,9 @@ class Refused:
 
 
 class Source(Protocol):
-    """A corpus on disk. Iterating reads it in its order, streaming, with the same result every
-    time.
+    """A corpus on disk.
+
+    Iterating reads it in its order, streaming, with the same result every time.
 
     `kind` is the name for `--source`; `name` its path; `files` the inputs that hold more than one
     utterance (manifests), as far as known without reading the corpus: no output may replace them.

@@ -1,5 +1,6 @@
-"""Ids of utterances: unique, in little memory, and with output paths that stay below the output
-folder.
+"""Ids of utterances: unique, in little memory.
+
+Their output paths stay below the output folder.
 
 An id may be any string. `output_of` turns it into a similar path ("speaker/utterance") that cannot
 leave, hide in or break the output folder: dangerous characters are written as %XX, as in URLs.
@@ -55,8 +56,10 @@ _LAST_LINE = 2**32 - 1
 
 
 class TakenError(InputError):
-    """An id that the source has used before, at `line`; `made`: that id was made from a file's
-    name."""
+    """An id that the source has used before, at `line`.
+
+    `made`: that id was made from a file's name.
+    """
 
     def __init__(self, id: str, line: int, made: bool) -> None:
         super().__init__(f"the id {id!r} is taken")
@@ -160,8 +163,10 @@ class HashIndex:
 
 
 def hash64(name: bytes) -> int:
-    """Return 64 bits of BLAKE2: in one of 370,000 corpora of ten million names, two names share a
-    hash."""
+    """Return 64 bits of BLAKE2.
+
+    In one of 370,000 corpora of ten million names, two names share a hash.
+    """
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "little")
 
 
@@ -192,8 +197,7 @@ class UsedIds:
         """The number of the last id that was made of each stem, for stems of the last ids."""
 
     def claim(self, id: str, line: int) -> str:
-        """Return the output of `id`, which the source gives at `line` (from 1), and mark the id as
-        used.
+        """Mark `id`, which the source gives at `line` (from 1), as used, and return its output.
 
         Raises:
             TakenError: the id has been used.
@@ -201,8 +205,9 @@ class UsedIds:
         return self._claim(id, line, made=False)
 
     def make(self, stem: str, line: int) -> tuple[str, str]:
-        """Return the first of `stem`, `stem-2`, `stem-3` … that is free, and its output, and mark
-        it as used.
+        """Mark the first free one of `stem`, `stem-2`, `stem-3` … as used.
+
+        Return it, and its output.
 
         It depends only on ids that came before; if some of these have the form `stem-N`, numbers
         may be left out.
@@ -242,8 +247,10 @@ class UsedIds:
         return output
 
     def _find(self, id: str) -> tuple[int, int | None]:
-        """Return the key of `id`, and its value if it was used; ids with equal hashes get different
-        keys."""
+        """Return the key of `id`, and its value if it was used.
+
+        Ids with equal hashes get different keys.
+        """
         other = hash31(id.encode())
         for number in itertools.count():
             key = hash64((f"{id}~{number}" if number else id).encode())
@@ -259,8 +266,10 @@ class UsedIds:
 
 
 def _output_key(output: str) -> int:
-    """Return the hash of an output; outputs that are one file when case is folded have the same
-    hash."""
+    """Return the hash of an output.
+
+    Outputs that are one file when case is folded have the same hash.
+    """
     decomposed = unicodedata.normalize("NFD", output)
     return hash64(unicodedata.normalize("NFD", decomposed.casefold()).encode())
 

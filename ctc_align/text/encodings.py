@@ -266,6 +266,21 @@ def _looks(data: bytes) -> tuple[str, list[str]]:
     return f"it looks like {name_of_language(found[0].language)} in {found[0].shown}", names
 
 
+def decoding_note(text: str) -> str:
+    """Return a note on a transcript that was decoded by a wrong encoding, "" for any other.
+
+    >>> decoding_note("GrÃ¼ÃŸe aus KÃ¶ln").partition(":")[0]
+    'the transcript was decoded wrongly'
+    """
+    wrong = wrong_decoding(text)
+    if not wrong:
+        return ""
+    return (
+        f"the transcript was decoded wrongly: {wrong}; give the original file, with --encoding NAME"
+        " if it is not UTF-8"
+    )
+
+
 def wrong_decoding(text: str) -> str:
     """Return why a text seems to have been decoded by a wrong encoding, for a message; "" if it
     does not.

@@ -1,5 +1,6 @@
-"""The letters or word pieces of a model's vocabulary, and its conventions for the beginnings of
-words.
+"""The letters or word pieces of a model's vocabulary.
+
+Also its conventions for the beginnings of words.
 
 Known kinds: characters (wav2vec 2.0, MMS, NeMo's character models), sentencepiece (pieces that
 begin words begin with ▁), wordpiece (pieces that continue words begin with ##), byte-level BPE as
@@ -81,8 +82,10 @@ class Alphabet:
 
     @property
     def spells(self) -> bool:
-        """True if any word can be spelled: pieces are marked, or the letters of long pieces are
-        also single pieces."""
+        """True if any word can be spelled.
+
+        Pieces are marked, or the letters of long pieces are also single pieces.
+        """
         letters = {_fold(c) for c in self.characters if is_letter(c)}
         alone = {_fold(piece) for piece in self.ids if len(piece) == 1 and is_letter(piece)}
         return (
@@ -104,8 +107,11 @@ class Alphabet:
         return begin + [(c, c) for c in text] + end
 
     def find(self, piece: str) -> int | None:
-        """Return the class of a piece: unchanged, otherwise in lower case, in upper case, or
-        case-folded (ς is σ)."""
+        """Return the class of a piece.
+
+        It is looked up unchanged, then in lower case, in upper case, and case-folded (ς is
+        σ).
+        """
         if self.by_bytes or piece in self.ids:
             return self.ids.get(piece)
         if "İ" in self.characters and "i" not in self.characters:  # capitals of Turkish
@@ -113,9 +119,10 @@ class Alphabet:
         return next((self.ids[form] for form in _forms(piece) if form in self.ids), None)
 
     def kept(self, word: str) -> str | None:
-        """Return the characters of a written word that can be spelled, case and marks as written;
-        None if a sign or digit that is spoken cannot. Letters are kept, because their other case or
-        their parts may exist.
+        """Return the characters of a written word that can be spelled, as they are written.
+
+        Return None if a sign or digit that is spoken cannot be. Case and marks stay.
+        Letters are kept, because their other case or their parts may exist.
 
         >>> alphabet_of(("-", *"abc1.,"), 0).kept("“Ab1,”"), alphabet_of(("-", *"abc"), 0).kept("a2")
         ('Ab1,', None)
@@ -136,8 +143,9 @@ class Alphabet:
         return spelled
 
     def recased(self, said: str, written: str) -> str:
-        """Return the spoken form with the capitals of the written word: letter by letter, otherwise
-        only the first.
+        """Return the spoken form with the capitals of the written word.
+
+        They are taken letter by letter if possible, otherwise only the first.
 
         >>> recased = alphabet_of(("-", *"abdorsABDORS"), 0).recased
         >>> recased("abba's", "“Abba’s”"), recased("doors", "Drs."), recased("b b a", "BBA")
@@ -180,8 +188,9 @@ def is_special(token: str) -> bool:
 
 
 def is_marked(piece: str) -> bool:
-    """Return whether a written word is a piece of a tokenizer: one that begins, continues or ends a
-    word.
+    """Return whether a written word is a piece of a tokenizer.
+
+    Such a piece begins, continues or ends a word.
 
     >>> list(map(is_marked, ("▁the", "##s", "th@@", "e</w>", "the,")))
     [True, True, True, True, False]
@@ -192,8 +201,9 @@ def is_marked(piece: str) -> bool:
 
 
 def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
-    """Return the alphabet of a vocabulary; `blank` and special tokens (<pad>, [UNK] …, the star)
-    are not letters.
+    """Return the alphabet of a vocabulary.
+
+    `blank` and special tokens (<pad>, [UNK] …, the star) are not letters.
 
     >>> alphabet_of(("<pad>", "▁the", "s"), 0).ids, alphabet_of(("[PAD]", "the", "##s"), 0).ids
     ({'▁the': 1, 's': 2}, {'▁the': 1, 's': 2})
@@ -294,8 +304,10 @@ def _fold(letter: str) -> str:
 
 
 def is_letter(character: str) -> bool:
-    """Return whether a character is a letter, mark or digit; others are punctuation, which a
-    vocabulary may lack."""
+    """Return whether a character is a letter, mark or digit.
+
+    Others are punctuation, which a vocabulary may lack.
+    """
     if character:
         return unicodedata.category(character)[0] in "LMN"
     return False
@@ -310,8 +322,10 @@ def separator_of(vocab: Sequence[str], blank: int, by_bytes: bool = False) -> in
 
 
 def _is_bytes(pieces: Collection[str]) -> bool:
-    """Return whether pieces are of GPT-2's kind: made of characters for bytes, and some of them
-    begin words."""
+    """Return whether pieces are of GPT-2's kind.
+
+    They are made of characters for bytes, and some of them begin words.
+    """
     known = set(_byte_characters().values())
     if sum(piece in known for piece in pieces) >= _MOST_BYTES:
         return True
@@ -320,8 +334,10 @@ def _is_bytes(pieces: Collection[str]) -> bool:
 
 @lru_cache(maxsize=1)
 def _byte_characters() -> dict[int, str]:
-    """Return GPT-2's character for each byte: printable ones stand for themselves, the others begin
-    at U+0100."""
+    """Return GPT-2's character for each byte.
+
+    Printable ones stand for themselves, the others begin at U+0100.
+    """
     printable = [
         *range(ord("!"), ord("~") + 1),
         *range(ord("¡"), ord("¬") + 1),
@@ -366,8 +382,9 @@ _Spelling = tuple[list[int], list[tuple[int, str]]]
 
 
 class LetterTokenizer:
-    """Spelling in the tokens of `vocab`; token `blank` and special tokens (<pad>, [UNK] …) are
-    never letters.
+    """Spelling in the tokens of `vocab`.
+
+    The token `blank` and special tokens (<pad>, [UNK] …) are never letters.
 
     A character is looked up as it is, in lower case, in upper case, then as its parts
     (`Alphabet.sequence`); else it is *missing*. Where the vocabulary has longer tokens, a word is
@@ -403,8 +420,10 @@ class LetterTokenizer:
                 kept.clear()
 
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
-        """Return the tokens of a spoken form; spaces inside it become the word separator, if the
-        vocabulary has one."""
+        """Return the tokens of a spoken form.
+
+        Spaces inside it become the word separator, if the vocabulary has one.
+        """
         key = (said, written if self.writes else "")
         tokens = self._words.get(key)
         if tokens is None:
@@ -446,8 +465,10 @@ class LetterTokenizer:
         return WordTokens((Pronunciation(tuple(ids), labels, _joined(gaps)),), missing)
 
     def _spell(self, part: str) -> _Spelling:
-        """Return the spelling with the fewest missing letters; on ties unchanged, then lower, then
-        upper case."""
+        """Return the spelling with the fewest missing letters.
+
+        On ties the unchanged word comes first, then lower, then upper case.
+        """
         if not self._alphabet.by_bytes:
             return _cheapest(self._alphabet, part)
         # Pieces of bytes cannot change case one by one: a word is looked up in one case as a whole.
@@ -466,8 +487,9 @@ def _joined(gaps: Sequence[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
 
 
 def _cheapest(alphabet: Alphabet, part: str) -> _Spelling:
-    """Return the spelling with the fewest missing letters, then the fewest tokens; ties go to
-    longer first tokens.
+    """Return the spelling with the fewest missing letters, then the fewest tokens.
+
+    Ties go to longer first tokens.
 
     If the vocabulary has both cases, tokens in the word's case matter more than few tokens.
     """

@@ -1,5 +1,7 @@
-"""Written words that a dictionary has as one although signs divide them, and entries of it that are
-not used."""
+"""Written words that a dictionary has as one although signs divide them.
+
+Also entries of it that are not used.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,9 @@ logger = logging.getLogger(__name__)
 
 
 def join_entries(words: Words, tokenizer: PhoneTokenizer) -> Words:
-    """Return words of which those that the dictionary of a tokenizer has as one (`ka:ta`, `a?a`)
-    are one.
+    """Return words, joining those that the dictionary of a tokenizer has as one.
+
+    Examples are `ka:ta` and `a?a`.
 
     Log a warning, once for each entry, that names those that match what is written and are not
     used: words of several characters of a script without spaces, and of what is not spoken.
@@ -61,8 +64,10 @@ def join_entries(words: Words, tokenizer: PhoneTokenizer) -> Words:
 
 
 def _longest_entry(text: str, run: Sequence[Word], tokenizer: PhoneTokenizer) -> tuple[int, str]:
-    """Return the number of words at the beginning of a run that are an entry, and that; 1 and ""
-    for none."""
+    """Return how many words at the beginning of a run are an entry, and that entry.
+
+    Return 1 and "" if none are.
+    """
     for count in range(min(len(run), _MOST_PARTS), 0, -1):
         if count > 1 or run[0].kind:
             entry = tokenizer.entry_of(text[run[0].char_start : run[count - 1].char_end])

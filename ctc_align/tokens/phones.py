@@ -1,5 +1,7 @@
-"""Pronunciation of words in phones: by a lexicon, otherwise by English letter-to-phone, otherwise
-by spelling."""
+"""Pronunciation of words in phones.
+
+It comes from a lexicon, otherwise from English letter-to-phone, otherwise from the spelling.
+"""
 
 from __future__ import annotations
 
@@ -142,8 +144,10 @@ class PhoneTokenizer:
     def _extended(
         self, ways: list[tuple[int, Pronunciation]], pronunciations: Sequence[Pronunciation]
     ) -> list[tuple[int, Pronunciation]]:
-        """Return each (rank, pronunciation) with each of `pronunciations` appended: the best by
-        their sum of ranks."""
+        """Return each (rank, pronunciation) with each of `pronunciations` appended.
+
+        Only the best by their sum of ranks stay.
+        """
         gap = () if self.separator is None else (self.separator,)
         label = tuple(token for token, index in self._ids.items() if index in gap)
         longer = []
@@ -189,8 +193,10 @@ class PhoneTokenizer:
         return self._lexicon.source
 
     def entry_of(self, written: str) -> str:
-        """Return the lexicon's form of a written word, with as much of its punctuation as an entry
-        has; "" for none."""
+        """Return the lexicon's form of a written word, "" if it has none.
+
+        It has as much of the word's punctuation as an entry has.
+        """
         if self._lexicon is None or not written:
             return ""
         return next(filter(self._has, trimmed_forms(without_markup(written))), "")
@@ -220,13 +226,15 @@ class PhoneTokenizer:
         return found.pronunciations
 
     def _in_vocabulary(self, labels: Sequence[str]) -> WordTokens:
-        """Return the only pronunciation of these phones, and the phones that the vocabulary
-        lacks."""
+        """Return the only pronunciation of these phones, and those that the vocabulary lacks."""
         return phones_in([(label, self._id(label)) for label in labels])
 
     def _id(self, label: str) -> int | None:
-        """Return the id of a label: unchanged, without stress, or for ARPAbet in any case with any
-        stress."""
+        """Return the id of a label.
+
+        It is looked up unchanged, without stress, or for ARPAbet in any case with any
+        stress.
+        """
         bare = strip_stress(label)
         forms = [label, bare]
         if self._arpabet:
@@ -238,8 +246,9 @@ class PhoneTokenizer:
 def shown_labels(
     labels: Sequence[str], vocab: tuple[str, ...], phones: str, *, stress: bool
 ) -> tuple[str, ...]:
-    """Return the labels of tokens as the settings `phones` and `stress` show them; tokens of
-    `vocab` keep their stress.
+    """Return the labels of tokens as the settings `phones` and `stress` show them.
+
+    Tokens of `vocab` keep their stress.
 
     Raises:
         UsageError: ARPAbet for a vocabulary of IPA.
@@ -259,8 +268,9 @@ def shown_labels(
 
 
 def phones_in(ids: Sequence[tuple[str, int | None]]) -> WordTokens:
-    """Return the pronunciation of (phone, its id or None) pairs, with gaps where the vocabulary
-    lacks phones.
+    """Return the pronunciation of (phone, its id or None) pairs.
+
+    It has gaps where the vocabulary lacks phones.
 
     >>> phones_in([("K", 7), ("AE", 2), ("T", None)])  # doctest: +NORMALIZE_WHITESPACE
     WordTokens(pronunciations=(Pronunciation(ids=(7, 2), labels=('K', 'AE'), gaps=((2, 'T'),)),),
@@ -279,8 +289,9 @@ def phones_in(ids: Sequence[tuple[str, int | None]]) -> WordTokens:
 
 
 def fewest_missing(ways: Iterable[WordTokens]) -> WordTokens:
-    """Return the pronunciations that lack the fewest phones, each once, and the phones that the
-    first one lacks.
+    """Return the pronunciations that lack the fewest phones, each once.
+
+    Also return the phones that the first one lacks.
 
     A pronunciation without any known phone cannot be aligned; if there is no other, the word has
     none.
@@ -393,8 +404,10 @@ class IpaTokenizer(PhoneTokenizer):
         return WordTokens(found.pronunciations[:MOST_PRONUNCIATIONS], found.missing)
 
     def _in_symbols(self, phones: Sequence[str], nth: int) -> list[tuple[str, int | None]]:
-        """Return the symbols of phones and their ids, as few as possible; if a phone has several
-        symbols, the `nth`."""
+        """Return the symbols of phones and their ids, as few as possible.
+
+        If a phone has several symbols, take the `nth`.
+        """
         pairs: list[tuple[str, int | None]] = []
         at = 0
         while at < len(phones):

@@ -72,8 +72,10 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PrepareWords:
-    """A request (`ctc_align.kernels.batching`) to prepare the words of many utterances at once; the
-    answer is None."""
+    """A request to prepare the words of many utterances at once.
+
+    It is answered with None (see `ctc_align.kernels.batching`).
+    """
 
     tokenizer: Tokenizer
     words: Words
@@ -96,8 +98,9 @@ class PrepareWords:
 
 
 def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = None) -> Tokenizer:
-    """Return the tokenizer of a vocabulary for words: phones for ARPAbet, IPA or with a lexicon,
-    otherwise letters.
+    """Return the tokenizer of a vocabulary for words.
+
+    It makes phones for ARPAbet, IPA or with a lexicon, otherwise letters.
 
     Raises:
         UsageError: `blank` is not an index into `vocab`.
@@ -119,8 +122,10 @@ def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = No
 
 
 def _spells(vocab: Sequence[str], letters: LetterTokenizer) -> bool:
-    """Return whether a vocabulary is one of letters: it has a word separator or all of a-z, unlike
-    phone sets."""
+    """Return whether a vocabulary is one of letters.
+
+    Unlike phone sets, it has a word separator or all of a-z.
+    """
     have = {token.lower() for token in vocab}
     return letters.separator is not None or have.issuperset("abcdefghijklmnopqrstuvwxyz")
 
@@ -172,8 +177,9 @@ class UnitTokenizer:
         return not (self._spells or self._phones)
 
     def reads(self, text: str) -> bool:
-        """Return whether nearly all written words of a transcript are tokens, and may be intended
-        as tokens.
+        """Return whether nearly all written words of a transcript are tokens.
+
+        They may then be intended as tokens.
 
         Letters and pieces can be words, too, so only pieces with their marks count as tokens.
         Phones are at least three different ones with a consonant, and not few single letters, which
@@ -226,8 +232,10 @@ class UnitTokenizer:
         return bool(self._of(item)) or (item not in self._unspoken and any(map(is_letter, item)))
 
     def _of(self, item: str) -> list[int]:
-        """Return the ids of a written token: its own, otherwise those of tokens with other stress,
-        length or case."""
+        """Return the ids of a written token.
+
+        They are its own, otherwise those of tokens with other stress, length or case.
+        """
         for form in (item, unicodedata.normalize("NFC", item), unicodedata.normalize("NFD", item)):
             if form in self._ids:
                 return [self._ids[form]]
@@ -286,8 +294,9 @@ class SpellingOrder:
 
 
 def runs_as_written(words: Words) -> Words:
-    """Return words with the parts of each run of characters joined, so that no separator divides
-    it; marks are spoken.
+    """Return words with the parts of each run of characters joined.
+
+    So no separator divides it. Marks are spoken.
 
     >>> from ctc_align.text import split
     >>> [(word.text, word.spoken) for word in runs_as_written(split("Yes—and/or no !")).words]
@@ -316,8 +325,10 @@ def runs_as_written(words: Words) -> Words:
 
 
 def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
-    """Return words prepared for `tokenizer`: for IPA, with the phones of each word in
-    `language`."""
+    """Return words prepared for `tokenizer`.
+
+    For IPA, they have the phones of each word in `language`.
+    """
     if not isinstance(tokenizer, IpaTokenizer):
         return words
     from ctc_align.text.sounds import pronounced
@@ -340,8 +351,10 @@ def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
 
 
 def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
-    """Return the tokens of each word, in order; a word that is not spoken has none, and none
-    missing."""
+    """Return the tokens of each word, in order.
+
+    A word that is not spoken has none, and none missing.
+    """
     tokenizer.prepare(word.lookup_text for word in words.words)
     made = [_word_tokens(word, tokenizer) for word in words.words]
     for passage in words.optional:
@@ -380,8 +393,9 @@ def _word_tokens(word: Word, tokenizer: Tokenizer) -> WordTokens:
 
 
 def _begun(own: WordTokens, letters: str, whole: WordTokens, all_letters: str) -> WordTokens:
-    """Return the tokens of a word that breaks off: if the next word begins with its letters, with
-    the sounds of that.
+    """Return the tokens of a word that breaks off.
+
+    If the next word begins with its letters, they have the sounds of that.
 
     The letters may end within a sound, or several: the likeliest number of sounds comes first, then
     one fewer and more.
@@ -406,8 +420,9 @@ def _begun(own: WordTokens, letters: str, whole: WordTokens, all_letters: str) -
 
 
 def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: int | None) -> Tokens:
-    """Return one row of tokens: the chosen pronunciation of each word, with separators only between
-    words.
+    """Return one row of tokens: the chosen pronunciation of each word.
+
+    Separators stand only between words.
 
     Args:
         word_tokens: one per word; words without pronunciations are left out.

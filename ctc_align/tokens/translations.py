@@ -1,5 +1,7 @@
-"""The translation in a bilingual transcript: lines that a model cannot read, beside lines that it
-can."""
+"""The translation in a bilingual transcript.
+
+It is the lines that a model cannot read, beside lines that it can.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,10 @@ _TOGETHER_S = 0.2
 
 @dataclass
 class _Line:
-    """The spoken words of a line, by index; whether the model can read it; the number of the cue,
-    or of the line."""
+    """The spoken words of a line, by index.
+
+    Also whether the model can read it, and the number of the cue, or of the line.
+    """
 
     indices: list[int]
     group: int
@@ -101,8 +105,10 @@ def _is_unread(word: Word, tokenizer: Tokenizer) -> bool:
 
 
 def _beside_read_lines(lines: Sequence[_Line], by_cue: bool) -> list[_Line]:
-    """Return the lines that the model cannot read beside one that it can: in the same cue, or in
-    the next line."""
+    """Return the lines that the model cannot read beside one that it can.
+
+    The two are in the same cue, or one follows the other.
+    """
     read = {line.group for line in lines if line.is_read}
     near = (0,) if by_cue else (-1, 1)
     return [

@@ -76,8 +76,9 @@ def page(
     realign_href: str | None = None,
     home_href: str | None = None,
 ) -> str:
-    """Return the page of an alignment as HTML; nothing in the arguments can become markup or
-    script.
+    """Return the page of an alignment as HTML.
+
+    Nothing in the arguments can become markup or script.
 
     Args:
         alignment: a JSON object of format "ctc-align/1", its times counted from the start of the
@@ -122,8 +123,9 @@ def page(
 
 
 def json_in_html(data: Any) -> str:
-    """Return JSON that can stand in a script element: it reads the same, and has no marks of HTML
-    in it.
+    """Return JSON that can stand in a script element.
+
+    It reads the same, and has no marks of HTML in it.
 
     Control characters, marks of direction and halves of surrogate pairs are escaped too.
 
@@ -134,8 +136,7 @@ def json_in_html(data: Any) -> str:
 
 
 def _peaks_data(peaks: np.ndarray) -> dict[str, Any]:
-    """Return the object of the page's data for the outline of a waveform, as `peaks_of` returns
-    it."""
+    """Return the object of the page's data for the outline that `peaks_of` returns."""
     coded = {
         key: base64.b64encode(row.tobytes()).decode("ascii")
         for key, row in zip(("min", "max"), peaks)
@@ -164,8 +165,7 @@ class PageSound:
 
     @classmethod
     def embedded(cls, samples: np.ndarray, sample_rate: int) -> PageSound:
-        """Return mono samples (N,) float32 of the utterance as sound inside the page, coded as
-        Opus.
+        """Return mono samples (N,) float32 as sound inside the page, coded as Opus.
 
         Raises:
             AudioError: the samples cannot be encoded (NaN, none at all, an invalid sample rate).
@@ -223,8 +223,9 @@ class PageSound:
     def link(
         cls, href: str, *, mime: str = "", start_s: float = 0.0, peaks: np.ndarray | None = None
     ) -> PageSound:
-        """Return a link to a recording: `href` as in the page, `start_s` where the utterance begins
-        in it.
+        """Return a link to a recording.
+
+        `href` as in the page, `start_s` where the utterance begins in it.
 
         `peaks` are those of the utterance, by `peaks_of`; without them an overview waits until the
         sound is decoded.
@@ -236,8 +237,10 @@ class PageSound:
         return replace(self, href=href, encoded=None)
 
     def as_dict(self, embedded_href: str) -> dict[str, Any]:
-        """Return the object of the page's data; `embedded_href` is where the page has the sound
-        that is inside it."""
+        """Return the object of the page's data.
+
+        `embedded_href` is where the page has the sound that is inside it.
+        """
         href = embedded_href if self.href is None else self.href
         return {"href": href, "mime": self.mime, "start_s": round(self.start_s, 6)}
 
@@ -265,8 +268,9 @@ def relative_href(file: str | os.PathLike[str], folder: str | os.PathLike[str]) 
 
 
 def peaks_of(audio: Audio) -> np.ndarray:
-    """Return the outline (2, N) int8 of a sound: the least and the greatest sample of each
-    hundredth of a second.
+    """Return the outline (2, N) int8 of a sound.
+
+    It is the least and the greatest sample of each hundredth of a second.
 
     It is scaled so that the loudest sample is 127. The sound may lie on disk.
     """
@@ -285,8 +289,10 @@ def peaks_of(audio: Audio) -> np.ndarray:
 
 
 def encoded_opus(audio: Audio) -> bytes:
-    """Return mono sound, at a rate that Opus has, as an Ogg Opus file; the same bytes for the same
-    samples."""
+    """Return mono sound, at a rate that Opus has, as an Ogg Opus file.
+
+    The bytes are the same for the same samples.
+    """
     import av
 
     file = io.BytesIO()
@@ -308,8 +314,10 @@ def encoded_opus(audio: Audio) -> bytes:
 
 
 def opus_of(path: str | os.PathLike[str]) -> bytes:
-    """Return a recording as an Ogg Opus file, all of it and all channels as one. Raises as
-    `PageSound.file`."""
+    """Return a recording as an Ogg Opus file, all of it and all channels as one.
+
+    Raises as `PageSound.file`.
+    """
     rate, _, _ = _header(os.fspath(path))
     return encoded_opus(load_audio(path, _opus_rate(rate), on_disk=True))
 
@@ -320,8 +328,10 @@ def _opus_rate(rate: float) -> int:
 
 
 def _header(name: str) -> tuple[int, float | None, str]:
-    """Return sample rate, length in seconds, and the media type of a file that can be embedded as
-    it is, "" if not."""
+    """Return sample rate, seconds, and media type of a file that can be embedded as it is.
+
+    The type is "" for a file that cannot.
+    """
     from ctc_align.audio.loading import open_recording
     from ctc_align.units import samples_to_seconds
 

@@ -1,5 +1,6 @@
-"""Pictures of an alignment: the sound above tiers of words, phones and speakers, for papers and
-notebooks.
+"""Pictures of an alignment, for papers and notebooks.
+
+They show the sound above tiers of words, phones and speakers.
 
 They need matplotlib (the extra `plot`), which is imported when a picture is drawn.
 """
@@ -22,6 +23,7 @@ import numpy as np
 
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import without_controls
+from ctc_align.text.note_kinds import name_first
 from ctc_align.types import Audio, Panel
 from ctc_align.view import check_plotting
 
@@ -34,7 +36,6 @@ _WEIGHTS = (400, "normal", "regular", "book")
 _SYMBOLS = ("STIX", "cm", "Noto Color Emoji", "Last Resort")
 """Fonts to avoid: mathematical ones, in which letters have other codes; colour fonts, which
 matplotlib cannot draw; and fonts that draw a box for every character."""
-_MOST_NAMED = 5
 logger = logging.getLogger(__name__)
 INK = "#20242a"
 """The colour of everything that is drawn on white."""
@@ -71,8 +72,10 @@ _LARGEST_PT, _SMALLEST_PT, _READABLE_PT = 9.0, 4.5, 6.0
 
 @dataclass(frozen=True)
 class Cell:
-    """An interval of a tier: its label, its times in seconds from the start of the utterance, and
-    its colour."""
+    """An interval of a tier.
+
+    It has a label, times in seconds from the start of the utterance, and a colour.
+    """
 
     start_s: float
     end_s: float
@@ -120,10 +123,9 @@ def alignment_figure(
     is_fine = last_s - first_s <= MOST_FINE_S
     tiers = tiers_of(alignment, phones=is_fine)
     shown = [panel for panel in panels if sound is not None and (is_fine or panel == "waveform")]
+    count = _COARSE_ROWS
     if is_fine:
         count = math.ceil((last_s - first_s) / _FINE_ROW_S - 1e-9)
-    else:
-        count = _COARSE_ROWS
     row_s = (last_s - first_s) / count
     height = sum(_HEIGHTS[panel] for panel in shown) + _TIER * len(tiers)
     total = _TOP + _BOTTOM + count * height + (count - 1) * _BETWEEN_ROWS
@@ -133,34 +135,35 @@ def alignment_figure(
     )
     page = _Sheet(figure, total, font_families(labels), is_fine)
     page.title(alignment)
-    if sound is not None:
-        peak = _peak(sound, first_s, last_s)
-    else:
-        peak = 0.0
+    marked = tiers["words"] if is_fine else ()
+    peak = 0.0 if sound is None else _peak(sound, first_s, last_s)
     top = _TOP
-    columns = round((_WIDTH - _LEFT - _RIGHT) * _DPI)
     for number in range(count):
-        row_first_s = first_s + number * row_s
-        row_last_s = first_s + (number + 1) * row_s
-        for panel in shown:
-            assert sound is not None
-            axes = page.axes(top, _HEIGHTS[panel], row_first_s, row_last_s)
-            part = _part(sound, row_first_s, row_last_s)
-            if panel == "waveform":
-                draw = draw_waveform
-            else:
-                draw = draw_spectrogram
-            draw(axes, part, sound.sample_rate, row_first_s, peak, columns)
-            _draw_marks(axes, alignment, tiers["words"] if is_fine else ())
-            top += _HEIGHTS[panel]
-        page.tiers(top, tiers, (row_first_s, row_last_s), (first_s, last_s))
+        row = (first_s + number * row_s, first_s + (number + 1) * row_s)
+        if sound is not None:
+            for panel in shown:
+                axes = page.axes(top, _HEIGHTS[panel], *row)
+                _draw_panel(axes, panel, sound, row, peak)
+                _draw_marks(axes, alignment, marked)
+                top += _HEIGHTS[panel]
+        page.tiers(top, tiers, row, (first_s, last_s))
         top += _TIER * len(tiers) + _BETWEEN_ROWS
     return figure
 
 
+def _draw_panel(
+    axes: Axes, panel: Panel, sound: Audio, row: tuple[float, float], peak: float
+) -> None:
+    """Draw the sound of a row, between its times in seconds."""
+    draw = draw_waveform if panel == "waveform" else draw_spectrogram
+    columns = round((_WIDTH - _LEFT - _RIGHT) * _DPI)
+    draw(axes, _part(sound, *row), sound.sample_rate, row[0], peak, columns)
+
+
 def rendered_figure(figure: Figure, format: str) -> bytes:
-    """Return a figure as the bytes of a PNG (150 dots an inch) or SVG file, the same for the same
-    figure.
+    """Return a figure as a PNG (150 dots an inch) or SVG file.
+
+    The bytes are the same for the same figure.
 
     Raises:
         UsageError: no such format.
@@ -184,8 +187,10 @@ def rendered_figure(figure: Figure, format: str) -> bytes:
 
 
 def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, list[Cell]]:
-    """Return the tiers from top to bottom: "words", the tokens by their kind, and "speakers" if
-    there are some."""
+    """Return the tiers from top to bottom.
+
+    They are "words", the tokens by their kind, and "speakers" if there are some.
+    """
     shift_s = _shift_s(alignment)
     words = [
         word
@@ -252,8 +257,10 @@ def _colour(confidence: float | None) -> str:
 def _stretch(
     alignment: Mapping[str, Any], start_s: float | None, end_s: float | None
 ) -> tuple[float, float]:
-    """Return the first and the last second that are drawn; raise UsageError if there is no such
-    stretch."""
+    """Return the first and the last second that are drawn.
+
+    Raise UsageError if there is no such stretch.
+    """
     duration_s = float(alignment["duration_s"])
     if start_s is None:
         first_s = 0.0
@@ -294,8 +301,7 @@ class _Sheet:
     is_fine: bool
 
     def title(self, alignment: Mapping[str, Any]) -> None:
-        """Write the name, how well the text fits, what is not in the recording, and what the
-        colours mean."""
+        """Write the name, the fit, what is not in the recording, and the key of colours."""
         lost = sum(word.get("status") == "skipped" for word in alignment["words"])
         if alignment.get("fit"):
             facts = [f"fit {alignment['fit']}"]
@@ -367,8 +373,10 @@ class _Sheet:
                     self._label(axes, level, cell, row)
 
     def _label(self, axes: Axes, level: int, cell: Cell, row: tuple[float, float]) -> None:
-        """Write a cell's label into its visible part, as large as fits; none if it would be too
-        small."""
+        """Write a cell's label into its visible part, as large as fits.
+
+        Nothing is written if it would be too small.
+        """
         start_s = max(cell.start_s, row[0])
         end_s = min(cell.end_s, row[1])
         inches = 0.96 * (end_s - start_s) * (_WIDTH - _LEFT - _RIGHT) / (row[1] - row[0])
@@ -484,8 +492,9 @@ def _ticks(first_s: float, last_s: float) -> list[float]:
 
 
 def _minutes(time_s: float) -> str:
-    """Return a time in minutes and seconds, hours if there are some, and thousandths where they are
-    not zero.
+    """Return a time in minutes and seconds.
+
+    Hours are added if there are some, and thousandths where they are not zero.
 
     >>> _minutes(1.5), _minutes(75.0), _minutes(3720.0)
     ('0:01.5', '1:15', '1:02:00')
@@ -504,8 +513,10 @@ def as_label(text: object) -> str:
 
 
 def width_in_ems(text: str) -> float:
-    """Return the approximate width of a text, in units of its size: East Asian characters are twice
-    as wide."""
+    """Return the approximate width of a text, in units of its size.
+
+    East Asian characters are twice as wide.
+    """
     narrow = {**dict.fromkeys("ijl.,;:'!|I’‘", 0.33), **dict.fromkeys("mwMW—", 0.9)}
 
     def width_of(char: str) -> float:
@@ -519,8 +530,9 @@ def width_in_ems(text: str) -> float:
 
 
 def font_families(text: str) -> list[str]:
-    """Return the families in which a text can be written, matplotlib's own first; a warning names
-    what none has.
+    """Return the families in which a text can be written, matplotlib's own first.
+
+    A warning names what none has.
 
     It chooses as few of this machine's fonts as cover the characters, those with the most of them
     first. The package brings no fonts, and searches for none elsewhere.
@@ -534,15 +546,10 @@ def font_families(text: str) -> list[str]:
             default=("", set()),
         )
         if not found:
-            some = " ".join(f"U+{ord(char):04X}" for char in sorted(missing)[:_MOST_NAMED])
-            if len(missing) > _MOST_NAMED:
-                more = f" and {len(missing) - _MOST_NAMED} more"
-            else:
-                more = ""
+            codes = [f"U+{ord(char):04X}" for char in sorted(missing)]
             logger.warning(
-                "no font of this machine has %s%s: a picture shows boxes in their places",
-                some,
-                more,
+                "no font of this machine has %s: a picture shows boxes in their places",
+                name_first(codes, len(codes), separator=" "),
             )
             break
         families.append(family)
@@ -552,8 +559,10 @@ def font_families(text: str) -> list[str]:
 
 @functools.cache
 def _families() -> dict[str, str]:
-    """Return the files of this machine's families of fonts, upright and of normal weight, by their
-    names."""
+    """Return the files of this machine's families of fonts by their names.
+
+    Only upright fonts of normal weight count.
+    """
     from matplotlib.font_manager import fontManager
 
     regular = (
@@ -577,8 +586,9 @@ def _characters_of(family: str) -> frozenset[str]:
 def draw_waveform(
     axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int
 ) -> None:
-    """Draw the least and the greatest sample of each column of the picture, or the samples if there
-    are fewer.
+    """Draw the least and the greatest sample of each column of the picture.
+
+    If there are fewer samples than columns, draw these.
 
     Args:
         axes: to draw on.
@@ -601,8 +611,10 @@ def draw_waveform(
 def draw_spectrogram(
     axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int
 ) -> None:
-    """Draw the spectrogram up to 8 kHz, 60 dB deep, dark where it is loud. Arguments as for
-    `draw_waveform`."""
+    """Draw the spectrogram up to 8 kHz, 60 dB deep, dark where it is loud.
+
+    Arguments as for `draw_waveform`.
+    """
     levels_db, highest_hz = spectrogram(samples, sample_rate, columns, peak)
     extent = (first_s, first_s + len(samples) / sample_rate, 0.0, highest_hz / 1000.0)
     axes.imshow(
@@ -652,8 +664,9 @@ def spectrogram(
 
 
 def waveform_peaks(samples: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the greatest sample (columns,) of each of `columns` equal parts; N >=
-    columns.
+    """Return the least and the greatest sample (columns,) of each of `columns` equal parts.
+
+    There are at least as many samples as parts.
 
     >>> waveform_peaks(np.array([0.0, 1.0, -1.0, 0.5]), 2)
     (array([ 0., -1.]), array([1. , 0.5]))

@@ -100,6 +100,32 @@ def test_quiet_names_failures_only(cli, inline_alignment, model, manifest, tmp_p
     assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["too long"]
 
 
+def test_notes_on_many_utterances_are_one_line_a_kind(
+    cli,
+    inline_alignment,  # noqa: F811
+    model,
+    tmp_path,
+):
+    for number in range(5):
+        clip = tmp_path / "audio" / f"clip{number}.wav"
+        runs.write_clip(clip, 1.0 + 0.1 * number, number)
+        clip.write_bytes(clip.read_bytes()[: -4000 - 1000 * number])
+        clip.with_suffix(".txt").write_text("one GrÃ¼ÃŸe two")
+    out = tmp_path / "out"
+    call = ("corpus", tmp_path / "audio", "--out-dir", out, "--model", model, "--format", "json")
+    said = cli(*call).stderr
+    named = "5 utterances: clip0, clip1, clip2 and 2 more\n"
+    assert re.search(f"note: the file ends … s .* the first … s are used: {named}", said)
+    assert said.count("decoded wrongly") == 1, "equal notes on all utterances name none"
+    assert f"the notes on each utterance are in {out / 'journal.jsonl'}\n" in said
+    for line in runs.lines(out):
+        cut, wrong = line["notes"]
+        assert f"{line['id']}.wav: the file ends 0." in cut
+        assert wrong.startswith("the transcript was decoded wrongly")
+    again = cli("corpus", "--summary", out).stderr
+    assert named in again, "a summary of journals groups them, too"
+
+
 def test_progress_in_a_line():
     tally = Tally(done=30, failed=3, skipped=9, worked=31, audio_s=3600.0, total=100)
     tally.started -= 36.0

@@ -71,7 +71,7 @@ WHOLE |= {
     "row": (4, "0c"),
     "local_loss": 2.5,
 }
-WHOLE |= {"audio": (5, "0d"), "fast_cues": 4}
+WHOLE |= {"audio": (5, "0d"), "fast_cues": 4, "notes": ("why",)}
 
 
 def test_fields_and_their_order_are_a_promise(tmp_path):

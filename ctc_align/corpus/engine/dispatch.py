@@ -36,6 +36,7 @@ from ctc_align.corpus.state.resume import Fingerprints, Outcomes, index_of
 from ctc_align.errors import AudioError, CtcAlignError
 from ctc_align.models.log_probs import estimated_seconds, is_log_probs_path
 from ctc_align.sources.utterance import Checksum, Refused, Utterance, UtteranceResult
+from ctc_align.text.note_kinds import kind_of
 
 _WINDOWS_AHEAD = 1
 _READERS = 8
@@ -379,12 +380,10 @@ class Engine:
         jobs: list[Job] = []
         for each in done:
             jobs += self._suspects.done(each.number).jobs
-            for line in each.warnings:  # once for all utterances of one recording
-                key = (
-                    line.rpartition(": ")[2] if line.startswith("note: ") else line
-                )  # notes: once for all recordings
-                if key not in self._warned:
-                    self._warned.add(key)
+            for line in each.warnings:  # at once only the first of a kind; the journal has all
+                kind = kind_of(line.removeprefix("note: "))
+                if kind not in self._warned:
+                    self._warned.add(kind)
                     self.observer.warn(line)
             for stage, seconds in each.seconds.items():
                 self.tally.stages[stage] = self.tally.stages.get(stage, 0.0) + seconds

@@ -12,7 +12,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -31,6 +32,7 @@ from ctc_align.files.writer import Style
 from ctc_align.models import AUTO, UNIVERSAL
 from ctc_align.models.log_probs import LogProbsReader, file_of, is_log_probs_path
 from ctc_align.sources.utterance import UtteranceResult
+from ctc_align.text.encodings import decoding_note
 from ctc_align.threads import begin_process, set_thread_count
 from ctc_align.types import ALIGNED, SKIPPED, SoundChoice
 
@@ -66,7 +68,7 @@ class JobState:
     """A job under way: what was read, its result, or the error that ended it; `seconds` of work so
     far.
 
-    `audio` is the checksum of the file that was read.
+    `audio` is the checksum of the file that was read; `notes` are the warnings about the utterance.
     """
 
     job: Job
@@ -75,6 +77,7 @@ class JobState:
     error: Exception | None = None
     seconds: float = 0.0
     audio: Checksum | None = None
+    notes: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -161,6 +164,7 @@ class AlignTask:
                 fast_cues(alignment, Style.of(alignment.config), self.layout.formats_written)
             )
             or None,
+            notes=_notes(state),
         )
         return Outcome(
             job.index,
@@ -222,13 +226,27 @@ class WarningCollector(logging.Handler):
     def __init__(self) -> None:
         super().__init__(NOTE)
         self._lines: list[str] = []
+        self._about: ContextVar[list[str] | None] = ContextVar("about", default=None)
         logger = logging.getLogger("ctc_align")
         logger.addHandler(self)
         logger.setLevel(min(logger.getEffectiveLevel(), NOTE))
         logger.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append("note: " * (record.levelno == NOTE) + record.getMessage())
+        text = record.getMessage()
+        self._lines.append("note: " * (record.levelno == NOTE) + text)
+        about = self._about.get()
+        if about is not None:
+            about.append(text)
+
+    @contextlib.contextmanager
+    def about(self, notes: list[str]) -> Iterator[None]:
+        """Also append what this thread logs during the block to the notes of an utterance."""
+        token = self._about.set(notes)
+        try:
+            yield
+        finally:
+            self._about.reset(token)
 
     def take(self) -> tuple[str, ...]:
         """Return the lines since the last call."""
@@ -279,9 +297,10 @@ class Stages:
             state = JobState(job)
             started = time.perf_counter()
             try:
-                state.source = read_utterance(
-                    job.utterance, self.sample_rate, self.log_probs, self._choice(job.utterance)
-                )
+                with self._noting(state.notes):
+                    state.source = read_utterance(
+                        job.utterance, self.sample_rate, self.log_probs, self._choice(job.utterance)
+                    )
                 state.audio = file_checksum(file_of(job.utterance.audio))
             except Exception as error:  # whatever it is, it concerns this file
                 state.error = error
@@ -320,8 +339,12 @@ class Stages:
     def _compute(self, jobs: Sequence[JobState], timings: dict[str, float]) -> None:
         """Compute results together; after an error that no single utterance raised, compute them
         one by one."""
+        notes: list[str] = []
         try:
-            for state, result in zip(jobs, self.task.compute(self.aligner, jobs, timings)):
+            with self._noting(notes):
+                results = self.task.compute(self.aligner, jobs, timings)
+            for state, result in zip(jobs, results):
+                state.notes += (note for note in notes if _is_about(note, state, len(jobs) == 1))
                 if isinstance(result, CtcAlignError):
                     state.error = result
                 else:
@@ -361,7 +384,8 @@ class Stages:
         error = state.error
         if error is None:
             try:
-                return self.task.write(state)
+                with self._noting(state.notes):
+                    return self.task.write(state)
             except OutputError as unwritten:
                 if isinstance(unwritten, LostFolderError) or not _is_of_one_utterance(unwritten):
                     raise
@@ -369,8 +393,14 @@ class Stages:
             except CtcAlignError as unwritten:
                 error = unwritten
         utterance = state.job.utterance
-        result = UtteranceResult(seconds=round(state.seconds, 4), book=utterance.book_path)
+        result = UtteranceResult(
+            seconds=round(state.seconds, 4), book=utterance.book_path, notes=_notes(state)
+        )
         return Outcome(state.job.index, FAILED, reason_of(error, utterance.id), result)
+
+    def _noting(self, notes: list[str]) -> contextlib.AbstractContextManager[None]:
+        """Also append what is logged during a block to the notes of an utterance."""
+        return contextlib.nullcontext() if self.warnings is None else self.warnings.about(notes)
 
 
 def read_utterance(
@@ -466,6 +496,21 @@ def reason_of(error: Exception, name: str) -> str:
     if isinstance(error, CtcAlignError) and text:
         return text
     return f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def _is_about(note: str, state: JobState, is_alone: bool) -> bool:
+    """Return whether a note from a batch is about this job; `is_alone` if the batch has no other."""
+    utterance = state.job.utterance
+    return is_alone or note.startswith((f"{utterance.id}:", utterance.audio))
+
+
+def _notes(state: JobState) -> tuple[str, ...] | None:
+    """Return the notes on an utterance for the journal, None if there are none."""
+    utterance = state.job.utterance
+    notes = list(state.notes)
+    if utterance.book is None and (wrong := decoding_note(utterance.text)):
+        notes.append(wrong)
+    return tuple(dict.fromkeys(notes)) or None
 
 
 def source_of(state: JobState) -> Audio | Emissions:

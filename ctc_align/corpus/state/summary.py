@@ -30,6 +30,7 @@ from ctc_align.files.whole_files import write_whole
 from ctc_align.reading import JsonObject, parse_json
 from ctc_align.sources.utterance import UtteranceResult
 from ctc_align.text.characters import json_escaped
+from ctc_align.text.note_kinds import Note, Notes
 from ctc_align.types import FITS, NONE, POOR
 
 FORMAT = "ctc-align-corpus/1"
@@ -105,6 +106,8 @@ class Summary:
             `count`, the number of `words`, and the first utterances that it fits poorly or not at
             all (`misfits`, of `misfit_count`); transcripts with misfits first, MOST_SAME at most;
             same_text_counts: the numbers of all such `transcripts`, and of their `utterances`.
+        notes: the notes on utterances, by their kind, each with its first utterances; the journal
+            has them all.
         failures: (utterance, reason), at most MOST_FAILURES of them.
         others: sums and counts of fields of `UtteranceResult` that have no field here.
     """
@@ -138,6 +141,7 @@ class Summary:
     same_texts: list[JsonObject] = field(default_factory=list)
     same_text_counts: dict[str, int] = field(default_factory=dict)
     journal_lines: int = 0
+    notes: list[Note] = field(default_factory=list)
     failures: list[JsonObject] = field(default_factory=list)
     run: RunStats = field(default_factory=RunStats)
     others: JsonObject = field(default_factory=dict)
@@ -220,6 +224,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         text_overlaps=overlaps,
         same_texts=same_texts,
         same_text_counts=counter.same_texts.counts(),
+        notes=counter.notes.sorted(),
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
         others=others,
         **counter.rankings(),
@@ -247,9 +252,11 @@ class _Counter:
         self.greatest: dict[str, list[tuple[float, str, Line]]] = {name: [] for name in _RANKINGS}
         self.coverage = TextCoverage()
         self.same_texts = SameTexts()
+        self.notes = Notes()
 
     def add(self, line: Line) -> None:
         result = line.result
+        self.notes.add(line.id, result.notes or ())
         if line.status != DONE:
             self.failed += 1
             if len(self.failures) < MOST_FAILURES:
