@@ -142,10 +142,10 @@ def _chances(words: Sequence[AlignedWord]) -> np.ndarray:
     return np.array([1.0 if word.by else word.confidence for word in filter(has_chance, words)])
 
 
-def mostly_likely(words: Sequence[AlignedWord]) -> bool:
-    """Return whether at least half of the words with a confidence are likely at their positions."""
+def likely_share(words: Sequence[AlignedWord]) -> float:
+    """Return the share of the words with a confidence that are likely at their positions."""
     chances = [word.confidence or 0.0 for word in filter(has_chance, words)]
-    return 2 * sum(chance > UNLIKELY for chance in chances) >= len(chances)
+    return sum(chance > UNLIKELY for chance in chances) / max(len(chances), 1)
 
 
 def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:

@@ -1,4 +1,4 @@
-"""Whether a text is spoken in a stretch of sound, by what that sound can show of a right text.
+"""Judge whether a text is spoken, by what the sound can show of a right text.
 
 The evidence for tokens y is how much likelier they are than the same tokens begun elsewhere, which
 have the same sounds, and nearly all of the same words:
@@ -45,11 +45,11 @@ nothing: it is nearly the same when it begins elsewhere."""
 MOST_CELLS = 2 * 10**7
 """With more frames times states than a minute of speech has, pieces are compared."""
 PIECE_TOKENS, MOST_PIECES = 400, 4
-"""Of longer texts, so many pieces of so many tokens, evenly spread."""
+"""The tokens of a piece, and how many pieces of a longer text are compared, evenly spread."""
 
 
 @dataclass(frozen=True)
-class Stretch:
+class TextStretch:
     """Tokens (L,), the frames in which they would be spoken, and which of them are judged.
 
     Attributes:
@@ -86,15 +86,15 @@ class Stretch:
         return len(runs) >= LEAST_VARIED * len(judged)
 
 
-def choose_stretches(ids: Sequence[int], spikes: Spans, frames: int) -> list[Stretch]:
+def choose_stretches(ids: Sequence[int], spikes: Spans, frames: int) -> list[TextStretch]:
     """Return the stretches by which to judge tokens (L,) that are aligned at `spikes`."""
     tokens = np.asarray(ids, np.int64)
     if len(tokens) <= PIECE_TOKENS or 2 * len(tokens) * frames <= MOST_CELLS:
-        return [Stretch(tokens, 0, frames, 0, len(tokens))]
+        return [TextStretch(tokens, 0, frames, 0, len(tokens))]
     count = min(len(tokens) // PIECE_TOKENS, MOST_PIECES)
     begins = np.linspace(0, len(tokens) - PIECE_TOKENS, count).astype(np.int64)
     return [
-        Stretch(
+        TextStretch(
             tokens[begin : begin + PIECE_TOKENS],
             int(spikes.start[begin]),
             int(spikes.end[begin + PIECE_TOKENS - 1]),
@@ -106,7 +106,7 @@ def choose_stretches(ids: Sequence[int], spikes: Spans, frames: int) -> list[Str
 
 
 def is_contradicted(
-    log_probs: np.ndarray | ArrayOnDisk, blank: int, stretches: Iterable[Stretch], backend: str
+    log_probs: np.ndarray | ArrayOnDisk, blank: int, stretches: Iterable[TextStretch], backend: str
 ) -> StageSteps[bool]:
     """Return whether the sound contradicts a text that is spoken in some stretches.
 

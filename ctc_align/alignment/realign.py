@@ -33,7 +33,6 @@ from ctc_align.alignment.align_utterance import (
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path, spoken_indices
 from ctc_align.alignment.edges import duration_of, edge_method, in_order, shortest_pause
-from ctc_align.alignment.fit import mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
 from ctc_align.alignment.refined_edges import CLOSED_S
@@ -451,7 +450,7 @@ class _Realignment:
             )
         except InputError:
             return
-        if placed is None or not mostly_likely(placed.words):
+        if placed is None or placed.contradicted:
             return
         words = words_in_room(placed.words, stretch.room_s, self.inputs.emissions.frame_shift_s)
         self.words |= {

@@ -18,7 +18,7 @@ from ctc_align import units
 from ctc_align.alignment.ctc_path import runs_of
 from ctc_align.alignment.fit import SHORTEST_TOKEN_S
 from ctc_align.alignment.found_words import FEWEST_TOKENS, FoundWords, Gaps
-from ctc_align.alignment.presence import Stretch, is_contradicted
+from ctc_align.alignment.presence import TextStretch, is_contradicted
 from ctc_align.alignment.spoken_words import HeardSpeech
 from ctc_align.alignment.token_search import JUMP_NATS
 from ctc_align.kernels.batching import StageSteps
@@ -106,7 +106,9 @@ def _divide_at_anchors(
         yield Passage(before + 1, after, begin, end, np.zeros(0, np.int64))
 
 
-def _stretch_of_run(speech: HeardSpeech, passage: Passage, first: int, last: int) -> Stretch | None:
+def _stretch_of_run(
+    speech: HeardSpeech, passage: Passage, first: int, last: int
+) -> TextStretch | None:
     """Return the stretch in which to judge words `first` to `last`, exclusive, of a passage.
 
     None if there is no time for them, or if the passage is too long.
@@ -121,7 +123,7 @@ def _stretch_of_run(speech: HeardSpeech, passage: Passage, first: int, last: int
     shortest = units.seconds_to_frames(SHORTEST_TOKEN_S * len(ids), speech.frame_shift_s)
     if frames < shortest or 2 * len(ids) * frames > MOST_CELLS:
         return None
-    return Stretch(ids, passage.first_frame, passage.last_frame, begin, end)
+    return TextStretch(ids, passage.first_frame, passage.last_frame, begin, end)
 
 
 def _choose_anchors(found: FoundWords, labels: int) -> list[int]:

@@ -11,7 +11,7 @@ from made_models import LETTERS, spelt
 
 import ctc_align
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.presence import Stretch, is_contradicted
+from ctc_align.alignment.presence import TextStretch, is_contradicted
 from ctc_align.audio.loading import load_audio
 from ctc_align.kernels import batching
 from ctc_align.types import Emissions
@@ -34,7 +34,7 @@ def heard(text: str, nats: float, seed: int = 0) -> np.ndarray:
 
 def contradicts(log_probs: np.ndarray, text: str) -> bool:
     ids = np.array([LETTERS.index(letter) for letter in text.replace(" ", "|")])
-    stretch = Stretch(ids, 0, len(log_probs), 0, len(ids))
+    stretch = TextStretch(ids, 0, len(log_probs), 0, len(ids))
     return batching.run([is_contradicted(log_probs, 0, [stretch], "auto")])[0]
 
 
