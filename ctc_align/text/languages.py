@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _TAG = re.compile(r"(?P<base>[A-Za-z]{2,3})(?:[-_][A-Za-z0-9]{1,8})*(?:-script_[a-z]+)?")
 _NO_ISO = frozenset(("kz",))
 """Codes of num2words that are not in ISO 639."""
+_LOCAL = re.compile("q[a-t][a-z]")
+"""Codes that ISO 639-2 reserves for local use."""
 _COMMON = word_list("common-codes")
 """Codes that need no table."""
 _OTHER_NAMES = text_table("words", "other-names")
@@ -44,15 +46,15 @@ def known_language(language: str, option: str = "--language") -> str:
     Raises:
         UsageError: there is no such language; the message suggests similar ones.
 
-    >>> known_language("pt-BR"), known_language("eng"), known_language("German"), known_language("azj-script_latin")
-    ('pt-BR', 'eng', 'de', 'azj-script_latin')
+    >>> known_language("pt-BR"), known_language("eng"), known_language("German"), known_language("qaa")
+    ('pt-BR', 'eng', 'de', 'qaa')
     """
     written = language.strip()
     tag = _TAG.fullmatch(written)
     base = ""
     if tag:
         base = tag["base"].lower()
-    if base in _COMMON or base in _NO_ISO:
+    if base in _COMMON or base in _NO_ISO or _LOCAL.fullmatch(base):
         return written
     names = _names()
     if not names or (base and base in names.values()):
