@@ -94,7 +94,10 @@ class StepProgress:
         self._report(share)
 
     def of_model(self, duration_s: float) -> Progress | None:
-        """Return the callback for the model's share of a recording of `duration_s`, or None."""
+        """Return the callback that reports how much of a recording of `duration_s` the model has done.
+
+        Return None if nobody listens.
+        """
         if self._callback is None:
             return None
 

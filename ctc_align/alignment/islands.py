@@ -7,7 +7,7 @@ transcript.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -67,7 +67,8 @@ def find_islands(
 ) -> StageSteps[list[Island] | None]:
     """Return the islands of a recording by time.
 
-    None if exactly the transcript is spoken, or if no word is found.
+    None if exactly the transcript is spoken, or if no word is found: then all of it is aligned, and
+    judged (`ctc_align.alignment.presence`).
     """
     emissions = inputs.emissions
     heard = greedy_decode(emissions.array, emissions.blank, soundless(emissions))
@@ -120,28 +121,34 @@ def find_islands(
         [bool(own.missing) and not own.pronunciations for own in word_tokens], np.bool_
     )
     if unknown.any():
-        return [_extend_over_unknown(island, unknown) for island in islands]
+        return list(_extend_over_unknown(islands, unknown))
     return islands
 
 
-def _extend_over_unknown(island: Island, unknown: np.ndarray) -> Island:
-    """Return an island extended by adjacent words that consist of unknown letters only."""
-    words: list[int] = []
-    wildcards: list[bool] = []
-    for word, wildcard in zip(island.words.tolist(), island.wildcards.tolist()):
-        first = word
-        while first and unknown[first - 1] and (not words or first - 1 > words[-1]):
-            first -= 1
-        wildcards += [wildcard, *[False] * (word - first)]
-        words += range(first, word + 1)
-    end = words[-1] + 1
-    while end < len(unknown) and unknown[end]:
-        words.append(end)
-        wildcards.append(False)
-        end += 1
-    return replace(
-        island, words=np.array(words), wildcards=np.array([*wildcards, island.wildcards[-1]])
-    )
+def _extend_over_unknown(islands: Sequence[Island], unknown: np.ndarray) -> Iterator[Island]:
+    """Yield islands extended by adjacent words that consist of unknown letters only.
+
+    A word between two islands belongs to the one that comes first.
+    """
+    free = unknown.copy()
+    for island in islands:
+        words: list[int] = []
+        wildcards: list[bool] = []
+        for word, wildcard in zip(island.words.tolist(), island.wildcards.tolist()):
+            first = word
+            while first and free[first - 1] and (not words or first - 1 > words[-1]):
+                first -= 1
+            wildcards += [wildcard, *[False] * (word - first)]
+            words += range(first, word + 1)
+        end = words[-1] + 1
+        while end < len(free) and free[end]:
+            words.append(end)
+            wildcards.append(False)
+            end += 1
+        free[words] = False
+        yield replace(
+            island, words=np.array(words), wildcards=np.array([*wildcards, island.wildcards[-1]])
+        )
 
 
 def _are_all_spoken(inputs: UtteranceInputs, found: FoundWords, spoken: np.ndarray) -> bool:

@@ -317,7 +317,7 @@ class EdgeWindow:
 
     @property
     def high(self) -> int:
-        """The sound after the last one of the window."""
+        """The index after the last sound of the window, context included."""
         return min(len(self.sounds.sounds), self.last + CONTEXT_TOKENS)
 
     @property

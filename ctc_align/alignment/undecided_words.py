@@ -30,19 +30,31 @@ MOST_CELLS = 5 * 10**7
 
 
 @dataclass(frozen=True)
-class Passage:
-    """A passage between two words that are surely in their places, or the ends.
+class _Span:
+    """The words between two that are surely in their places, or the ends.
 
     Attributes:
-        first, last: its words, the last exclusive (indices into K).
-        first_frame, last_frame: where it is, the last exclusive.
-        spoken: (N,) its words that were found, or that the sound does not contradict.
+        first, last: the words, the last exclusive (indices into K).
+        first_frame, last_frame: where they are, the last exclusive.
     """
 
     first: int
     last: int
     first_frame: int
     last_frame: int
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Words `first` to `last`, exclusive, with some that were not found and are kept.
+
+    Attributes:
+        first, last: indices into K.
+        spoken: (N,) those that were found there, or that the sound does not contradict.
+    """
+
+    first: int
+    last: int
     spoken: np.ndarray
 
 
@@ -55,46 +67,46 @@ def find_undecided(
     were found may be wrong, too.
     """
     passages = []
-    for passage in _divide_at_anchors(speech, found, gaps, labels):
-        kept = _is_inside(found, passage)
-        for first, last in _find_runs(found, fixed, passage):
-            stretch = _stretch_of_run(speech, passage, first, last)
+    for span in _divide_at_anchors(speech, found, gaps, labels):
+        kept = _is_inside(found, span)
+        for first, last in _find_runs(found, fixed, span):
+            stretch = _stretch_of_run(speech, span, first, last)
             if stretch is None:
                 continue
             contradicted = yield from is_contradicted(
                 speech.log_probs, speech.blank, [stretch], speech.backend
             )
             if not contradicted:
-                kept[first:last] = True
-        spoken = passage.first + np.flatnonzero(kept)
+                kept[first:last] |= ~fixed[span.first + first : span.first + last]
+        spoken = span.first + np.flatnonzero(kept)
         if not found.found[spoken].all():
-            passages.append(replace(passage, spoken=spoken))
+            passages.append(Passage(span.first, span.last, spoken))
     return passages
 
 
-def _find_runs(found: FoundWords, fixed: np.ndarray, passage: Passage) -> Iterator[tuple[int, int]]:
-    """Yield runs [first, last) of words in a passage, between sure ones: from the first to the last
+def _find_runs(found: FoundWords, fixed: np.ndarray, span: _Span) -> Iterator[tuple[int, int]]:
+    """Yield runs [first, last) of words of a span, between sure ones: from the first to the last
     that was not found, if these are many."""
-    own = slice(passage.first, passage.last)
+    own = slice(span.first, span.last)
     missing = ~found.found[own] & ~fixed[own]
     for first, last in runs_of(~found.sure[own]):
         places = first + np.flatnonzero(missing[first:last])
-        if found.lengths[passage.first + places].sum() >= FEWEST_TOKENS:
+        if found.lengths[span.first + places].sum() >= FEWEST_TOKENS:
             yield int(places[0]), int(places[-1]) + 1
 
 
-def _is_inside(found: FoundWords, passage: Passage) -> np.ndarray:
-    """Return which words of a passage were found between its ends, and not elsewhere."""
-    ranks = found.order[passage.first : passage.last]
-    low = found.order[passage.first - 1] if passage.first else -1
-    high = found.order[passage.last] if passage.last < len(found.order) else len(found.order)
+def _is_inside(found: FoundWords, span: _Span) -> np.ndarray:
+    """Return which words of a span were found between its ends, and not elsewhere."""
+    ranks = found.order[span.first : span.last]
+    low = found.order[span.first - 1] if span.first else -1
+    high = found.order[span.last] if span.last < len(found.order) else len(found.order)
     return (ranks > low) & (ranks < high)
 
 
 def _divide_at_anchors(
     speech: HeardSpeech, found: FoundWords, gaps: Gaps, labels: int
-) -> Iterator[Passage]:
-    """Yield the passages between the anchors in which words were not found."""
+) -> Iterator[_Span]:
+    """Yield the spans between the anchors in which words were not found."""
     anchors = [-1, *_choose_anchors(found, labels), len(found.words)]
     for before, after in pairwise(anchors):
         if found.found[before + 1 : after].all():
@@ -103,27 +115,25 @@ def _divide_at_anchors(
         next_rank = int(found.order[after]) if after < len(found.words) else len(gaps.cuts) - 1
         begin = int(gaps.before[rank + 1]) + 1
         end = int(gaps.after[next_rank])
-        yield Passage(before + 1, after, begin, end, np.zeros(0, np.int64))
+        yield _Span(before + 1, after, begin, end)
 
 
-def _stretch_of_run(
-    speech: HeardSpeech, passage: Passage, first: int, last: int
-) -> TextStretch | None:
-    """Return the stretch in which to judge words `first` to `last`, exclusive, of a passage.
+def _stretch_of_run(speech: HeardSpeech, span: _Span, first: int, last: int) -> TextStretch | None:
+    """Return the stretch in which to judge words `first` to `last`, exclusive, of a span.
 
-    None if there is no time for them, or if the passage is too long.
+    None if there is no time for them, or if the span is too long.
     """
-    words = range(passage.first, passage.last)
+    words = range(span.first, span.last)
     ids = speech.spell(words)
     begin = len(speech.spell(words[:first]))
     if first and speech.separator is not None:
         begin += 1
     end = begin + len(speech.spell(words[first:last]))
-    frames = passage.last_frame - passage.first_frame
+    frames = span.last_frame - span.first_frame
     shortest = units.seconds_to_frames(SHORTEST_TOKEN_S * len(ids), speech.frame_shift_s)
     if frames < shortest or 2 * len(ids) * frames > MOST_CELLS:
         return None
-    return TextStretch(ids, passage.first_frame, passage.last_frame, begin, end)
+    return TextStretch(ids, span.first_frame, span.last_frame, begin, end)
 
 
 def _choose_anchors(found: FoundWords, labels: int) -> list[int]:

@@ -504,7 +504,7 @@ class _Merge:
         all."""
 
     def add(self, source: _Source) -> Iterator[str]:
-        """Take the corrections of a file that are later than the present ones; yield notes."""
+        """Adopt the corrections of a file that are newer than the present ones; yield notes."""
         places = _find_places(source.edits.rows, self.alignment)
         name = source.file.name
         used = 0

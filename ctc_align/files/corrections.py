@@ -138,8 +138,7 @@ def original_of(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class LatestWork:
-    """The file of an alignment that has the latest corrections, or the alignment itself if there
-    are none.
+    """The most recently corrected file of an alignment, or the alignment itself.
 
     `replaced` are its other files, which are older; `outdated` are corrections of a different text
     or recording.

@@ -301,7 +301,7 @@ def likely_role(head: bytes, suffix: str) -> str:
 
 
 def is_utf8(data: bytes) -> bool:
-    """Return whether the bytes are a text in UTF-8, which has no zero bytes."""
+    """Return whether the bytes are text in UTF-8 without zero bytes."""
     try:
         return "\0" not in data.decode("utf-8")
     except UnicodeDecodeError:

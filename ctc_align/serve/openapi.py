@@ -197,7 +197,7 @@ def _folder_paths() -> dict[str, Any]:
         ),
         "/api/words": {
             "get": _operation(
-                "Words to check of recordings that nobody has checked",
+                "Words to check in recordings that nobody has checked",
                 "the words",
                 refusals=("503",),
             )

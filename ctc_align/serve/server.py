@@ -642,7 +642,7 @@ class PageRoutes:
         return _html(*self._app)
 
     async def docs(self, request: Request) -> Response:
-        """Answer with a page about all addresses."""
+        """Serve the page that documents every address."""
         html = docs_page(api_description())
         return _html(html, page_policy(html))
 

@@ -137,8 +137,10 @@ def names_speaker(words: str) -> bool:
 
 
 def _in_order(labels: list[Mark]) -> list[Mark]:
-    """Return the labels in order without overlaps, those with names first, with one spelling for
-    each speaker."""
+    """Return the labels in order without overlaps, with one spelling for each speaker.
+
+    Of labels that begin together, one with a name stays.
+    """
     written: dict[str, str] = {}
     ordered: list[Mark] = []
     for label in sorted(

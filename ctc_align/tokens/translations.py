@@ -32,7 +32,7 @@ class _Line:
 
 
 def without_translations(words: Words, tokenizer: Tokenizer) -> Words:
-    """Return words of which those of a translation are not spoken.
+    """Return the words, with those of translations marked as not spoken.
 
     A translation is in a script of which the model has no letters. Most of its lines are in a cue,
     or beside a line of a text, that the model can read.

@@ -376,8 +376,7 @@ class SpokenUtterance:
         return replace(self, labelled=labelled)
 
     def intervals(self, edges: Spans, begins: np.ndarray, labels: Sequence[str]) -> list[Interval]:
-        """Return the units that have the sounds from begins[u] to begins[u + 1], between their
-        edges."""
+        """Return one interval per unit u, of the sounds begins[u] to begins[u + 1], exclusive."""
         spoken = self.spoken
         shift_s = self.emissions.frame_shift_s
         origin_s = self.emissions.first_frame_s

@@ -229,7 +229,7 @@ def _notes(figures: RunFigures, changes: RunChanges | None) -> list[str]:
     if figures.summary.complete:
         notes = []
     else:
-        notes = ["This run is not complete: the figures are of what is done so far."]
+        notes = ["This run is not complete: the figures cover what is finished so far."]
     notes += figures.notes
     if figures.unread:
         notes.append(
