@@ -155,7 +155,6 @@ TranscriptFile = Annotated[
 
 @with_examples(
     "ctc-align interview.wav interview.txt",
-    "ctc-align film.mp4 film.srt --min-fit doubtful --out-dir subtitles",
     "ctc-align film.mp4 film.srt --cues again --style netflix --out-dir subtitles",
     'ctc-align interview.wav --text "Good morning!" --format ctm --stdout',
 )

@@ -794,10 +794,10 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
 def grouped_notes(summary: Summary, journal: Path, said: Collection[str] = ()) -> Iterator[str]:
     """Yield the notes on utterances, one for each kind, and where all of them are.
 
-    `said`: what was printed during the run; of a single utterance it is not repeated.
+    `said`: what was printed during the run; of a single utterance or of all it is not repeated.
     """
     for note in summary.notes:
-        if note.count > 1 or note.text not in said:
+        if note.text not in said or 1 < note.count < summary.utterances:
             yield from note.lines("utterance", summary.utterances)
     if any(note.count > MOST_NAMED for note in summary.notes):
         yield f"the notes on each utterance are in {journal}"

@@ -166,7 +166,7 @@ def test_transcripts_that_fit_badly_are_named_with_the_worst_first(tmp_path):
     assert '"status": "skipped"' in where
     *_, where, cues = misfits(summary, has_json=False, keeps_cues=True)
     assert where.endswith("a run with --format json writes it")
-    assert cues.startswith("subtitles: a cue without a word in its recording is kept")
+    assert cues.startswith("subtitles: a cue without a word in its recording keeps its")
 
 
 def test_a_display_on_a_terminal(capsys, monkeypatch):

@@ -58,6 +58,8 @@ def made_folder(tmp_path_factory: pytest.TempPathFactory, english: Aligner) -> P
     (folder / "first.txt").write_text(TEXT, "utf-8")
     (folder / "second.txt").write_text(TEXT.replace("twenty-two", "thirty-two"), "utf-8")
     (folder / "words.dict").write_text("forced F AO R S T\n", "utf-8")
+    for preferences in ("praat", ".praat-dir", "D:\\Praat preferences"):
+        (folder / preferences).mkdir()
     lines = [{"audio": f"recordings/{name}.wav", "text": TEXT} for name in ("anna/one", "bert/two")]
     (folder / "corpus.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     put_alignments(folder, english)
@@ -106,6 +108,8 @@ def test_the_examples_run(
     command: str, made_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:
     monkeypatch.chdir(shutil.copytree(made_folder, tmp_path / "made"))
+    monkeypatch.setenv("HOME", str(tmp_path / "made"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "made"))
     for line in examples_of(command):
         call, _, file = line.partition(" > ")
         result = cli(*shlex.split(call)[1:])

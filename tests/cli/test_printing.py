@@ -48,6 +48,7 @@ LINES: list[tuple[list[str], str]] = [
     (["filter", f"none{NAME}"], SHOWN),
     (["check", f"none{NAME}"], SHOWN),
     (["help", NAME], SHOWN),
+    (["praat", "install", f"none{NAME}"], SHOWN),
     (["serve", f"none{NAME}"], SHOWN),
     (["talk.wav", "talk.txt", "--lexicon", f"{NAME}.dict"], SHOWN),
     (["talk.wav", "talk.txt", "--model", f"none{NAME}"], SHOWN),

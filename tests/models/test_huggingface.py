@@ -214,7 +214,7 @@ def emitted(folder: Path, **settings: Any) -> Emissions:
 
 def labels(emissions: Emissions, text: str) -> list[list[str]]:
     """The tokens of each word when the emissions are aligned with a text."""
-    alignment = Aligner(None).align(emissions, text)
+    alignment = Aligner(None, settings=Settings(match="exact")).align(emissions, text)
     return [[token.token for token in word.tokens] for word in alignment.words]
 
 

@@ -224,11 +224,11 @@ def test_a_notebook_shows_the_page_or_a_table(tmp_path, monkeypatch):
 
     import soundfile
 
-    from ctc_align.view import page
+    from ctc_align.files import pages
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
-        page, "page", lambda data, *, name, sound: f'<p title="{name}">{len(sound.encoded)}</p>'
+        pages, "page", lambda data, *, name, sound: f'<p title="{name}">{len(sound.encoded)}</p>'
     )
     table = ALIGNMENT._repr_html_()
     assert table.startswith("<table><caption>talk, without its recording: talk.wav: ")
