@@ -34,7 +34,7 @@ DEFAULT = "default"
 """The name of the default settings, without a file."""
 UNKNOWN_LANGUAGE = "und"
 """No language: letters stay letters, digits stay digits."""
-_TIER = "(words|tokens|phones|syllables|sentences|speakers)"
+_TIER = "(words|tokens|phones|syllables|sentences|speakers|gop)"
 _MOST_BYTES = 2**20
 _LONGEST_NAME = 100
 _KINDS: dict[type, str] = {
@@ -327,6 +327,16 @@ class Settings:
         within=(0.0, 1.0),
         metavar="0…1",
         shown="none are marked",
+        api=True,
+    )
+    gop: bool = _timing(
+        False,
+        "Rate the pronunciation of each phone: by how many nats it is likelier than its best rival,"
+        " and which sound was heard.",
+        more=(
+            "The model english also gives the percentile among native speakers. Takes about as"
+            " long as the rest of the alignment."
+        ),
         api=True,
     )
     max_skipped: float = _timing(

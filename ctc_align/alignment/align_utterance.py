@@ -32,6 +32,7 @@ from ctc_align.alignment.edges import (
     with_convention,
 )
 from ctc_align.alignment.fit import assess_fit, likely_share
+from ctc_align.alignment.goodness import add_goodness
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.pause_edges import edges_beside_pauses, edges_by_convention
 from ctc_align.alignment.presence import choose_stretches, is_contradicted
@@ -279,6 +280,7 @@ def place_words(
     edges = yield from adjust_edges(inputs, tokens, edges)
     tokens = with_shown_labels(tokens, inputs)
     words = aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions)
+    words = yield from add_goodness(words, inputs, tokens, spikes)
     return with_confidence_of_neighbours(words), limits
 
 
