@@ -250,14 +250,14 @@ class Settings:
     tiers: str = _layout(
         "",
         "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens),"
-        " syllables, sentences and speakers.",
+        " syllables, sentences, speakers and gop.",
         more=(
             'Comma-separated; "" means the default list of each format. With syllables, JSON has'
-            " them, too."
+            " them, too; gop rates the pronunciation, as --gop does."
         ),
         pattern=(
             rf"(?i:\s*|\s*{_TIER}\s*(,\s*{_TIER}\s*)*)",
-            "a list of words, tokens (or phones), syllables, sentences and speakers",
+            "a list of words, tokens (or phones), syllables, sentences, speakers and gop",
         ),
         metavar="LIST",
         shown="words,phones",
@@ -485,6 +485,11 @@ class Settings:
         may_be_empty=True,
         metavar="DIR",
     )
+
+    @property
+    def rates_pronunciation(self) -> bool:
+        """True if goodness of pronunciation is asked for, by itself or as a tier."""
+        return self.gop or "gop" in self.tiers.casefold()
 
     def sound_choice(self, language: str = "") -> SoundChoice:
         """Return the channel and the audio track to read for a transcript in a language.

@@ -63,7 +63,7 @@ def add_goodness(
         tokens: of the words that are aligned, with the labels that are shown.
         spikes: their frames on CTC's best path.
     """
-    if not inputs.settings.gop:
+    if not inputs.settings.rates_pronunciation:
         return tuple(words)
     separator = inputs.tokenizer.separator
     found = yield from measure_goodness(
