@@ -133,9 +133,7 @@ def rate_rows(
         yield from rated
 
 
-def keep_ratings(
-    aligner: Aligner, condition: str, keep: Path | None, every: int
-) -> list[Rated]:
+def keep_ratings(aligner: Aligner, condition: str, keep: Path | None, every: int) -> list[Rated]:
     """Return the ratings of the development speakers under a condition, kept in a folder."""
     file = keep / f"{condition}.json" if keep else None
     if file is not None and file.exists():
@@ -201,7 +199,9 @@ class Measured(NamedTuple):
             picked = rng.integers(len(names), size=len(names))
             low = np.concatenate([wrong[k] for k in picked])
             high = np.concatenate([right[k] for k in picked])
-            drawn.append((area_under_curve(low, high), np.mean(low <= limit), np.mean(high <= limit)))
+            drawn.append(
+                (area_under_curve(low, high), np.mean(low <= limit), np.mean(high <= limit))
+            )
         low, high = np.percentile(drawn, (2.5, 97.5), axis=0)
         auc, found, false = (f"{a:.3f}–{b:.3f}" for a, b in zip(low, high))
         return f"[AUC {auc}, found {found}, false {false}]"
@@ -257,7 +257,9 @@ def print_condition(
     wrong = [each for each in rated if each.expected != each.said and each.speaker in report]
     noted = [each for each in wrong if each.gop < 0]
     right = sum(each.heard == each.said for each in noted)
-    print(f"a rival is likelier: {len(noted) / len(wrong):.1%}; it is the right one: {right / len(noted):.1%}")
+    print(
+        f"a rival is likelier: {len(noted) / len(wrong):.1%}; it is the right one: {right / len(noted):.1%}"
+    )
     print("expected said      n    AUC  found  false  heard rightly")
     for one in sorted({(each.expected, each.said) for each in wrong}):
         pair = " ".join(one)

@@ -32,7 +32,6 @@ from ctc_align.alignment.edges import (
     with_convention,
 )
 from ctc_align.alignment.fit import assess_fit, likely_share
-from ctc_align.alignment.goodness import add_goodness
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.pause_edges import edges_beside_pauses, edges_by_convention
 from ctc_align.alignment.presence import choose_stretches, is_contradicted
@@ -280,8 +279,19 @@ def place_words(
     edges = yield from adjust_edges(inputs, tokens, edges)
     tokens = with_shown_labels(tokens, inputs)
     words = aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions)
-    words = yield from add_goodness(words, inputs, tokens, spikes)
+    words = yield from rate_words(words, inputs, tokens, spikes)
     return with_confidence_of_neighbours(words), limits
+
+
+def rate_words(
+    words: tuple[AlignedWord, ...], inputs: UtteranceInputs, tokens: Tokens, spikes: Spans
+) -> StageSteps[tuple[AlignedWord, ...]]:
+    """Return words with the goodness of their tokens, if the settings ask for it."""
+    if not inputs.settings.rates_pronunciation:
+        return words
+    from ctc_align.alignment.goodness import add_goodness
+
+    return (yield from add_goodness(words, inputs, tokens, spikes))
 
 
 def with_shown_labels(tokens: Tokens, inputs: UtteranceInputs) -> Tokens:

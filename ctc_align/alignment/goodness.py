@@ -55,7 +55,7 @@ class Goodness:
 def add_goodness(
     words: Sequence[AlignedWord], inputs: UtteranceInputs, tokens: Tokens, spikes: Spans
 ) -> StageSteps[tuple[AlignedWord, ...]]:
-    """Return words with the goodness of their tokens, if the settings ask for it.
+    """Return words with the goodness of their tokens.
 
     Args:
         words: of the transcript.
@@ -63,8 +63,6 @@ def add_goodness(
         tokens: of the words that are aligned, with the labels that are shown.
         spikes: their frames on CTC's best path.
     """
-    if not inputs.settings.rates_pronunciation:
-        return tuple(words)
     separator = inputs.tokenizer.separator
     found = yield from measure_goodness(
         inputs.emissions, tokens.ids, spikes, separator, inputs.backend
@@ -167,7 +165,7 @@ def _compare(
     if last < len(ids):
         end = min(end, int(spikes.start[last]))
     before, after = tuple(ids[first:index]), tuple(ids[index + 1 : last])
-    places = {sound: (sound,) for sound in (ids[index], *rivals)}
+    places: dict[int, tuple[int, ...]] = {sound: (sound,) for sound in (ids[index], *rivals)}
     # Between words, one sound may stand for two of a kind (bus stop).
     if ids[index] not in (*before, *after) and (before or after):
         places[DELETED] = ()

@@ -25,6 +25,7 @@ from ctc_align.alignment.align_utterance import (
     build_alignment,
     choose_pronounced_tokens,
     place_tokens,
+    rate_words,
     score_whole_recording,
     tokenize_words,
     with_shown_labels,
@@ -33,7 +34,6 @@ from ctc_align.alignment.align_utterance import (
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path, spoken_indices
 from ctc_align.alignment.edges import duration_of, edge_method, in_order, shortest_pause
-from ctc_align.alignment.goodness import add_goodness
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
 from ctc_align.alignment.refined_edges import CLOSED_S
@@ -509,7 +509,7 @@ class _Realignment:
             edges = settle_edges(pieces, edges, closed, by_path=False)
         tokens = with_shown_labels(tokens, inputs)
         timed = aligned_words(inputs.words, tokens, edges, of_tokens, of_words, emissions)
-        timed = yield from add_goodness(timed, inputs, tokens, spikes)
+        timed = yield from rate_words(timed, inputs, tokens, spikes)
         return [new if new.status == ALIGNED else old for new, old in zip(timed, words)]
 
 

@@ -23,8 +23,8 @@ import numpy as np
 
 from ctc_align.errors import InputError, TranscriptError
 from ctc_align.files.tiers import (
-    SPEAKERS,
     DERIVED,
+    SPEAKERS,
     TOKENS,
     WORDS,
     SpokenTier,

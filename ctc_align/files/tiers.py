@@ -66,7 +66,7 @@ GOP = "gop"
 """Kinds of tiers by their names in the setting `tiers`; "phones" means the tokens, even if they are
 not phones."""
 NOTHING = "∅"
-"""What was heard of a phone that was left out, in labels."""
+"""The label of a rival that is no sound."""
 
 
 def speaker_of(name: str) -> str:
