@@ -48,7 +48,7 @@ PAIRS = (
 APART = 6
 FOUND = 0.8
 PERCENTS = (1, 2, 3, 5, 7.5, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90)
-FEW = 100
+FEW = 50
 """Phones with fewer examples get the quantiles of all phones."""
 RESAMPLED = 1000
 
@@ -285,13 +285,9 @@ def print_learners(aligner: Aligner, native: NativeSpeech) -> None:
         scores = np.array([native.percentile(each.expected, each.gop) for each in rated])
         shares = ", ".join(f"{np.mean(scores <= low):.1%} at most {low}" for low in (1, 5, 10))
         print(f"{name}: {len(chosen)} utterances, {len(rated)} phones; {shares}")
-        heard = Counter(
-            (each.expected, each.heard)
-            for each, score in zip(rated, scores)
-            if each.gop < 0 and score <= 5
-        )
+        heard = Counter((each.expected, each.heard) for each in rated if each.gop < 0)
         counts = Counter(each.expected for each in rated)
-        common = sorted(heard, key=lambda pair: -heard[pair])[:20]
+        common = sorted(heard, key=lambda pair: -heard[pair])[:40]
         print(
             "  "
             + ", ".join(
