@@ -34,7 +34,7 @@ DEFAULT = "default"
 """The name of the default settings, without a file."""
 UNKNOWN_LANGUAGE = "und"
 """No language: letters stay letters, digits stay digits."""
-_TIER = "(words|tokens|phones|syllables|sentences|speakers)"
+_TIER = "(words|tokens|phones|syllables|sentences|speakers|gop)"
 _MOST_BYTES = 2**20
 _LONGEST_NAME = 100
 _KINDS: dict[type, str] = {
@@ -250,14 +250,14 @@ class Settings:
     tiers: str = _layout(
         "",
         "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens),"
-        " syllables, sentences and speakers.",
+        " syllables, sentences, speakers and gop.",
         more=(
             'Comma-separated; "" means the default list of each format. With syllables, JSON has'
-            " them, too."
+            " them, too; gop rates the pronunciation, as --gop does."
         ),
         pattern=(
             rf"(?i:\s*|\s*{_TIER}\s*(,\s*{_TIER}\s*)*)",
-            "a list of words, tokens (or phones), syllables, sentences and speakers",
+            "a list of words, tokens (or phones), syllables, sentences, speakers and gop",
         ),
         metavar="LIST",
         shown="words,phones",
@@ -327,6 +327,16 @@ class Settings:
         within=(0.0, 1.0),
         metavar="0…1",
         shown="none are marked",
+        api=True,
+    )
+    gop: bool = _timing(
+        False,
+        "Rate the pronunciation of each phone: by how many nats it is likelier than its best rival,"
+        " and which sound was heard.",
+        more=(
+            "The model english also gives the percentile among native speakers. Takes about as"
+            " long as the rest of the alignment."
+        ),
         api=True,
     )
     max_skipped: float = _timing(
@@ -475,6 +485,11 @@ class Settings:
         may_be_empty=True,
         metavar="DIR",
     )
+
+    @property
+    def rates_pronunciation(self) -> bool:
+        """True if goodness of pronunciation is asked for, by itself or as a tier."""
+        return self.gop or "gop" in self.tiers.casefold()
 
     def sound_choice(self, language: str = "") -> SoundChoice:
         """Return the channel and the audio track to read for a transcript in a language.

@@ -518,6 +518,10 @@ class AlignedToken:
 
     `start_sd_ms` and `end_sd_ms` are the standard deviations of the edges; None if unknown.
     `by` is `HAND` if a person has fixed both edges, which happens only in words by hand.
+
+    With the setting `gop`, `gop` says by how many nats the token is likelier than its best rival,
+    `heard` is the likeliest sound ("" for none), and `gop_percentile` the share, in per cent, of
+    native speech in which the same phone has a smaller `gop`; None if unknown.
     """
 
     token: str
@@ -527,6 +531,9 @@ class AlignedToken:
     start_sd_ms: float | None = None
     end_sd_ms: float | None = None
     by: str = ""
+    gop: float | None = None
+    heard: str | None = None
+    gop_percentile: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

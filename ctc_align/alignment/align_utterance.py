@@ -279,7 +279,19 @@ def place_words(
     edges = yield from adjust_edges(inputs, tokens, edges)
     tokens = with_shown_labels(tokens, inputs)
     words = aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions)
+    words = yield from rate_words(words, inputs, tokens, spikes)
     return with_confidence_of_neighbours(words), limits
+
+
+def rate_words(
+    words: tuple[AlignedWord, ...], inputs: UtteranceInputs, tokens: Tokens, spikes: Spans
+) -> StageSteps[tuple[AlignedWord, ...]]:
+    """Return words with the goodness of their tokens, if the settings ask for it."""
+    if not inputs.settings.rates_pronunciation:
+        return words
+    from ctc_align.alignment.goodness import add_goodness
+
+    return (yield from add_goodness(words, inputs, tokens, spikes))
 
 
 def with_shown_labels(tokens: Tokens, inputs: UtteranceInputs) -> Tokens:

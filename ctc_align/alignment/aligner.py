@@ -568,6 +568,7 @@ class Aligner:
             self.model.confidence_network if self.model and has_model_vocab else None,
             self._edge_network if has_model_vocab else None,
             report or StepProgress(),
+            self.model.native_speech if self.model and has_model_vocab else None,
         )
 
     def _named(self, emissions: Emissions) -> tuple[Emissions, Tokenizer]:

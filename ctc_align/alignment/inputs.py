@@ -19,7 +19,7 @@ from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageE
 from ctc_align.kernels.batching import StageSteps
 from ctc_align.models.acoustic_model import AcousticModel, check_coverage
 from ctc_align.models.array_checks import greedy_labels, warn_of_default_blank
-from ctc_align.models.calibration import Calibration
+from ctc_align.models.calibration import Calibration, NativeSpeech
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.threads import in_caller, on_one_thread
@@ -205,6 +205,7 @@ class UtteranceInputs:
         backend: of the kernels: the one that runs, never "auto".
         confidence_network, edge_network: of the model, if it has them.
         progress: of the alignment.
+        native_speech: how native speakers pronounce the model's phones, if it knows.
     """
 
     name: str
@@ -219,6 +220,7 @@ class UtteranceInputs:
     confidence_network: ConfidenceNetwork | None = None
     edge_network: EdgeNetwork | None = None
     progress: StepProgress = field(default_factory=StepProgress)
+    native_speech: NativeSpeech | None = None
 
     @property
     def refines_edges(self) -> bool:

@@ -25,6 +25,7 @@ from ctc_align.alignment.align_utterance import (
     build_alignment,
     choose_pronounced_tokens,
     place_tokens,
+    rate_words,
     score_whole_recording,
     tokenize_words,
     with_shown_labels,
@@ -508,6 +509,7 @@ class _Realignment:
             edges = settle_edges(pieces, edges, closed, by_path=False)
         tokens = with_shown_labels(tokens, inputs)
         timed = aligned_words(inputs.words, tokens, edges, of_tokens, of_words, emissions)
+        timed = yield from rate_words(timed, inputs, tokens, spikes)
         return [new if new.status == ALIGNED else old for new, old in zip(timed, words)]
 
 

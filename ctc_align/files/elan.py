@@ -23,8 +23,8 @@ import numpy as np
 
 from ctc_align.errors import InputError, TranscriptError
 from ctc_align.files.tiers import (
+    DERIVED,
     SPEAKERS,
-    SYLLABLES,
     TOKENS,
     WORDS,
     SpokenTier,
@@ -342,7 +342,7 @@ def _parents(tiers: Sequence[SpokenTier]) -> list[int | None]:
     within words."""
     of_words = {tier.speaker: index for index, tier in enumerate(tiers) if tier.kind == WORDS}
     indices = [
-        of_words.get(tier.speaker) if tier.kind in (SYLLABLES, TOKENS) else None for tier in tiers
+        of_words.get(tier.speaker) if tier.kind in (*DERIVED, TOKENS) else None for tier in tiers
     ]
     return [
         index if index is not None and _are_within(tiers[index].rows, tier.rows) else None

@@ -191,9 +191,18 @@ def _tokens(word: AlignedWord, name: str, time_s: _TimeWriter) -> list[JsonObjec
             "confidence": _number(token.confidence),
             **_spread(token),
             **keep_filled(by=token.by),
+            **_goodness(token),
         }
         for token in word.tokens
     ]
+
+
+def _goodness(token: AlignedToken) -> JsonObject:
+    """Return the goodness of pronunciation, if known."""
+    if token.gop is None:
+        return {}
+    known = {"gop": finite(token.gop), "gop_percentile": token.gop_percentile, "heard": token.heard}
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _book_place_object(place: BookPlace) -> JsonObject:
@@ -417,14 +426,14 @@ class Fields:
             return None
         return self.take(key, "a finite number", as_number)
 
-    def share_or_none(self, key: str) -> float | None:
+    def share_or_none(self, key: str, whole: int = 1) -> float | None:
         if key in self.data:
             value = self.number_or_none(key)
         else:
             value = self.value(key)
-        if value is not None and not 0 <= value <= 1:
+        if value is not None and not 0 <= value <= whole:
             raise ValueError(
-                f"{self.path_of(key)}: expected a number from 0 to 1, got {shown(value)}"
+                f"{self.path_of(key)}: expected a number from 0 to {whole}, got {shown(value)}"
             )
         return value
 
@@ -639,7 +648,12 @@ def _token(token: Fields, shift_s: float) -> AlignedToken:
     timed = _timed(token, shift_s)
     if None in (timed["start_s"], timed["end_s"], timed["confidence"]):
         raise ValueError(f"{token.path}: expected times and confidence of a token, got null")
-    return AlignedToken(token.text("token"), **timed, by=_by(token))
+    rated: dict[str, Any] = {}
+    if token.data.get("gop") is not None:
+        rated = {"gop": token.number_or_none("gop"), "heard": token.text("heard", "")}
+    if rated and "gop_percentile" in token.data:
+        rated["gop_percentile"] = token.share_or_none("gop_percentile", 100)
+    return AlignedToken(token.text("token"), **timed, by=_by(token), **rated)
 
 
 def _by(item: Fields) -> str:

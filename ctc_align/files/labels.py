@@ -11,13 +11,13 @@ from typing import TextIO
 from ctc_align.errors import InputError
 from ctc_align.files.sentences import sentences
 from ctc_align.files.tiers import (
+    DERIVED,
     SENTENCES,
     SPEAKERS,
-    SYLLABLES,
     TOKENS,
     WORDS,
+    has_goodness,
     speaker_rows,
-    syllabified,
     wanted_tiers,
 )
 from ctc_align.files.writer import (
@@ -54,6 +54,9 @@ COLUMNS = (
     *("end_sd_ms", "word", "word_label", "position", "char_start", "char_end", "status"),
     *("previous", "next"),
 )
+
+GOP_COLUMNS = ("gop", "gop_percentile", "heard")
+"""Further columns of an alignment with goodness of pronunciation."""
 
 
 class CtmWriter(Writer):
@@ -163,6 +166,9 @@ class CsvWriter(Writer):
     speaker, also in the words beside it. Words without times have their `status` and no times. Times are seconds
     with 3 decimals; `char_start:char_end` is the span in the transcript, in code points.
 
+    An alignment with goodness of pronunciation has `GOP_COLUMNS`, too; `heard` is empty if the token
+    was left out.
+
     Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as
     in TSV; tokens of the model are unchanged ("@" is a phone of SAMPA). Control characters are
     written as Python's escapes.
@@ -170,7 +176,8 @@ class CsvWriter(Writer):
 
     def write(self, alignment: Alignment, file: TextIO) -> None:
         table = csv.writer(file, lineterminator="\n")
-        table.writerow(COLUMNS)
+        columns = (*COLUMNS, *(GOP_COLUMNS if has_goodness(alignment) else ()))
+        table.writerow(columns)
         utterance = _cell(alignment.utterance)
         style = self.style(alignment)
         words = _Words(alignment, style)
@@ -181,12 +188,12 @@ class CsvWriter(Writer):
             SPEAKERS: words.turns,
         }
         for kind in wanted_tiers(style):
-            if kind == SYLLABLES:
-                of_kind = _Words(syllabified(alignment), style).tokens
+            if kind in DERIVED:
+                of_kind = _Words(DERIVED[kind](alignment), style).tokens
             else:
                 of_kind = rows[kind]
             for row in of_kind():
-                table.writerow([utterance, *(row.get(name, "") for name in COLUMNS[1:])])
+                table.writerow([utterance, *(row.get(name, "") for name in columns[1:])])
 
 
 class _Words:
@@ -230,6 +237,7 @@ class _Words:
                     **_who_and_where(self._alignment.token_kind, word),
                     **_times(row),
                     **_sureness(token),
+                    **_goodness(token),
                     "label": printable(token.token),
                     "word": number,
                     "word_label": _cell(self._style.label(word)),
@@ -286,6 +294,15 @@ def _sureness(edged: AlignedWord | AlignedToken) -> dict[str, str]:
         name: number for name, value in values.items() if (number := finite(value)) is not None
     }
     return {name: f"{number:.{decimals[name]}f}" for name, number in known.items()}
+
+
+def _goodness(token: AlignedToken) -> dict[str, str]:
+    """Return the goodness of pronunciation, if known."""
+    if token.gop is None:
+        return {}
+    percentile = "" if token.gop_percentile is None else f"{token.gop_percentile:.1f}"
+    cells = {"gop": f"{token.gop:.2f}", "gop_percentile": percentile}
+    return {**cells, "heard": printable(token.heard or "")}
 
 
 def _cell(text: str) -> str:

@@ -9,7 +9,15 @@ from typing import Any, TextIO
 
 from ctc_align._version import __version__
 from ctc_align.files.sentences import Sentence, sentences
-from ctc_align.files.tiers import SENTENCES, SPEAKERS, SYLLABLES, TOKENS, WORDS, tiers_by_speaker
+from ctc_align.files.tiers import (
+    GOP,
+    SENTENCES,
+    SPEAKERS,
+    SYLLABLES,
+    TOKENS,
+    WORDS,
+    tiers_by_speaker,
+)
 from ctc_align.files.writer import (
     TimedLabel,
     Writer,
@@ -29,6 +37,7 @@ _LABELS = {
     SYLLABLES: "Syllable",
     SENTENCES: "Sentence",
     SPEAKERS: "Speaker",
+    GOP: "Goodness",
 }
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import NamedTuple, TypeGuard, TypeVar
@@ -62,8 +62,11 @@ PHONES = "phones"
 SYLLABLES = "syllables"
 SENTENCES = "sentences"
 SPEAKERS = "speakers"
+GOP = "gop"
 """Kinds of tiers by their names in the setting `tiers`; "phones" means the tokens, even if they are
 not phones."""
+NOTHING = "∅"
+"""The label of a rival that is no sound."""
 
 
 def speaker_of(name: str) -> str:
@@ -312,7 +315,9 @@ def _tiers(
     everything = {
         WORDS: list(zip(rows, owners)),
         TOKENS: inner_rows(alignment) if TOKENS in kinds else [],
-        SYLLABLES: inner_rows(syllabified(alignment)) if SYLLABLES in kinds else [],
+        **{
+            kind: inner_rows(divide(alignment)) for kind, divide in DERIVED.items() if kind in kinds
+        },
         SENTENCES: sentence_rows(alignment, rows, owners) if SENTENCES in kinds else [],
     }
     per_owner = [kind for kind in kinds if kind != SPEAKERS]
@@ -360,6 +365,46 @@ def syllabified(alignment: Alignment) -> Alignment:
     return replace(alignment, words=tuple(words), token_kind=SYLLABLES)
 
 
+def with_goodness(alignment: Alignment) -> Alignment:
+    """Return the alignment with the goodness of each token as its label: `3.1`; `-2.4 IH` if IH is
+    likelier, `-2.4 ∅` if nothing is.
+
+    Raises:
+        UsageError: no token has any.
+    """
+    if not has_goodness(alignment):
+        raise UsageError(
+            f"--tiers gop: expected an alignment that was made with --gop, got {alignment.utterance}"
+            " without goodness of pronunciation; align the recording again, or leave out gop"
+        )
+    words = tuple(
+        replace(word, tokens=tuple(map(_goodness_label, word.tokens))) for word in alignment.words
+    )
+    return replace(alignment, words=words, token_kind=GOP)
+
+
+def has_goodness(alignment: Alignment) -> bool:
+    """Return whether any token has a goodness of pronunciation."""
+    return any(token.gop is not None for word in alignment.words for token in word.tokens)
+
+
+def _goodness_label(token: AlignedToken) -> AlignedToken:
+    """Return a token with its goodness as its label, "" if unknown."""
+    label = ""
+    if token.gop is not None:
+        label = f"{token.gop:.1f}"
+    if token.gop is not None and token.gop < 0.0:
+        label += f" {token.heard or NOTHING}"
+    return replace(token, token=label)
+
+
+DERIVED: dict[str, Callable[[Alignment], Alignment]] = {
+    SYLLABLES: syllabified,
+    GOP: with_goodness,
+}
+"""The kinds of tiers that are made of tokens: each with the alignment that has them as tokens."""
+
+
 def in_alphabet(
     words: Sequence[AlignedWord], alphabet: str, *, stress: bool = False
 ) -> tuple[AlignedWord, ...]:
@@ -369,7 +414,11 @@ def in_alphabet(
         replace(
             word,
             tokens=tuple(
-                replace(each, token=label_in(alphabet, each.token, stress=stress))
+                replace(
+                    each,
+                    token=label_in(alphabet, each.token, stress=stress),
+                    heard=each.heard and label_in(alphabet, each.heard, stress=stress),
+                )
                 for each in word.tokens
             ),
         )

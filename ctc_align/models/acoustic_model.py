@@ -21,7 +21,7 @@ from ctc_align.types import Audio, Emissions
 if TYPE_CHECKING:
     import torch
 
-    from ctc_align.models.calibration import Calibration
+    from ctc_align.models.calibration import Calibration, NativeSpeech
     from ctc_align.models.confidence_network import ConfidenceNetwork
     from ctc_align.models.edge_network import EdgeNetwork
 
@@ -89,6 +89,7 @@ class AcousticModel(ABC):
         calibration: constants from hand-labelled speech, None if the model was not calibrated.
         confidence_network: None for a model without one.
         edge_network: None for a model without one.
+        native_speech: of the same, None for a model that was not compared with native speech.
     """
 
     name: str
@@ -103,6 +104,7 @@ class AcousticModel(ABC):
     calibration: Calibration | None = None
     confidence_network: ConfidenceNetwork | None = None
     edge_network: EdgeNetwork | None = None
+    native_speech: NativeSpeech | None = None
 
     @abstractmethod
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:

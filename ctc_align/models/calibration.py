@@ -29,6 +29,7 @@ from ctc_align.text.phone_sets import (
 
 FILE = "calibration.toml"
 FORMAT = "ctc-align-calibration/1"
+NATIVE_FILE = "native-speech.tsv"
 SILENCE, SOUND = "silence", "sound"
 KINDS = (*ARPABET_CLASSES, SOUND, SILENCE)
 USUAL_SCALE = 0.4
@@ -412,6 +413,41 @@ def _offsets(table: Any, where: str, faults: list[str]) -> dict[tuple[str, str],
         else:
             offsets[before, after] = float(offset_ms)
     return offsets
+
+
+@dataclass(frozen=True)
+class NativeSpeech:
+    """How native speakers pronounce the phones of a model: a table of quantiles.
+
+    Attributes:
+        percents: (Q,) ascending.
+        quantiles: of each phone, (Q,): below them are so many per cent of its goodness of
+            pronunciation (`ctc_align.alignment.goodness`), in nats.
+    """
+
+    percents: tuple[float, ...]
+    quantiles: Mapping[str, tuple[float, ...]]
+
+    def percentile(self, phone: str, gop: float) -> float | None:
+        """Return the per cent of native speech in which the phone has less; None for a phone that
+        the table lacks."""
+        quantiles = self.quantiles.get(phone)
+        if quantiles is None:
+            return None
+        return round(float(np.interp(gop, quantiles, self.percents, 0.0, 100.0)), 1)
+
+
+def load_native_speech(folder: Path) -> NativeSpeech | None:
+    """Return the table in a model's folder, or None.
+
+    A line has a phone and its quantiles; the first line has their per cents.
+    """
+    file = folder / NATIVE_FILE
+    if not file.exists():
+        return None
+    head, *rows = (line.split("\t") for line in file.read_text("utf-8").splitlines())
+    quantiles = {phone: tuple(map(float, values)) for phone, *values in rows}
+    return NativeSpeech(tuple(map(float, head[1:])), quantiles)
 
 
 def as_toml(calibration: Calibration) -> str:

@@ -59,7 +59,8 @@ def every_field() -> Alignment:
     talk = talk_alignment()
     first, dash, *others = talk.words
     tokens = tuple(replace(token, start_sd_ms=3.0, end_sd_ms=4.0) for token in first.tokens)
-    tokens = (replace(tokens[0], by="hand"), *tokens[1:])
+    rated = {"gop": -1.5, "gop_percentile": 4.0, "heard": "AE"}
+    tokens = (replace(tokens[0], by="hand", **rated), *tokens[1:])
     first = replace(first, tokens=tokens, start_sd_ms=3.0, end_sd_ms=4.0, speaker="JOHN", by="hand")
     return replace(
         talk,

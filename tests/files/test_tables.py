@@ -35,6 +35,7 @@ from ctc_align.files import (
     rendered,
 )
 from ctc_align.files.textgrid import read_textgrid
+from ctc_align.files.tiers import with_phones
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.files.writer import WRITTEN
 from ctc_align.text.characters import spreadsheet_cell
@@ -263,6 +264,31 @@ def test_phones_that_touch_are_each_others_neighbours(parted):
     if parted != "no":
         around[1:3] = [("h", ""), ("", "ɔɪ")]
     assert list(zip(phones.previous, phones.next)) == around
+
+
+def test_goodness_of_pronunciation_has_columns_and_a_tier(tmp_path):
+    thin = aligned("thin", 0.0, 0.6, 0, ["TH", "IH", "N"])
+    rated = [(-2.41, "S", 3.0), (1.25, "IH", 40.5), (-0.5, "", None)]
+    tokens = tuple(
+        replace(token, gop=gop, heard=heard, gop_percentile=percentile)
+        for token, (gop, heard, percentile) in zip(thin.tokens, rated)
+    )
+    alignment = make_alignment((replace(thin, tokens=tokens),), token_kind="phones")
+    style = Style(tiers="phones,gop")
+    table = table_of(alignment, style)
+    phones = table[table.tier == "phones"]
+    assert [*zip(phones.gop, phones.heard)] == [(gop, heard) for gop, heard, _ in rated]
+    assert [*phones.gop_percentile] == ["3.0", "40.5", ""]
+    labels = ["-2.4 S", "1.2", "-0.5 ∅"]
+    assert [*table[table.tier == "gop"].label] == labels
+    (tmp_path / "a.TextGrid").write_bytes(rendered(alignment, "textgrid", style))
+    _, tier = read_textgrid(tmp_path / "a.TextGrid").tiers
+    assert [row.label for row in tier.intervals if row.label] == labels
+    (in_ipa,) = with_phones(alignment, "ipa").words
+    assert [token.heard for token in in_ipa.tokens] == ["s", "ɪ", ""]
+    assert "gop" not in table_of(conversation()).columns
+    with pytest.raises(UsageError, match="--tiers gop: expected an alignment that was made with"):
+        rendered(conversation(), "textgrid", style)
 
 
 def test_whispers_words_add_up_to_its_text():

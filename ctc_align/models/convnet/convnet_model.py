@@ -24,7 +24,7 @@ from ctc_align.extras import require_torch
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.machine.rows_on_disk import ArrayOnDisk, RowsOnDisk
 from ctc_align.models.acoustic_model import AcousticModel, Device
-from ctc_align.models.calibration import calibration_in
+from ctc_align.models.calibration import calibration_in, load_native_speech
 from ctc_align.models.confidence_network import load_confidence_network
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import (
@@ -397,6 +397,7 @@ def load_folder(
     calibration = calibration_in(folder)
     confidence_network = load_confidence_network(folder)
     edge_network = load_edge_network(folder)
+    native_speech = load_native_speech(folder)
     try:
         weights = load_file(str(folder / "model.safetensors"))
         own = {
@@ -418,6 +419,7 @@ def load_folder(
     model.calibration = calibration
     model.confidence_network = confidence_network
     model.edge_network = edge_network
+    model.native_speech = native_speech
     return model
 
 
