@@ -252,9 +252,10 @@ class ProgressDisplay(LineBar):
 
     def warn(self, line: str) -> None:
         """Show a warning once, even if workers repeat it for each utterance."""
-        if line not in self.warned:
-            self.warned.add(line)
-            self.talk.say(f"ctc-align: {'' if line.startswith('note: ') else 'warning: '}{line}")
+        text = line.removeprefix("note: ")
+        if text not in self.warned:
+            self.warned.add(text)
+            self.talk.say(f"ctc-align: {'note' if text != line else 'warning'}: {text}")
 
 
 def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:
