@@ -35,6 +35,10 @@ PRIOR_NATS = 2.0
 LEAST_SHARE = 0.12
 """With less evidence than this share of the information, a text is contradicted. Chosen so that of
 clips of 17 languages with 30 of 100 phones wrong, 1 % are."""
+LEAST_OF_CERTAINTY = 0.3
+"""Words that a search has not found between others that it has, as the pronunciations suit the
+recording, are contradicted with less than this share of the certainty, too: of the information
+relative to the greatest that these frames could have (Theil's uncertainty coefficient)."""
 LEAST_NATS = 1.25
 """The information is taken to be at least this for each token: speech has more through the narrow
 radio with noise 5 dB above it, noise without speech has less where a text would fill it."""
@@ -107,7 +111,12 @@ def choose_stretches(ids: Sequence[int], spikes: Spans, frames: int) -> list[Tex
 
 
 def is_contradicted(
-    log_probs: np.ndarray | ArrayOnDisk, blank: int, stretches: Iterable[TextStretch], backend: str
+    log_probs: np.ndarray | ArrayOnDisk,
+    blank: int,
+    stretches: Iterable[TextStretch],
+    backend: str,
+    *,
+    is_searched: bool = False,
 ) -> StageSteps[bool]:
     """Return whether the sound contradicts a text that is spoken in some stretches.
 
@@ -116,12 +125,13 @@ def is_contradicted(
         blank: the class of the blank.
         stretches: of the text; those that repeat themselves say nothing.
         backend: of the kernels.
+        is_searched: whether a search has found the words around the text, and not the text.
     """
-    asked = [stretch for stretch in stretches if stretch.is_varied()]
     evidence = PRIOR_NATS
-    information = 0.0
-    tokens = 0
-    for stretch in asked:
+    least = 0.0
+    for stretch in stretches:
+        if not stretch.is_varied():
+            continue
         scores = log_probs[stretch.first_frame : stretch.last_frame]
         own, *others = yield [
             Forward(scores, CtcTargets(order, blank), None, backend)
@@ -133,14 +143,18 @@ def is_contradicted(
         if not others:
             continue
         evidence += own - float(np.mean(others))
-        total, labels = _measure_information(scores, blank)
-        information += total * len(stretch.judged) / max(len(stretch.ids), labels)
-        tokens += len(stretch.judged)
-    return evidence < LEAST_SHARE * max(information, LEAST_NATS * tokens)
+        tokens = len(stretch.judged)
+        total, certainty, labels = _measure_information(scores, blank)
+        information = total * tokens / max(len(stretch.ids), labels)
+        share = LEAST_SHARE
+        if is_searched:
+            share = max(share, LEAST_OF_CERTAINTY * certainty)
+        least += share * max(information, LEAST_NATS * tokens)
+    return evidence < least
 
 
-def _measure_information(scores: np.ndarray | ArrayOnDisk, blank: int) -> tuple[float, int]:
-    """Return the information in scores (T, C), in nats, and how many labels are heard in them."""
+def _measure_information(scores: np.ndarray | ArrayOnDisk, blank: int) -> tuple[float, float, int]:
+    """Return the information in scores (T, C), its certainty, and how many labels are heard."""
     frames = len(scores)
     total = np.zeros(scores.shape[1])
     negentropy = 0.0
@@ -154,4 +168,5 @@ def _measure_information(scores: np.ndarray | ArrayOnDisk, blank: int) -> tuple[
         labels += int(np.count_nonzero((np.diff(best, prepend=blank) != 0) & (best != blank)))
     mean = total / max(frames, 1)
     most = -frames * float((mean * np.log(np.maximum(mean, 1e-30))).sum())
-    return negentropy + most, labels
+    information = negentropy + most
+    return information, information / max(most, 1.0), labels

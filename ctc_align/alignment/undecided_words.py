@@ -74,7 +74,7 @@ def find_undecided(
             if stretch is None:
                 continue
             contradicted = yield from is_contradicted(
-                speech.log_probs, speech.blank, [stretch], speech.backend
+                speech.log_probs, speech.blank, [stretch], speech.backend, is_searched=True
             )
             if not contradicted:
                 kept[first:last] |= ~fixed[span.first + first : span.first + last]
