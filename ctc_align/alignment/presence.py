@@ -39,6 +39,9 @@ LEAST_OF_CERTAINTY = 0.3
 """Words that a search has not found between others that it has, as the pronunciations suit the
 recording, are contradicted with less than this share of the certainty, too: of the information
 relative to the greatest that these frames could have (Theil's uncertainty coefficient)."""
+NATS_OF_CERTAINTY = 3.0
+"""The information for each such token is taken to be at least this times the certainty: half of what
+speech has in clean sound, rooms, a crowd and radios alike. A pause has less."""
 LEAST_NATS = 1.25
 """The information is taken to be at least this for each token: speech has more through the narrow
 radio with noise 5 dB above it, noise without speech has less where a text would fill it."""
@@ -146,10 +149,11 @@ def is_contradicted(
         tokens = len(stretch.judged)
         total, certainty, labels = _measure_information(scores, blank)
         information = total * tokens / max(len(stretch.ids), labels)
-        share = LEAST_SHARE
+        needed = LEAST_SHARE * max(information, LEAST_NATS * tokens)
         if is_searched:
-            share = max(share, LEAST_OF_CERTAINTY * certainty)
-        least += share * max(information, LEAST_NATS * tokens)
+            information = max(information, NATS_OF_CERTAINTY * certainty * tokens)
+            needed = max(needed, LEAST_OF_CERTAINTY * certainty * information)
+        least += needed
     return evidence < least
 
 
