@@ -36,8 +36,10 @@ from ctc_align.files.source_cues import (
     shown_times,
     source_subtitles,
 )
+from ctc_align.files.tiers import PHONES
 from ctc_align.files.writer import Style, is_timed, runs_in_time, words_that_are_shown
 from ctc_align.text.markup import is_tag
+from ctc_align.text.phone_sets import is_vowel
 from ctc_align.text.word_forms import without_markup
 from ctc_align.types import REPEAT, SPEAKER, UNSPOKEN, AlignedWord, Alignment
 
@@ -519,8 +521,11 @@ def word_cues(
 
     Cues whose words are not in the recording are at their old times, which may lie over others.
     `source_lines`: as `new_cues`. Words without times lie between their neighbours. Tags are left
-    out.
+    out. Words begin at their first vowels if the style says so, or with `source_lines`.
     """
+    at = style.highlight_at
+    if at == "vowel" or (at == "auto" and source_lines):
+        alignment = starting_at_vowels(alignment)
     if style.keeps_cues(alignment):
         cues = _source_cues(alignment, style)
     else:
@@ -542,6 +547,21 @@ def word_cues(
         lines = tuple(tuple(_word(piece, next(times)) for piece in line) for line in cue.pieces)
         found.append(WordCue(start, end, lines, cue.speaker))
     return found
+
+
+def starting_at_vowels(alignment: Alignment) -> Alignment:
+    """Return an alignment whose words begin at their first vowels, as people time songs.
+
+    Words without vowels, or fixed by hand, stay; so do all words if the tokens are not phones.
+    """
+    if alignment.token_kind != PHONES:
+        return alignment
+    words = []
+    for word in alignment.words:
+        starts_s = (token.start_s for token in word.tokens if is_vowel(token.token))
+        start_s = next(starts_s, word.start_s)
+        words.append(word if word.by else replace(word, start_s=start_s))
+    return replace(alignment, words=tuple(words))
 
 
 def _word(piece: TextPiece, times: tuple[int, int]) -> CueWord:
