@@ -421,7 +421,7 @@ def _timed(
 ) -> list[Cue]:
     """Return the subtitles with times in whole milliseconds, ascending, each at least one.
 
-    With `keeps_words`, no cue ends within its last word for the sake of `min_gap_s`.
+    With `keeps_words`, no cue ends before its last word does, for `min_gap_s` or `max_duration_s`.
     """
     pieces = row.pieces
     edges = [(_ms(pieces[start].start_s), _ms(pieces[end - 1].end_s)) for start, end in breaks]
@@ -443,7 +443,10 @@ def _timed(
             if next_ms - end_ms < _ms(style.close_gaps_s):
                 end_ms = next_ms
             end_ms = min(end_ms, next_ms if keeps_words else next_ms - gap_ms)
-        end_ms = max(min(end_ms, start_ms + longest_ms), start_ms + 1)
+        last_ms = start_ms + longest_ms
+        if keeps_words:
+            last_ms = max(last_ms, spoken_ms)
+        end_ms = max(min(end_ms, last_ms), start_ms + 1)
         earliest_ms = max(start_ms - _LEAD_MS, free + gap_before_ms, end_ms - shortest_ms)
         start_ms = min(start_ms, earliest_ms)
         free = end_ms

@@ -470,6 +470,17 @@ def test_highlighted_words_begin_at_vowels_in_karaoke(alignment, at, lrc_s, vtt_
     assert json.loads(rendered(alignment, "json", style))["words"] == before
 
 
+@pytest.mark.parametrize("format", ["lrc", "ass"])
+def test_each_word_of_a_line_that_is_sung_for_long_has_its_time(format):
+    words = [aligned("la", at, at + 0.5, 3 * number) for number, at in enumerate((1.0, 6.0, 12.0))]
+    shown = text_of(make_alignment(tuple(words), 20.0), format, LIT)
+    if format == "ass":
+        starts_s = [start_s for _, start_s, _ in ass_words(shown)]
+    else:
+        starts_s = list(map(float, re.findall(r"<00:(\d\d\.\d\d)>l", shown)))
+    assert starts_s == [1.0, 6.0, 12.0]
+
+
 def test_karaoke_does_not_drift_in_nine_hours():
     words = tuple(
         aligned("la", at + at / 3000, at + at / 3000 + 0.2, 3 * at // 16)
