@@ -247,6 +247,13 @@ class Settings:
         False,
         "Underline each word of SRT as it is spoken; write the time of each word in VTT and LRC.",
     )
+    highlight_at: str = _layout(
+        "auto",
+        "Where a highlighted word begins: at its first sound, or at its first vowel, the beat of a"
+        " song. auto: vowel in LRC and ASS, sound in SRT and VTT. Other formats stay.",
+        more="Tokens must be phones. Words without vowels or fixed by hand begin where they did.",
+        choices=("auto", "sound", "vowel"),
+    )
     tiers: str = _layout(
         "",
         "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens),"

@@ -8,12 +8,13 @@ lines, `lyrics/NAME.words.txt` a word on each line, and `annotations/words/NAME.
 each word in seconds. Their licences forbid passing them on. English songs are aligned with the
 model `english`, others with `universal`, if `--model` names none.
 
-For each song and for all: how many lines and words there are, the percentage without times, the
-median of onset minus hand onset (negative: early) in ms, and the percentage of the onsets within
-0.3 s, once of those that have times and once of all. A line begins with its first word that has a
-time; a line without such a word is lost. `--details` adds, of the words of all songs that have
-times: the onsets of their first vowels, which is what people mark in songs, words by the number of
-consonants before that vowel, and words by confidence.
+For each song and for all, with words that begin at their first sound, as in JSON, and at their
+first vowel, as in LRC and ASS: how many lines and words there are, the percentage without times,
+the median of onset minus hand onset (negative: early) in ms, and the percentage of the onsets
+within 0.1 and 0.3 s, of those that have times, and within 0.3 s of all. A line begins with its
+first word that has a time; a line without such a word is lost. `--details` adds, of the words of
+all songs that have times: words by the number of consonants before the first vowel, and words by
+confidence.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ import numpy as np
 from measuring import parser_of
 
 import ctc_align
-from ctc_align.text.phone_sets import ARPABET_VOWELS, IPA_VOWELS
-from ctc_align.types import AlignedWord
+from ctc_align.files.cues import starting_at_vowels
+from ctc_align.text.phone_sets import is_vowel
+from ctc_align.types import AlignedWord, Alignment
 
-NEAR_S = 0.3
+NEAREST_S, NEAR_S = 0.1, 0.3
 CODES = {"English": "en", "French": "fr", "German": "de", "Spanish": "es"}
 
 
@@ -91,13 +93,13 @@ def read_song(folder: Path, audio: Path, language: str) -> Song:
     return Song(audio.stem, audio, language, text, places, onsets_s)
 
 
-def align_song(song: Song, match: str, model: str | None) -> Sequence[AlignedWord]:
-    """Return the aligned words of a song."""
+def align_song(song: Song, match: str, model: str | None) -> Alignment:
+    """Return the alignment of a song."""
     chosen = model or ("english" if song.language == "en" else "universal")
     aligner = ctc_align.Aligner(
         chosen, device="cpu", settings=ctc_align.Settings(language=song.language, match=match)
     )
-    return aligner.align(str(song.audio), song.text).words
+    return aligner.align(str(song.audio), song.text)
 
 
 def measure_onsets(song: Song, words: Sequence[AlignedWord]) -> Onsets:
@@ -120,9 +122,14 @@ def measure_onsets(song: Song, words: Sequence[AlignedWord]) -> Onsets:
     return found
 
 
-def print_details(match: str, found: Onsets) -> None:
-    """Print rows of the words that have times: by first vowels, and by confidence."""
-    vowels_s = []
+def print_onsets(name: str, match: str, at: str, found: Onsets) -> None:
+    """Print rows of the lines and of the words that begin `at` their first sound or vowel."""
+    print(row_of(name, match, f"lines, {at}", found.lines))
+    print(row_of(name, match, f"words, {at}", found.words), flush=True)
+
+
+def print_details(match: str, at: str, found: Onsets) -> None:
+    """Print rows of the words that have times: by first consonants, and by confidence."""
     by_onset: dict[int, list[float]] = {0: [], 1: [], 2: [], 3: []}
     by_confidence: dict[float, list[float]] = {least: [] for least in (0.9, 0.5, 0.1, 0.0)}
     for word, by_hand_s in found.timed:
@@ -130,28 +137,26 @@ def print_details(match: str, found: Onsets) -> None:
         least = next(least for least in by_confidence if (word.confidence or 0.0) >= least)
         by_confidence[least].append(distance_s)
         for before, token in enumerate(word.tokens):
-            if token.token in ARPABET_VOWELS or not IPA_VOWELS.isdisjoint(token.token):
-                vowels_s.append(token.start_s - by_hand_s)
+            if is_vowel(token.token):
                 by_onset[min(before, 3)].append(distance_s)
                 break
-    print(row_of("first vowels", match, "vowels", vowels_s))
     for before, distances_s in by_onset.items():
-        print(row_of(f"{before} consonants before it", match, "words", distances_s))
+        print(row_of(f"{before} consonants before it", match, f"words, {at}", distances_s))
     for least, distances_s in by_confidence.items():
-        print(row_of(f"confidence from {least:g}", match, "words", distances_s))
+        print(row_of(f"confidence from {least:g}", match, f"words, {at}", distances_s))
 
 
 def row_of(name: str, match: str, kind: str, distances_s: Sequence[float | None]) -> str:
     """Return a line of the table."""
     timed = np.array([each for each in distances_s if each is not None])
-    near = int(np.sum(np.abs(timed) <= NEAR_S))
+    nearest, near = (int(np.sum(np.abs(timed) <= most_s)) for most_s in (NEAREST_S, NEAR_S))
     lost = 100 * (1 - len(timed) / max(len(distances_s), 1))
     bias_ms = 1000 * float(np.median(timed)) if len(timed) else float("nan")
-    of_timed = 100 * near / max(len(timed), 1)
+    percent = 100 / max(len(timed), 1)
     of_all = 100 * near / max(len(distances_s), 1)
     return (
-        f"{name[:24]:24s} {match:6s} {kind:6s} {len(distances_s):5d} {lost:6.1f} {bias_ms:8.0f}"
-        f" {of_timed:10.1f} {of_all:8.1f}"
+        f"{name[:24]:24s} {match:6s} {kind:13s} {len(distances_s):5d} {lost:6.1f} {bias_ms:8.0f}"
+        f" {percent * nearest:8.1f} {percent * near:8.1f} {of_all:8.1f}"
     )
 
 
@@ -164,20 +169,24 @@ def main() -> int:
     given = parser.parse_args()
     songs = list(read_songs(given.folder))
     print(
-        f"{'song':24s} {'match':6s} {'':6s} {'count':>5s} {'lost %':>6s} {'bias ms':>8s}"
-        f" {'near/timed':>10s} {'near/all':>8s}"
+        f"{'song':24s} {'match':6s} {'':13s} {'count':>5s} {'lost %':>6s} {'bias ms':>8s}"
+        f" {'0.1 s':>8s} {'0.3 s':>8s} {'of all':>8s}"
     )
     for match in given.match.split(","):
-        together = Onsets()
+        together = {"sound": Onsets(), "vowel": Onsets()}
         for song in songs:
-            found = measure_onsets(song, align_song(song, match, given.model))
-            print(row_of(song.name, match, "lines", found.lines))
-            print(row_of(song.name, match, "words", found.words), flush=True)
-            together.extend(found)
-        print(row_of("all", match, "lines", together.lines))
-        print(row_of("all", match, "words", together.words), flush=True)
-        if given.details:
-            print_details(match, together)
+            alignment = align_song(song, match, given.model)
+            for at, words in (
+                ("sound", alignment.words),
+                ("vowel", starting_at_vowels(alignment).words),
+            ):
+                found = measure_onsets(song, words)
+                print_onsets(song.name, match, at, found)
+                together[at].extend(found)
+        for at, onsets in together.items():
+            print_onsets("all", match, at, onsets)
+            if given.details:
+                print_details(match, at, onsets)
     return 0
 
 

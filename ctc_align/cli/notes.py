@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 _OF_CUES = (
     *("style", "max_line", "max_cps", "frame_rate"),
-    *("min_gap_s", "min_duration_s", "max_duration_s", "close_gaps_s"),
+    *("min_gap_s", "min_duration_s", "max_duration_s", "close_gaps_s", "highlight_at"),
 )
 """Settings that have no effect if no subtitles are cut."""
 _SEVERAL = 5

@@ -36,8 +36,10 @@ from ctc_align.files.source_cues import (
     shown_times,
     source_subtitles,
 )
+from ctc_align.files.tiers import PHONES
 from ctc_align.files.writer import Style, is_timed, runs_in_time, words_that_are_shown
 from ctc_align.text.markup import is_tag
+from ctc_align.text.phone_sets import is_vowel
 from ctc_align.text.word_forms import without_markup
 from ctc_align.types import REPEAT, SPEAKER, UNSPOKEN, AlignedWord, Alignment
 
@@ -419,7 +421,7 @@ def _timed(
 ) -> list[Cue]:
     """Return the subtitles with times in whole milliseconds, ascending, each at least one.
 
-    With `keeps_words`, no cue ends within its last word for the sake of `min_gap_s`.
+    With `keeps_words`, no cue ends before its last word does, for `min_gap_s` or `max_duration_s`.
     """
     pieces = row.pieces
     edges = [(_ms(pieces[start].start_s), _ms(pieces[end - 1].end_s)) for start, end in breaks]
@@ -441,7 +443,10 @@ def _timed(
             if next_ms - end_ms < _ms(style.close_gaps_s):
                 end_ms = next_ms
             end_ms = min(end_ms, next_ms if keeps_words else next_ms - gap_ms)
-        end_ms = max(min(end_ms, start_ms + longest_ms), start_ms + 1)
+        last_ms = start_ms + longest_ms
+        if keeps_words:
+            last_ms = max(last_ms, spoken_ms)
+        end_ms = max(min(end_ms, last_ms), start_ms + 1)
         earliest_ms = max(start_ms - _LEAD_MS, free + gap_before_ms, end_ms - shortest_ms)
         start_ms = min(start_ms, earliest_ms)
         free = end_ms
@@ -519,8 +524,11 @@ def word_cues(
 
     Cues whose words are not in the recording are at their old times, which may lie over others.
     `source_lines`: as `new_cues`. Words without times lie between their neighbours. Tags are left
-    out.
+    out. Words begin at their first vowels if the style says so, or with `source_lines`.
     """
+    at = style.highlight_at
+    if at == "vowel" or (at == "auto" and source_lines):
+        alignment = starting_at_vowels(alignment)
     if style.keeps_cues(alignment):
         cues = _source_cues(alignment, style)
     else:
@@ -542,6 +550,21 @@ def word_cues(
         lines = tuple(tuple(_word(piece, next(times)) for piece in line) for line in cue.pieces)
         found.append(WordCue(start, end, lines, cue.speaker))
     return found
+
+
+def starting_at_vowels(alignment: Alignment) -> Alignment:
+    """Return an alignment whose words begin at their first vowels, as people time songs.
+
+    Words without vowels, or fixed by hand, stay; so do all words if the tokens are not phones.
+    """
+    if alignment.token_kind != PHONES:
+        return alignment
+    words = []
+    for word in alignment.words:
+        starts_s = (token.start_s for token in word.tokens if is_vowel(token.token))
+        start_s = next(starts_s, word.start_s)
+        words.append(word if word.by else replace(word, start_s=start_s))
+    return replace(alignment, words=tuple(words))
 
 
 def _word(piece: TextPiece, times: tuple[int, int]) -> CueWord:

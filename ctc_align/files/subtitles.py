@@ -627,8 +627,8 @@ class AssWriter(Writer):
     is the line's name.
 
     Unspoken text (labels, directions) has no time, and is never lit. A line's times add up from its
-    start, pauses included (`{\k25}` without text), so every word begins within 5 ms of its true
-    start, even after ten hours. Braces are written as parentheses, and a backslash that would be a
+    start, pauses included (`{\k25}` without text), so every word begins within 5 ms of its
+    start (see `word_cues`), even after ten hours. Braces are written as parentheses, and a backslash that would be a
     command is followed by an invisible word joiner.
     """
 

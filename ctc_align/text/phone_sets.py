@@ -215,6 +215,17 @@ _ANY_R = str.maketrans("ɹʁ", "rr")
 _SYLLABIC = "\u0329"
 
 
+def is_vowel(label: str) -> bool:
+    """Return whether a phone of ARPAbet or IPA is a vowel or a diphthong.
+
+    >>> [is_vowel(label) for label in ("AH0", "T", "ˈɔɪ", "aː", "w")]
+    [True, False, True, True, False]
+    """
+    if strip_stress(label) in ARPABET_VOWELS:
+        return True
+    return not IPA_VOWELS.isdisjoint(broad_phones(label))
+
+
 def syllable_starts(labels: Sequence[str], code: str, *, has_diphthongs: bool = False) -> list[int]:
     """Return the index of the first phone of each syllable of a word, by maximal onsets.
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import random
 import re
 from io import StringIO
@@ -428,6 +429,56 @@ def test_karaoke_by_pysubs2():
     for (_, start_s, end_s), word in zip(words, aligned_words(alignment)):
         assert start_s == pytest.approx(word.start_s, abs=0.0051)
         assert end_s == pytest.approx(word.end_s, abs=0.0051)
+
+
+def of_phones(**changes: object) -> Alignment:
+    """Four words of 0.4 s, a second from each other, and phones of the same length."""
+    words = (
+        aligned("plume", 1.0, 1.4, 0, "plym"),
+        aligned("ami", 2.0, 2.4, 6, "ami"),
+        aligned("psst", 3.0, 3.4, 10, "pst"),
+        dataclasses.replace(aligned("ma", 4.0, 4.4, 15, "ma"), by="hand"),
+    )
+    return make_alignment(words, 6.0, token_kind="phones", **changes)
+
+
+@pytest.mark.parametrize(
+    ("alignment", "at", "lrc_s", "vtt_s"),
+    [
+        (of_phones(), "auto", 1.2, 1.0),
+        (of_phones(), "sound", 1.0, 1.0),
+        (of_phones(), "vowel", 1.2, 1.2),
+        (dataclasses.replace(of_phones(), token_kind="tokens"), "vowel", 1.0, 1.0),
+    ],
+)
+def test_highlighted_words_begin_at_vowels_in_karaoke(alignment, at, lrc_s, vtt_s):
+    """A word that begins with a vowel, one without vowels and one fixed by hand begin as before."""
+    style = Style(highlight_words=True, highlight_at=at)
+    others = [2.0, 3.0, 4.0]
+    lyrics = text_of(alignment, "lrc", style)
+    assert f"\n[00:0{lrc_s:.2f}]" in lyrics
+    stamps = re.findall(r"<00:(\d\d\.\d\d)>\w", lyrics)
+    assert list(map(float, stamps)) == [lrc_s, *others]
+    assert ass_words(text_of(alignment, "ass", style))[:2] == [
+        ("plume", lrc_s, 1.4),
+        ("ami", 2.0, 2.4),
+    ]
+    shown = read_srt(text_of(alignment, "srt", style))
+    lit = [cue.start_ms / 1000 for cue in shown if "<u>" in cue.lines[0]]
+    assert lit == [vtt_s, *others]
+    before = json.loads(rendered(alignment, "json"))["words"]
+    assert json.loads(rendered(alignment, "json", style))["words"] == before
+
+
+@pytest.mark.parametrize("format", ["lrc", "ass"])
+def test_each_word_of_a_line_that_is_sung_for_long_has_its_time(format):
+    words = [aligned("la", at, at + 0.5, 3 * number) for number, at in enumerate((1.0, 6.0, 12.0))]
+    shown = text_of(make_alignment(tuple(words), 20.0), format, LIT)
+    if format == "ass":
+        starts_s = [start_s for _, start_s, _ in ass_words(shown)]
+    else:
+        starts_s = list(map(float, re.findall(r"<00:(\d\d\.\d\d)>l", shown)))
+    assert starts_s == [1.0, 6.0, 12.0]
 
 
 def test_karaoke_does_not_drift_in_nine_hours():
