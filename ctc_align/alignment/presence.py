@@ -39,8 +39,8 @@ LEAST_OF_CERTAINTY = 0.3
 """Words that a search has not found between others that it has, as the pronunciations suit the
 recording, are contradicted with less than this share of the certainty, too: of the information
 relative to the greatest that these frames could have (Theil's uncertainty coefficient)."""
-NATS_OF_CERTAINTY = 3.0
-"""The information for each such token is taken to be at least this times the certainty: half of what
+NATS_OF_CERTAINTY = 5.0
+"""The information for each such token is taken to be at least this times the certainty: three quarters of what
 speech has in clean sound, rooms, a crowd and radios alike. A pause has less."""
 LEAST_NATS = 1.25
 """The information is taken to be at least this for each token: speech has more through the narrow
