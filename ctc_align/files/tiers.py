@@ -21,7 +21,7 @@ from ctc_align.files.sentences import sentences
 from ctc_align.files.writer import Style, TimedLabel, token_rows, word_rows, words_by_time
 from ctc_align.text.captions import transcript_of_cues
 from ctc_align.text.characters import lazy_regex
-from ctc_align.text.languages import base_code
+from ctc_align.text.languages import base_code, split_languages
 from ctc_align.text.phone_sets import broad_phones, label_in, phone_set_of, syllable_starts
 from ctc_align.text.transcript import has_spaceless
 from ctc_align.types import (
@@ -350,13 +350,14 @@ def syllabified(alignment: Alignment) -> Alignment:
             f"--tiers syllables: expected a model of phones, got {alignment.model}, whose tokens"
             " are letters; use --model english or universal, or leave out syllables"
         )
-    code = base_code(str(alignment.config.get("language") or ""))
+    language = split_languages(str(alignment.config.get("language") or ""))[0]
     labels = {phone.token for word in alignment.words for phone in word.tokens}
     has_diphthongs = any(len(broad_phones(label)) > 1 for label in labels)
     words = []
     for word in alignment.words:
         phones = [phone.token for phone in word.tokens]
         if phones:
+            code = base_code(word.language or language)
             starts = syllable_starts(phones, code, has_diphthongs=has_diphthongs)
         else:
             starts = []
