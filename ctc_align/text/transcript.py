@@ -238,15 +238,19 @@ def _with_languages(
             own = form_of.get((word.char_start, word.char_end, code), word)
             forms += [replace(form, others=(), language=code) for form in (own, *own.others)]
         if forms:
-            said.append(replace(word, **_form(forms[0]), others=tuple(forms[1:])))
+            first, *others = forms
+            said.append(
+                replace(
+                    word,
+                    spoken=first.spoken,
+                    reading=first.reading,
+                    language=first.language,
+                    others=tuple(others),
+                )
+            )
         else:
             said.append(word)
     return replace(words, words=tuple(said))
-
-
-def _form(word: Word) -> dict[str, str | None]:
-    """Return the fields of a word that depend on its language."""
-    return {"spoken": word.spoken, "reading": word.reading, "language": word.language}
 
 
 def require_words(words: Words, source: str) -> None:
