@@ -79,6 +79,14 @@ def known_languages(languages: str, option: str = "--language") -> str:
     return ",".join(dict.fromkeys(known_language(name, option) for name in names))
 
 
+def known_code(name: str) -> str:
+    """Return the code of the language that a file names; "" if nothing knows it."""
+    try:
+        return known_language(name.replace("_", "-")) if name.strip() else ""
+    except UsageError:
+        return ""
+
+
 def split_languages(languages: str) -> tuple[str, ...]:
     """Return the languages of a list separated by commas; ("",) if there are none.
 
