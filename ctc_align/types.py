@@ -169,6 +169,7 @@ class Tier:
     """The number of the tier in the file, counted as in Praat: from 1, including point tiers; 0
     outside a file."""
     speaker: str = ""
+    language: str = ""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from ctc_align.files.source_cues import (
 from ctc_align.files.writer import Style, Writer
 from ctc_align.text.captions import transcript_of_cues
 from ctc_align.text.characters import lazy_regex, without_controls
-from ctc_align.text.markup import language_spans
+from ctc_align.text.markup import distinct_spans, language_spans
 from ctc_align.types import (
     LRC,
     SRT,
@@ -210,7 +210,7 @@ def _with_languages(transcript: Transcript) -> Transcript:
         for cue in transcript.subtitles.cues
         for span in language_spans(transcript.text, cue.char_start, cue.char_end)
     )
-    return replace(transcript, languages=tuple(spans))
+    return replace(transcript, languages=distinct_spans(transcript.text, spans))
 
 
 def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLines]:

@@ -22,12 +22,14 @@ from ctc_align.files.writer import Style, TimedLabel, token_rows, word_rows, wor
 from ctc_align.text.captions import transcript_of_cues
 from ctc_align.text.characters import lazy_regex
 from ctc_align.text.languages import base_code, split_languages
+from ctc_align.text.markup import distinct_spans
 from ctc_align.text.phone_sets import broad_phones, label_in, phone_set_of, syllable_starts
 from ctc_align.text.transcript import has_spaceless
 from ctc_align.types import (
     AlignedToken,
     AlignedWord,
     Alignment,
+    LanguageSpan,
     SourceCue,
     Subtitles,
     Tier,
@@ -121,7 +123,14 @@ def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: 
         end_s = max(row.end_s, start_s)
         cue = SourceCue(0, 0, start_s, end_s, name=tier.name, speaker=tier.speaker)
         cues.append((cue, " ".join(row.label.split())))
-    return transcript_of_cues(cues, Subtitles(format, document=document))
+    transcript = transcript_of_cues(cues, Subtitles(format, document=document))
+    assert transcript.subtitles is not None
+    spans = (
+        LanguageSpan(cue.char_start, cue.char_end, tier.language)
+        for cue, (_, tier) in zip(transcript.subtitles.cues, rows)
+        if tier.language
+    )
+    return replace(transcript, languages=distinct_spans(transcript.text, spans))
 
 
 def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:

@@ -23,7 +23,7 @@ from operator import attrgetter
 
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.characters import Span, lazy_regex
-from ctc_align.text.languages import known_code
+from ctc_align.text.languages import base_code, known_code
 from ctc_align.text.line_divisions import line_divisions
 from ctc_align.text.notation import (
     AFTER_TAGS,
@@ -419,6 +419,25 @@ def language_spans(text: str, start: int, end: int) -> Iterator[LanguageSpan]:
             while opened.pop()[0] != name:
                 pass
     yield from _span_in(opened, at, end)
+
+
+def distinct_spans(text: str, spans: Iterable[LanguageSpan]) -> tuple[LanguageSpan, ...]:
+    """Return the passages that a text marks; none if all of the text is marked as one language.
+
+    Such a mark only names the language of the text, which the settings do.
+
+    >>> distinct_spans("so be", [LanguageSpan(0, 5, "en")])
+    ()
+    >>> len(distinct_spans("so be", [LanguageSpan(0, 2, "en")]))
+    1
+    """
+    found = tuple(spans)
+    if len({base_code(span.language) for span in found}) > 1:
+        return found
+    starts = [*(span.char_start for span in found), len(text)]
+    ends = [0, *(span.char_end for span in found)]
+    rest = (text[end:start] for end, start in zip(ends, starts))
+    return found if any(any(map(str.isalnum, part)) for part in rest) else ()
 
 
 def _span_in(opened: Sequence[tuple[str, str]], start: int, end: int) -> Iterator[LanguageSpan]:
