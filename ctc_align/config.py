@@ -391,10 +391,14 @@ class Settings:
     )
     language: str = setting(
         "",
-        "Language of the transcript (en, deu). Decides how words and numbers are read, which"
+        "Language of the transcript (en, deu), or several (en,de). Decides how words and numbers are read, which"
         " built-in model is used unless --model is given, and the language in which a multilingual"
         " model is used.",
-        more='"" means the language that the model was trained for, otherwise "en".',
+        more=(
+            '"" means the language that the model was trained for, otherwise "en". Of several'
+            " languages, the sound decides which one each word is in; the first one divides the"
+            " text into words."
+        ),
         may_be_empty=True,
         metavar="CODE",
         shown="detected in the text, else en",

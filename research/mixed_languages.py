@@ -40,7 +40,7 @@ EVERY = 4
 
 
 @dataclass(frozen=True)
-class Clip:
+class LanguageClip:
     """A clip, and the words of its alignment in its language."""
 
     samples: np.ndarray
@@ -77,7 +77,7 @@ class Mixed:
         return Transcript(text, languages=tuple(spans) if marked else ())
 
 
-def references(clip: Clip, shift_s: float = 0.0) -> Iterator[Reference]:
+def references(clip: LanguageClip, shift_s: float = 0.0) -> Iterator[Reference]:
     """Yield the words of a clip, later by `shift_s`."""
     for word in clip.words:
         if word.status == ALIGNED:
@@ -87,14 +87,14 @@ def references(clip: Clip, shift_s: float = 0.0) -> Iterator[Reference]:
         yield Reference(word.text, clip.language, *times)
 
 
-def join(first: Clip, second: Clip) -> Mixed:
+def join(first: LanguageClip, second: LanguageClip) -> Mixed:
     """Return two clips, one after the other."""
     shift_s = len(first.samples) / RATE
     samples = np.concatenate((first.samples, second.samples))
     return Mixed(samples, [*references(first), *references(second, shift_s)])
 
 
-def exchange(into: Clip, source: Clip) -> Mixed:
+def exchange(into: LanguageClip, source: LanguageClip) -> Mixed:
     """Return a clip in which every fourth word is one of another clip."""
     given = [word for word in source.words if word.status == ALIGNED and len(word.text) > 3]
     samples: list[np.ndarray] = []
@@ -122,7 +122,7 @@ def exchange(into: Clip, source: Clip) -> Mixed:
     return Mixed(np.concatenate(samples), words)
 
 
-def read_clips(aligner: Aligner, language: str, each: int) -> list[Clip]:
+def read_clips(aligner: Aligner, language: str, each: int) -> list[LanguageClip]:
     """Return clips of a language, aligned alone."""
     folder = ENGLISH if language == "en" else DATA / "languages"
     rows = [
@@ -138,12 +138,12 @@ def read_clips(aligner: Aligner, language: str, each: int) -> list[Clip]:
         audio = load_audio(folder / row["audio"], RATE)
         text = row["text"].lower() if row["text"].isupper() else row["text"]
         found = aligner.align(audio, Transcript(text, language=language))
-        clips.append(Clip(np.asarray(audio.samples), text, language, found.words))
+        clips.append(LanguageClip(np.asarray(audio.samples), text, language, found.words))
     return clips
 
 
-class Counts:
-    """What was counted in alignments under one condition."""
+class EdgeCounts:
+    """Counts of words and edges under one condition."""
 
     def __init__(self) -> None:
         self.off_ms: list[float] = []
@@ -184,7 +184,7 @@ def main(group: str, each: int) -> None:
     """Print a table for a group of languages."""
     aligner = Aligner("universal", settings=Settings(language="de"))
     clips = {code: read_clips(aligner, code, each) for code in GROUPS[group]}
-    counts: dict[tuple[str, str], Counts] = defaultdict(Counts)
+    counts: dict[tuple[str, str], EdgeCounts] = defaultdict(EdgeCounts)
     for first, second in permutations(GROUPS[group], 2):
         for own, other in zip(clips[first], clips[second][::-1]):
             alone = Mixed(own.samples, list(references(own)))
