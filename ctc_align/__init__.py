@@ -40,7 +40,15 @@ if TYPE_CHECKING:
     )
     from ctc_align.files import read_alignment
     from ctc_align.losses import CTCLoss
-    from ctc_align.types import AlignedToken, AlignedWord, Alignment, Emissions, Region, Transcript
+    from ctc_align.types import (
+        AlignedToken,
+        AlignedWord,
+        Alignment,
+        Emissions,
+        LanguageSpan,
+        Region,
+        Transcript,
+    )
 
 __all__ = [
     "AlignedToken",
@@ -57,6 +65,7 @@ __all__ = [
     "EmissionsError",
     "InputError",
     "KernelError",
+    "LanguageSpan",
     "LexiconError",
     "LostFolderError",
     "MissingExtraError",
@@ -92,6 +101,7 @@ _HOMES = {
     "EmissionsError": "ctc_align.errors",
     "InputError": "ctc_align.errors",
     "KernelError": "ctc_align.errors",
+    "LanguageSpan": "ctc_align.types",
     "LexiconError": "ctc_align.errors",
     "LostFolderError": "ctc_align.errors",
     "MissingExtraError": "ctc_align.errors",

@@ -34,7 +34,7 @@ DEFAULT = "default"
 """The name of the default settings, without a file."""
 UNKNOWN_LANGUAGE = "und"
 """No language: letters stay letters, digits stay digits."""
-_TIER = "(words|tokens|phones|syllables|sentences|speakers|gop)"
+_TIER = "(words|tokens|phones|syllables|sentences|speakers|languages|gop)"
 _MOST_BYTES = 2**20
 _LONGEST_NAME = 100
 _KINDS: dict[type, str] = {
@@ -257,14 +257,14 @@ class Settings:
     tiers: str = _layout(
         "",
         "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens),"
-        " syllables, sentences, speakers and gop.",
+        " syllables, sentences, speakers, languages and gop.",
         more=(
             'Comma-separated; "" means the default list of each format. With syllables, JSON has'
             " them, too; gop rates the pronunciation, as --gop does."
         ),
         pattern=(
             rf"(?i:\s*|\s*{_TIER}\s*(,\s*{_TIER}\s*)*)",
-            "a list of words, tokens (or phones), syllables, sentences, speakers and gop",
+            "a list of words, tokens (or phones), syllables, sentences, speakers, languages and gop",
         ),
         metavar="LIST",
         shown="words,phones",
@@ -391,10 +391,14 @@ class Settings:
     )
     language: str = setting(
         "",
-        "Language of the transcript (en, deu). Decides how words and numbers are read, which"
+        "Language of the transcript (en, deu), or several (en,de). Decides how words and numbers are read, which"
         " built-in model is used unless --model is given, and the language in which a multilingual"
         " model is used.",
-        more='"" means the language that the model was trained for, otherwise "en".',
+        more=(
+            '"" means the language that the model was trained for, otherwise "en". Of several'
+            " languages, the sound decides which one each word is in; the first one divides the"
+            " text into words."
+        ),
         may_be_empty=True,
         metavar="CODE",
         shown="detected in the text, else en",

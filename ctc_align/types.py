@@ -130,6 +130,8 @@ class Word:
     others: tuple[Word, ...] = ()
     """The word in its other spoken forms: the audio decides which one is said. A form that ends in
     "-" breaks off: it has the first sounds of `spoken`."""
+    language: str = ""
+    """The language of the spoken form, if the transcript may be in several; otherwise ""."""
 
     @property
     def reading_text(self) -> str:
@@ -167,6 +169,7 @@ class Tier:
     """The number of the tier in the file, counted as in Praat: from 1, including point tiers; 0
     outside a file."""
     speaker: str = ""
+    language: str = ""
 
 
 @dataclass(frozen=True)
@@ -232,19 +235,34 @@ class BookPlace:
     cfi: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LanguageSpan:
+    """A passage of a transcript that is marked as being in a language.
+
+    `char_start` and `char_end` (exclusive) count code points; `language` is ISO 639 or BCP 47.
+    """
+
+    char_start: int
+    char_end: int
+    language: str
+
+
 @dataclass(frozen=True)
 class Transcript:
     """A transcript as read from its file.
 
     It has the text, the cues (subtitles, segments), and the paragraphs of a book.
 
-    `language` (ISO 639 or BCP 47) overrides the setting; "" means the language of the setting.
+    `language` (ISO 639 or BCP 47; several are separated by commas) overrides the setting; "" means
+    the language of the setting. `languages` has the passages that are marked as being in a
+    language, ascending, not overlapping.
     """
 
     text: str
     subtitles: Subtitles | None = None
     places: tuple[BookPlace, ...] = ()
     language: str = ""
+    languages: tuple[LanguageSpan, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -295,6 +313,8 @@ class Pronunciation:
     gaps: tuple[tuple[int, str], ...] = ()
     spoken: str = field(default="", repr=False)
     """The spoken form, if it is one of `Word.others`."""
+    languages: tuple[str, ...] = ()
+    """The languages in which the word is pronounced so, if the transcript may be in several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -561,6 +581,8 @@ class AlignedWord:
     """`kind` and `speaker` are as in `Word`."""
     by: str = ""
     """`HAND` if a person has fixed both edges, otherwise ""."""
+    language: str = ""
+    """The language in which the word is spoken, if the transcript is in several."""
 
 
 @dataclass(frozen=True)

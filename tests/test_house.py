@@ -38,6 +38,7 @@ PUBLIC = {
     "EmissionsError",
     "InputError",
     "KernelError",
+    "LanguageSpan",
     "LexiconError",
     "LostFolderError",
     "MissingExtraError",

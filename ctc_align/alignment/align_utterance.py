@@ -38,6 +38,7 @@ from ctc_align.alignment.presence import choose_stretches, is_contradicted
 from ctc_align.alignment.pronunciations import (
     check_word_tokens,
     choose_pronunciations,
+    in_heard_order,
     leave_out_unspoken,
     prepared_word_tokens,
     with_chosen_readings,
@@ -195,7 +196,8 @@ def tokenize_words(inputs: UtteranceInputs) -> StageSteps[list[WordTokens]]:
     """
     word_tokens = yield from prepared_word_tokens(inputs.words, inputs.tokenizer, inputs.settings)
     check_word_tokens(word_tokens, inputs.emissions, inputs.settings, inputs.name)
-    return word_tokens
+    separator = inputs.tokenizer.separator
+    return (yield from in_heard_order(inputs.emissions, word_tokens, separator, inputs.backend))
 
 
 def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> StageSteps[PlacedWords]:
@@ -437,6 +439,7 @@ def aligned_words(
                 start_sd_ms=first.start_sd_ms,
                 end_sd_ms=last.end_sd_ms,
                 speaker=word.speaker,
+                language=word.language,
             )
         )
     return tuple(aligned)
@@ -467,7 +470,14 @@ def word_without_times(word: Word, tokens: WordTokens | None = None) -> AlignedW
     else:
         status = UNSPOKEN
     written = (word.text, word.spoken, word.char_start, word.char_end)
-    return AlignedWord(*written, status=status, kind=word.kind, speaker=word.speaker)
+    is_marked = all(other.language == word.language for other in word.others)
+    return AlignedWord(
+        *written,
+        status=status,
+        kind=word.kind,
+        speaker=word.speaker,
+        language=word.language if is_marked else "",
+    )
 
 
 def _yield_timed_tokens(

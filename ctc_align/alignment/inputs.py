@@ -38,7 +38,6 @@ from ctc_align.types import (
     AudioLike,
     DefaultBlank,
     Emissions,
-    Subtitles,
     Transcript,
     Words,
     utterance_name,
@@ -341,7 +340,7 @@ class TranscriptSplitter:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._book: tuple[tuple[Settings, str, Subtitles | None], Words] | None = None
+        self._book: tuple[tuple[object, ...], Words] | None = None
 
     def split(self, text: str | Transcript, name: str) -> Words:
         """Return a transcript split into the words to align; error messages call it `name`.
@@ -361,9 +360,10 @@ class TranscriptSplitter:
                 f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}"
             )
         settings = self._settings.in_language(transcript.language)
-        key = (settings, transcript.text, transcript.subtitles)
+        marked = transcript.languages
+        key = (settings, transcript.text, transcript.subtitles, marked)
         if self._book is None or self._book[0] != key:
-            words = words_of(transcript.text, settings, transcript.subtitles)
+            words = words_of(transcript.text, settings, transcript.subtitles, marked)
             require_words(words, name)
             if len(words.text) >= _BOOK_CHARS:
                 self._book = (key, words)

@@ -17,7 +17,7 @@ from ctc_align.config import Settings
 from ctc_align.models import AUTO, ENGLISH, UNIVERSAL
 from ctc_align.models.calibration import file_in, read_calibration
 from ctc_align.models.catalogue import speaks_any
-from ctc_align.text.languages import base_code, likely_other_language
+from ctc_align.text.languages import base_code, likely_other_language, split_languages
 from ctc_align.types import Transcript
 
 
@@ -30,6 +30,8 @@ class HasSettings(Protocol):
 
 
 One = TypeVar("One", bound=HasSettings)
+_MARKED_SHARE = 0.1
+"""An English text of which this share is marked as other languages is one for all languages."""
 
 
 def model_for(language: str) -> str:
@@ -66,6 +68,21 @@ def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | N
     if model == AUTO and is_bound:
         return model_for(given.language)
     return model
+
+
+def _with_marked(language: str, transcript: Transcript) -> str:
+    """Return an English transcript's language, and the other ones in which much of it is marked.
+
+    >>> from ctc_align.types import LanguageSpan
+    >>> half = Transcript("yes ja", languages=(LanguageSpan(4, 6, "de"),))
+    >>> _with_marked("", half)
+    'en,de'
+    """
+    others = [span for span in transcript.languages if model_for(span.language) != ENGLISH]
+    marked = sum(span.char_end - span.char_start for span in others)
+    if not others or marked < _MARKED_SHARE * len(transcript.text):
+        return language
+    return ",".join(dict.fromkeys([ENGLISH_CODE, *(span.language for span in others)]))
 
 
 class ModelChoice(Generic[One]):
@@ -116,7 +133,8 @@ class ModelChoice(Generic[One]):
 
         It follows that of the transcript ("" if it names none).
         """
-        return language or self.given.language or (ENGLISH_CODE if self.is_open else "")
+        named = language or self.given.language or (ENGLISH_CODE if self.is_open else "")
+        return split_languages(named)[0]
 
     def named(self, text: str | Transcript) -> str | Transcript:
         """Return a transcript with a language.
@@ -135,6 +153,8 @@ class ModelChoice(Generic[One]):
         ):
             return text
         language = self.language_of(transcript.text)
+        if self.by_text and model_for(language) == ENGLISH:
+            language = _with_marked(language, transcript)
         if language:
             return replace(transcript, language=language)
         return text

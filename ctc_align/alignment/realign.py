@@ -59,6 +59,7 @@ from ctc_align.types import (
     Alignment,
     Audio,
     Emissions,
+    LanguageSpan,
     Pronunciation,
     SoundChoice,
     Tokens,
@@ -733,7 +734,7 @@ def corrected_words(alignment: Alignment, settings: Settings, name: str) -> Word
     Raises:
         TranscriptError: nothing in it is spoken.
     """
-    split = words_of(alignment.text, settings)
+    split = words_of(alignment.text, settings, marked=_languages_of(alignment))
     by_span = {(word.char_start, word.char_end): word for word in split.words}
     words = tuple(
         _lookup_reading(word, by_span.get((word.char_start, word.char_end)), settings)
@@ -765,7 +766,13 @@ def _lookup_reading(word: AlignedWord, same: Word | None, settings: Settings) ->
             reading = None
         return replace(written, spoken=spoken, roman=roman, phones=phones, reading=reading)
     return replace(
-        written, spoken=same.spoken, roman=same.roman, phones=same.phones, reading=same.reading
+        written,
+        spoken=same.spoken,
+        roman=same.roman,
+        phones=same.phones,
+        reading=same.reading,
+        language=same.language,
+        others=same.others if same.language else (),
     )
 
 
@@ -793,7 +800,21 @@ def recording_of(
 
 def text_of(alignment: Alignment) -> Transcript:
     """Return the transcript of an alignment, as if read from its file."""
-    return Transcript(alignment.text, alignment.subtitles, alignment.places)
+    return Transcript(
+        alignment.text,
+        alignment.subtitles,
+        alignment.places,
+        languages=_languages_of(alignment),
+    )
+
+
+def _languages_of(alignment: Alignment) -> tuple[LanguageSpan, ...]:
+    """Return the words whose language is known, each as a passage in it."""
+    return tuple(
+        LanguageSpan(word.char_start, word.char_end, word.language)
+        for word in alignment.words
+        if word.language
+    )
 
 
 def path_of(alignment: Alignment) -> str:

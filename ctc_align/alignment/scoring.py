@@ -104,7 +104,7 @@ def score_transcript(
     given = Transcript(text) if isinstance(text, str) else text
     scored = Scored(given.text, index, frames=len(emissions))
     try:
-        words = words_of(given.text, settings, given.subtitles)
+        words = words_of(given.text, settings, given.subtitles, given.languages)
         require_words(words, "transcript")
         words, tokenizer = read_words(
             words, emissions, tokenizer, settings.language, as_written=True

@@ -560,7 +560,11 @@ def choice_notes(looks: dict[str, int]) -> list[str]:
     """
     from ctc_align.text.languages import UNKNOWN, shown_language
 
-    looks = {code: count for code, count in looks.items() if code not in ("", ENGLISH)}
+    looks = {
+        code: count
+        for code, count in looks.items()
+        if code not in ("", ENGLISH) and "," not in code
+    }
     if not looks:
         return []
     remedy = "aligned with the model universal; give --language en if "
@@ -640,9 +644,11 @@ def unknown_letters(alignment: Alignment) -> list[str]:
     The former may be phones of a lexicon; the note says how often each occurs. Digits are not
     read if num2words does not know the language.
     """
+    from ctc_align.text.languages import split_languages
+
     counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
     left = frozenset(filter(str.isdecimal, counts))
-    if left and reads_digits(language):
+    if left and all(map(reads_digits, split_languages(language))):
         left = frozenset()
     digits = {letter: count for letter, count in counts.items() if letter in left}
     letters = {letter: count for letter, count in counts.items() if letter not in left}

@@ -328,7 +328,9 @@ class SettingsOptions(Group):
             settings = load_settings(self.file, self.assignments, base, **self.overrides)
         except ConfigError as error:
             raise ConfigError("\n".join(map(self._as_option, str(error).splitlines()))) from error
-        return dataclasses.replace(settings, language=checked_language(settings.language))
+        from ctc_align.text.languages import known_languages
+
+        return dataclasses.replace(settings, language=known_languages(settings.language))
 
     def _as_option(self, fault: str) -> str:
         """Return a fault with the name of the option that gave the value: "--min-confidence: …"."""

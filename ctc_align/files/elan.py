@@ -47,6 +47,7 @@ from ctc_align.files.writer import (
 )
 from ctc_align.reading import as_whole
 from ctc_align.text.characters import without_controls
+from ctc_align.text.languages import known_code
 from ctc_align.types import EAF, Alignment, Interval, Tier, Transcript
 
 _MS_PER_S = 1000
@@ -85,6 +86,7 @@ class _ElanTier:
     name: str
     parent: str
     participant: str
+    language: str = ""
     annotations: list[_Annotation] = field(default_factory=list)
 
 
@@ -142,7 +144,8 @@ class ElanDocument:
                 if times_s and not is_left_out(value)
             )
             speaker = " ".join(tier.participant.split()) or speaker_of(tier.name)
-            tiers.append(Tier(tier.name, labels, speaker=speaker))
+            language = known_code(tier.language)
+            tiers.append(Tier(tier.name, labels, speaker=speaker, language=language))
         return tiers
 
     def _times(self) -> dict[str, float]:
@@ -250,10 +253,10 @@ class _Reader:
                 )
             )
         elif tag == "TIER":
-            name, parent, who = (
-                values.get(key, "") for key in ("TIER_ID", "PARENT_REF", "PARTICIPANT")
+            name, parent, who, language = (
+                values.get(key, "") for key in ("TIER_ID", "PARENT_REF", "PARTICIPANT", "LANG_REF")
             )
-            found.tiers.append(_ElanTier(name, parent, who))
+            found.tiers.append(_ElanTier(name, parent, who, language))
         elif tag in ("ALIGNABLE_ANNOTATION", "REF_ANNOTATION") and found.tiers:
             keys = ("ANNOTATION_ID", "TIME_SLOT_REF1", "TIME_SLOT_REF2", "ANNOTATION_REF")
             found.tiers[-1].annotations.append(_Annotation(*(values.get(key, "") for key in keys)))

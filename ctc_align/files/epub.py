@@ -33,7 +33,9 @@ from xml.parsers import expat
 from ctc_align.errors import CtcAlignError, TranscriptError
 from ctc_align.reading import read_input
 from ctc_align.text.characters import word_set
-from ctc_align.types import BookPlace, Transcript
+from ctc_align.text.languages import known_code
+from ctc_align.text.markup import distinct_spans
+from ctc_align.types import BookPlace, LanguageSpan, Transcript
 
 PARAGRAPH = "\n\n"
 """The characters between two paragraphs of the text."""
@@ -195,6 +197,7 @@ class _Element:
     children: int = 0
     start: int | None = None
     block: _Element | None = None
+    language: str = ""
 
 
 @dataclass
@@ -202,6 +205,7 @@ class BookText(Handlers):
     """The text of a book and its elements, built page by page."""
 
     places: list[BookPlace] = field(default_factory=list)
+    languages: list[LanguageSpan] = field(default_factory=list)
     length: int = 0
     _pieces: list[str] = field(default_factory=list)
     _open: list[_Element] = field(default_factory=list)
@@ -236,13 +240,14 @@ class BookText(Handlers):
         self._open = []
         self._paragraph = None
         self._space = ""
-        before = len(self._pieces), len(self.places), self.length
+        before = len(self._pieces), len(self.places), self.length, len(self.languages)
         try:
             parse(self)
         except ValueError:
             del self._pieces[before[0] :]
             del self.places[before[1] :]
             self.length = before[2]
+            del self.languages[before[3] :]
             raise
         self._end_paragraph()
 
@@ -258,6 +263,10 @@ class BookText(Handlers):
             steps = f"{parent.steps}/{2 * parent.children}"
             is_unread = is_unread or parent.is_unread
         element = _Element(name, steps, attributes.get("id", ""), is_unread, name in _BLOCKS)
+        if "lang" in attributes:
+            element.language = known_code(attributes["lang"])
+        elif parent is not None:
+            element.language = parent.language
         element.block = element if element.is_block or parent is None else parent.block
         self._elements += 1
         if self._elements > MOST_ELEMENTS or self._held > MOST_HELD:
@@ -309,10 +318,22 @@ class BookText(Handlers):
         self.length = start + len(run)
         if self.length > MOST_CHARS:
             raise ValueError(f"the book has more than {MOST_CHARS:,} characters")
+        self._mark_language(start, is_new=before == PARAGRAPH)
         for element in reversed(self._open):
             if element.start is not None:
                 break
             element.start = start
+
+    def _mark_language(self, start: int, *, is_new: bool) -> None:
+        """Add the passage from `start`, if it is in a marked language, to the one before it in the
+        same language; not if it begins a new paragraph."""
+        language = self._open[-1].language
+        if not language:
+            return
+        last = self.languages[-1] if self.languages else None
+        if last and last.language == language and not is_new and start - last.char_end <= 1:
+            start = self.languages.pop().char_start
+        self.languages.append(LanguageSpan(start, self.length, language))
 
     def _end_paragraph(self) -> None:
         if self._paragraph is not None:
@@ -445,7 +466,9 @@ class EpubArchive:
         for page in self.spine()[1]:
             self.add_page(book, page)
         return Transcript(
-            book.text, places=tuple(sorted(book.places, key=lambda place: place.char_start))
+            book.text,
+            places=tuple(sorted(book.places, key=lambda place: place.char_start)),
+            languages=distinct_spans(book.text, book.languages),
         )
 
     def add_page(self, book: BookText, page: SpinePage) -> None:

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.parsers import expat
 
-from ctc_align.errors import InputError, TranscriptError, UsageError, WrongFileError
+from ctc_align.errors import InputError, TranscriptError, WrongFileError
 from ctc_align.files.labels import audacity_tiers
 from ctc_align.files.sentences import SENTENCE, break_cost
 from ctc_align.files.tiers import is_silence
 from ctc_align.reading import as_seconds
 from ctc_align.text.characters import lazy_regex
-from ctc_align.text.languages import known_language
+from ctc_align.text.languages import known_code
 from ctc_align.types import SEGMENTS, SourceCue, Subtitles, Transcript
 
 _PAUSE_S = 1.0
@@ -200,14 +200,6 @@ def with_marks(words: Sequence[Segment], text: str) -> list[Segment]:
         edges.append(space if space >= 0 else start)
     pieces = (text[low:high] for low, high in pairwise([*edges, len(text)]))
     return [word._replace(text=piece) for word, piece in zip(words, pieces)]
-
-
-def known_code(name: str) -> str:
-    """Return the code of the language that a file names; "" if nothing knows it."""
-    try:
-        return known_language(name.replace("_", "-")) if name.strip() else ""
-    except UsageError:
-        return ""
 
 
 # CHAT, of CHILDES and TalkBank: https://talkbank.org/0info/manuals/CHAT.html

@@ -176,7 +176,7 @@ def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> JsonOb
         "char_start": word.char_start,
         "char_end": word.char_end,
         "status": word.status,
-        **keep_filled(kind=word.kind, speaker=word.speaker, by=word.by),
+        **keep_filled(kind=word.kind, speaker=word.speaker, language=word.language, by=word.by),
         "tokens": _tokens(word, "token", time_s),
     }
 
@@ -627,6 +627,7 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
         status=status,
         kind=kind,
         speaker=word.text("speaker", ""),
+        language=word.text("language", ""),
         by=by,
         tokens=tuple(_token(token, shift_s) for token in tokens),
         **timed,

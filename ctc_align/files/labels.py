@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import TextIO
 
@@ -15,9 +16,10 @@ from ctc_align.files.tiers import (
     SENTENCES,
     SPEAKERS,
     TOKENS,
+    TURNS,
     WORDS,
     has_goodness,
-    speaker_rows,
+    turn_rows,
     wanted_tiers,
 )
 from ctc_align.files.writer import (
@@ -159,11 +161,11 @@ class CsvWriter(Writer):
     """A header and a row for each word of the transcript and each of its tokens; cells without a
     value are empty.
 
-    `tier` is "words", and "phones" or "tokens"; the style's `tiers` may name "sentences" and
-    "speakers", too. `word` is the word's number in the transcript, from 1; in rows of tokens, it is
-    the number of the word that contains the token, whose label is `word_label`; `position` is the
-    token's number in it; `previous` and `next` are the labels of the tokens that touch it, of the same
-    speaker, also in the words beside it. Words without times have their `status` and no times. Times are seconds
+    `tier` is "words", and "phones" or "tokens"; the style's `tiers` may name others, too. `word` is
+    the word's number in the transcript, from 1; in rows of tokens, it is the number of the word
+    that contains the token, whose label is `word_label`; `position` is the token's number in it;
+    `previous` and `next` are the labels of the tokens that touch it, of the same speaker, also in
+    the words beside it. Words without times have their `status` and no times. Times are seconds
     with 3 decimals; `char_start:char_end` is the span in the transcript, in code points.
 
     An alignment with goodness of pronunciation has `GOP_COLUMNS`, too; `heard` is empty if the token
@@ -181,11 +183,11 @@ class CsvWriter(Writer):
         utterance = _cell(alignment.utterance)
         style = self.style(alignment)
         words = _Words(alignment, style)
-        rows = {
+        rows: dict[str, Callable[[], Iterator[JsonObject]]] = {
             WORDS: words.rows,
             TOKENS: words.tokens,
             SENTENCES: words.sentences,
-            SPEAKERS: words.turns,
+            **{kind: partial(words.turns, kind) for kind in TURNS},
         }
         for kind in wanted_tiers(style):
             if kind in DERIVED:
@@ -261,15 +263,12 @@ class _Words:
                 "char_end": sentence.words[-1].word.char_end,
             }
 
-    def turns(self) -> Iterator[JsonObject]:
-        """Yield a row for each turn of a speaker, by time."""
-        for row in speaker_rows(self._by_time, self._rows):
-            yield {
-                **_times(row),
-                "tier": SPEAKERS,
-                "speaker": _cell(row.label),
-                "label": _cell(row.label),
-            }
+    def turns(self, kind: str) -> Iterator[JsonObject]:
+        """Yield a row for each turn of a kind of tiers, by time."""
+        for row in turn_rows(self._alignment, kind, self._rows):
+            label = _cell(row.label)
+            speaker = {"speaker": label} if kind == SPEAKERS else {}
+            yield {**_times(row), "tier": kind, **speaker, "label": label}
 
 
 def _who_and_where(tier: str, word: AlignedWord) -> JsonObject:

@@ -11,6 +11,7 @@ from ctc_align._version import __version__
 from ctc_align.files.sentences import Sentence, sentences
 from ctc_align.files.tiers import (
     GOP,
+    LANGUAGES,
     SENTENCES,
     SPEAKERS,
     SYLLABLES,
@@ -38,6 +39,7 @@ _LABELS = {
     SENTENCES: "Sentence",
     SPEAKERS: "Speaker",
     GOP: "Goodness",
+    LANGUAGES: "Language",
 }
 
 

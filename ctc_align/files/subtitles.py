@@ -34,6 +34,7 @@ from ctc_align.files.source_cues import (
 from ctc_align.files.writer import Style, Writer
 from ctc_align.text.captions import transcript_of_cues
 from ctc_align.text.characters import lazy_regex, without_controls
+from ctc_align.text.markup import distinct_spans, language_spans
 from ctc_align.types import (
     LRC,
     SRT,
@@ -197,7 +198,19 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
             cue = replace(cue, payload=payload)
         cues.append((cue, plain))
         pending = blocks
-    return transcript_of_cues(cues, Subtitles(format, header, after=pending))
+    return _with_languages(transcript_of_cues(cues, Subtitles(format, header, after=pending)))
+
+
+def _with_languages(transcript: Transcript) -> Transcript:
+    """Return a transcript of subtitles with the passages that are marked as being in a language."""
+    if "<" not in transcript.text or transcript.subtitles is None:
+        return transcript
+    spans = (
+        span
+        for cue in transcript.subtitles.cues
+        for span in language_spans(transcript.text, cue.char_start, cue.char_end)
+    )
+    return replace(transcript, languages=distinct_spans(transcript.text, spans))
 
 
 def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLines]:

@@ -1,5 +1,5 @@
-"""Tiers: the tiers of a document that are the transcript, and tiers of words, tokens, sentences and
-speakers to write.
+"""Tiers: the tiers of a document that are the transcript, and tiers of words, tokens, sentences,
+speakers and languages to write.
 
 The text of a document (TextGrid, ELAN file) consists of its sentence tiers, one for each speaker,
 in order of time. Tiers of words and phones, which aligners add, are not text. A tier whose labels
@@ -21,13 +21,15 @@ from ctc_align.files.sentences import sentences
 from ctc_align.files.writer import Style, TimedLabel, token_rows, word_rows, words_by_time
 from ctc_align.text.captions import transcript_of_cues
 from ctc_align.text.characters import lazy_regex
-from ctc_align.text.languages import base_code
+from ctc_align.text.languages import base_code, split_languages
+from ctc_align.text.markup import distinct_spans
 from ctc_align.text.phone_sets import broad_phones, label_in, phone_set_of, syllable_starts
 from ctc_align.text.transcript import has_spaceless
 from ctc_align.types import (
     AlignedToken,
     AlignedWord,
     Alignment,
+    LanguageSpan,
     SourceCue,
     Subtitles,
     Tier,
@@ -63,6 +65,7 @@ SYLLABLES = "syllables"
 SENTENCES = "sentences"
 SPEAKERS = "speakers"
 GOP = "gop"
+LANGUAGES = "languages"
 """Kinds of tiers by their names in the setting `tiers`; "phones" means the tokens, even if they are
 not phones."""
 NOTHING = "∅"
@@ -120,7 +123,14 @@ def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: 
         end_s = max(row.end_s, start_s)
         cue = SourceCue(0, 0, start_s, end_s, name=tier.name, speaker=tier.speaker)
         cues.append((cue, " ".join(row.label.split())))
-    return transcript_of_cues(cues, Subtitles(format, document=document))
+    transcript = transcript_of_cues(cues, Subtitles(format, document=document))
+    assert transcript.subtitles is not None
+    spans = (
+        LanguageSpan(cue.char_start, cue.char_end, tier.language)
+        for cue, (_, tier) in zip(transcript.subtitles.cues, rows)
+        if tier.language
+    )
+    return replace(transcript, languages=distinct_spans(transcript.text, spans))
 
 
 def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:
@@ -305,7 +315,6 @@ def _tiers(
 ) -> list[SpokenTier]:
     """Return the tiers of some kinds, for each owner; `owners` has the owner of each word by time
     ("" for none)."""
-    words = words_by_time(alignment)
     rows = word_rows(alignment, style, units_per_s)
 
     def inner_rows(of: Alignment) -> list[tuple[TimedLabel, str]]:
@@ -320,7 +329,7 @@ def _tiers(
         },
         SENTENCES: sentence_rows(alignment, rows, owners) if SENTENCES in kinds else [],
     }
-    per_owner = [kind for kind in kinds if kind != SPEAKERS]
+    per_owner = [kind for kind in kinds if kind not in TURNS]
     tiers = []
     for owner in order if any(owners) else ("",):
         for kind in per_owner:
@@ -329,9 +338,10 @@ def _tiers(
                 name = alignment.token_kind
             own = [row for row, whose in everything[kind] if whose == owner]
             tiers.append(SpokenTier(f"{owner} - {name}" if owner else name, own, kind, owner))
-    if SPEAKERS in kinds:
-        turns = SpokenTier(SPEAKERS, speaker_rows(words, rows), SPEAKERS)
-        tiers.insert(0 if kinds[0] == SPEAKERS else len(tiers), turns)
+    for kind in kinds:
+        if kind in TURNS:
+            turns = SpokenTier(kind, turn_rows(alignment, kind, rows), kind)
+            tiers.insert(0 if kinds[0] == kind else len(tiers), turns)
     return tiers
 
 
@@ -350,13 +360,14 @@ def syllabified(alignment: Alignment) -> Alignment:
             f"--tiers syllables: expected a model of phones, got {alignment.model}, whose tokens"
             " are letters; use --model english or universal, or leave out syllables"
         )
-    code = base_code(str(alignment.config.get("language") or ""))
+    language = split_languages(str(alignment.config.get("language") or ""))[0]
     labels = {phone.token for word in alignment.words for phone in word.tokens}
     has_diphthongs = any(len(broad_phones(label)) > 1 for label in labels)
     words = []
     for word in alignment.words:
         phones = [phone.token for phone in word.tokens]
         if phones:
+            code = base_code(word.language or language)
             starts = syllable_starts(phones, code, has_diphthongs=has_diphthongs)
         else:
             starts = []
@@ -482,14 +493,32 @@ def sentence_rows(
     return found
 
 
-def speaker_rows(words: Sequence[AlignedWord], rows: Sequence[TimedLabel]) -> list[TimedLabel]:
-    """Return the turns: from the first to the last word of a speaker before another one speaks."""
+def turn_rows(alignment: Alignment, kind: str, rows: Sequence[TimedLabel]) -> list[TimedLabel]:
+    """Return the turns of a kind of `TURNS`: from the first to the last word with the same name,
+    before one with another.
+
+    `rows` are those of the words by time.
+    """
+    names = TURNS[kind](alignment, words_by_time(alignment))
     turns = []
-    for name, group in groupby(zip(speaker_names(words), rows), key=lambda pair: pair[0]):
+    for name, group in groupby(zip(names, rows), key=lambda pair: pair[0]):
         turn = [row for _, row in group]
         if name:
             turns.append(TimedLabel(turn[0].start, turn[-1].end, name))
     return turns
+
+
+def _language_names(alignment: Alignment, words: Sequence[AlignedWord]) -> list[str]:
+    """Return the language of each word, of unmarked words that of the settings."""
+    language = split_languages(str(alignment.config.get("language") or ""))[0]
+    return [word.language or language for word in words]
+
+
+TURNS: dict[str, Callable[[Alignment, Sequence[AlignedWord]], list[str]]] = {
+    SPEAKERS: lambda _, words: speaker_names(words),
+    LANGUAGES: _language_names,
+}
+"""The tiers whose rows are runs of words: the names of the words by time."""
 
 
 def unused_names(names: Iterable[str], used: Iterable[str]) -> list[str]:

@@ -170,7 +170,7 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
     Raises:
         RefusedError: 400, all faults in one message; 422, no such language.
     """
-    from ctc_align.text.languages import known_language
+    from ctc_align.text.languages import known_languages
 
     given = {
         name: form.fields[name][0].strip()
@@ -185,7 +185,7 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
         raise RefusedError(400, "; ".join(faults))
     if "language" in values:
         try:
-            values["language"] = known_language(values["language"], "language")
+            values["language"] = known_languages(values["language"], "language")
         except UsageError as error:
             raise RefusedError(422, str(error)) from error
     _check_model_settings(values, base, model)

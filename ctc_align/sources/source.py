@@ -20,7 +20,7 @@ from ctc_align.reading import MOST_S, as_seconds, is_url, open_input, shown
 from ctc_align.sources.utterance import Refused, Utterance
 from ctc_align.sources.utterance_ids import TakenError, UsedIds
 from ctc_align.text.encodings import encoding_advice
-from ctc_align.text.languages import known_language
+from ctc_align.text.languages import known_languages
 
 Item = Utterance | Refused
 logger = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ def known_code(value: Any) -> str:
 @lru_cache(maxsize=1024)
 def _known_code(name: str) -> str:
     try:
-        return known_language(name, "language")
+        return known_languages(name, "language")
     except UsageError as error:
         logger.warning(
             "%s; its transcripts are read as if no language were given", printable(str(error))

@@ -68,6 +68,34 @@ def known_language(language: str, option: str = "--language") -> str:
     )
 
 
+def known_languages(languages: str, option: str = "--language") -> str:
+    """Return the codes of one or several languages, separated by commas. Raises as
+    `known_language`.
+
+    >>> known_languages("en, German"), known_languages("de")
+    ('en,de', 'de')
+    """
+    names = [name for name in languages.split(",") if name.strip()]
+    return ",".join(dict.fromkeys(known_language(name, option) for name in names))
+
+
+def known_code(name: str) -> str:
+    """Return the code of the language that a file names; "" if nothing knows it."""
+    try:
+        return known_language(name.replace("_", "-")) if name.strip() else ""
+    except UsageError:
+        return ""
+
+
+def split_languages(languages: str) -> tuple[str, ...]:
+    """Return the languages of a list separated by commas; ("",) if there are none.
+
+    >>> split_languages("en,de"), split_languages("")
+    (('en', 'de'), ('',))
+    """
+    return tuple(language.strip() for language in languages.split(","))
+
+
 def base_code(language: str) -> str:
     """Return the code of a language without region or script, the two-letter one if there is one.
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ctc_align.errors import UsageError
 from ctc_align.extras import EXTRAS, install_line
 from ctc_align.text.characters import Span, divided, is_letter, lazy_regex, lower, runs
-from ctc_align.text.languages import base_code
+from ctc_align.text.languages import base_code, split_languages
 from ctc_align.text.tables import text_table
 from ctc_align.text.word_forms import primary_subtag
 from ctc_align.types import Word, Words
@@ -177,7 +177,9 @@ class Token(NamedTuple):
 def require_dictionary(language: str) -> None:
     """Raise UsageError if the dictionary of a language is not installed; most languages need
     none."""
-    _require({"ja": "ja", "th": "th", "zh": "zh", "yue": "zh"}.get(base_code(language), ""))
+    extras = {"ja": "ja", "th": "th", "zh": "zh", "yue": "zh"}
+    for each in split_languages(language):
+        _require(extras.get(base_code(each), ""))
 
 
 def words_by_dictionary(

@@ -23,6 +23,7 @@ from operator import attrgetter
 
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.characters import Span, lazy_regex
+from ctc_align.text.languages import base_code, known_code
 from ctc_align.text.line_divisions import line_divisions
 from ctc_align.text.notation import (
     AFTER_TAGS,
@@ -42,6 +43,7 @@ from ctc_align.types import (
     REPEAT,
     SPEAKER,
     AlignedWord,
+    LanguageSpan,
     SourceCue,
     Word,
     Words,
@@ -65,6 +67,13 @@ tags."""
 _ANNOTATED = ("v", "lang")
 """WebVTT's tags with a bare annotation: <v Mary>, <lang de>."""
 _VOICE = lazy_regex(r"<v(?:\.[\w.]*)?\s+([^<>]+)>", re.IGNORECASE)
+
+_ANY_TAG = lazy_regex(r"<(?P<close>/?)(?P<name>[a-z][\w:-]*)(?P<inside>[^<>]*)>", re.IGNORECASE)
+_LANGUAGE_NAME = {
+    True: lazy_regex(r"(?:\.\S*)?\s+([a-z][\w-]*)\s*", re.IGNORECASE),
+    False: lazy_regex(r".*\s(?:xml:)?lang\s*=\s*[\"']?([a-z][\w-]*).*", re.IGNORECASE | re.DOTALL),
+}
+"""The language inside a tag `<lang de>` (True), and in the attribute of any other tag."""
 
 _FRONT_MATTER = lazy_regex(
     r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t]+.*\n|-[ \t].*\n)+(?:---|\.\.\.)[ \t]*$", re.MULTILINE
@@ -385,6 +394,57 @@ def _hidden(text: str) -> Iterator[Span]:
             yield match.start(), found.end()
             at = found.end()
         endless.update(() if found else (ending,))
+
+
+def language_spans(text: str, start: int, end: int) -> Iterator[LanguageSpan]:
+    """Yield the passages of `text[start:end]` that its tags mark as being in a language.
+
+    The tags are WebVTT's `<lang de>`, and any other with an attribute `lang` or `xml:lang`. A tag
+    that is not closed is valid up to `end`; an inner tag overrides outer ones.
+
+    >>> text = "a <lang de>b</lang> c"
+    >>> [text[span.char_start : span.char_end] for span in language_spans(text, 0, len(text))]
+    ['b']
+    """
+    opened: list[tuple[str, str]] = []
+    at = start
+    for tag in _ANY_TAG.finditer(text, start, end):
+        yield from _span_in(opened, at, tag.start())
+        at = tag.end()
+        name = tag["name"].casefold()
+        if not tag["close"]:
+            found = _LANGUAGE_NAME[name == "lang"].fullmatch(tag["inside"])
+            opened.append((name, known_code(found[1]) if found else ""))
+        elif any(name == other for other, _ in opened):
+            while opened.pop()[0] != name:
+                pass
+    yield from _span_in(opened, at, end)
+
+
+def distinct_spans(text: str, spans: Iterable[LanguageSpan]) -> tuple[LanguageSpan, ...]:
+    """Return the passages that a text marks; none if all of the text is marked as one language.
+
+    Such a mark only names the language of the text, which the settings do.
+
+    >>> distinct_spans("so be", [LanguageSpan(0, 5, "en")])
+    ()
+    >>> len(distinct_spans("so be", [LanguageSpan(0, 2, "en")]))
+    1
+    """
+    found = tuple(spans)
+    if len({base_code(span.language) for span in found}) > 1:
+        return found
+    starts = [*(span.char_start for span in found), len(text)]
+    ends = [0, *(span.char_end for span in found)]
+    rest = (text[end:start] for end, start in zip(ends, starts))
+    return found if any(any(map(str.isalnum, part)) for part in rest) else ()
+
+
+def _span_in(opened: Sequence[tuple[str, str]], start: int, end: int) -> Iterator[LanguageSpan]:
+    """Yield the passage in the language of the innermost tag that names one, if it is not empty."""
+    language = next((code for _, code in reversed(opened) if code), "")
+    if language and start < end:
+        yield LanguageSpan(start, end, language)
 
 
 def _tags(text: str, hidden: Sequence[Span]) -> Iterator[re.Match[str]]:

@@ -19,6 +19,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.characters import Span, lazy_regex, plain, word_set
 from ctc_align.text.english_numbers import unit_name
+from ctc_align.text.languages import split_languages
 from ctc_align.text.markup import MappedText, Markup, read_markup
 from ctc_align.text.notation import ANY, LATCH, OPEN, is_silent, without_optional_letters
 from ctc_align.text.speaker_labels import Mark
@@ -29,6 +30,7 @@ from ctc_align.types import (
     SPEAKER,
     SRT,
     VTT,
+    LanguageSpan,
     OptionalWords,
     SourceCue,
     Subtitles,
@@ -163,28 +165,92 @@ def _with_readings(
     ]
 
 
-def words_of(text: str, settings: Settings, subtitles: Subtitles | None = None) -> Words:
+def words_of(
+    text: str,
+    settings: Settings,
+    subtitles: Subtitles | None = None,
+    marked: Sequence[LanguageSpan] = (),
+) -> Words:
     """Split a transcript, which may be of subtitles, by the settings `language` (English if empty),
     `words_by` and `romanize`.
+
+    Words in a passage of `marked` are read in its language, all others in each language of the
+    settings: the first one's form of a word is its own, the others' are its `others`.
 
     Raises:
         UsageError: as `split`, or uroman is needed and not installed.
     """
-    language = settings.for_language().language
+    first, *others = split_languages(settings.for_language().language)
     by_character = {"spaces": False, "characters": True}.get(settings.words_by)
     by_dictionary = settings.words_by == "dictionary"
     if subtitles is not None and subtitles.format in (SRT, VTT):
         cues = subtitles.cues
     else:
         cues = ()
-    words = split(
-        text, language=language, by_character=by_character, by_dictionary=by_dictionary, cues=cues
-    )
+
+    def split_in(language: str) -> Words:
+        return split(
+            text,
+            language=language,
+            by_character=by_character,
+            by_dictionary=by_dictionary,
+            cues=cues,
+        )
+
+    words = split_in(first)
+    if others or marked:
+        other_codes = {*others, *(span.language for span in marked)} - {first}
+        words_in = {first: words, **{code: split_in(code) for code in sorted(other_codes)}}
+        words = _with_languages(words_in, (first, *others), marked)
     if not settings.romanize:
         return words
     from ctc_align.text.library_readings import romanized
 
-    return romanized(words, language)
+    return romanized(words, first)
+
+
+def _with_languages(
+    words_in: Mapping[str, Words], languages: Sequence[str], marked: Sequence[LanguageSpan]
+) -> Words:
+    """Return the words of the first of `languages`, with their forms in all of these.
+
+    A word in a passage of `marked` has only those of its language. `words_in` has the words of the
+    text in each language.
+    """
+    words = words_in[languages[0]]
+    form_of = {
+        (word.char_start, word.char_end, code): word
+        for code, split_words in words_in.items()
+        for word in split_words.words
+        if word.spoken
+    }
+    starts = [span.char_start for span in marked]
+    said = []
+    for word in words.words:
+        codes = languages
+        at = bisect_right(starts, word.char_start) - 1
+        if at >= 0 and word.char_start < marked[at].char_end:
+            codes = (marked[at].language,)
+        elif len(languages) == 1:
+            codes = ()
+        forms = []
+        for code in codes if word.spoken else ():
+            own = form_of.get((word.char_start, word.char_end, code), word)
+            forms += [replace(form, others=(), language=code) for form in (own, *own.others)]
+        if forms:
+            first, *others = forms
+            said.append(
+                replace(
+                    word,
+                    spoken=first.spoken,
+                    reading=first.reading,
+                    language=first.language,
+                    others=tuple(others),
+                )
+            )
+        else:
+            said.append(word)
+    return replace(words, words=tuple(said))
 
 
 def require_words(words: Words, source: str) -> None:

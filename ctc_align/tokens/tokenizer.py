@@ -18,6 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from ctc_align.errors import TranscriptError, UsageError
+from ctc_align.text.languages import split_languages
 from ctc_align.text.phone_sets import (
     FEWEST_PHONES,
     NEARLY_ALL,
@@ -333,21 +334,24 @@ def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
         return words
     from ctc_align.text.sounds import pronounced
 
-    said = pronounced(words, language)
-    with_others = [
-        (
-            replace(
-                word,
-                others=tuple(
-                    pronounced(Words("", (other,)), language).words[0] for other in word.others
-                ),
-            )
-            if word.others
-            else word
-        )
-        for word in said.words
-    ]
-    return replace(said, words=tuple(with_others))
+    first = split_languages(language)[0]
+    forms = (form for word in words.words for form in (word, *word.others))
+    in_language = {
+        code: pronounced(words, code).words for code in {form.language or first for form in forms}
+    }
+
+    def pronounce_other(index: int, other: Word) -> Word:
+        # as a word of the text, whose neighbours and capitals can matter
+        same = in_language[other.language or first][index]
+        if other.language and same.reading_text == other.reading_text:
+            return replace(other, phones=same.phones)
+        return pronounced(Words("", (other,)), other.language or first).words[0]
+
+    said = []
+    for index, word in enumerate(words.words):
+        others = tuple(pronounce_other(index, other) for other in word.others)
+        said.append(replace(in_language[word.language or first][index], others=others))
+    return replace(words, words=tuple(said))
 
 
 def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
@@ -381,15 +385,23 @@ def _word_tokens(word: Word, tokenizer: Tokenizer) -> WordTokens:
         own = tokenizer.word(word.lookup_text, word.text, word.spoken)
     else:
         own = WordTokens(())
-    ways = {way.ids: way for way in own.pronunciations}
+    ways = {way.ids: _in_language(way, word.language) for way in own.pronunciations}
     for other in word.others if ways else ():
         if other.spoken.endswith("-"):
             part = _begun(WordTokens(()), other.spoken, own, word.spoken)
         else:
             part = tokenizer.word(other.lookup_text, "", other.spoken)
         for way in part.pronunciations:
-            ways.setdefault(way.ids, replace(way, spoken=other.spoken.rstrip("-")))
+            known = ways.setdefault(way.ids, replace(way, spoken=other.spoken.rstrip("-")))
+            ways[way.ids] = _in_language(known, other.language)
     return replace(own, pronunciations=tuple(ways.values()))
+
+
+def _in_language(way: Pronunciation, language: str) -> Pronunciation:
+    """Return a pronunciation that is one of a language, too; "" changes nothing."""
+    if not language or language in way.languages:
+        return way
+    return replace(way, languages=(*way.languages, language))
 
 
 def _begun(own: WordTokens, letters: str, whole: WordTokens, all_letters: str) -> WordTokens:

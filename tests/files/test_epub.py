@@ -51,6 +51,25 @@ def test_the_text_of_a_page(body: str, text: str) -> None:
     assert read(made_epub({"a.xhtml": body})).text == text
 
 
+def test_elements_mark_languages_and_inner_ones_override_outer_ones() -> None:
+    bodies = {
+        "a.xhtml": "<div xml:lang='en'><p>So <i lang='de'>die <b>gute</b> Mutter</i> is.</p></div>",
+        "b.xhtml": "<p>It <i lang=''>is</i> <span lang='fr'>la</span></p><p lang='fr'>mère</p>",
+    }
+    book = read(made_epub(bodies))
+    spans = [(book.text[span.char_start : span.char_end], span.language) for span in book.languages]
+    expected = [
+        ("So", "en"),
+        ("die gute Mutter", "de"),
+        ("is.", "en"),
+        ("la", "fr"),
+        ("mère", "fr"),
+    ]
+    assert spans == expected
+    whole = read(made_epub({"a.xhtml": "<p lang='de'>So</p><p lang='de-AT'>sei es.</p>"}))
+    assert whole.languages == ()
+
+
 def read(data: bytes) -> Transcript:
     return parse_transcript(data, "book.epub")
 

@@ -377,6 +377,19 @@ def test_a_document_in_json_that_is_none_is_refused() -> None:
 EAF = (Path(__file__).parent / "two_speakers.eaf").read_text("utf-8")
 
 
+def test_the_language_of_a_tier_is_that_of_its_words() -> None:
+    ann, ben = 'PARENT_REF="ref@A" TIER_ID="tx@A"', 'TIER_ID="Ben"'
+    both = EAF.replace(ann, f'{ann} LANG_REF="eng"').replace(ben, f'{ben} LANG_REF="deu"')
+    transcript = parse_transcript(both.encode(), "a.eaf")
+    spans = [
+        (transcript.text[span.char_start : span.char_end], span.language)
+        for span in transcript.languages
+    ]
+    assert spans == [("So be it.", "eng"), ("Yes!", "deu"), ('He said <"no" & left.', "eng")]
+    same = EAF.replace(ann, f'{ann} LANG_REF="eng"').replace(ben, f'{ben} LANG_REF="eng"')
+    assert parse_transcript(same.encode(), "a.eaf").languages == ()
+
+
 def annotations(data: bytes) -> dict[str, list[tuple[float, float, str]]]:
     """Return the annotations with times of each tier, checked: ids unique, references found, slots
     ascending."""
