@@ -157,7 +157,6 @@ TranscriptFile = Annotated[
     "ctc-align interview.wav interview.txt",
     "ctc-align film.mp4 film.srt --cues again --style netflix --out-dir subtitles",
     'ctc-align interview.wav --text "Good morning!" --format ctm --stdout',
-    "ctc-align learner.wav sentence.txt --gop --tiers words,phones,gop",
 )
 @with_options
 def align(
