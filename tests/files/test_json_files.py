@@ -61,7 +61,15 @@ def every_field() -> Alignment:
     tokens = tuple(replace(token, start_sd_ms=3.0, end_sd_ms=4.0) for token in first.tokens)
     rated = {"gop": -1.5, "gop_percentile": 4.0, "heard": "AE"}
     tokens = (replace(tokens[0], by="hand", **rated), *tokens[1:])
-    first = replace(first, tokens=tokens, start_sd_ms=3.0, end_sd_ms=4.0, speaker="JOHN", by="hand")
+    first = replace(
+        first,
+        tokens=tokens,
+        start_sd_ms=3.0,
+        end_sd_ms=4.0,
+        speaker="JOHN",
+        by="hand",
+        language="en",
+    )
     return replace(
         talk,
         words=(first, replace(dash, kind="direction"), *others),
