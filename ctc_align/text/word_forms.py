@@ -693,9 +693,8 @@ def _number(written: str, opens: bool, code: str) -> str:
     body = written.lstrip("-−").rstrip(".,'")
     group, point = (",", ".") if _base(code) in _POINT_IS_DECIMAL else (".", ",")
     body = re.sub(rf"(?<=\d)[{re.escape(group)}'](?=\d{{3}}(?!\d))", "", body)
-    if body.count(point) != 1:
-        parts = re.split(r"[.,']", body)
-    else:
+    parts = re.split(r"[.,']", body)
+    if re.fullmatch(rf"\d*{re.escape(point)}\d+", body):
         parts = [body.replace(point, ".")]
     return " ".join(
         _in_words(sign + part, code, part in written) or " ".join(re.findall(r"\d+", part))
