@@ -31,6 +31,7 @@ from ctc_align.alignment.spoken_words import (
 )
 from ctc_align.alignment.token_search import HeardTokens, greedy_decode
 from ctc_align.alignment.undecided_words import (
+    Passage,
     find_undecided,
     join_passages,
     with_undecided,
@@ -91,7 +92,6 @@ def find_islands(
     optional = [np.arange(passage.first, passage.last) for passage in inputs.words.optional]
     fixed = np.isin(found.words, np.concatenate([np.zeros(0, np.int64), *optional]))
     gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
-    more = True
     for _ in range(MOST_ROUNDS):
         found, more = yield from spoken_words(
             speech, found, heard, gaps, fixed, inputs.settings.match == "loose"
@@ -104,18 +104,14 @@ def find_islands(
     if passages:
         found = with_undecided(found, passages)
         in_time = found.in_time()
-        gaps = join_passages(
-            gaps_of(found, heard, in_time, emissions.frame_shift_s), found, passages
-        )
+        gaps = _gaps_with_passages(found, heard, passages, emissions.frame_shift_s)
     if not gaps.cuts.any() and not gaps.foreign.any() and _are_all_spoken(inputs, found, in_time):
         return None
     with_labels = _have_labels(found, in_time, gaps)
     if not with_labels.all():
         found = without_words(found, in_time[~with_labels])
         in_time = found.in_time()
-        gaps = join_passages(
-            gaps_of(found, heard, in_time, emissions.frame_shift_s), found, passages
-        )
+        gaps = _gaps_with_passages(found, heard, passages, emissions.frame_shift_s)
     islands = islands_of(found, heard, in_time, gaps, emissions.frame_shift_s)
     unknown = np.array(
         [bool(own.missing) and not own.pronunciations for own in word_tokens], np.bool_
@@ -123,6 +119,14 @@ def find_islands(
     if unknown.any():
         return list(_extend_over_unknown(islands, unknown))
     return islands
+
+
+def _gaps_with_passages(
+    found: FoundWords, heard: HeardTokens, passages: Sequence[Passage], frame_shift_s: float
+) -> Gaps:
+    """Return the gaps between found words, with none inside a passage."""
+    gaps = gaps_of(found, heard, found.in_time(), frame_shift_s)
+    return join_passages(gaps, found, passages)
 
 
 def _extend_over_unknown(islands: Sequence[Island], unknown: np.ndarray) -> Iterator[Island]:

@@ -88,10 +88,9 @@ class TextStretch:
     def is_varied(self) -> bool:
         """Return whether the judged tokens differ from themselves when they begin elsewhere."""
         judged = self.judged
-        runs = {
-            tuple(np.roll(judged, -start)[:RUN_TOKENS].tolist()) for start in range(len(judged))
-        }
-        return len(runs) >= LEAST_VARIED * len(judged)
+        round_the_end = np.resize(judged, len(judged) + RUN_TOKENS - 1)
+        runs = np.lib.stride_tricks.sliding_window_view(round_the_end, RUN_TOKENS)
+        return len(np.unique(runs, axis=0)) >= LEAST_VARIED * len(judged)
 
 
 def choose_stretches(ids: Sequence[int], spikes: Spans, frames: int) -> list[TextStretch]:

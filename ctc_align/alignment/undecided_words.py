@@ -69,8 +69,9 @@ def find_undecided(
     passages = []
     for span in _divide_at_anchors(speech, found, gaps, labels):
         kept = _is_inside(found, span)
+        ids = speech.spell(range(span.first, span.last))
         for first, last in _find_runs(found, fixed, span):
-            stretch = _stretch_of_run(speech, span, first, last)
+            stretch = _stretch_of_run(speech, found, span, ids, first, last)
             if stretch is None:
                 continue
             contradicted = yield from is_contradicted(
@@ -118,17 +119,17 @@ def _divide_at_anchors(
         yield _Span(before + 1, after, begin, end)
 
 
-def _stretch_of_run(speech: HeardSpeech, span: _Span, first: int, last: int) -> TextStretch | None:
+def _stretch_of_run(
+    speech: HeardSpeech, found: FoundWords, span: _Span, ids: np.ndarray, first: int, last: int
+) -> TextStretch | None:
     """Return the stretch in which to judge words `first` to `last`, exclusive, of a span.
 
-    None if there is no time for them, or if the span is too long.
+    `ids` are the tokens of the span. None if there is no time for them, or if the span is too long.
     """
-    words = range(span.first, span.last)
-    ids = speech.spell(words)
-    begin = len(speech.spell(words[:first]))
-    if first and speech.separator is not None:
-        begin += 1
-    end = begin + len(speech.spell(words[first:last]))
+    between = 0 if speech.separator is None else 1
+    bounds = np.cumsum(found.lengths[span.first : span.last] + between)
+    begin = int(bounds[first - 1]) if first else 0
+    end = int(bounds[last - 1]) - between
     frames = span.last_frame - span.first_frame
     shortest = units.seconds_to_frames(SHORTEST_TOKEN_S * len(ids), speech.frame_shift_s)
     if frames < shortest or 2 * len(ids) * frames > MOST_CELLS:
@@ -148,15 +149,22 @@ def _choose_anchors(found: FoundWords, labels: int) -> list[int]:
     first = np.maximum(np.searchsorted(run, run), ranks - AROUND)
     last = np.minimum(np.searchsorted(run, run, "right"), ranks + AROUND + 1)
     paid = sums[last] - sums[first] > JUMP_NATS + np.log(max(found.lengths.sum() * labels, 1))
+    return _longest_ascending(in_time[found.sure[in_time] & paid].tolist())
+
+
+def _longest_ascending(words: Sequence[int]) -> list[int]:
+    """Return the longest ascending subsequence of different numbers, by patience sorting.
+
+    >>> _longest_ascending([3, 0, 4, 1, 2])
+    [0, 1, 2]
+    """
     ends: list[int] = []
-    lasts: list[int] = []
     before: dict[int, int] = {}
-    for word in in_time[found.sure[in_time] & paid].tolist():
+    for word in words:
         place = bisect_left(ends, word)
         if place:
-            before[word] = lasts[place - 1]
+            before[word] = ends[place - 1]
         ends[place : place + 1] = [word]
-        lasts[place : place + 1] = [word]
     chain = ends[-1:]
     while chain and chain[-1] in before:
         chain.append(before[chain[-1]])
@@ -176,19 +184,26 @@ def with_undecided(found: FoundWords, passages: Sequence[Passage]) -> FoundWords
         ranks[own] = low + 0.5
         last[own] = last[passage.first - 1] if passage.first else -1
         first[own] = last[own] + 1
-    order = np.full(len(ranks), -1, np.int64)
-    chosen = np.flatnonzero(ranks > -1.0)
-    order[chosen[np.argsort(ranks[chosen], kind="stable")]] = np.arange(len(chosen))
-    return replace(found, order=order, first=first, last=last)
+    return replace(found, order=_rank(ranks), first=first, last=last)
 
 
 def without_words(found: FoundWords, words: np.ndarray) -> FoundWords:
     """Return found words without some, indices into K."""
     order = found.order.copy()
     order[words] = -1
-    chosen = np.flatnonzero(order >= 0)
-    order[chosen[np.argsort(order[chosen])]] = np.arange(len(chosen))
-    return replace(found, order=order)
+    return replace(found, order=_rank(order))
+
+
+def _rank(places: np.ndarray) -> np.ndarray:
+    """Return (K,) the ranks of places, from 0; -1 where a place is. Of equal ones the first leads.
+
+    >>> _rank(np.array([5.0, -1.0, 2.5, 2.5])).tolist()
+    [2, -1, 0, 1]
+    """
+    ranks = np.full(len(places), -1, np.int64)
+    chosen = np.flatnonzero(places > -1)
+    ranks[chosen[np.argsort(places[chosen], kind="stable")]] = np.arange(len(chosen))
+    return ranks
 
 
 def join_passages(gaps: Gaps, found: FoundWords, passages: Sequence[Passage]) -> Gaps:
