@@ -29,7 +29,9 @@ _MOST_BYTES = 150_000
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _WORD = re.compile(rb'"[^"\n]{0,200}"|[^\s"=:,\[\]{}]{2,200}')
 _LINE = re.compile(rb"[^\n]*\n")
-_JSON_VALUE = re.compile(rb'"(\w+)": ("[^"\n]{0,200}"|-?[\d.]+|true|false|null)')
+_JSON_VALUE = re.compile(
+    rb'(?:"([^"\n]{0,80})": ?|[\[,] ?)("[^"\n]{0,200}"(?! ?:)|-?[\d.]+|true|false|null)'
+)
 _KINDS = (_NUMBER, _NUMBER, _WORD, _WORD, _LINE, "span", "bytes", "tail")
 _KINDS_OF_JSON = (*_KINDS, *[_JSON_VALUE] * 2 * len(_KINDS))
 _MOST_SPANS = 3000
@@ -55,7 +57,8 @@ UNITS = (
     "文",
     "\u0301",
 )
-_NUMBERS = tuple(number.encode() for number in NUMBERS)
+NESTED = ("[" * 100_000, '{"a":' * 3_000)
+_NUMBERS = tuple(value.encode() for value in (*NUMBERS, *NESTED))
 INTEGERS = (0, -1, 255, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, -(2**63))
 
 _values = st.recursive(
@@ -186,14 +189,14 @@ def _change(draw: Draw, data: bytes, other: bytes) -> bytes:
 
 
 def _change_json(draw: Draw, data: bytes) -> bytes:
-    """Replace the value of a key of JSON: keys that are there once are drawn as often as others."""
+    """Replace a value of JSON: keys that are there once are drawn as often as others, and as lists."""
     spans: dict[bytes, list[tuple[int, int]]] = {}
     for match in _JSON_VALUE.finditer(data):
-        spans.setdefault(match[1], []).append(match.span(2))
+        spans.setdefault(match[1] or b"", []).append(match.span(2))
     if not spans:
         return data
     start, end = draw(st.sampled_from(spans[draw(st.sampled_from(sorted(spans)))]))
-    new = draw(st.one_of(st.sampled_from(NUMBERS), _values))
+    new = draw(st.one_of(st.sampled_from((*NUMBERS, *NESTED)), _values))
     return data[:start] + new.encode("utf-8", "surrogatepass") + data[end:]
 
 
