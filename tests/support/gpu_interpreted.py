@@ -20,6 +20,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import re
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -82,10 +83,8 @@ def copies(
         source = path.read_text(encoding="utf-8")
         if path.stem in (faults or {}):
             old, new = (faults or {})[path.stem]
-            assert old in source, (
-                f"{path.name} no longer says {old!r}: plant the fault where it went"
-            )
-            source = source.replace(old, new)
+            source, count = re.subn(_across_lines(old), lambda _, new=new: new, source)
+            assert count, f"{path.name} no longer says {old!r}: plant the fault where it went"
         source = source.replace("ctc_align.kernels.gpu", package)
         (folder / package / path.name).write_text(source, encoding="utf-8")
     with (
@@ -94,6 +93,11 @@ def copies(
     ):
         importlib.invalidate_caches()
         return {name: importlib.import_module(f"{package}.{name}") for name in NAMES}
+
+
+def _across_lines(code: str) -> str:
+    """Return the pattern of a piece of code however the formatter folds it."""
+    return r"\s*".join(map(re.escape, re.findall(r"\w+|\S", code)))
 
 
 @contextlib.contextmanager
