@@ -37,6 +37,14 @@ WATCH = """() => new Promise((done) => {
 })"""
 """Returns what is lit at each frame, until nothing plays."""
 
+TIER_COLOURS = """() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+    const canvas = document.querySelector("[data-testid=canvas]");
+    const { top, height } = ctcAlignPage.lanes.find((lane) => lane.name === "tokens");
+    const x = 0.05 * ctcAlignPage.view.pxPerS;
+    done([...canvas.getContext("2d").getImageData(x, top + height - 3, 1, 1).data]);
+})))"""
+"""Returns the colour of the first token."""
+
 
 @pytest.fixture(scope="module")
 def demo_page(english: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Alignment]:
@@ -286,6 +294,36 @@ def test_an_edge_that_is_dragged_is_in_the_files(page: Any, tmp_path: Path) -> N
         expected = StringIO()
         writer.write(alignment, expected)
         assert saved(page, format) == expected.getvalue()
+
+
+def test_the_pronunciation_is_in_colours_and_in_words(
+    open_page: Callable[..., Any], tmp_path: Path, page: Any
+) -> None:
+    """A colour is never alone: labels, the transcript and the selected word say the same."""
+    assert page.locator("[data-testid=ratings]").is_hidden()
+    alignment = words_of("this", "is")
+    tokens = alignment.words[0].tokens
+    rated = (
+        replace(tokens[0], gop=-4.98, gop_percentile=1.5, heard="S"),
+        replace(tokens[1], gop=3.0, gop_percentile=64.0, heard="b"),
+    )
+    words = (replace(alignment.words[0], tokens=rated), alignment.words[1])
+    replace(alignment, words=words).save(tmp_path / "a.html", sound=noise(1.0))
+    page = open_page(tmp_path / "a.html")
+    in_words = "a, S heard: −4.98 nats; 1.5 % of native speakers’ a are rated lower"
+    word = page.locator("[data-place='0']")
+    assert page.inner_text("[data-testid=rating]") == f"Lowest sound {in_words}"
+    assert word.get_attribute("title") == in_words
+    assert "< 2 %" in page.inner_text("[data-testid=legend]")
+    colours = page.evaluate(TIER_COLOURS)
+    page.keyboard.press("v")
+    assert page.locator("[data-testid=legend]").is_hidden()
+    assert word.get_attribute("title") is None
+    assert page.evaluate(TIER_COLOURS) != colours
+    drag(page, "words", 0.4, 0.45)
+    kept = from_dict(json.loads(saved(page, "json"))).words[0]
+    assert kept.by == "hand"
+    assert [(token.gop, token.heard) for token in kept.tokens] == [(-4.98, "S"), (3.0, "b")]
 
 
 def test_edges_never_cross(page: Any) -> None:

@@ -10,6 +10,9 @@ export interface TokenJson {
   start_sd_ms?: number;
   end_sd_ms?: number;
   by?: "hand";
+  gop?: number | null;
+  gop_percentile?: number;
+  heard?: string;
 }
 
 export interface WordJson {

@@ -2,6 +2,7 @@
 
 import type { AlignmentJson, RegionJson, TokenJson, WordJson } from "./data";
 import { rounded } from "./mending";
+import { writeRating } from "./ratings";
 import type { Token, Word, Words } from "./words";
 
 /** Return an alignment with the words as they are now; what was not mended is as it was read, to the bit. */
@@ -93,7 +94,7 @@ function wordJson(words: Words, word: Word, charStart: number, charEnd: number):
       if (token.startSd !== undefined) json.start_sd_ms = token.startSd;
       if (token.endSd !== undefined) json.end_sd_ms = token.endSd;
       if (token.byHand) json.by = "hand";
-      return json;
+      return token.rating ? { ...json, ...writeRating(token.rating) } : json;
     }),
   };
   if (word.startSd !== undefined) made.start_sd_ms = word.startSd;

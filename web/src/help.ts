@@ -38,7 +38,7 @@ export function helpDialog(commands: readonly Command[]): HTMLDialogElement {
       {},
       "Mouse: click a word to hear it; drag over the sound to select a stretch; drag an edge to move it; the wheel scrolls, " +
         "Ctrl and the wheel zoom. Touch: one finger scrolls, two zoom. The colours of words show confidence, from certain " +
-        "(blue) to doubtful (red); the bands at edges show their standard deviation.",
+        "(blue) to doubtful (red), or pronunciation, if it was rated; the bands at edges show their standard deviation.",
     ),
   );
 }

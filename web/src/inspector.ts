@@ -3,6 +3,7 @@
 import { button, element } from "./dom";
 import type { Mending } from "./mending-controls";
 import type { PageState } from "./page-state";
+import { lowestRated, ratingInWords } from "./ratings";
 import { isTimed, modelSpan } from "./words";
 
 const STATUS: Record<string, string> = {
@@ -125,6 +126,8 @@ export class Inspector {
     } else {
       add(STATUS[word.status], "word-status");
     }
+    const rated = word.tokens[this.state.token] ?? lowestRated(word);
+    if (rated?.rating) add(`${this.state.token < 0 ? "Lowest sound " : ""}${ratingInWords(rated)}`, "rating");
     if (word.kind) add(`Kind: ${word.kind}`);
     if (word.speaker) add(`Speaker: ${word.speaker}`);
     return facts;
@@ -136,7 +139,8 @@ export class Inspector {
     this.tokens.textContent = "";
     tokens.forEach((token, at) => {
       const times = `${token.start.toFixed(3)} to ${token.end.toFixed(3)} seconds`;
-      const made = button("token", token.token, `${token.token}, ${times}, confidence ${token.confidence.toFixed(2)}`, "", () => {
+      const label = [`${token.token}, ${times}, confidence ${token.confidence.toFixed(2)}`, ratingInWords(token)];
+      const made = button("token", token.token, label.filter(Boolean).join("; "), "", () => {
         state.select(state.selected, at);
         state.playSelected();
         this.leave();

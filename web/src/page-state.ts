@@ -2,6 +2,7 @@
 
 import type { PageData } from "./data";
 import { Player } from "./player";
+import { hasRatings } from "./ratings";
 import { Sound } from "./sound";
 import { type Theme, themeOf } from "./theme";
 import { View } from "./view";
@@ -25,6 +26,9 @@ export class PageState {
   snaps = false;
   follows = true;
   doubtBelow = 0.5;
+  /** Whether a token is rated, and whether colours show this in place of confidence. */
+  hasRatings: boolean;
+  showsRatings: boolean;
   private listed: Doubt[] | null = null;
   private readonly heard: (() => void)[] = [];
 
@@ -35,8 +39,12 @@ export class PageState {
     this.view = new View(Math.max(data.alignment.duration_s, 0.01));
     this.theme = themeOf(data.theme);
     this.selected = this.words.version.selected;
+    this.hasRatings = hasRatings(this.words.list);
+    this.showsRatings = this.hasRatings;
     this.words.onChange(() => {
       this.listed = null;
+      this.hasRatings = hasRatings(this.words.list);
+      this.showsRatings &&= this.hasRatings;
       if (this.selected >= this.words.list.length) this.selected = this.words.list.length - 1;
       if (this.token >= (this.word?.tokens.length ?? 0)) this.token = -1;
       this.tell();

@@ -12,6 +12,7 @@ import { Mending } from "./mending-controls";
 import { Overview } from "./overview";
 import { PageState } from "./page-state";
 import { clock } from "./painting";
+import { ratingInWords, stepNames, stepsMean } from "./ratings";
 import { SaveMenu } from "./save-menu";
 import { NARROW_S, WIDE_S } from "./spectrogram";
 import { Stage } from "./stage";
@@ -34,6 +35,8 @@ export class Page {
   private readonly headline: Headline;
   private readonly notice = element("div", { class: "notice", "data-testid": "notice", hidden: "" });
   private readonly unseen = element("div", { class: "notice", role: "note", "data-testid": "unseen", hidden: "" });
+  /** What the colours of pronunciation mean. */
+  private readonly legend = element("div", { class: "legend", role: "note", "data-testid": "legend", hidden: "" });
   private readonly lower = element("div", { class: "lower" });
   private readonly bar = element("div", { class: "toolbar", role: "toolbar", "aria-label": "Controls" });
   private readonly saving = element("span", { class: "group" });
@@ -68,7 +71,7 @@ export class Page {
     root.textContent = "";
     root.append(
       element("header", {}, this.headline.root),
-      element("main", {}, this.notice, this.unseen, this.overview.root, element("div", { class: "stage-row" }, this.stage.axis, this.stage.root), this.toolbar(), this.lower, this.sheet, this.said),
+      element("main", {}, this.notice, this.unseen, this.overview.root, element("div", { class: "stage-row" }, this.stage.axis, this.stage.root), this.legend, this.toolbar(), this.lower, this.sheet, this.said),
       this.spoken,
       this.help,
     );
@@ -96,12 +99,14 @@ export class Page {
     state.onChange(() => {
       shown();
       const word = state.word;
-      const text = word ? Transcript.spoken(word) : "";
+      const token = word?.tokens[state.token];
+      const text = token ? ratingInWords(token) || token.token : word ? Transcript.spoken(word) : "";
       if (text !== announced) this.spoken.textContent = announced = text;
     });
     state.words.onChange(() => {
       this.transcript.show();
       this.overview.drawMarks();
+      this.showLegend();
     });
     state.player.onChange(() => {
       this.showControls();
@@ -165,7 +170,26 @@ export class Page {
     this.state.theme = themeOf(this.state.data.theme);
     this.stage.spectrogram.setColours(this.state.theme.spectrogram);
     this.overview.show();
+    this.showLegend();
     this.state.tell();
+  }
+
+  private showLegend(): void {
+    const { showsRatings, theme, words } = this.state;
+    this.legend.hidden = !showsRatings;
+    if (!showsRatings) return;
+    const steps = stepNames(words.list).map((name, step) => element("span", {}, element("i", { style: `background:${theme.confidence[step][1]}` }), name));
+    this.legend.replaceChildren(element("span", {}, stepsMean(words.list)), ...steps, element("span", {}, "A word shows its lowest sound. TH→S: S was heard; ∅: left out."));
+  }
+
+  private toggleRatings(): void {
+    const { state } = this;
+    if (!state.hasRatings) return this.say("Aligned without --gop: no sound is rated.");
+    state.showsRatings = !state.showsRatings;
+    this.transcript.dressAll();
+    this.showLegend();
+    state.tell();
+    this.say(`Colours show ${state.showsRatings ? "pronunciation" : "confidence"}.`);
   }
 
   private chooseDoubt(): HTMLElement {
@@ -219,6 +243,7 @@ export class Page {
         add("zoom-all", "All", "All of the recording in view", "0", () => state.view.set(0, state.view.duration)),
       ),
       group(
+        add("ratings", "Pronunciation", "Pronunciation: colours show it in place of confidence", "V", () => this.toggleRatings()),
         add("snap", "Snap", "Snap: dragged edges go to zero crossings", "G", () => this.mending.toggleSnap()),
         this.alignAgain.root,
       ),
@@ -261,6 +286,8 @@ export class Page {
     this.unseen.textContent = sound.unseen;
     buttons.undo.disabled = !words.canUndo;
     buttons.redo.disabled = !words.canRedo;
+    buttons.ratings.hidden = !this.state.hasRatings;
+    buttons.ratings.setAttribute("aria-pressed", String(this.state.showsRatings));
     buttons.snap.setAttribute("aria-pressed", String(this.state.snaps));
     show(buttons.checked, [words.version.checked ? ":ticked" : ":box", "Checked"]);
     buttons.checked.setAttribute("aria-pressed", String(words.version.checked));
@@ -293,6 +320,7 @@ export class Page {
       { keys: ["PageUp"], what: "Scroll back", group: "View", run: () => state.view.scroll(-0.8 * state.view.span) },
       { keys: ["PageDown"], what: "Scroll on", group: "View", run: () => state.view.scroll(0.8 * state.view.span) },
       { keys: ["w"], what: "Wide-band or narrow-band spectrogram", group: "View", run: () => this.changeWindow() },
+      { keys: ["v"], what: "Colours of pronunciation or of confidence", group: "View", run: () => this.toggleRatings() },
       { keys: ["d"], what: "Light or dark", group: "View", run: () => this.changeTheme() },
       { keys: ["Escape"], what: "Clear the selected stretch; stop", group: "View", run: () => this.escape() },
       { keys: ["?"], what: "Show this list", group: "Save and help", run: () => this.help.showModal() },

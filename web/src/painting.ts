@@ -2,9 +2,10 @@
 
 import type { PageState } from "./page-state";
 import { type Level, levelFor, rangeOf } from "./peaks";
+import { lowestRated, type Rating, ratedLabel, stepOf } from "./ratings";
 import type { Spectrogram } from "./spectrogram";
 import { colourOf } from "./theme";
-import { doubtShares, isRightToLeft, isTimed, modelSpan, type Span, type TimedWord } from "./words";
+import { doubtShares, isRightToLeft, isTimed, modelSpan, type Span, type TimedWord, type Token, type Word } from "./words";
 
 export interface Lane {
   name: "ruler" | "wave" | "spectrogram" | "words" | "tokens" | "speakers";
@@ -205,7 +206,7 @@ export class Painter {
     context.font = `14px ${FONT}`;
     if (!this.state.words.order.length) return this.note(context, lane, "No word has a place in this recording");
     this.inView((word, place, x, width) => {
-      this.box(context, lane, x, width, colourOf(theme, word.byHand ? 1 : word.confidence), place === selected && token < 0);
+      this.box(context, lane, x, width, this.wordColour(word), place === selected && token < 0);
       if (word.byHand) {
         context.fillStyle = theme.hand;
         context.fillRect(x, lane.top + lane.height - 4, width, 3);
@@ -221,15 +222,33 @@ export class Painter {
     if (this.isCrowded()) return;
     context.font = `12px ${FONT}`;
     this.inView((word, place, _, width) => {
-      if (width < 3) return this.box(context, lane, view.x(word.start), width, colourOf(theme, word.confidence), false);
+      if (width < 3) return this.box(context, lane, view.x(word.start), width, this.wordColour(word), false);
       word.tokens.forEach((of, at) => {
         const x = view.x(of.start);
         const wide = view.x(of.end) - x;
-        // What is sure as a word is not shown as doubtful by one of its sounds.
-        this.box(context, lane, x, wide, colourOf(theme, Math.max(of.confidence, 0.5 * (word.byHand ? 1 : (word.confidence ?? 0)))), place === selected && token === at);
-        this.label(context, lane, of.token, x, wide);
+        this.box(context, lane, x, wide, this.tokenColour(of, word), place === selected && token === at);
+        this.label(context, lane, this.state.showsRatings ? ratedLabel(of) : of.token, x, wide);
       });
     });
+  }
+
+  /** Return the colour of a word: of its confidence, or of its lowest rated sound. */
+  private wordColour(word: Word): string {
+    const { theme, showsRatings } = this.state;
+    if (showsRatings) return this.ratingColour(lowestRated(word)?.rating);
+    return colourOf(theme, word.byHand ? 1 : word.confidence);
+  }
+
+  private tokenColour(token: Token, word: Word): string {
+    const { theme, showsRatings } = this.state;
+    if (showsRatings) return this.ratingColour(token.rating);
+    // What is sure as a word is not shown as doubtful by one of its sounds.
+    return colourOf(theme, Math.max(token.confidence, 0.5 * (word.byHand ? 1 : (word.confidence ?? 0))));
+  }
+
+  private ratingColour(rating: Rating | undefined): string {
+    const { theme } = this.state;
+    return rating ? theme.confidence[stepOf(rating)][1] : theme.lane;
   }
 
   private speakerTier(context: CanvasRenderingContext2D, lane: Lane): void {

@@ -2,6 +2,7 @@
 
 import { element } from "./dom";
 import type { PageState } from "./page-state";
+import { isRatedLow, lowestRated, ratingInWords } from "./ratings";
 import { isDoubtful, isTimed, type Word } from "./words";
 
 const LONG_PARAGRAPH = 120;
@@ -87,17 +88,20 @@ export class Transcript {
   private dress(span: HTMLElement, word: Word): void {
     span.className = `word ${word.status}`;
     if (word.byHand) span.classList.add("hand");
+    const lowest = this.state.showsRatings && isRatedLow(word) ? lowestRated(word) : undefined;
+    if (lowest) span.classList.add("low");
     // A mark for screen readers, too; most words need no attributes.
-    const marked = isDoubtful(word, this.state.doubtBelow);
-    if (marked) span.classList.add("doubtful");
+    const isUnsure = isDoubtful(word, this.state.doubtBelow);
+    const marked = isUnsure || lowest !== undefined;
+    if (isUnsure) span.classList.add("doubtful");
     if (marked) span.setAttribute("role", "mark");
     else if (span.hasAttribute("role")) span.removeAttribute("role");
-    const why = WHY[word.status];
+    const why = WHY[word.status] ?? (lowest && ratingInWords(lowest));
     if (why) span.title = why;
     else span.removeAttribute("title");
   }
 
-  /** Mark what is doubtful anew, after its limit has changed. */
+  /** Mark what is doubtful anew, after what counts as such has changed. */
   dressAll(): void {
     this.shown.forEach((word, place) => this.dress(this.spans[place], word));
     this.mark();
@@ -137,6 +141,8 @@ export class Transcript {
   static spoken(word: Word): string {
     if (!isTimed(word)) return `${word.text}, ${WHY[word.status] ?? "without a time"}`;
     const sure = word.byHand ? "fixed by hand" : word.confidence === null ? "" : `confidence ${Math.round(100 * word.confidence)} %`;
-    return `${word.text}, ${word.start.toFixed(2)} to ${word.end.toFixed(2)} seconds, ${sure}`;
+    const lowest = lowestRated(word);
+    const rated = lowest ? `; lowest sound ${ratingInWords(lowest)}` : "";
+    return `${word.text}, ${word.start.toFixed(2)} to ${word.end.toFixed(2)} seconds, ${sure}${rated}`;
   }
 }

@@ -1,6 +1,7 @@
 // The words that are shown and mended: never changed in place, so that a step back is the list before it.
 
 import type { AlignmentJson, Status, TokenJson, WordJson } from "./data";
+import { type Rating, readRating } from "./ratings";
 
 export interface Span {
   start: number;
@@ -13,6 +14,7 @@ export interface Token extends Span {
   startSd?: number;
   endSd?: number;
   byHand: boolean;
+  rating?: Rating;
 }
 
 export interface Word {
@@ -115,6 +117,7 @@ export class Words {
         startSd: token.start_sd_ms,
         endSd: token.end_sd_ms,
         byHand: token.by === "hand",
+        rating: readRating(token),
       })),
       before,
     };
