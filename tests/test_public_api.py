@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from public_api import LIST, broken_promises, current
 
 from ctc_align import Aligner, Emissions
 from ctc_align.alignment import aligner as functions
+
+ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_no_promise_is_broken() -> None:
@@ -58,6 +63,8 @@ def test_a_former_member_warns_at_its_caller(name: str, function: str) -> None:
     ) as met:
         former = getattr(aligner, name)
     assert met[0].filename == __file__
+    page = re.search(r"docs/[\w./-]+\.md", str(met[0].message)).group()
+    assert f"`aligner.{name}" in (ROOT / page).read_text("utf-8"), "what to write instead"
     if name in ("choice", "edge_network", "fit_limits"):
         assert former is getattr(functions, function)(aligner)
     else:

@@ -65,7 +65,7 @@ def test_every_field_and_setting_is_described(made: dict[str, str]) -> None:
 
 def test_the_navigation_names_every_page(made: dict[str, str]) -> None:
     named = re.findall(
-        r"([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
+        r"([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE
     )
     written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     brought = {place for place in site_hook.BROUGHT.values() if place.endswith(".md")}

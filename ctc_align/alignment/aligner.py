@@ -418,7 +418,7 @@ class Aligner:
             function = _DEPRECATED[name]
             warnings.warn(
                 f"Aligner.{name} is deprecated and goes in 0.6; use {function.__name__} of"
-                " ctc_align.alignment.aligner, which is no promise",
+                " ctc_align.alignment.aligner, which is no promise (docs/migrate/0.4.md)",
                 DeprecationWarning,
                 stacklevel=2,
             )

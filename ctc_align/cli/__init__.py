@@ -99,7 +99,8 @@ is called."""
 
 WITHDRAWN = {
     "bench": "ctc-align doctor --speed compares the speed of kernels, ctc-align evaluate HYPOTHESIS"
-    " REFERENCE measures edges (--interval-by folder: intervals over speakers)",
+    " REFERENCE measures edges (--interval-by folder: intervals over speakers); see"
+    " docs/migrate/0.4.md",
 }
 """Commands that are gone, and what to use instead; they are named until the version after next."""
 _COMPLETION = "_CTC_ALIGN_COMPLETE"
@@ -119,7 +120,8 @@ _NUMBERS = {
     "--frame-shift": " of seconds such as 0.02",
 }
 _SORT = (
-    "sort the rows: ctc-align score SOURCE | sort -t$'\\t' -grk4 (loss_per_token; k8: local_loss)"
+    "sort the rows: ctc-align score SOURCE | sort -t$'\\t' -grk4 (loss_per_token; k8: local_loss);"
+    " see docs/migrate/0.4.md"
 )
 MISNOMERS = {
     "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
