@@ -1,5 +1,8 @@
-"""Models by name: the available ones, the settings in a trained model's folder, and the languages
-of `universal`."""
+"""What is known about models by name, without loading them.
+
+These are the available models, the settings in a trained model's folder, and the languages of
+`universal`.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,9 @@ _MIT, _NC = "MIT", "CC-BY-NC 4.0"
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One available model: `name` is what --model takes, with "…" or PATH for a name or path of the
-    user's choice.
+    """One available model.
+
+    `name` is what --model takes, with "…" or PATH for a name or path of the user's choice.
 
     `megabytes` is the size of the download (10**6 bytes), None if unknown; `licence` is "" if
     unknown.
@@ -119,8 +123,9 @@ in float32."""
 
 @dataclass(frozen=True)
 class FolderSettings:
-    """The language of a trained model's transcripts ("" if unknown), and the path of its lexicon
-    (None if it has none).
+    """What a trained model's folder says about its transcripts: their language and lexicon.
+
+    The language is "" if it is unknown; the path of the lexicon is None if there is none.
 
     `ipa`: its tokens are `IPA_PHONES`, for words of any language; the language is unknown ("und")
     then.
@@ -171,8 +176,9 @@ def speaks_any(model: str | None) -> bool:
 
 
 def language_of(model: str | None) -> str:
-    """Return the code of the only language of a model; "" if it has several, or if its language is
-    unknown.
+    """Return the code of a model's only language.
+
+    It is "" if the model has several languages, or if its language is unknown.
 
     >>> language_of("english"), language_of("torchaudio:VOXPOPULI_ASR_BASE_10K_DE"), language_of("hf:org/name")
     ('en', 'de', '')
@@ -196,8 +202,9 @@ def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEnt
 
 
 def model_languages() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the names of the figures, and a row of strings for each language of `universal`,
-    sorted by name.
+    """Return the names of the figures, and a row of them for each language of `universal`.
+
+    Rows are strings, sorted by the name of the language.
 
     A row is the language's name, code and script, whether numbers are read, the hours in the
     training, and the figures.

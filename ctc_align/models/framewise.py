@@ -46,8 +46,9 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Convolution:
-    """One layer: an output for `kernel` inputs, every `stride` inputs, with `padding` zeros on
-    either side.
+    """One layer over time, with an output for every `stride` inputs.
+
+    Each output depends on `kernel` inputs; there are `padding` zeros on either side.
 
     `end_padding` is the number of zeros after the inputs if it differs; below 0, the last inputs
     are left out.
@@ -59,8 +60,10 @@ class Convolution:
     end_padding: int | None = None
 
     def outputs(self, inputs: int) -> int:
-        """Return the number of outputs for `inputs` inputs; the last inputs may be too few for one
-        more."""
+        """Return the number of outputs for `inputs` inputs.
+
+        The last inputs may be too few for another output.
+        """
         if self.end_padding is None:
             behind = self.padding
         else:
@@ -87,8 +90,10 @@ class FrameGrid:
 
     @classmethod
     def of(cls, layers: Iterable[tuple[int, ...]], together: int = 1) -> FrameGrid:
-        """Return the grid of layers (kernel, stride, padding, end_padding), the last two
-        optional."""
+        """Return the grid of layers (kernel, stride, padding, end_padding).
+
+        The last two of each layer are optional.
+        """
         return cls(tuple(Convolution(*layer) for layer in layers), together)
 
     @property
@@ -131,8 +136,9 @@ class FrameGrid:
         return lengths
 
     def inputs(self, first: int, last: int) -> tuple[int, int]:
-        """Return first and last (exclusive) input of frames [first, last); the last may be beyond
-        the row.
+        """Return first and last (exclusive) input of frames [first, last).
+
+        The last may be beyond the row.
 
         If a row is cut at `first` times the stride, its frame 0 is frame `first` of the whole row.
         """
@@ -153,8 +159,9 @@ class FrameGrid:
 
 
 def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) -> list[list[int]]:
-    """Group utterances that go through a network in one pass; return their indices, the longest
-    first.
+    """Group utterances that go through a network in one pass.
+
+    Groups hold indices, those of the longest utterances first.
 
     Args:
         lengths: of the utterances.
@@ -198,8 +205,9 @@ class PassError(EmissionsError):
 
 @dataclass(frozen=True)
 class Signal:
-    """A network's inputs of one utterance: `rows` (N,) or (N, D) float32, normalised when they are
-    taken.
+    """A network's inputs of one utterance: `rows` (N,) or (N, D) float32.
+
+    They are normalised when they are taken.
 
     `mean` and `deviation` are those of the whole utterance, so a chunk is normalised like the
     utterance.
@@ -221,8 +229,10 @@ class Signal:
 
 
 def standardised(samples: np.ndarray, epsilon: float) -> Signal:
-    """Return samples with mean 0 and variance 1 over the whole utterance; sums are float64, block
-    by block."""
+    """Return samples with mean 0 and variance 1 over the whole utterance.
+
+    Sums are float64, block by block.
+    """
     starts = range(0, len(samples), BLOCK)
     count = max(1, len(samples))
     mean = (
@@ -338,8 +348,9 @@ class FrameModel(AcousticModel):
 
     @abstractmethod
     def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> Any:
-        """Return log-probs (B, T, C) float32 of `inputs` (B, N) or (B, N, D), with the frames that
-        the network returns.
+        """Return log-probs (B, T, C) float32 of `inputs` (B, N) or (B, N, D).
+
+        T counts the frames that the network returns.
 
         `lengths` (B,) int64 say where rows end; None if none is padded.
 
@@ -363,8 +374,9 @@ class FrameModel(AcousticModel):
         return self._emissions(audio, log_probs)
 
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio, as `emissions` does to within 1e-4; one longer than a
-        chunk goes alone.
+        """Return the emissions of each audio, as `emissions` does to within 1e-4.
+
+        An audio longer than a chunk goes alone.
 
         Raises as `emissions`.
         """
@@ -373,8 +385,10 @@ class FrameModel(AcousticModel):
         return [self._emissions(audio, log_probs[index]) for index, audio in enumerate(audios)]
 
     def _in_batches(self, signals: Sequence[Signal]) -> dict[int, Any]:
-        """Return log-probs (T, C) by the index of the utterance; utterances that fit into a chunk
-        share passes."""
+        """Return log-probs (T, C) by the index of the utterance.
+
+        Utterances that fit into a chunk share passes.
+        """
         frames = [self._inner.frames(len(signal)) for signal in signals]
         log_probs: dict[int, Any] = {}
         most = min(self.chunk_frames, self._limit or self.chunk_frames)
@@ -393,15 +407,19 @@ class FrameModel(AcousticModel):
         return log_probs
 
     def _run_passes(self, passes: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-        """Yield the results of passes, each with one thread of torch; several at once if the
-        network is stateless."""
+        """Yield the results of passes, each with one thread of torch.
+
+        Several run at once if the network is stateless.
+        """
         if self.facts.stateless:
             return side_by_side(passes)
         return map(on_one_thread, passes)
 
     def _within_limit(self, signals: Sequence[Signal], run: Callable[[], Result]) -> Result:
-        """Return the result of `run`; if a pass has too few frames, find the network's limit and
-        run again."""
+        """Return the result of `run`.
+
+        If a pass returns too few frames, find the network's limit and run again.
+        """
         try:
             return run()
         except PassError as error:
@@ -426,8 +444,9 @@ class FrameModel(AcousticModel):
         return run()
 
     def _found_limit(self, signal: Signal, error: PassError) -> int:
-        """Return the most frames that the network takes, found by bisection between a second and
-        the frames of `error`.
+        """Return the most frames that the network takes.
+
+        They are found by bisection between one second and the frames of `error`.
 
         It is exact, so chunks do not depend on which recording exceeded the limit first.
         """
@@ -462,8 +481,10 @@ class FrameModel(AcousticModel):
         return below * together
 
     def _missing(self, signal: Signal, frames: int) -> int | None:
-        """Return how many of a signal's first `frames` frames a pass leaves out; None if the
-        network fails."""
+        """Return how many of a signal's first `frames` frames a pass leaves out.
+
+        It is None if the network fails.
+        """
         inputs = self._inner.inputs(0, frames)[1] - self._overhang * self._inner.stride
         try:
             return max(
@@ -482,16 +503,20 @@ class FrameModel(AcousticModel):
         return self._inner.frames(self._inner.inputs(0, self.chunk_frames)[1]) - self.chunk_frames
 
     def _chunk_within(self, limit: int) -> tuple[int, int]:
-        """Return the frames of a chunk, and of its context on either side, that keep a pass within
-        `limit` frames."""
+        """Return the frames of a chunk and of its context that keep a pass within `limit` frames.
+
+        The context is counted on one side.
+        """
         together = self.grid.together
         most = (limit - self._overhang) // together
         context = min(-(-self.context_frames // together), most // 4)
         return max(1, most - 2 * context) * together, context * together
 
     def _plan(self, frames: int) -> list[tuple[int, int, int, int]]:
-        """Return the chunks of an utterance (`plan_chunks`), by the settings unless a chunk would
-        exceed the limit."""
+        """Return the chunks of an utterance (`plan_chunks`).
+
+        The settings decide unless a chunk would exceed the network's limit.
+        """
         chunks = plan_chunks(frames, self.chunk_frames, self.context_frames, self.grid.together)
         widest = max(end - begin for begin, _, _, end in chunks) + (
             self._overhang if len(chunks) > 1 else 0

@@ -1,5 +1,6 @@
-"""Files of small networks beside a model: weights in half precision, and a description of the
-network.
+"""Files of small networks beside a model.
+
+They hold weights in half precision, and a description of the network.
 
 The file format is safetensors. Its metadata contain the description as JSON under the key
 `ctc-align`: `format`, which names the kind of network and its version, and the values that are

@@ -1,5 +1,6 @@
-"""The description of an ONNX file in a TOML file beside it: features, frame shift, vocabulary,
-axes.
+"""The description of an ONNX model, in a TOML file beside it.
+
+It gives features, frame shift, vocabulary and axes.
 
 `model.toml` beside `model.onnx` has the settings below; only those that the program cannot detect
 are required. The metadata that sherpa-onnx's exports write into the file (`model_type`,
@@ -119,8 +120,9 @@ class NemoMel:
 
 @dataclass(frozen=True)
 class KaldiFbank:
-    """Kaldi's features: each frame has its mean removed, and is pre-emphasised and windowed,
-    separately.
+    """Kaldi's features.
+
+    Each frame separately has its mean removed, and is pre-emphasised and windowed.
 
     Without `snip_edges` (icefall, Lhotse) frame t is centred on sample (t + 1/2) · hop, and the
     recording is mirrored at its ends; with it (Kaldi, WeNet) frames lie wholly inside.
@@ -278,8 +280,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """The network's output: its name ("" is the first), the order of its axes, and the kind of its
-    scores."""
+    """The network's output: its name ("" is the first), its axes, and the kind of its scores."""
 
     name: str = setting("", may_be_empty=True)
     axes: str = setting("BTC", choices=("BTC", "BCT", "TBC"))
@@ -323,8 +324,9 @@ class OnnxDescription:
 def describe(
     file: Path, metadata: dict[str, str], name: str, bins: int | None = None
 ) -> OnnxDescription:
-    """Return the settings in the TOML file beside `file`, on top of the `metadata` in the ONNX
-    file.
+    """Return the settings in the TOML file beside `file`.
+
+    They take precedence over the `metadata` in the ONNX file.
 
     Args:
         bins: channels that the network's input is declared with, None if unknown.
@@ -433,8 +435,10 @@ def _separated(vocab: tuple[str, ...], separator: str, name: str, path: Path) ->
 
 
 def _faults(description: OnnxDescription, values: dict[str, Any]) -> list[str]:
-    """Return lines about settings that are missing or wrong; a value that only `values` has was
-    reported already."""
+    """Return lines about settings that are missing or wrong.
+
+    A value that only `values` has was reported already.
+    """
     faults = []
     if not description.features and "features" not in values:
         faults.append(
