@@ -1,5 +1,7 @@
-"""The losses of a whole source, streamed: batches of similar length, on all cores, results in the
-source's order."""
+"""The losses of a whole source, streamed.
+
+Batches of similar length run on all cores; results come in the source's order.
+"""
 
 from __future__ import annotations
 
@@ -116,8 +118,9 @@ class ScoreTask:
 def score_source(
     source: Source, options: WorkerOptions, workers: int | None = None, batch_seconds: float = 120.0
 ) -> Iterator[ScoredUtterance]:
-    """Yield every entry of a source, in order, streaming; one that cannot be scored or kills its
-    worker has an error.
+    """Yield the score of every entry of a source, in order.
+
+    An entry that cannot be scored, or that kills its worker, has an error instead.
 
     Args:
         options: the model, and where it runs; their task is a `ScoreTask`.

@@ -1,5 +1,7 @@
-"""One run over a corpus: its options, the checks before it starts, the run itself, and its
-summary."""
+"""One run over a corpus.
+
+Here are its options, the checks before it starts, the run itself, and its summary.
+"""
 
 from __future__ import annotations
 
@@ -263,8 +265,10 @@ def _worker_options(run: CorpusRun, layout: Layout, out_dir: Path, threads: int)
 
 
 def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Observer) -> None:
-    """Warn if a job of N parts continues in a folder with results of jobs that had a different
-    number of parts."""
+    """Warn if a job of N parts continues a job with another number of parts.
+
+    The folder has results of that job.
+    """
     others = sorted({shard_of(path).count for path in journals} - {shard.count})
     if shard.count > 1 and others:
         earlier = " and ".join(
@@ -277,8 +281,10 @@ def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Obse
 
 
 def _check_shards(layout: Layout, earlier: EarlierRows, out_dir: Path) -> None:
-    """Raise UsageError if shards in other formats hold utterances that the source lacks: these
-    would be lost."""
+    """Raise UsageError if utterances that the source lacks would be lost.
+
+    Shards in other formats hold them.
+    """
     formats = layout.formats_written
     if layout.kind != SHARDS or not any(out_dir.glob("alignments-*.jsonl.gz")):
         return
@@ -307,8 +313,10 @@ def _with_advice(error: OutputError, finished: int) -> OutputError:
 
 
 def _with_model_defaults(run: CorpusRun) -> CorpusRun:
-    """Return the run; if it has no language or lexicon, use the model's, because results depend on
-    them."""
+    """Return the run with the model's language and lexicon where it has none.
+
+    Results depend on them.
+    """
     run = replace(run, model=with_calibrated(run.model, run.settings))
     if run.model == AUTO or speaks_any(run.model):
         return run  # each text has its own language
@@ -444,8 +452,9 @@ def _summary(
 
 @contextlib.contextmanager
 def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
-    """At Ctrl-C, SIGTERM or SIGHUP, let the batches in flight finish; at a second signal, end
-    everything at once.
+    """At Ctrl-C, SIGTERM or SIGHUP, let the batches in flight finish.
+
+    A second signal ends everything at once.
 
     A closing terminal sends SIGHUP, and its shell sends it again, so SIGHUP never ends anything at
     once. If it was ignored before, as by `nohup`, it stays ignored.
@@ -490,8 +499,10 @@ def _leave_closed_terminal() -> None:
 
 @contextlib.contextmanager
 def _counting(jobs: Callable[[], Iterator[Any]], engine: Engine) -> Iterator[None]:
-    """Count the entries of the source in a thread while the run goes on, so that the time left can
-    be estimated."""
+    """Count the entries of the source in a thread while the run goes on.
+
+    With the count, the time left can be estimated.
+    """
     over = threading.Event()
 
     def count() -> None:

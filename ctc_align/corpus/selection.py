@@ -1,5 +1,7 @@
-"""The utterances of a corpus run that are good enough, as lines of a manifest, and why the others
-are not."""
+"""The utterances of a corpus run that are good enough.
+
+They become lines of a manifest; of the others it is said why not.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,10 @@ class Limits:
     no_duplicates: bool = False
 
     def reasons(self, result: UtteranceResult) -> Iterator[str]:
-        """Yield why an aligned utterance is left out; a figure that has a limit and is not known is
-        a reason."""
+        """Yield why an aligned utterance is left out.
+
+        A figure that has a limit and is not known is a reason.
+        """
         if self.min_fit != NONE and result.fit is None:
             yield "fit not known"
         elif is_worse_fit(result.fit, self.min_fit):
@@ -162,8 +166,10 @@ def selected(
 def _without_duplicate(
     judged: Selected, utterance: Utterance, result: UtteranceResult, kept: dict[bytes, str]
 ) -> Selected:
-    """Return an utterance, left out if one with its sound and its text is among the `kept` ones,
-    to which it is added otherwise."""
+    """Return an utterance, left out if one of the `kept` ones has its sound and its text.
+
+    Otherwise it is added to `kept`.
+    """
     first = kept.setdefault(_sound_and_text(utterance, result), utterance.id)
     if first == utterance.id:
         return judged
@@ -172,8 +178,10 @@ def _without_duplicate(
 
 
 def _sound_and_text(utterance: Utterance, result: UtteranceResult) -> bytes:
-    """Return a hash that two utterances share if they have the same stretch of equal recordings and
-    the same text, spaces aside.
+    """Return a hash of an utterance's sound and text.
+
+    Two utterances share it if they have the same stretch of equal recordings and, spaces aside, the
+    same text.
 
     Recordings are equal if their bytes are, as the journal has them.
     """
@@ -199,8 +207,10 @@ def _judged(
     beside: LatestBeside,
     out_dir: Path,
 ) -> Selected:
-    """Return an aligned utterance, with `manifest` as its line, judged by the figures of its latest
-    corrections."""
+    """Return an aligned utterance, judged by the figures of its latest corrections.
+
+    `manifest` becomes its line.
+    """
     result = line.result
     duration_s = line.result.duration_s or 0.0
     try:
@@ -231,8 +241,10 @@ def _judged(
 
 
 def _corrected(line: Line, beside: LatestBeside, out_dir: Path) -> Corrected | None:
-    """Return the alignment of an utterance with its corrections; None if its files are as the run
-    wrote them."""
+    """Return the alignment of an utterance with its corrections.
+
+    It is None if its files are as the run wrote them.
+    """
     name = json_of(line)
     if name is None or not (out_dir / name).is_file():
         return None
@@ -253,8 +265,10 @@ def _changes(utterance: Utterance, result: UtteranceResult) -> Iterator[str]:
 
 
 def _line(utterance: Utterance, result: UtteranceResult, extra: JsonObject) -> JsonObject:
-    """Return the line of an utterance in a manifest; `extra` is its line in the manifest that it
-    comes from."""
+    """Return the line of an utterance in a manifest.
+
+    `extra` is its line in the manifest that it comes from.
+    """
     text = utterance.text
     if utterance.book is not None and result.part is not None:
         text = text[slice(*result.part)]

@@ -1,5 +1,6 @@
-"""The data that the engine and its workers exchange (jobs, batches, results), and the interface of
-a worker pool.
+"""What the engine and its workers exchange: jobs, batches and results.
+
+The interface of a worker pool is here, too.
 
 The division of the source into batches depends on the source, the shard and the batch size, never
 on the remaining work: a resumed run forms the same batches as an uninterrupted one.
@@ -53,8 +54,10 @@ class Job:
 
     @property
     def todo(self) -> bool:
-        """True unless the utterance is done; a done one is computed again only to keep its batch as
-        it was."""
+        """Whether the utterance must be aligned: it is not done.
+
+        A done utterance is computed again only to keep its batch as it was.
+        """
         return self.status is None
 
 
@@ -69,8 +72,10 @@ class UtteranceBatch:
 def jobs_of(
     source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Shard
 ) -> Iterator[Job]:
-    """Yield the jobs of one shard with their indices in the whole source; assembled files are never
-    divided."""
+    """Yield the jobs of one shard with their indices in the whole source.
+
+    Assembled files are never divided between shards.
+    """
     last = None
     groups = -1
     for index, entry in enumerate(source):
@@ -88,8 +93,9 @@ def jobs_of(
 
 
 def windows(jobs: Iterable[Job], size: int = WINDOW) -> Iterator[list[Job]]:
-    """Yield runs of at least `size` consecutive jobs that end where a group ends, or at `_WIDEST`
-    times `size`.
+    """Yield runs of at least `size` consecutive jobs.
+
+    A run ends where a group ends, or at `_WIDEST` times `size`.
 
     >>> [len(window) for window in windows((Job(i, None, str(i // 3)) for i in range(10)), 4)]
     [6, 4]
@@ -106,8 +112,9 @@ def windows(jobs: Iterable[Job], size: int = WINDOW) -> Iterator[list[Job]]:
 
 
 def batches_by_length(lengths_s: Sequence[float], batch_seconds: float) -> list[list[int]]:
-    """Return indices of `lengths_s`, longest first, in batches whose padded length is at most
-    `batch_seconds`.
+    """Return indices of `lengths_s` in batches, the longest first.
+
+    The padded length of a batch is at most `batch_seconds`.
 
     A longer one is a batch by itself.
 

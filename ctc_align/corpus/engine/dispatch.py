@@ -1,5 +1,7 @@
-"""The engine: reads the source ahead, gives batches to workers, and records the outcome of each
-utterance."""
+"""The engine of a corpus run.
+
+It reads the source ahead, gives batches to workers, and records the outcome of each utterance.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,10 @@ logger = logging.getLogger(__name__)
 
 
 class Planner:
-    """Reads the source ahead in a thread, window by window; without `outcomes` all of it is done
-    again."""
+    """Reads the source ahead in a thread, window by window.
+
+    Without `outcomes` the whole source is done again.
+    """
 
     def __init__(
         self,
@@ -115,8 +119,10 @@ class Planner:
         raise _Abandoned
 
     def _planned(self, window: list[Job], readers: ThreadPoolExecutor) -> list[Job]:
-        """Return the jobs of a window with their statuses, and with all lengths if anything is to
-        be done."""
+        """Return the jobs of a window with their statuses.
+
+        They have all their lengths if anything is to be done.
+        """
         planned = list(map(self._with_status, window))
         if not any(job.todo for job in planned if isinstance(job.entry, Utterance)):
             return planned
@@ -149,8 +155,10 @@ class _Abandoned(Exception):
 
 
 def length_of(utterance: Utterance) -> float:
-    """Return the length of an utterance in seconds: the source's, else an estimate by its file,
-    else 0."""
+    """Return the length of an utterance in seconds.
+
+    It is the source's, else an estimate by the file, else 0.
+    """
     if utterance.duration_s is not None:
         return utterance.duration_s
     from ctc_align.audio.loading import estimated_duration_s
@@ -213,8 +221,10 @@ class Observer(Protocol):
 
 
 class Engine:
-    """One run over the entries of a source; `keys` are their journal keys so far; `force` redoes
-    everything."""
+    """One run over the entries of a source.
+
+    `keys` are their journal keys so far; `force` redoes everything.
+    """
 
     def __init__(
         self,
@@ -311,8 +321,10 @@ class Engine:
         return job
 
     def _recorded(self, line: Line | None) -> Mapping[str, Checksum] | None:
-        """Return the files of an utterance as its line has them; `force` replaces those that no run
-        wrote."""
+        """Return the files of an utterance as its line has them.
+
+        `force` replaces those that no run wrote.
+        """
         if line is None or line.status == FAILED:
             return None if self.force else {}
         return line.result.files
@@ -339,8 +351,9 @@ class Engine:
         self.tally.failed += len(refused)
 
     def settle_entries(self, file: str) -> None:
-        """Mark as gone, at the end of the whole source, the earlier lines about its entries that
-        are no longer true.
+        """Mark earlier lines about a source's entries that are no longer true as gone.
+
+        This happens at the end of the whole source.
 
         These are outcomes of utterances that are refused now, and refusals of entries that were
         corrected or moved.
@@ -395,8 +408,10 @@ class Engine:
                 self._suspects.take_back(event, self._waiting)
 
     def _record(self, jobs: Iterable[Job], outcomes: Sequence[Outcome]) -> None:
-        """Write pending parts, then the journal, then assemble: in this order a kill at any moment
-        loses nothing."""
+        """Write pending parts, then the journal, then assemble.
+
+        In this order a kill at any moment loses nothing.
+        """
         if not outcomes:
             return
         by_index = {job.index: job for job in jobs}

@@ -1,5 +1,6 @@
-"""Find the utterances that kill their workers: repeat the batches of a dead worker, and blame only
-what kills alone.
+"""The search for utterances that kill their workers.
+
+The batches of a dead worker are repeated; only what kills a worker alone is blamed.
 
 A worker reads one batch, computes another and writes a third, so its death does not show which
 batch is at fault. Each of these batches is repeated unchanged in a worker that gets nothing else
@@ -66,8 +67,10 @@ class Suspects:
         return bool(self._queue or self._probe or self._blamed or self._confirmed)
 
     def give(self, pool: Pool, waiting: deque[UtteranceBatch]) -> None:
-        """Give the pool as much as it has room for: suspects first, each alone, then waiting
-        batches."""
+        """Give the pool as much as it has room for.
+
+        Suspects come first, each alone, then waiting batches.
+        """
         while (suspect := self._first()) is not None:
             if not pool.offer(suspect, alone=True):
                 return
@@ -78,8 +81,10 @@ class Suspects:
             self._given[batch.number] = batch
 
     def _first(self) -> UtteranceBatch | None:
-        """Return the batch that a worker gets next, alone; None if there is none, or if it has to
-        wait."""
+        """Return the batch that a worker gets next, alone.
+
+        It is None if there is none, or if it has to wait.
+        """
         if self._probe is not None:
             return self._probe if self._probe_waits else None
         return self._queue[0] if self._queue else None
@@ -96,8 +101,10 @@ class Suspects:
             self._good = job
 
     def done(self, number: int) -> UtteranceBatch:
-        """Return the batch with this number, which a worker has completed, and reset the counts of
-        deaths."""
+        """Return the batch with this number, and reset the counts of deaths.
+
+        A worker has completed it.
+        """
         self._alone.discard(number)
         self._deaths = self._probe_deaths = self._failed_starts = 0
         self._confirm()
@@ -105,8 +112,9 @@ class Suspects:
         return self._given.pop(number)
 
     def take_back(self, died: WorkerDied, waiting: deque[UtteranceBatch]) -> None:
-        """Queue the batches of a dead worker: alone, or as blamed; if the worker was never ready,
-        as before.
+        """Queue the batches of a dead worker again: alone, or as blamed.
+
+        If the worker was never ready, they are queued as before.
 
         Raises:
             BackendError: workers do not start, or die whatever they do.
@@ -119,8 +127,10 @@ class Suspects:
             waiting.extendleft(reversed(self._unstarted(died)))
 
     def _unstarted(self, died: WorkerDied) -> list[UtteranceBatch]:
-        """Return the batches of a worker that was never ready; a batch that it had alone is queued
-        alone again."""
+        """Return the batches of a worker that was never ready.
+
+        A batch that it had alone is queued alone again.
+        """
         self._failed_starts += 1
         if self._failed_starts > _FAILED_STARTS:
             raise _sick(died.how)
@@ -145,8 +155,10 @@ class Suspects:
             self._add_probe()
 
     def confirmed(self) -> Iterator[tuple[Job, str]]:
-        """Yield the utterances that killed their workers since the last call, each with the reason
-        why it failed."""
+        """Yield the utterances that killed their workers since the last call.
+
+        Each comes with the reason why it failed.
+        """
         found = self._confirmed
         self._confirmed = []
         for batch, how in found:
@@ -190,8 +202,10 @@ class Suspects:
             self._queue.insert(self._chance.randint(0, len(self._queue)), batch)
 
     def _add_probe(self) -> None:
-        """Make a probe, which goes first, unless there is one already or no good utterance is
-        known."""
+        """Make a probe unless there is one, or no good utterance is known.
+
+        A probe goes first.
+        """
         if self._good is not None and self._probe is None:
             self._probe = UtteranceBatch(self._number(), (replace(self._good, status=DONE),))
             self._probe_waits = True

@@ -1,5 +1,6 @@
-"""The layout of a corpus's outputs: files for each utterance, shards, one TextGrid for each
-recording, cut audio.
+"""The layout of a corpus's outputs.
+
+There are files for each utterance, shards, one TextGrid for each recording, and cut audio.
 
 A worker calls `Layout.place` for each utterance. The result goes to the `Assembly` of the parent
 process, which makes the files that several utterances share.
@@ -66,8 +67,9 @@ recording."""
 
 @dataclass(frozen=True)
 class Layout:
-    """The outputs of a corpus run, and where they go; writes those of each utterance. `check`
-    before use.
+    """The outputs of a corpus run, and where they go.
+
+    It writes those of each utterance. Call `check` before anything else.
 
     Picklable: workers and the parent have the same one.
 
@@ -150,8 +152,10 @@ class Layout:
             )
 
     def outputs(self, utterance: Utterance) -> list[Path]:
-        """Return the files that `place` writes for this utterance alone; of its cut phrases only
-        the first."""
+        """Return the files that `place` writes for this utterance alone.
+
+        Of its cut phrases only the first is named.
+        """
         paths = output_paths(self.out_dir, utterance.output, self._formats_of(utterance))
         return paths + ([*cut_paths(utterance, self, 0)] if self.cut else [])
 
@@ -162,8 +166,9 @@ class Layout:
         alignment: Alignment,
         recorded: Mapping[str, Checksum] | None = None,
     ) -> Placed:
-        """Write the files of this utterance alone, each whole; return their record, and its part of
-        shared files.
+        """Write the files of this utterance alone, each whole.
+
+        Return their record, and the utterance's part of shared files.
 
         `index` is its index in the source, from 0, refused lines included; `recorded` are the files
         as an earlier run wrote them: files that have changed since are kept (`Placed`). Called by
@@ -226,8 +231,10 @@ class Layout:
         return RecordingGrids(folder, self.parts_folder)
 
     def pending_parts_path(self) -> Path:
-        """Return the file in which the parent keeps parts of larger files; each of several jobs has
-        its own."""
+        """Return the file in which the parent keeps parts of larger files.
+
+        Each of several jobs has its own.
+        """
         job = self.job
         return Path(self.out_dir, f".ctc-align-spool{'.' + job if job else ''}.sqlite")
 
@@ -243,8 +250,9 @@ class Layout:
     def _others_there(
         self, utterance: Utterance, alignment: Alignment, recorded: Mapping[str, Checksum]
     ) -> list[str]:
-        """Return the other formats of an earlier run whose files still exist and that this
-        utterance allows.
+        """Return the other formats of an earlier run that this utterance keeps.
+
+        Their files still exist, and the utterance allows them.
 
         They are made again, too; otherwise files of one name would come from different texts,
         recordings or settings.
@@ -279,8 +287,10 @@ def inputs_of(utterance: Utterance) -> list[str | Path]:
 
 
 def _can_hold(format: str, alignment: Alignment) -> bool:
-    """Return whether this layout and this alignment allow a format: SMIL needs the elements of a
-    book."""
+    """Return whether this layout and this alignment allow a format.
+
+    SMIL, for example, needs the elements of a book.
+    """
     try:
         for writer in FORMATS[format].writers:
             writer.require()
@@ -303,8 +313,9 @@ def cut_audio(
     protect: Sequence[str | Path] = (),
     written: Callable[[Path, bytes], None] | None = None,
 ) -> list[Path]:
-    """Write the cuts of an utterance and their text, whole or not at all; further cuts of an
-    earlier run are removed.
+    """Write the cuts of an utterance and their text, whole or not at all.
+
+    Further cuts of an earlier run are removed.
 
     The sound is FLAC (for LJSpeech WAV) of 16 bits with the sampling rate and the channels of the recording (or the one
     channel that the utterance names); samples are copied from the recording, not from the model's
@@ -345,8 +356,10 @@ def cut_audio(
 
 
 def cut_paths(utterance: Utterance, layout: Layout, number: int) -> tuple[Path, Path]:
-    """Return the paths of sound and text of cut `number`, from 0, below `cuts` in the output
-    folder."""
+    """Return the paths of sound and text of cut `number`, from 0.
+
+    They are below `cuts` in the output folder.
+    """
     folder = WAVS if layout.data_set == LJSPEECH else CUTS
     sound = ".wav" if layout.data_set == LJSPEECH else ".flac"
     target = Path(layout.out_dir, folder, utterance.output)
@@ -369,8 +382,10 @@ def _remove_further(utterance: Utterance, layout: Layout, number: int) -> None:
 
 
 def whole(alignment: Alignment, utterance: Utterance) -> Interval:
-    """Return the cut of a whole utterance: its stretch of the recording (to inf if it has no end),
-    and its text."""
+    """Return the cut of a whole utterance and its text.
+
+    It is a stretch of the recording, to inf if it has no end.
+    """
     end_s = math.inf
     if utterance.duration_s is not None:
         end_s = utterance.offset_s + utterance.duration_s
@@ -378,8 +393,9 @@ def whole(alignment: Alignment, utterance: Utterance) -> Interval:
 
 
 def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[Interval]:
-    """Return the phrases between pauses longer than `pause_s`; every written word is whole and in
-    one phrase.
+    """Return the phrases between pauses longer than `pause_s`.
+
+    Every written word is whole and in one phrase.
 
     A phrase keeps up to `MARGIN_S` of the silence around it and never more than half a pause. Words
     without times belong to the phrase before them; there is no cut where an `unknown` word may have
@@ -443,8 +459,10 @@ def _edge(time_s: float | None) -> float:
 
 
 def _encoded(recording: Recording, cut: Interval, utterance: Utterance, layout: Layout) -> bytes:
-    """Return the samples of one cut as a file, in memory: the code that writes the file reports a
-    full disk."""
+    """Return the samples of one cut as a file, in memory.
+
+    The code that writes the file can then report a full disk.
+    """
     import soundfile
 
     rate = recording.rate

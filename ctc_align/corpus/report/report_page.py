@@ -1,5 +1,6 @@
-"""The page of a report: one HTML file that needs no network, and a script only to sort tables and
-to play.
+"""The page of a report.
+
+It is one HTML file that needs no network; its script only sorts tables and plays sound.
 
 The sound of what it names is inside it, in short parts: a report can be sent by mail, plays what
 browsers do not (SPH, video), and its policy allows no address, not even of the recordings. The size
@@ -91,8 +92,10 @@ class _Clips:
     def clips(
         self, alignment: Alignment | None, path: Path, spans: Mapping[str, tuple[float, float]]
     ) -> list[_Clip]:
-        """Return a clip (name, base64) of each span (seconds of the utterance), or (reason, "")
-        without sound."""
+        """Return a clip (name, base64) of each span, or (reason, "") without sound.
+
+        Spans are in seconds of the utterance.
+        """
         if self._audio == NO_SOUND or alignment is None:
             return []
         if self._left < 0:
@@ -128,8 +131,10 @@ class _Clips:
         )
 
     def of_word(self, change: UtteranceChange) -> list[_Clip]:
-        """Return clips of the word that changed most, cut out by its times before and now; [] if a
-        file has faults."""
+        """Return clips of the word that changed most.
+
+        They are cut out by its times before and now; [] if a file has faults.
+        """
         try:
             runs = [read_alignment(path) for path in change.files]
         except CtcAlignError:
@@ -151,8 +156,9 @@ def report_page(
     changes: RunChanges | None = None,
     audio: str = NO_SOUND,
 ) -> str:
-    """Return the report of a run in `out_dir` as HTML, to be written into `folder`: links are
-    relative to it.
+    """Return the report of a run in `out_dir` as HTML.
+
+    It is to be written into `folder`: links are relative to it.
 
     `changes` are those since another run. `audio` is "none" for a page without sound, "embed" for
     clips of what it names, or the folder that the recordings are in now.
@@ -164,8 +170,10 @@ def report_page(
     from markupsafe import Markup
 
     def plain(value: object) -> object:
-        """Return a value with escapes for characters that would change the direction of text, and
-        for invalid ones."""
+        """Return a value with escapes for characters that a page must not show.
+
+        These are invalid, or would change the direction of text.
+        """
         if isinstance(value, Markup) or not isinstance(value, str):
             return value
         return printable(value).encode("utf-8", "backslashreplace").decode("utf-8")
@@ -285,8 +293,10 @@ def _more_speakers(count: int) -> str:
 
 
 def _shares(counts: Mapping[str, int]) -> JsonObject:
-    """Return a bar that is divided by the shares of counts: (name, count, start, share) in
-    percent."""
+    """Return a bar that is divided by the shares of counts.
+
+    A part is (name, count, start, share), the last two in percent.
+    """
     total = sum(counts.values())
     start = 0.0
     parts = []
@@ -327,8 +337,9 @@ def histogram_chart(
     median: float | None = None,
     mean: float | None = None,
 ) -> JsonObject:
-    """Return a histogram for the template: bars from the first to the last bin with values, and the
-    median's position.
+    """Return a histogram for the template.
+
+    It has bars from the first to the last bin with values, and the median's position.
 
     Bins are joined until there are at most 40 bars; the last one also has the few values that are
     far beyond the others. Each bar names its bounds and its count. `median` and `mean` are exact if
@@ -428,7 +439,8 @@ def _decimals(step: float) -> int:
 
 
 def _number(value: float) -> str:
-    """
+    """Return a number as the page shows it.
+
     >>> _number(0.3000001), _number(1234.5), _number(12.34)
     ('0.3', '1,234', '12.3')
     """

@@ -1,5 +1,6 @@
-"""Changes between two runs of the same corpus: fit, loss, and the words that moved, utterance by
-utterance.
+"""Changes between two runs of the same corpus, utterance by utterance.
+
+They are those of fit and loss, and the words that moved.
 
 Reads the JSON of one utterance of each run at a time; memory holds counts and the utterances that
 are named.
@@ -71,8 +72,9 @@ class RunChanges(ReadFaults):
 
 
 def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> UtteranceChange | None:
-    """Return what changed between two JSON objects of one utterance; None if their words are not
-    the same.
+    """Return what changed between two JSON objects of one utterance.
+
+    It is None if their words are not the same.
 
     >>> word = {"text": "One", "start_s": 0.5, "end_s": 1.0}
     >>> change = changed("a", {"words": [word]}, {"words": [word | {"end_s": 1.25}]})
@@ -120,8 +122,9 @@ def _loss_per_token(data: Mapping[str, Any]) -> float | None:
 def run_changes(
     out_dir: Path, against: Path, progress: Callable[[float], None] | None = None
 ) -> RunChanges:
-    """Return what changed from the run `against` to the run `out_dir`; utterances are matched by
-    name.
+    """Return what changed from the run `against` to the run `out_dir`.
+
+    Utterances are matched by name.
 
     Raises:
         UsageError: `against` is not the folder of a corpus run, or the runs have no utterance with
@@ -168,8 +171,10 @@ def run_changes(
 
 
 def _read_change(changes: RunChanges, id: str, before: Path, after: Path) -> UtteranceChange | None:
-    """Return what changed between two files; None if one cannot be read, which is counted, or if
-    the words differ."""
+    """Return what changed between two files.
+
+    It is None if one cannot be read, which is counted, or if the words differ.
+    """
     objects = [_read(changes, path) for path in (before, after)]
     if objects[0] is None or objects[1] is None:
         return None
@@ -178,8 +183,10 @@ def _read_change(changes: RunChanges, id: str, before: Path, after: Path) -> Utt
 
 
 def _read(changes: RunChanges, path: Path) -> dict[str, Any] | None:
-    """Return the JSON object of an alignment; None if it cannot be compared with any other, which
-    is counted."""
+    """Return the JSON object of an alignment.
+
+    It is None if it cannot be compared with any other, which is counted.
+    """
     try:
         data = read_object(path)
         changed("", data, data)

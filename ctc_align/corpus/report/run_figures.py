@@ -1,5 +1,6 @@
-"""The figures of a corpus run: those of the summary, and distributions over the outputs, which are
-read one by one.
+"""The figures of a corpus run.
+
+They are those of the summary, and distributions over the outputs, which are read one by one.
 
 Memory holds the summary, the counts of histograms, and the utterances that the report names, not
 all utterances.
@@ -111,8 +112,9 @@ class SpeakerFigures:
 
 @dataclass(frozen=True)
 class NamedUtterance:
-    """One utterance of the table: its result, least confidence, and the path of its JSON below the
-    output folder.
+    """One utterance of the table.
+
+    It has the result, the least confidence, and the path of the JSON below the output folder.
 
     `text` is the beginning of its transcript, `why` what disagrees in it, as `regions` of its JSON
     say; `alignment`
@@ -219,8 +221,9 @@ class RunFigures(ReadFaults):
 
 
 def reason_kind(reason: str, id: str) -> str:
-    """Return the reason of a failure without its utterance, paths and numbers: one text for each
-    kind of failure.
+    """Return the reason of a failure without its utterance, paths and numbers.
+
+    Each kind of failure has one text.
 
     >>> reason_kind("talk-7: a/talk-7.wav: 3 frames are too few, 6 are needed", "talk-7")
     '… frames are too few, … are needed'
@@ -292,8 +295,9 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
 
 
 def json_of(line: Line) -> str | None:
-    """Return the path of an utterance's JSON, relative to the output folder; None if it has no
-    separate one.
+    """Return the path of an utterance's JSON, relative to the output folder.
+
+    It is None if the utterance has no separate one.
 
     Others may have changed the journal: a name that leads out of the folder does not count.
     """
@@ -333,8 +337,10 @@ def is_output_of(line: Line, out_dir: Path, path: Path) -> bool:
 
 
 def _read(figures: RunFigures, path: Path, is_output: Callable[[Path], bool]) -> float | None:
-    """Add the figures of an alignment's file, with corrections in its labels; return the least
-    confidence of a word."""
+    """Add the figures of an alignment's file, with corrections in its labels.
+
+    Return the least confidence of a word.
+    """
     try:
         data = read_object(path)
         if not all(map(is_output, label_files_beside(path))):
@@ -351,8 +357,10 @@ def _read(figures: RunFigures, path: Path, is_output: Callable[[Path], bool]) ->
 
 
 def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
-    """Return an utterance with what its JSON says of it, unchanged if that cannot be read: a fault
-    already."""
+    """Return an utterance with what its JSON says of it.
+
+    It is unchanged if that cannot be read: this is a fault already.
+    """
     try:
         return replace(
             one, **_explanation(read_object(out_dir / str(one.json)), out_dir / str(one.json))
@@ -362,8 +370,11 @@ def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
 
 
 def _explanation(data: JsonObject, path: Path) -> JsonObject:
-    """Return the beginning of the transcript, the reasons for its least fitting places, each once,
-    and the first."""
+    """Return what the table tells about an utterance.
+
+    It is the beginning of the transcript, the reasons for its least fitting places, each once, and
+    the first place.
+    """
     reasons = dict.fromkeys(str(region["reason"]) for region in data.get("regions") or [])
     text = " ".join(str(data["text"]).split())[:_SHOWN_CHARS]
     why = "; ".join([*reasons][:_SHOWN_REASONS])
@@ -377,8 +388,9 @@ def _explanation(data: JsonObject, path: Path) -> JsonObject:
 
 
 def passage(alignment: Alignment) -> tuple[float, float]:
-    """Return start and end, in seconds, of what disagrees first, else of the least sure word, else
-    of the utterance.
+    """Return start and end, in seconds, of the passage to listen to.
+
+    It is what disagrees first, else the least sure word, else the utterance.
 
     Words that are not in the recording are between the words before and after them.
     """
@@ -460,8 +472,9 @@ class _Worst:
 
 
 def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Corrected]:
-    """Return the alignment of one utterance of a run, from its JSON or from its shard, and the file
-    that it is in.
+    """Return the alignment of one utterance of a run, and the file that it is in.
+
+    It is read from its JSON or from its shard.
 
     If corrections lie beside its JSON, use the latest, and those in its files of labels.
 

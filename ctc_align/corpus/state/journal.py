@@ -132,8 +132,9 @@ def line_key(id: str, origin: str | None = None) -> int:
 
 
 class Entry(NamedTuple):
-    """A complete line of a journal: its offset, and the line itself, None if it is damaged or
-    misplaced.
+    """A complete line of a journal and its offset.
+
+    The line is None if it is damaged or misplaced.
 
     `is_after_gap`: lines before this one are missing; `number`: the number that the line has or
     should have; `run`: the run that a damaged line seems to belong to.
@@ -188,8 +189,10 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def line_at(file: int, offset: int) -> Line | None:
-    """Return the line that begins at `offset` of an open journal, None if there is no line there
-    now."""
+    """Return the line that begins at `offset` of an open journal.
+
+    It is None if there is no line there now.
+    """
     raw = b""
     size = 1024
     while not raw.endswith(b"\n"):
@@ -230,8 +233,9 @@ def _line(data: dict[str, Any]) -> Line | None:
 
 
 def torn_end(path: Path) -> tuple[bytes, str | None]:
-    """Return the bytes after the last line end of a journal, and the id of their utterance if a
-    kill left them.
+    """Return the bytes after the last line end of a journal.
+
+    If a kill left them, the id of their utterance is returned, too.
 
     The id is None if there are no such bytes, or if they do not begin a line.
     """
@@ -299,8 +303,9 @@ class Journal:
             ) from error
 
     def check(self) -> None:
-        """Raise LostFolderError if folder, journal or lock are no longer those that this run
-        opened.
+        """Raise LostFolderError if folder, journal or lock were replaced.
+
+        They are no longer those that this run opened.
 
         A journal that was removed from its folder is first restored there, because what it records
         is done.
@@ -323,8 +328,10 @@ class Journal:
             )
 
     def _restore(self) -> bool:
-        """Write the lines of a removed journal to its path if the path is free; return whether they
-        are there."""
+        """Write the lines of a removed journal to its path if the path is free.
+
+        Return whether they are there.
+        """
         try:
             if os.fstat(self._file).st_size != self._end:
                 return False
@@ -379,8 +386,10 @@ class Journal:
 
 
 def _opened(path: Path) -> int:
-    """Return a journal, opened to be read and written; no link is followed, and no pipe waited
-    for."""
+    """Return a journal, opened for reading and writing.
+
+    No link is followed, and no pipe waited for.
+    """
     flags = os.O_RDWR | os.O_CREAT
     for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
         flags |= getattr(os, name, 0)

@@ -114,16 +114,14 @@ class Outcomes:
         return bool(self._is_unsure.any())
 
     def find(self, key: int) -> tuple[str, int] | None:
-        """Return (status, fingerprint) of an utterance from its valid line, None if there is
-        none."""
+        """Return (status, fingerprint) of an utterance, None if it has no valid line."""
         index = self._index(key)
         if index is None or self._is_void[index]:
             return None
         return (DONE if self._is_good[index] else FAILED), int(self._prints[index])
 
     def is_unsure(self, key: int) -> bool:
-        """Return whether a damaged or missing line may have been a later one about this
-        utterance."""
+        """Return whether a damaged or missing line may have been a later one of this utterance."""
         index = self._index(key)
         return index is not None and bool(self._is_unsure[index])
 
@@ -134,14 +132,18 @@ class Outcomes:
             self._is_void[index] = True
 
     def line(self, key: int) -> Line | None:
-        """Return the last line of an utterance, even if the utterance is to be repeated; None if
-        there is no line."""
+        """Return the last line of an utterance, None if there is none.
+
+        It is returned even if the utterance is to be repeated.
+        """
         index = self._index(key)
         return None if index is None else self._read(index)
 
     def lines(self, keys: np.ndarray | None = None) -> Iterator[Line]:
-        """Yield the valid lines, in the journals' order, even of utterances to repeat; `keys`
-        limits them."""
+        """Yield the valid lines, in the journals' order.
+
+        Those of utterances to repeat are among them; `keys` limits them.
+        """
         if keys is None:
             wanted = np.ones(len(self._keys), bool)
         else:
@@ -259,8 +261,10 @@ class _Table:
         self.last_run = max(self.last_run, run)
 
     def latest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return for each key, ascending: the key, its valid row, whether it is tied, whether it is
-        unsure."""
+        """Return for each key, ascending, what the journals say of it.
+
+        This is the key, its valid row, whether it is tied, and whether it is unsure.
+        """
         keys = _numbers(self.keys, np.uint64)
         runs = _numbers(self.runs, np.int64)
         journals = _numbers(self.journals, np.uint32)
@@ -292,8 +296,9 @@ def _numbers(values: array[int], kind: type) -> np.ndarray:
 
 
 class EarlierRows:
-    """The rows that stay in a folder although the source lacks their utterances: runs over other
-    sources made them.
+    """The rows that stay in a folder although the source lacks their utterances.
+
+    Runs over other sources made them.
 
     The source is read once, on first use, and its utterances take eight bytes each.
     """
@@ -307,8 +312,10 @@ class EarlierRows:
         return np.sort(np.fromiter((line_key(entry.id) for entry in self._source), np.uint64))
 
     def holds(self, id: str, row: Checksum) -> bool:
-        """Return whether `row` belongs to an utterance that the journal calls done and the source
-        lacks."""
+        """Return whether `row` belongs to a done utterance that the source lacks.
+
+        The journal calls the utterance done.
+        """
         line = self._outcomes.line(line_key(id))
         if (
             line is None
@@ -341,8 +348,10 @@ class Fingerprints:
         self._audio: tuple[str, str] = ("", "")
 
     def of(self, utterance: Utterance, group: str | None = None) -> int:
-        """Return a hash of the audio's size and modification time, its part, its transcript and the
-        run's fingerprint.
+        """Return a hash that changes if the utterance must be aligned again.
+
+        It covers the audio's size and modification time, the utterance's part of it, its transcript
+        and the run's fingerprint.
 
         `group` is the assembled file that the utterance goes into, if there is one.
         """
@@ -386,8 +395,9 @@ def run_fingerprint(
     formats: Sequence[str],
     others: Sequence[str] = (),
 ) -> str:
-    """Return the fingerprint of a run: the contents of model and lexicon, the settings, and the
-    kinds of outputs.
+    """Return the fingerprint of a run.
+
+    It covers the contents of model and lexicon, the settings, and the kinds of outputs.
 
     `others` are further choices that change outputs (layout, manifests …), as texts.
     """
@@ -458,8 +468,9 @@ def _content(path: Path) -> str:
 
 
 def _counts(name: str, value: Any) -> bool:
-    """Return whether a setting counts: one that 0.4.0 had, or another value than the default of a
-    later one.
+    """Return whether a setting counts.
+
+    One that 0.4.0 had counts; a later one counts if it differs from its default.
 
     A new setting with its default changes no result, so runs of 0.4.0 resume.
     """
@@ -507,8 +518,9 @@ FaultsOf = Callable[[str | None, Sequence[tuple[GroupedUtterance, Line | None]]]
 def verify(
     jobs: Iterable[Job], faults_of: FaultsOf, outcomes: Outcomes, journal: Journal, everything: bool
 ) -> tuple[int, int, int]:
-    """Read the outputs of utterances, and make `outcomes` forget those that differ from their
-    lines.
+    """Read the outputs of utterances, and forget the outcomes of those that differ.
+
+    `outcomes` are the ones forgotten; an output differs if it is not as its line records it.
 
     Without `everything`, read only the unsure ones (a damaged or missing line may have been a later
     one about them), and those that share a file with them. The line of an utterance whose outputs
@@ -565,8 +577,10 @@ _OTHER_AUDIO = "its recording is not the file that was read, although it has the
 
 
 def _has_other_audio(line: Line, path: str) -> bool:
-    """Return whether the file of a recording has other bytes than when it was read; False if it is
-    missing."""
+    """Return whether the file of a recording has changed since it was read.
+
+    It is False if the file is missing.
+    """
     now = None
     if line.result.audio is not None:
         now = file_checksum(path)
@@ -574,8 +588,10 @@ def _has_other_audio(line: Line, path: str) -> bool:
 
 
 def _utterances(jobs: Iterable[Job], outcomes: Outcomes) -> Iterator[Job]:
-    """Yield the jobs of utterances; forget unsure outcomes of refused entries, so that they are
-    recorded again."""
+    """Yield the jobs of utterances.
+
+    Unsure outcomes of refused entries are forgotten, so that they are recorded again.
+    """
     for job in jobs:
         if isinstance(job.entry, Utterance):
             yield job

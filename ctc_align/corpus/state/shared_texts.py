@@ -37,8 +37,9 @@ _FEWEST_WORDS = 8
 
 
 class _Stretch(NamedTuple):
-    """A stretch of a text; `char_end` is None if it extends to the end of a text that can no longer
-    be read.
+    """A stretch of a text.
+
+    `char_end` is None if it extends to the end of a text that can no longer be read.
 
     `utterances`: the recordings around a gap (None at the start and at the end of the text), or the
     two of an overlap.
@@ -58,8 +59,10 @@ class TextCoverage:
         text."""
 
     def add(self, line: Line) -> None:
-        """Add the part that a recording reads, if it reads most of its words; otherwise only its
-        text."""
+        """Add the part that a recording reads, if it reads most of its words.
+
+        Otherwise only its text is added.
+        """
         if line.result.book is None:
             return
         read = self._read.setdefault(line.result.book, [])
@@ -72,8 +75,9 @@ class TextCoverage:
             start = end
 
     def stretches(self) -> tuple[list[JsonObject], list[JsonObject]]:
-        """Return the passages that no recording reads, and those that two read, as in
-        `summary.json`.
+        """Return the passages that no recording reads, and those that two read.
+
+        They are as in `summary.json`.
 
         Texts are read one by one, in order. A gap has words that can be spoken, an overlap several
         of them.
@@ -121,8 +125,10 @@ def _text_of(path: str) -> str | None:
 def _named(
     stretches: Sequence[_Stretch], text: str | None, fewest: int
 ) -> list[tuple[_Stretch, JsonObject]]:
-    """Return the first MOST_GAPS stretches of at least `fewest` words, with these; without the
-    text, all stretches."""
+    """Return the first MOST_GAPS stretches of at least `fewest` words, with the words.
+
+    Without the text, all stretches count.
+    """
     if text is None:
         return [(each, {"words": None, "begins": "", "ends": ""}) for each in stretches[:MOST_GAPS]]
     starts = _spoken_in(stretches, text)
@@ -137,8 +143,10 @@ def _named(
 
 
 def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
-    """Return where the words in ascending stretches begin; text that lies in several stretches is
-    split only once."""
+    """Return where the words in ascending stretches begin.
+
+    Text that lies in several stretches is split only once.
+    """
     joined: list[list[int]] = []
     for each in stretches:
         end = len(text) if each.char_end is None else each.char_end
@@ -204,8 +212,9 @@ def gap_place(gap: Mapping[str, Any]) -> str:
 
 
 def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterator[_Stretch]:
-    """Yield the passages around the parts `read` (ascending); `length` is the length of the text,
-    if known.
+    """Yield the passages around the parts `read` (ascending).
+
+    `length` is the length of the text, if it is known.
 
     A passage that one recording leaves out lies between two that it reads.
     """
@@ -225,8 +234,9 @@ def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterat
 
 
 def text_hash(text: str, words: int | None) -> str | None:
-    """Return 64 bits of a hash of a transcript, in hexadecimal; None if it is too short to be
-    telling.
+    """Return 64 bits of a hash of a transcript, in hexadecimal.
+
+    It is None if the transcript is too short to tell texts apart.
 
     >>> text_hash("a b", 8) == text_hash(" a  b ", 8), text_hash("a b", 2)
     (True, None)
@@ -259,8 +269,9 @@ class SameTexts:
         return {}
 
     def rows(self, lines: Iterable[Line]) -> list[JsonObject]:
-        """Return a row for each such transcript, as in `same_texts` of a summary, after a second
-        pass over all `lines`.
+        """Return a row for each such transcript, as in `same_texts` of a summary.
+
+        This takes a second pass over all `lines`.
 
         Transcripts that fit one of their recordings poorly or not at all come first, then those
         with the most utterances.
@@ -290,8 +301,10 @@ class SameTexts:
         )
 
     def _found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return, for each transcript used more than once, its hash, its number of utterances, and
-        of misfits."""
+        """Return the transcripts that are used more than once.
+
+        Each has its hash, its number of utterances, and that of misfits.
+        """
         prints, indices, counts = np.unique(
             np.frombuffer(self._prints, np.uint64), return_inverse=True, return_counts=True
         )
