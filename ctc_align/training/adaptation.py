@@ -1,5 +1,6 @@
-"""Adapt a trained model to the speakers or recordings of a corpus, without labels other than the
-transcripts.
+"""Adapt a trained model to the speakers or recordings of a corpus.
+
+No labels are needed other than the transcripts.
 
 The model segments the corpus and chooses the best-fitting pronunciations; then it is trained
 further with a small learning rate, on these segments and by CTC on the transcripts. The result is
@@ -156,8 +157,10 @@ def _trained(
     work: Path,
     watch: Watch,
 ) -> tuple[Corpus, acoustic_training.Trained, SegmentComparison | None]:
-    """Return the utterances that have a path, the network trained on them, and its segments beside
-    the base's."""
+    """Return the utterances that have a path, the network trained on them, and a comparison.
+
+    The comparison is of the network's segments with the base's, None if there is none.
+    """
     labels = frame_labels.load_or_make(
         work / "labels.npz", corpus, lambda: own_labels(base, corpus, watch)
     )
@@ -252,8 +255,9 @@ def own_labels(base: Start, corpus: Corpus, watch: Watch) -> frame_labels.Labels
 def more_silence(
     labels: frame_labels.Labels, indices: np.ndarray, log_priors: torch.Tensor
 ) -> float:
-    """Return how much likelier silence is in labels than in the data of the log-priors, as a
-    difference of log-odds.
+    """Return how much likelier silence is in labels than in the data of the log-priors.
+
+    It is a difference of log-odds.
 
     Without this correction the network would learn how long the pauses of this corpus are. The
     log-priors, which stay those of the model, would not subtract that again, and words would shrink

@@ -1,5 +1,6 @@
-"""Check that adaptation did no harm: compare the new segments with those of the start model and
-with the sound level.
+"""Check that adaptation did no harm.
+
+The new segments are compared with those of the start model and with the sound level.
 
 A model that learns from its own segments can agree with them better and better while they get
 worse: with a bonus for silence and much silence in the recordings, words shrink, and the loss on
@@ -260,8 +261,9 @@ class SegmentComparison:
 
 @dataclass(frozen=True)
 class AdaptationCheck:
-    """The check of a model during its adaptation: held-out utterances, and their segments by its
-    start.
+    """The check of a model during its adaptation.
+
+    It has the held-out utterances, and their segments by the start model.
 
     `corpus` has one pronunciation of each word, that of the labels.
     """
@@ -289,8 +291,10 @@ class AdaptationCheck:
 
 
 def loud_frames(frames: np.ndarray) -> np.ndarray:
-    """Return which frames (T, MELS) of a recording are loud (T,) bool: above the middle between
-    quiet and loud."""
+    """Return which frames (T, MELS) of a recording are loud (T,) bool.
+
+    They are above the middle between quiet and loud.
+    """
     statistics = features.statistics_of(frames)
     return features.level(frames) > (statistics.quiet + statistics.loud) / 2
 

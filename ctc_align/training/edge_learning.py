@@ -143,8 +143,9 @@ draw other speakers' edges worse."""
 
 
 def examples_of(scene: EdgeScene, edge_s: np.ndarray, weight: np.ndarray) -> EdgeExamples:
-    """Return the examples of one utterance's edges that are known and within reach of their
-    windows.
+    """Return the examples of one utterance's edges.
+
+    An edge must be known and within reach of its window.
 
     Args:
         scene: of the utterance.
@@ -236,8 +237,9 @@ def train_edge_network(
     begin: EdgeNetwork | None = None,
     say: Callable[[str], None] | None = None,
 ) -> EdgeNetwork:
-    """Return a network trained on examples; the same for the same seed, machine and number of
-    threads.
+    """Return a network trained on examples.
+
+    It is the same for the same seed, machine and number of threads.
 
     Args:
         examples: their sounds are indices into `labels`.
@@ -284,8 +286,10 @@ def train_edge_network(
 
 
 def _initialise(network: TrainableEdgeNetwork, generator: torch.Generator) -> None:
-    """Initialise the weights: labels hardly matter at first, and kinds of sounds matter more than
-    single sounds."""
+    """Initialise the weights of a network.
+
+    Labels hardly matter at first, and kinds of sounds matter more than single sounds.
+    """
     with torch.no_grad():
         for each in (*network.layers, network.output, network.habit):
             assert isinstance(each, (nn.Conv1d, nn.Linear))
@@ -310,8 +314,10 @@ def _loss(
     training: EdgeTraining,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Return the mean cross-entropy of a batch of examples, with random shifts, levels and hidden
-    sounds."""
+    """Return the mean cross-entropy of a batch of examples.
+
+    They have random shifts, levels and hidden sounds.
+    """
     windows = examples.windows.part(batch)
     left, right, role = (
         torch.from_numpy(column) for column in (windows.left, windows.right, windows.role)
@@ -346,8 +352,10 @@ def _loss(
 
 
 def _dropout(hidden: torch.Tensor, share: float, generator: torch.Generator) -> torch.Tensor:
-    """Return hidden values with a share of them set to 0, drawn from a generator, which torch's own
-    cannot."""
+    """Return hidden values with a share of them set to 0.
+
+    They are drawn from a generator, which torch's own dropout does not take.
+    """
     stays = torch.rand(hidden.shape, generator=generator) >= share
     return hidden * stays / (1.0 - share)
 
@@ -371,8 +379,10 @@ def edge_examples(
     shape: EdgeNetworkShape,
     convention: Calibration = _NO_CONVENTION,
 ) -> EdgeExamples:
-    """Return the examples of one utterance or more; the arguments are those of
-    `utterance_examples`."""
+    """Return the examples of one utterance or more.
+
+    The arguments are those of `utterance_examples`.
+    """
     pairs = zip(utterances, drawn)
     return EdgeExamples.joined(
         [utterance_examples(u, edges, shape, convention=convention) for u, edges in pairs]
@@ -431,8 +441,9 @@ def _weights_of_words(
 
 
 def labelled_edges_s(utterance: SpokenUtterance, drawn: Spans, edges: Edges) -> np.ndarray:
-    """Return the labelled edges (E,), in seconds from the audio's start; NaN where there is no
-    label.
+    """Return the labelled edges (E,), in seconds from the audio's start.
+
+    They are NaN where there is no label.
 
     Labelled words give their starts and ends; two labelled phones that touch give the edge between
     them.
@@ -496,8 +507,9 @@ def learn_edges(
 
 
 def spread_of(ratios: np.ndarray) -> float:
-    """Return the factor of standard deviations with which a share `SIGMA` of the edges lies within
-    them.
+    """Return the factor by which standard deviations are multiplied to hold.
+
+    A share `SIGMA` of the edges then lies within them.
 
     Args:
         ratios: (E,) of errors to standard deviations, both above 0.
@@ -530,8 +542,9 @@ def _trained(
     begin: EdgeNetwork | None,
     progress: Callable[[float], None] | None,
 ) -> Iterator[tuple[Calibration, Sequence[Spans], EdgeNetwork]]:
-    """Yield, for each job in order, constants, all drawn edges and its network; finished jobs leave
-    no examples.
+    """Yield, for each job in order, constants, all drawn edges and its network.
+
+    Finished jobs leave no examples in memory.
 
     A job says which utterances a network learns from (U,) bool.
     """
@@ -561,8 +574,10 @@ def _trained(
 def _taught(
     examples: EdgeExamples, labels: tuple[str, ...], begin: EdgeNetwork | None
 ) -> EdgeNetwork:
-    """Return a new network taught by examples, or the members of another that have gone on learning
-    half the way."""
+    """Return a new network taught by examples, or one that has gone on learning.
+
+    The members of a network that goes on learning move half the way.
+    """
     training = training_for(len(examples), begin)
     if begin is None:
         return train_edge_network(examples, labels, training)
@@ -580,8 +595,10 @@ def _left_out_edges(
     words: PairedEdges,
     phones: PairedEdges,
 ) -> list[Row]:
-    """Add the edges of utterances left out, refined by a network, to `words` and `phones`; return
-    rows to evaluate."""
+    """Add the edges of utterances left out to `words` and `phones`.
+
+    A network refines them. Return rows to evaluate.
+    """
     chosen = [(utterances[k], drawn[k]) for k in left_out.tolist()]
     final = batching.run(
         [finish_edges(u.emissions, u.tokens, before, known, network) for u, before in chosen]
@@ -601,8 +618,10 @@ def _left_out_edges(
 
 
 def _within_sd(ratios: np.ndarray, folds: np.ndarray) -> float:
-    """Return the share of edges within their standard deviation, scaled by the spread of other
-    folds (E,)."""
+    """Return the share of edges within their standard deviation.
+
+    This is scaled by the spread of other folds (E,).
+    """
     within = [
         ratios[folds == fold] <= spread_of(ratios[folds != fold]) for fold in np.unique(folds)
     ]

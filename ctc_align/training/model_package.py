@@ -1,5 +1,7 @@
-"""The folder of a trained model: its weights, their description, and a card that says how they were
-made."""
+"""The folder of a trained model.
+
+It holds the weights, their description, and a card that says how they were made.
+"""
 
 from __future__ import annotations
 
@@ -148,8 +150,10 @@ class ModelPackage:
         return "\n".join(lines)
 
     def _front_matter(self) -> list[str]:
-        """Return the metadata that model hubs read: YAML, in which each string is written as JSON,
-        a subset of YAML."""
+        """Return the metadata that model hubs read.
+
+        It is YAML, in which each string is written as JSON, a subset of YAML.
+        """
         dataset = {"type": "held-out", "name": f"held-out part of {self.options.corpus}"}
         losses = {
             "CTC loss, nats per token": self.dev.ctc,
@@ -207,8 +211,11 @@ class ModelPackage:
         return f"drawn finely by a network that learnt from English edges drawn by eye, {knows}"
 
     def _figures(self) -> list[str]:
-        """Return the losses on the held-out part, the segments of base and model, and tables for
-        several languages."""
+        """Return the figures of the model's card.
+
+        They are losses on the held-out part, the segments of base and model, and tables for several
+        languages.
+        """
         states = self.description.shape.states
         lines = [
             f"On what was held out: CTC loss {self.dev.ctc:.3f} nats a token, cross-entropy"

@@ -1,5 +1,6 @@
-"""The settings of `ctc-align train`: a TOML file over these defaults; values of 0 depend on the
-amount of speech.
+"""The settings of `ctc-align train`.
+
+A TOML file overrides these defaults; values of 0 depend on the amount of speech.
 
 ctc-align train CORPUS --out-dir DIR --config english
 """
@@ -46,8 +47,9 @@ class SegmenterPlan:
 
 @dataclass(frozen=True)
 class Refining:
-    """The stage after the network's training; with `epochs` of 0 it is skipped, and the model has
-    no mixtures.
+    """The stage after the network's training.
+
+    With `epochs` of 0 it is skipped, and the model has no mixtures.
 
     Attributes:
         epochs, learning_rate, warmup_steps: of the network's further training; -1 steps: by the
@@ -112,8 +114,10 @@ class Recipe:
         return self.parts or (2 if self.units == "letters" else 3)
 
     def shape(self, hours: float, tokens: int, start: NetworkShape | None = None) -> NetworkShape:
-        """Return the network's sizes for an amount of speech, or those of the `start`, and a number
-        of tokens."""
+        """Return the network's sizes for an amount of speech and a number of tokens.
+
+        If there is a `start`, they are its sizes.
+        """
         stem, body, head = next(sizes for below, *sizes in _SIZES if hours < below)
         if start is not None:
             stem, body, head = start.stem, start.body, start.head
@@ -139,8 +143,9 @@ class Recipe:
         )
 
     def stages(self, training: Training, steps: float) -> tuple[Training, Training]:
-        """Return the network's training before and after the second segmentation; epochs share
-        `training.minutes`.
+        """Return the network's training before and after the second segmentation.
+
+        Epochs share `training.minutes`.
 
         Args:
             training: the result of `resolved`.
