@@ -1,5 +1,7 @@
-"""The description of the API: OpenAPI for programs, and for people a page without external
-requests."""
+"""The description of the API.
+
+It is OpenAPI for programs, and for people a page without external requests.
+"""
 
 from __future__ import annotations
 
@@ -218,8 +220,9 @@ def _alignment_paths(
     summaries: tuple[str, str],
     more: tuple[str, ...] = (),
 ) -> dict[str, Any]:
-    """Return what the addresses of an alignment take: itself, aligning again, its page, and its
-    recording.
+    """Return what the addresses of an alignment take.
+
+    These are itself, aligning again, its page, and its recording.
 
     `summaries` are of reading and of replacing it; `more` are refusals that its source adds.
     """

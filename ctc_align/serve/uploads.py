@@ -1,5 +1,6 @@
-"""Uploads: multipart forms, written to a private folder as they arrive, within limits, and removed
-afterwards.
+"""Uploads: multipart forms, within limits.
+
+They are written to a private folder as they arrive, and removed afterwards.
 
 Recordings that are encoded for browsers lie beside them. A running server holds a lock on its
 folder; the next server removes folders without a lock, left by killed servers.
@@ -142,8 +143,10 @@ class Form:
     async def receive(
         self, name: str, request: Request, most_bytes: int, refusal: RefusedError
     ) -> None:
-        """Write the body of a request to a file; raise `refusal` if it has more than
-        `most_bytes`."""
+        """Write the body of a request to a file.
+
+        It raises `refusal` if the body has more than `most_bytes`.
+        """
         upload = self.files[name] = Upload(self.folder.new_file(), name)
         with open(upload.path, "xb") as file:
             async for chunk in _body(request, most_bytes, refusal):
@@ -182,8 +185,9 @@ class Form:
 
 
 def checked_filename(name: str, part: str) -> str:
-    r"""Return the last part of a file name, without control characters; if it is empty, the name of
-    the form's part.
+    r"""Return the last part of a file name, without control characters.
+
+    If it is empty, return the name of the form's part.
 
     >>> checked_filename("C:\\Users\\me\\talk.wav", "audio"), checked_filename("../../etc/passwd", "audio")
     ('talk.wav', 'passwd')
@@ -239,8 +243,10 @@ async def read_form(
 
 
 async def _body(request: Request, most_bytes: int, refusal: RefusedError) -> AsyncIterator[bytes]:
-    """Yield the pieces of a request's body; raise `refusal` as soon as it is known to have more
-    than `most_bytes`."""
+    """Yield the pieces of a request's body.
+
+    It raises `refusal` as soon as the body is known to have more than `most_bytes`.
+    """
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared[:18]) > most_bytes:
         raise refusal
@@ -408,8 +414,9 @@ def mime_of(name: str) -> str:
 
 
 class CodedRecordings:
-    """Recordings that browsers do not play, or play with a different clock, encoded as Opus among
-    the uploads.
+    """Recordings that are encoded as Opus among the uploads.
+
+    Browsers do not play the originals, or play them with a different clock.
 
     Args:
         uploads: they lie in its folder, and count towards its limit.
@@ -444,8 +451,10 @@ class CodedRecordings:
         return FileResponse(path, media_type=mime, content_disposition_type="inline")
 
     def _form_of(self, path: Path) -> Form:
-        """Return the path of the encoded file for a recording of the folder; remove the oldest
-        others."""
+        """Return the path of the encoded file for a recording of the folder.
+
+        The oldest others are removed.
+        """
         status = path.stat()
         key = (str(path), status.st_mtime_ns, status.st_size)
         if key not in self._coded:
