@@ -262,9 +262,9 @@ def resampled(
     resamples: int,
     seed: int,
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return {edge: {figure: (resamples,)}} for EDGES, and for KINDS as "boundaries both" …
+    """Return {edge: {figure: (resamples,)}} for EDGES and KINDS.
 
-    It is {} if there is only one unit.
+    A kind is written as "boundaries both". The result is {} if there is only one unit.
 
     Args:
         signed: the errors of each of EDGES.

@@ -326,11 +326,11 @@ class Table(FileSource):
 
 
 class MetadataFolder(FolderSource):
-    """A folder of recordings with a table of them, `metadata.csv` or `metadata.jsonl`, as Hugging
-    Face (audiofolder), LJSpeech and Piper lay them out.
+    """A folder of recordings with a table of them, `metadata.csv` or `metadata.jsonl`.
 
-    The table is in the folder, or one is in each of its sub-folders (`train`, `test`), whose name
-    then begins the ids.
+    Hugging Face (audiofolder), LJSpeech and Piper lay out their corpora in this way. The table is
+    in the folder, or one is in each of its sub-folders (`train`, `test`), whose name then begins
+    the ids.
     """
 
     kind = "metadata"
