@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.errors import CtcAlignError, InputError, UsageError
+from ctc_align.evaluate.utterance_files import file_shift_s
 from ctc_align.files import from_dict, rendered
 from ctc_align.files.corrections import BEFORE, path_beside, short_stem
 from ctc_align.files.json_files import check_format, json_bytes, parse_object, read_object
 from ctc_align.files.whole_files import is_link, placing, remove_abandoned_part
-from ctc_align.files.writer import RECORDING
 from ctc_align.reading import MOST_S, as_number, open_input, parse_json
 from ctc_align.serve.access import RefusedError
 from ctc_align.serve.uploads import MOST_BYTES
@@ -608,11 +608,8 @@ def words_to_check(
     """
     words = data["words"]
     text = alignment.text
-    if alignment.config.get("times") == RECORDING:
-        shift_s = 0.0
-    else:
-        shift_s = alignment.offset_s
-    first_s = alignment.offset_s - shift_s
+    first_s = file_shift_s(alignment)
+    shift_s = alignment.offset_s - first_s
     for index, word in enumerate(words):
         if not is_to_check(word["confidence"], word.get("by") or "", alignment.min_confidence):
             continue

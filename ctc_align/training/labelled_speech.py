@@ -22,6 +22,7 @@ from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageEr
 from ctc_align.evaluate import Evaluation, read_intervals
 from ctc_align.evaluate.corrected_labels import is_kept, read_corrected, unknown_note
 from ctc_align.evaluate.pairing import broad_phones, pair_intervals
+from ctc_align.evaluate.utterance_files import word_interval
 from ctc_align.files.corrections import latest_works, original_of
 from ctc_align.files.json_files import is_fixed, read_object
 from ctc_align.files.transcripts import read_transcript
@@ -260,7 +261,7 @@ def _read_json(
             name.as_posix(), speaker, audio, _spoken_text(alignment), words, phones
         )
     fixed = [word for word in alignment.words if is_fixed(word)]
-    words = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in fixed]
+    words = list(map(word_interval, fixed))
     tokens = [token for word in fixed for token in word.tokens if token.by == HAND]
     phones = [Interval(token.start_s, token.end_s, token.token) for token in tokens]
     starts = [word.char_start for word in fixed]
