@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ctc_align import units
@@ -27,7 +27,7 @@ from ctc_align.corpus.engine.batches import (
 )
 from ctc_align.corpus.engine.dispatch import length_of
 from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, new_aligner, source_of
-from ctc_align.corpus.engine.suspects import Suspects
+from ctc_align.corpus.engine.suspects import BatchQueue
 from ctc_align.corpus.engine.worker_pools import ProcessPool
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.errors import CtcAlignError, UsageError
@@ -154,9 +154,7 @@ class _Dispatch:
     def __init__(self, pool: Pool, batch_seconds: float) -> None:
         self._pool = pool
         self._batch_seconds = batch_seconds
-        self._waiting: deque[UtteranceBatch] = deque()
-        self._numbers = count()
-        self._suspects = Suspects(lambda: next(self._numbers))
+        self._batches = BatchQueue()
         self._outcomes: dict[int, Outcome] = {}
         """By the index of the utterance."""
 
@@ -164,9 +162,7 @@ class _Dispatch:
         """Queue the utterances of a window, those of similar length together."""
         jobs = _jobs(window)
         for indices in batches_by_length([job.length_s for job in jobs], self._batch_seconds):
-            self._waiting.append(
-                UtteranceBatch(next(self._numbers), tuple(jobs[i] for i in indices))
-            )
+            self._batches.add(jobs[i] for i in indices)
 
     def results(self, window: _Window) -> Iterator[ScoredUtterance]:
         """Yield the results of a window in its order when all of them are there.
@@ -188,27 +184,27 @@ class _Dispatch:
             )
 
     def _step(self) -> None:
-        if not self._waiting and not self._pool.busy:
-            self._suspects.conclude()
-        for job, reason in self._suspects.confirmed():
+        if not self._batches.waiting and not self._pool.busy:
+            self._batches.conclude()
+        for job, reason in self._batches.confirmed():
             self._outcomes[job.index] = Outcome(job.index, FAILED, reason)
-        self._suspects.give(self._pool, self._waiting)
+        self._batches.give(self._pool)
         for event in self._pool.events(_TICK_S):
             if isinstance(event, CtcAlignError):
                 raise event
             if isinstance(event, WorkerDied):
-                self._suspects.take_back(event, self._waiting)
+                self._batches.take_back(event)
             else:
                 self._keep(event)
 
     def _keep(self, done: Finished) -> None:
-        jobs = {job.index: job for job in self._suspects.done(done.number).jobs}
+        jobs = {job.index: job for job in self._batches.done(done.number).jobs}
         for line in done.warnings:
             logger.warning("%s", line)
         for outcome in done.outcomes:
             self._outcomes[outcome.index] = outcome
             if outcome.status == DONE:
-                self._suspects.know_good(jobs[outcome.index])
+                self._batches.know_good(jobs[outcome.index])
 
 
 def _scored(

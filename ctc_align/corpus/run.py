@@ -16,7 +16,7 @@ from typing import Any
 
 from ctc_align.alignment.model_choice import with_calibrated
 from ctc_align.config import Settings
-from ctc_align.corpus.engine.batches import Pool, jobs_of
+from ctc_align.corpus.engine.batches import Job, Pool, jobs_of
 from ctc_align.corpus.engine.dispatch import Engine, Observer
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
@@ -199,48 +199,70 @@ def _run(
     journal = Journal(
         path, lock_path(out_dir, run.shard), outcomes.last_run + 1, outcomes.last_lines.get(path, 0)
     )
+
+    def jobs() -> Iterator[Job]:
+        return jobs_of(source, layout.group, run.shard)
+
     with outcomes, journal, Assembly(layout, earlier) as assembly:
         engine = Engine(
             outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer,
             batch_seconds=batch_seconds, retry_failed=run.retry_failed, force=run.force,
         )  # fmt: skip
-        counting = _counting(lambda: jobs_of(source, layout.group, run.shard), engine)
-        verified = None
         try:
-            if (run.verify or outcomes.has_unsure) and not run.force:
-                verified = verify(
-                    jobs_of(source, layout.group, run.shard),
-                    assembly.faults,
-                    outcomes,
-                    journal,
-                    run.verify,
-                )
-            with start(options) as pool, _stopping(engine, pool), counting:
-                engine.run(jobs_of(source, layout.group, run.shard), pool, journal)
+            verified = _verify(run, jobs, assembly, outcomes, journal)
+            with (
+                start(options) as pool,
+                _stopping(engine, pool),
+                _counting(jobs, engine),
+            ):
+                engine.run(jobs(), pool, journal)
             complete = not engine.stopping
             if complete:
-                assembly.finish()
-                if run.shard.count == 1:  # else the utterance of an id may be another shard's
-                    engine.settle_entries(
-                        os.path.basename(run.source) if os.path.isfile(run.source) else ""
-                    )
-                    assembly.remove_moved()
+                _finish(run, engine)
             manifests = _manifests(layout, source, run, out_dir) if complete else []
-            if engine.tally.worked and (left := left_behind(layout, out_dir)):
-                observer.warn(
-                    f"{out_dir}: {', '.join(left)}: made by an earlier run with other options, and"
-                    " not brought up to date by this one; give those options, too, or remove them"
-                )
+            _warn_of_files_left(engine, layout, out_dir)
             journal.check()
             summary = _summary(run, engine, journal, workers, complete)
             journal.check()
+        except LostFolderError as error:
+            raise _with_advice(error, engine.tally.finished) from error
         except OutputError as error:
-            if not isinstance(error, LostFolderError):
-                with contextlib.suppress(OutputError):
-                    journal.check()
-                    _summary(run, engine, journal, workers, complete=False)
+            with contextlib.suppress(OutputError):
+                journal.check()
+                _summary(run, engine, journal, workers, complete=False)
             raise _with_advice(error, engine.tally.finished) from error
     return RunResult(summary, not complete, path, manifests, verified, engine.tally.total)
+
+
+def _verify(
+    run: CorpusRun,
+    jobs: Callable[[], Iterator[Job]],
+    assembly: Assembly,
+    outcomes: Outcomes,
+    journal: Journal,
+) -> tuple[int, int, int] | None:
+    """Return what `verify` counts, None if nothing needs to be verified."""
+    if run.force or not (run.verify or outcomes.has_unsure):
+        return None
+    return verify(jobs(), assembly.faults, outcomes, journal, run.verify)
+
+
+def _finish(run: CorpusRun, engine: Engine) -> None:
+    """Finish the shared files of a run whose source is at its end."""
+    engine.assembly.finish()
+    if run.shard.count == 1:  # else the utterance of an id may be another shard's
+        engine.settle_entries(os.path.basename(run.source) if os.path.isfile(run.source) else "")
+        engine.assembly.remove_moved()
+
+
+def _warn_of_files_left(engine: Engine, layout: Layout, out_dir: Path) -> None:
+    """Warn of outputs that a run does not make, if it has made others."""
+    left = left_behind(layout, out_dir) if engine.tally.worked else []
+    if left:
+        engine.observer.warn(
+            f"{out_dir}: {', '.join(left)}: made by an earlier run with other options, and not"
+            " brought up to date by this one; give those options, too, or remove them"
+        )
 
 
 def _make_folder(path: Path) -> None:

@@ -109,58 +109,38 @@ def selected(
     """
     paths = journal_paths(out_dir) if out_dir.is_dir() else []
     if not paths:
-        if out_dir.is_dir():
-            got = "a folder without a journal"
-        elif out_dir.exists():
-            got = "a file"
-        else:
-            got = "no such folder"
-        raise UsageError(f"OUT_DIR {out_dir}: expected the --out-dir of a corpus run, got {got}")
+        raise UsageError(
+            f"OUT_DIR {out_dir}: expected the --out-dir of a corpus run, got {_kind_of_path(out_dir)}"
+        )
     path = source or source_of_run(out_dir)
     if not path or not os.path.exists(path):
-        if path:
-            got = f"{path}: nothing is there"
-        else:
-            got = f"{out_dir} does not say where its corpus is"
+        got = f"{path}: nothing is there" if path else f"{out_dir} does not say where its corpus is"
         raise UsageError(f"{got}; give the corpus: ctc-align filter {out_dir} SOURCE")
     corpus = open_source(
         path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text, encoding=encoding
     )
-    lines = None
-    if isinstance(corpus, Manifest):
-        lines = read_lines(path)
+    rows: Iterator[TextLine] = read_lines(path) if isinstance(corpus, Manifest) else iter(())
     beside = LatestBeside()
     kept: dict[bytes, str] = {}
     with Outcomes(paths, quiet=True) as outcomes:
         for entry in corpus:
-            row = next(lines, None) if lines is not None else None
-            found = None
-            if isinstance(entry, Utterance):
-                found = outcomes.find(line_key(entry.id))
-            line = None
-            if found is not None:
-                line = outcomes.line(line_key(entry.id))
+            row = next(rows, None)
             if isinstance(entry, Refused):
                 yield Selected({"utterance": entry.id}, ("failed",), 0.0)
-            elif line is None:
-                yield Selected(
-                    _line(entry, UtteranceResult(), {}),
-                    ("not aligned yet",),
-                    entry.duration_s or 0.0,
-                )
-            elif line.status != DONE:
-                yield Selected(
-                    _line(entry, line.result, _keys(row)),
-                    ("failed",),
-                    line.result.duration_s or 0.0,
-                )
-            else:
-                judged = _judged(
-                    entry, line, _line(entry, line.result, _keys(row)), limits, beside, out_dir
-                )
-                if limits.no_duplicates and not judged.reasons:
-                    judged = _without_duplicate(judged, entry, line.result, kept)
-                yield judged
+                continue
+            line = None
+            if outcomes.find(line_key(entry.id)) is not None:
+                line = outcomes.line(line_key(entry.id))
+            judged = _judge(entry, line, row, limits, beside, out_dir)
+            if limits.no_duplicates and line is not None and not judged.reasons:
+                judged = _without_duplicate(judged, entry, line.result, kept)
+            yield judged
+
+
+def _kind_of_path(path: Path) -> str:
+    if path.is_dir():
+        return "a folder without a journal"
+    return "a file" if path.exists() else "no such folder"
 
 
 def _without_duplicate(
@@ -194,25 +174,28 @@ def _sound_and_text(utterance: Utterance, result: UtteranceResult) -> bytes:
     return hashlib.blake2b(repr((recording, span, words)).encode(), digest_size=16).digest()
 
 
-def _keys(row: TextLine | None) -> JsonObject:
-    """Return the keys and values of a line of a manifest."""
-    return {} if row is None else parsed_object(row)
-
-
-def _judged(
+def _judge(
     utterance: Utterance,
-    line: Line,
-    manifest: JsonObject,
+    line: Line | None,
+    row: TextLine | None,
     limits: Limits,
     beside: LatestBeside,
     out_dir: Path,
 ) -> Selected:
-    """Return an aligned utterance, judged by the figures of its latest corrections.
+    """Return an utterance, judged by the figures of its latest corrections.
 
-    `manifest` becomes its line.
+    Args:
+        line: its outcome in the journal, None if there is none.
+        row: its line in the manifest that it comes from, None in other sources.
     """
+    if line is None:
+        manifest = _line(utterance, UtteranceResult(), {})
+        return Selected(manifest, ("not aligned yet",), utterance.duration_s or 0.0)
     result = line.result
-    duration_s = line.result.duration_s or 0.0
+    duration_s = result.duration_s or 0.0
+    manifest = _line(utterance, result, {} if row is None else parsed_object(row))
+    if line.status != DONE:
+        return Selected(manifest, ("failed",), duration_s)
     try:
         corrected = _corrected(line, beside, out_dir)
     except CtcAlignError as error:
@@ -230,9 +213,8 @@ def _judged(
             skipped=alignment.skipped,
             words=alignment.spoken,
         )
-        reasons += (
-            ["its words were changed by hand, and its text was not"] if corrected.changed else []
-        )
+        if corrected.changed:
+            reasons.append("its words were changed by hand, and its text was not")
     reasons = [*limits.reasons(result), *_changes(utterance, line.result), *reasons]
     is_corrected = corrected is not None and corrected.is_corrected
     return Selected(

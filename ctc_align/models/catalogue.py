@@ -1,4 +1,4 @@
-"""What is known about models by name, without loading them.
+"""Facts about models by their names, known without loading them.
 
 These are the available models, the settings in a trained model's folder, and the languages of
 `universal`.
@@ -78,7 +78,7 @@ def _entry(name: str, megabytes: str, **texts: str) -> CatalogueEntry:
 
 @dataclass(frozen=True)
 class FolderSettings:
-    """What a trained model's folder says about its transcripts: their language and lexicon.
+    """The language and the lexicon of transcripts, as a trained model's folder names them.
 
     The language is "" if it is unknown; the path of the lexicon is None if there is none.
 

@@ -136,9 +136,9 @@ class OnnxModel(FrameModel):
 
 
 class Trial:
-    """What a network did with noise.
+    """The findings from a network that was tried on noise.
 
-    It is the number of its classes, its frames, and which utterances may share a pass.
+    They are the number of its classes, its frames, and which utterances may share a pass.
     """
 
     def __init__(self, network: OnnxNetwork, description: OnnxDescription, name: str) -> None:

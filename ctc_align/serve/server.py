@@ -100,10 +100,7 @@ class Address:
     token: str = ""
 
     def check(self) -> None:
-        """Raise UsageError for an address that others can reach too easily.
-
-        They can without a token, or with one that is easily guessed.
-        """
+        """Raise UsageError for an address that others can reach without a good token."""
         if not 0 <= self.port <= 65535:
             raise UsageError(f"--port: expected 0 to 65535, got {self.port}")
         if not self.token and not is_loopback(self.host):
@@ -533,10 +530,7 @@ class AlignRoutes:
 
     @cached_property
     def pages(self) -> CapacityLimiter:
-        """The limit of how many pages whose recordings are read are made at a time.
-
-        Nothing else waits for them.
-        """
+        """The limit of how many pages are made at a time; nothing else waits for them."""
         return CapacityLimiter(AT_ONCE)
 
     def finished_job(self, request: Request) -> ServerJob:
@@ -673,17 +667,11 @@ class PageRoutes:
         )
 
     async def of_job(self, request: Request) -> ShownAlignment:
-        """Return the result of the job that an address names.
-
-        It raises RefusedError as `finished_job` does.
-        """
+        """Return the result of the job that an address names; raise as `finished_job` does."""
         return _shown_job(self.routes.finished_job(request))
 
     async def of_folder(self, request: Request) -> ShownAlignment:
-        """Return the alignment of the folder that an address names.
-
-        It raises RefusedError (404) if there is none.
-        """
+        """Return the folder's alignment of this name; raise RefusedError (404) without one."""
         name = request.path_params["id"]
         folder = self.folder
         tag = await anyio.to_thread.run_sync(folder.tag, name)
@@ -719,10 +707,7 @@ class PageRoutes:
         return _tagged(JSONResponse({"saved": name}), tag)
 
     async def words(self, request: Request) -> Response:
-        """Answer with the first words to check of recordings that nobody has checked.
-
-        Those of jobs come first, then those of the folder.
-        """
+        """Answer with the first unchecked words, those of jobs before those of the folder."""
         queue = self.routes.queue
         jobs = [
             (job, job.tag)
@@ -867,10 +852,7 @@ async def _in_thread(
     names: Mapping[str, str],
     limiter: CapacityLimiter | None,
 ) -> Result:
-    """Call a function in another thread.
-
-    `names` are what its errors call the files of the server: path → name.
-    """
+    """Call a function in another thread; `names` are what its errors call files."""
     try:
         return await anyio.to_thread.run_sync(call, *arguments, limiter=limiter)
     except CtcAlignError as error:

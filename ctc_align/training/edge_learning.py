@@ -12,8 +12,9 @@ only.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -493,7 +494,7 @@ def learn_edges(
         begin = present
     left_out = [folds == fold for fold in range(int(folds.max()) + 1)]
     jobs = [*(~part for part in left_out), np.ones(len(folds), np.bool_)]
-    trained = _trained(utterances, jobs, drawn_with, EdgeNetworkShape(labels), begin, progress)
+    trained = _train_jobs(utterances, jobs, drawn_with, EdgeNetworkShape(labels), begin, progress)
     words = PairedEdges()
     phones = PairedEdges()
     rows = list[Row]()
@@ -534,7 +535,7 @@ def training_for(examples: int, begin: EdgeNetwork | None = None) -> EdgeTrainin
     return replace(usual, epochs=max(1, round(steps / batches)))
 
 
-def _trained(
+def _train_jobs(
     utterances: Sequence[SpokenUtterance],
     jobs: Sequence[np.ndarray],
     drawn_with: DrawnWith,
@@ -549,26 +550,39 @@ def _trained(
     A job says which utterances a network learns from (U,) bool.
     """
     workers = min(torch.get_num_threads(), MOST_AT_ONCE)
-    pending: deque[tuple[Calibration, Sequence[Spans], Future[EdgeNetwork]]] = deque()
-    done = 0
-    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        try:
-            for job in jobs:
-                known, drawn = drawn_with(job)
-                learnt: list[int] = np.flatnonzero(job).tolist()
-                examples = edge_examples(
-                    [utterances[k] for k in learnt], [drawn[k] for k in learnt], shape, known
-                )
-                pending.append((known, drawn, pool.submit(_taught, examples, shape.labels, begin)))
-                while len(pending) > (workers if job is not jobs[-1] else 0):
-                    known, drawn, network = pending.popleft()
-                    finished = known, drawn, network.result()
-                    done += 1
-                    if progress is not None:
-                        progress(done / len(jobs))
-                    yield finished
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+
+    def begin_job(job: np.ndarray) -> _Learning:
+        known, drawn = drawn_with(job)
+        learnt: list[int] = np.flatnonzero(job).tolist()
+        examples = edge_examples(
+            [utterances[k] for k in learnt], [drawn[k] for k in learnt], shape, known
+        )
+        return known, drawn, pool.submit(_taught, examples, shape.labels, begin)
+
+    with (
+        ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+        ExitStack() as at_end,
+    ):
+        at_end.callback(pool.shutdown, wait=False, cancel_futures=True)
+        in_order = _ahead(map(begin_job, jobs), workers)
+        for done, (known, drawn, learning) in enumerate(in_order, start=1):
+            network = learning.result()
+            if progress is not None:
+                progress(done / len(jobs))
+            yield known, drawn, network
+
+
+_Learning = tuple[Calibration, Sequence[Spans], Future[EdgeNetwork]]
+
+
+def _ahead(begun: Iterable[_Learning], most: int) -> Iterator[_Learning]:
+    """Yield what is begun, in order, each when `most` others after it are begun, too."""
+    pending: deque[_Learning] = deque()
+    for one in begun:
+        pending.append(one)
+        if len(pending) > most:
+            yield pending.popleft()
+    yield from pending
 
 
 def _taught(

@@ -1,4 +1,4 @@
-"""What the engine and its workers exchange: jobs, batches and results.
+"""Jobs, batches and results, which the engine and its workers exchange.
 
 The interface of a worker pool is here, too.
 
@@ -54,7 +54,7 @@ class Job:
 
     @property
     def todo(self) -> bool:
-        """Whether the utterance must be aligned: it is not done.
+        """True if the utterance is not done, and must be aligned.
 
         A done utterance is computed again only to keep its batch as it was.
         """

@@ -1,4 +1,4 @@
-"""The search for utterances that kill their workers.
+"""The batches of a run, and the search for utterances that kill their workers.
 
 The batches of a dead worker are repeated; only what kills a worker alone is blamed.
 
@@ -14,9 +14,10 @@ machine where every worker dies.
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from ctc_align.corpus.engine.batches import Job, Pool, UtteranceBatch, WorkerDied
@@ -32,8 +33,8 @@ _FAILED_STARTS = 5
 """Consecutive deaths of workers before they are ready after which the run ends."""
 
 
-class Suspects:
-    """The batches to be done alone, and the deaths of workers so far.
+class BatchQueue:
+    """The batches of a run: those that wait, those that workers have, and those to be done alone.
 
     Many utterances may kill their workers, one after another, and the run goes on; it ends where
     workers die of everything. So after some deaths in a row an utterance that is known to be good
@@ -41,13 +42,13 @@ class Suspects:
     deaths end the run; suspects are drawn at random, so that similar ones (the longest) do not
     follow each other. A blamed utterance waits for the next batch that is done, at the end for a
     probe, and is then one of `confirmed`.
-
-    `number` yields the numbers of the batches that are made here.
     """
 
-    def __init__(self, number: Callable[[], int]) -> None:
-        self._number = number
+    def __init__(self) -> None:
+        self.waiting: deque[UtteranceBatch] = deque()
+        self._numbers = itertools.count(1)
         self._queue: list[UtteranceBatch] = []
+        """The batches to be done alone."""
         self._given: dict[int, UtteranceBatch] = {}
         """The batches that workers have, by their numbers."""
         self._alone: set[int] = set()
@@ -64,9 +65,17 @@ class Suspects:
         self._chance = random.Random(0)
 
     def __bool__(self) -> bool:
-        return bool(self._queue or self._probe or self._blamed or self._confirmed)
+        """Return whether any work is left to be given to workers, or any utterance is suspected."""
+        return bool(self.waiting or self._queue or self._probe or self._blamed or self._confirmed)
 
-    def give(self, pool: Pool, waiting: deque[UtteranceBatch]) -> None:
+    def add(self, jobs: Iterable[Job]) -> None:
+        """Add a batch of jobs to those that wait."""
+        self.waiting.append(self._batch(jobs))
+
+    def _batch(self, jobs: Iterable[Job]) -> UtteranceBatch:
+        return UtteranceBatch(next(self._numbers), tuple(jobs))
+
+    def give(self, pool: Pool) -> None:
         """Give the pool as much as it has room for.
 
         Suspects come first, each alone, then waiting batches.
@@ -76,8 +85,8 @@ class Suspects:
                 return
             self._given[suspect.number] = suspect
             self._remove_first()
-        while waiting and self._probe is None and pool.offer(waiting[0]):
-            batch = waiting.popleft()
+        while self.waiting and self._probe is None and pool.offer(self.waiting[0]):
+            batch = self.waiting.popleft()
             self._given[batch.number] = batch
 
     def _first(self) -> UtteranceBatch | None:
@@ -111,7 +120,7 @@ class Suspects:
         self._probe = None
         return self._given.pop(number)
 
-    def take_back(self, died: WorkerDied, waiting: deque[UtteranceBatch]) -> None:
+    def take_back(self, died: WorkerDied) -> None:
         """Queue the batches of a dead worker again: alone, or as blamed.
 
         If the worker was never ready, they are queued as before.
@@ -124,7 +133,7 @@ class Suspects:
         if died.was_ready:
             self._died(died)
         else:
-            waiting.extendleft(reversed(self._unstarted(died)))
+            self.waiting.extendleft(reversed(self._unstarted(died)))
 
     def _unstarted(self, died: WorkerDied) -> list[UtteranceBatch]:
         """Return the batches of a worker that was never ready.
@@ -184,7 +193,7 @@ class Suspects:
             pass  # a probe of earlier doubts
         elif len(batch.jobs) > 1:
             # what was done before needs no second result, and may be to blame
-            self._add([UtteranceBatch(self._number(), (job,)) for job in batch.jobs if job.todo])
+            self._add([self._batch([job]) for job in batch.jobs if job.todo])
         else:
             index = batch.jobs[0].index
             self._killed[index] += 1
@@ -207,7 +216,7 @@ class Suspects:
         A probe goes first.
         """
         if self._good is not None and self._probe is None:
-            self._probe = UtteranceBatch(self._number(), (replace(self._good, status=DONE),))
+            self._probe = self._batch([replace(self._good, status=DONE)])
             self._probe_waits = True
 
 

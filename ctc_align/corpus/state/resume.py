@@ -535,42 +535,59 @@ def verify(
     Raises:
         OutputError: the journal cannot be written.
     """
-    checked = damaged = unknown = 0
-    again: list[Line] = []
+    findings = _Findings(outcomes, journal)
     for (group, _), run in groupby(
         _utterances(jobs, outcomes), lambda job: (job.group, job.group or job.index)
     ):
-        of_group = list(run)
-        members = [GroupedUtterance.of(job.index, job.utterance) for job in of_group]
-        audio = {job.utterance.id: file_of(job.utterance.audio) for job in of_group}
-        if not (everything or any(outcomes.is_unsure(line_key(member.id)) for member in members)):
+        of_group = [(job, GroupedUtterance.of(job.index, job.utterance)) for job in run]
+        if not (everything or any(outcomes.is_unsure(line_key(one.id)) for _, one in of_group)):
             continue
-        found = [(member, _line_to_check(outcomes, member.id)) for member in members]
+        found = [(member, _line_to_check(outcomes, member.id)) for _, member in of_group]
         lines = [line for _, line in found if line is not None]
         faults = faults_of(group, found) if lines else {}
-        faults |= {
-            line.id: _OTHER_AUDIO
-            for line in lines
-            if everything and _has_other_audio(line, audio[line.id])
-        }
+        if everything:
+            audio = {member.id: file_of(job.utterance.audio) for job, member in of_group}
+            others = (line.id for line in lines if _has_other_audio(line, audio[line.id]))
+            faults |= dict.fromkeys(others, _OTHER_AUDIO)
         for line in lines:
-            checked += 1
-            unknown += line.result.files is None or line.result.audio is None
-            if line.id in faults:
-                damaged += 1
-                outcomes.forget(line.key)
-                if damaged <= _MOST_NAMED:
-                    logger.warning("%s: %s; it is done again", line.id, faults[line.id])
-            elif outcomes.is_unsure(line.key):
-                again.append(line)
-        if len(again) >= _MOST_LINES:
-            journal.append(again)
-            again = []
-    if again:
-        journal.append(again)
-    if damaged > _MOST_NAMED:
-        logger.warning("%d utterances in all are not as the journal recorded them", damaged)
-    return checked, damaged, unknown
+            findings.add(line, faults.get(line.id))
+        findings.write(_MOST_LINES)
+    findings.write()
+    if findings.damaged > _MOST_NAMED:
+        logger.warning(
+            "%d utterances in all are not as the journal recorded them", findings.damaged
+        )
+    return findings.checked, findings.damaged, findings.unknown
+
+
+class _Findings:
+    """The counts of `verify`, and the lines that it appends again."""
+
+    def __init__(self, outcomes: Outcomes, journal: Journal) -> None:
+        self._outcomes = outcomes
+        self._journal = journal
+        self._again: list[Line] = []
+        self.checked = 0
+        self.damaged = 0
+        self.unknown = 0
+
+    def add(self, line: Line, fault: str | None) -> None:
+        """Count an utterance whose outputs were read; `fault` is what is wrong with them."""
+        self.checked += 1
+        self.unknown += line.result.files is None or line.result.audio is None
+        if fault is not None:
+            self.damaged += 1
+            self._outcomes.forget(line.key)
+            if self.damaged <= _MOST_NAMED:
+                logger.warning("%s: %s; it is done again", line.id, fault)
+        elif self._outcomes.is_unsure(line.key):
+            self._again.append(line)
+
+    def write(self, fewest: int = 1) -> None:
+        """Append the lines to the journal if there are at least `fewest`."""
+        if len(self._again) >= fewest:
+            self._journal.append(self._again)
+            self._again = []
 
 
 _OTHER_AUDIO = "its recording is not the file that was read, although it has the same size and time"
