@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FEW_FRAMES = 3
-"""Networks round the number of their frames in different ways; a larger difference has a different
-cause."""
+"""Networks round the number of their frames in different ways; larger differences are faults."""
 HF, TORCHAUDIO, ONNX = "hf:", "torchaudio:", "onnx:"
 """The prefixes of the names of models, one for each family."""
 
@@ -57,8 +56,10 @@ FAMILIES = {
     TORCHAUDIO: ModelFamily("ctc_align.models.torchaudio_bundles", needs_torch=True),
     ONNX: ModelFamily("ctc_align.models.onnx_model", is_file=True),
 }
-"""The families by the prefix of their models' names; a family is imported when one of its models is
-loaded."""
+"""The families by the prefix of their models' names.
+
+A family is imported when one of its models is loaded.
+"""
 
 
 def family_of(name: str) -> ModelFamily | None:

@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 CELLS_AT_ONCE = 2**19
 """Rows are read in blocks: a mapped file is never copied whole."""
 _NORMALISED = 0.1
-"""A row whose log-sum-exp is further from 0 than this is not a distribution; float16 stays well
-below."""
+"""A row whose log-sum-exp is further from 0 is not a distribution; float16 stays well below."""
 _SUM = 0.02
-"""Rounding (float16, thousands of classes) changes the sum of a row of probabilities by less than
-this."""
+"""Rounding changes the sum of a row of probabilities by less than this.
+
+Rounding is that of float16 with thousands of classes.
+"""
 _INVERSES = (
     (math.log(10), "logarithms to base 10", "multiply them by ln 10 = 2.302585"),
     (math.log(2), "logarithms to base 2", "multiply them by ln 2 = 0.693147"),
@@ -48,10 +49,13 @@ _INVERSES = (
 )
 """A factor that turns the values of some programs into log-probs, its name, and what to do."""
 _LEAST_EXCESS, _ROUNDING, _ALIKE = 0.3, 0.004, 0.9
-"""`_is_twice`: the excess of no row is above 1 by more than the second for each class (a step of
-float16); its 90th percentile is at least the first, and the 10th at least the third of that: .97
-and more of log_softmax of probabilities (of a softmax at temperature 2, too), .21 to .66 of
-log-probs at any temperature, .83 with much silence (80 clips)."""
+"""Limits of `_is_twice`, which hold for log_softmax of probabilities.
+
+The excess of no row is above 1 by more than the second for each class (a step of float16); its 90th
+percentile is at least the first, and the 10th at least the third of that: .97 and more of
+log_softmax of probabilities (of a softmax at temperature 2, too), .21 to .66 of log-probs at any
+temperature, .83 with much silence (80 clips).
+"""
 _FEWEST_FRAMES = 10
 _warned: set[tuple[tuple[str, ...], str]] = set()
 """The pairs of vocabulary (or frame shift) and check of which this process has warned."""
@@ -214,8 +218,11 @@ def _other_kind(matrix: np.ndarray, lowest: float, highest: float) -> str:
 # The blank of an array, and classes that no transcript uses, by the greedy labels of its frames.
 
 _LEAST_SHARE, _LEAST_RUNS, _RARELY = 0.3, 0.5, 0.2
-"""Limits of `likelier_blank`: the other class wins at least this share of the frames, and this many
-per label; the assumed blank wins at most this share of the frames that the other class wins."""
+"""Limits of `likelier_blank`.
+
+The other class wins at least this share of the frames, and this many per label; the assumed blank
+wins at most this share of the frames that the other class wins.
+"""
 _LABELS, _KINDS = 8, 5
 """Fewer labels, or fewer different ones, say nothing about the blank."""
 
@@ -360,8 +367,10 @@ def _argument(index: int, token: str) -> str:
 # Separators of words and silences: those that are given or called so, and classes that may be one
 
 _OTHER_SEPARATOR = "<space>"
-"""The name of all other separators; it comes later in `SEPARATORS` than that of the separator
-between words."""
+"""The name of all other separators.
+
+It comes later in `SEPARATORS` than that of the separator between words.
+"""
 
 
 def with_named_classes(emissions: Emissions, settings: Settings) -> Emissions:
@@ -439,11 +448,12 @@ def _silences(emissions: Emissions, settings: Settings) -> list[int]:
 _LEAST_WORDS = 3
 _LONG = 0.15
 _NO_LETTERS = frozenset("_#%+$^~=|\\ ")
-"""Characters that occur in tokens other than letters, phones (X-SAMPA has @ and {) and marks of a
-text."""
+"""Characters that occur in tokens but are no letters, phones or marks of a text.
+
+X-SAMPA's phones have @ and {.
+"""
 _WHOLE = 0.5
-"""The transcript has at least this share of the labels that are heard, so it covers the whole
-recording."""
+"""A transcript with at least this share of the labels that are heard covers the recording."""
 
 
 def warn_of_unused(emissions: Emissions, used: Collection[int], tokens: int, words: int) -> None:
@@ -506,8 +516,10 @@ def _is_often(labels: GreedyLabels, index: int, token: str, words: int) -> bool:
 
 
 _FASTEST, _SLOWEST = 10.0, 0.5
-"""Words per second; speech has two to five. For Japanese, each kana counts as half a word, even of
-a fast speaker."""
+"""Words per second; speech has two to five.
+
+For Japanese, each kana counts as half a word, even of a fast speaker.
+"""
 _SLOW_WORD_S = 1.5
 """If the labels inside words are this far apart, pauses do not explain it."""
 _FEW_WORDS = 5

@@ -36,16 +36,19 @@ USUAL_SCALE = 0.4
 MOST_MS = 500
 MOST_SPREAD, MOST_COST, MOST_GAP_S = 1000.0, 100.0, 10.0
 WEIGHTS = 5
-"""Number of weights of a logistic regression: one for each of
-`ctc_align.alignment.confidence.FEATURES`."""
+"""Number of weights of a logistic regression, one for each of confidence's `FEATURES`.
+
+`FEATURES` are those of `ctc_align.alignment.confidence`.
+"""
 SHRINKAGE = 5
-"""To estimate an offset, this many edges with the usual error of their position are added to the
-measured ones."""
+"""The number of edges with the usual error that are added to those measured.
+
+The usual error is that of their position; an offset is estimated from all of them.
+"""
 WIDER_SHRINKAGE = 20.0
 """The same, with the error of edges of the same kinds inside words, if all sounds are labelled."""
 DOUBT = 0.05
-"""A convention moves edges by the least shift that labels prove, up to this doubt on either
-side."""
+"""A convention moves edges by the least proven shift, up to this doubt on either side."""
 
 
 def kind_of(label: str, *, ipa: bool = False) -> str:
@@ -86,8 +89,10 @@ def _has_symbols(vocab: tuple[str, ...]) -> bool:
 
 _TABLES = ("offsets_ms", "convention_ms")
 _SET_APART = {"is_setting": False}
-"""Fields that are not lines of `calibration.toml`: its tables of offsets, and properties of the
-present model."""
+"""Fields that are not lines of `calibration.toml`.
+
+They are its tables of offsets, and properties of the present model.
+"""
 
 
 @dataclass(frozen=True)

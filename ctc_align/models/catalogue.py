@@ -22,14 +22,17 @@ LEXICON = "lexicon.txt"
 """The file in a model's folder with the pronunciations that a model of phones was trained with."""
 INSIDE = "inside the package"
 LANGUAGES = "languages.tsv"
-"""The file in the folder of `universal` with its languages, their training data and their
-figures."""
+"""The file of `universal` with its languages, their training data and their figures."""
 LANGUAGE_COLUMNS = ("language", "script", "hours")
-"""A code, a script, and hours of speech in the training. All other columns are figures, named by
-the header."""
+"""A code, a script, and hours of speech in the training.
+
+All other columns are figures, named by the header.
+"""
 _ENTRIES = Path(__file__).with_suffix(".tsv")
-"""The available models. A bundle of torchaudio has the licence that torchaudio's documentation
-states, and the size of its weights in float32; the size of an embedded model is that of its file.
+"""The available models.
+
+A bundle of torchaudio has the licence that torchaudio's documentation states, and the size of its
+weights in float32; the size of an embedded model is that of its file.
 """
 
 

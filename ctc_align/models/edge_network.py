@@ -138,11 +138,15 @@ WINDOW = 2 * REACH + 1
 MODEL_CHANNELS = 7
 CHANNELS = FINE_MELS + MODEL_CHANNELS
 INSIDE, WORD_END, WORD_START = ROLES = range(3)
-"""An edge that two sounds share; the end of a word and the start of the next one, which need not be
-the same."""
+"""Kinds of edges: shared by two sounds; the end of a word; the start of the next one.
+
+The end of a word and the start of the next one need not be at the same time.
+"""
 BLOCK = 16
-"""Windows that are computed together, each by products of its own: in larger ones, a window's bits
-would depend on its place."""
+"""Windows that are computed together, each by products of its own.
+
+In larger products, a window's bits would depend on its place.
+"""
 MOST_LABELS = 2**16
 MOST_MEMBERS = 16
 

@@ -186,8 +186,10 @@ def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) ->
 BLOCK = 2**17
 """Statistics are gathered from this many samples at once."""
 LEAST_LIMIT_S, USUAL_LIMIT_S = 1.0, 30.0
-"""A network that fails on a second of sound fails for a different reason; 30 s is the limit of
-Whisper."""
+"""Bounds of a network's limit: one that fails on a second of sound has none.
+
+It fails for a different reason; 30 s is the limit of Whisper.
+"""
 
 
 class OverflowedError(EmissionsError):
@@ -327,8 +329,10 @@ class FrameModel(AcousticModel):
         self.frame_shift_s = facts.grid.frame_shift_s(facts.sample_rate)
         self.first_frame_s = facts.grid.first_frame_s(facts.sample_rate)
         self.receptive_field_s = units.samples_to_seconds(facts.grid.field, facts.sample_rate)
-        """Seconds of sound that the convolutions compute a frame from; attention may see the whole
-        utterance."""
+        """Seconds of sound that the convolutions compute a frame from.
+
+        Attention may see the whole utterance.
+        """
         self.chunk_frames = units.seconds_to_frames(settings.chunk_s, self.frame_shift_s)
         context_frames = units.seconds_to_frames(settings.context_s, self.frame_shift_s)
         self.context_frames = max(facts.grid.together, context_frames)
@@ -336,8 +340,7 @@ class FrameModel(AcousticModel):
         self._pass_frames = window
         self._inner = facts.grid.after(facts.front)
         self._limit: int | None = None
-        """The maximum number of frames that the network takes in one pass; None until a pass had
-        too few."""
+        """The most frames of one pass; None until a pass had too few."""
 
     def _signal(self, audio: Audio) -> Signal:
         """Return the network's inputs of an utterance: its samples."""

@@ -455,8 +455,10 @@ _THREE = (
     " zho,zu zul"
 )
 THREE_LETTERS = {codes.split()[0]: tuple(codes.split()[1:]) for codes in _THREE.split(",")}
-"""Two-letter codes of languages (ISO 639-1), with the three-letter codes (ISO 639-3) that
-multilingual models use."""
+"""Three-letter codes of languages (ISO 639-3), by their two-letter codes (ISO 639-1).
+
+Multilingual models use those of three letters.
+"""
 
 
 def load_tokenizer(folder: Path, name: str) -> Any:

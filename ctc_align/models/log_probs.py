@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     import torch
 
 _FIRST = 3
-"""If this many arrays of a corpus do not fit, its vocabulary or blank is wrong; a single one may be
-an exception."""
+"""If this many arrays do not fit, the vocabulary or the blank is wrong; one may be an exception."""
 _LONGEST_SHIFT_S = 1.0
 _SHORTEST_SHIFT_S = 1e-4
 _LIKELY_SHIFT_S = 0.02
@@ -330,20 +329,26 @@ EXTENSIONS = (".npy", ".npz", ".safetensors", ".pt", ".pth")
 KEY = "log_probs"
 
 Check = Callable[[tuple[int, ...]], None]
-"""Called with the shape of an array before it is read; raises EmissionsError if it is not
-wanted."""
+"""Called with the shape of an array before it is read.
+
+It raises EmissionsError if the array is not wanted.
+"""
 
 _ARK_PATH = re.compile(r"(.+\.ark):([0-9]{1,18})", re.DOTALL)
 _ARK_MATRICES = {b"\0BFM ": 4, b"\0BDM ": 8, b"\0BCM ": 1, b"\0BCM2 ": 2, b"\0BCM3 ": 1}
-"""Headers of binary matrices in Kaldi archives (float32, float64, compressed), and the bytes of
-each value."""
+"""Headers of binary matrices in Kaldi archives, and the bytes of each value.
+
+They are float32, float64, and compressed.
+"""
 _ARK_HEAD = 32
 _WIDEST_BYTES = 8
 _NPY_HEAD = 64
 _READ_BYTES = 2**24
 _SAFE_TORCH = (2, 10)
-"""In earlier versions `torch.load(weights_only=True)` could be made to run code: CVE-2025-32434,
-and one that 2.10 fixed."""
+"""Earlier versions could be made to run code by `torch.load(weights_only=True)`.
+
+See CVE-2025-32434, and one that 2.10 fixed.
+"""
 
 
 def _split_ark(path: str) -> tuple[str, int] | None:

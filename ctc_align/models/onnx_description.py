@@ -136,8 +136,10 @@ class KaldiFbank:
     remove_dc: bool = setting(True)
     low_hz: float = setting(20.0)
     high_hz: float = setting(-400.0)
-    """0 or less is relative to half the sample rate; -400 in Lhotse and icefall, 0 in Kaldi and
-    WeNet."""
+    """0 or less is relative to half the sample rate.
+
+    It is -400 in Lhotse and icefall, 0 in Kaldi and WeNet.
+    """
     snip_edges: bool = setting(False)
     gain: float = setting(1.0, above=0.0)
     """Factor of the samples: 32768 for networks that were trained on 16-bit numbers (WeNet)."""

@@ -48,11 +48,15 @@ _SAME = 5e-5
 """Log-probs that differ by less are equal, except for rounding."""
 _LEAST_INPUTS = 100
 _MORE = (10, 23)
-"""Two numbers of strides of noise, each of which must give as many additional frames; no block of
-frames divides both."""
+"""Two numbers of strides of noise, each of which must give as many additional frames.
+
+No block of frames divides both.
+"""
 _FURTHER = 97
-"""A number of strides that reveals a frame shift that is wrong by a hundredth, if the network takes
-so much sound."""
+"""A number of strides that shows whether a frame shift is wrong by a hundredth.
+
+It is tried if the network takes so much sound.
+"""
 _NOISE_LEVEL = 0.1
 _SEED = 20
 

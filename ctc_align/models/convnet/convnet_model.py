@@ -51,16 +51,13 @@ if TYPE_CHECKING:
 PIECE_FRAMES = 1024
 """Frames of a piece that goes through the network, a multiple of its stride."""
 STEP_FRAMES = 32
-"""A recording shorter than a piece is rounded up to these steps, so that a device can batch similar
-lengths."""
+"""Recordings shorter than a piece are rounded up to these steps, so that they share batches."""
 LAST_PIECES = 4
 """The last piece of several is rounded up to quarters of a piece."""
 CACHED_FRAMES = 12_000
-"""Features of at most two minutes (3 MB) are cached; those of longer audio are computed three
-times."""
+"""Features of at most two minutes (3 MB) are cached; longer ones are computed three times."""
 STATES_BYTES = 2**28
-"""Segmentation states that would take more memory (an hour and a half) lie on disk, if the device
-is the CPU."""
+"""Larger segmentation states (an hour and a half) lie on disk, if the device is the CPU."""
 PIECES_ON_DEVICE = 128
 """Pieces that a device other than the CPU computes at once: about 2 GB."""
 
@@ -117,8 +114,7 @@ class ConvNet(AcousticModel):
         layers = folded_layers(description.shape, weights)
         self.network = InferenceNetwork(description.shape, layers)
         self.device_network: DeviceNetwork | None = None
-        """Computes the emissions with torch: on another device than the CPU, or in another
-        precision than float32."""
+        """Computes the emissions with torch, on a GPU or in other precisions than float32."""
         if settings.precision == "auto":
             precision = "float32"
         else:

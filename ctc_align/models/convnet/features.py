@@ -26,9 +26,11 @@ FRAME_SHIFT_S = HOP_SAMPLES / SAMPLE_RATE
 LOW_HZ, HIGH_HZ = 50.0, 7800.0
 
 ROWS_OF_A_PRODUCT = 48
-"""Products begin and end at frames whose number is a multiple of this: BLAS sums the rows of its
-kernels (12 on AVX2) in different orders, and a frame must not depend on which others are computed
-with it."""
+"""Products begin and end at frames whose number is a multiple of this.
+
+BLAS sums the rows of its kernels (12 on AVX2) in different orders, and a frame must not depend on
+which others are computed with it.
+"""
 
 # All levels are in nats of power: 1 nat = 4.34 dB.
 SMALLEST_POWER = 1e-20
@@ -54,9 +56,12 @@ SCALE = 0.4
 LOWEST_BAND, HIGHEST_BAND = 40, 58
 BAND_EDGE_NATS = 2.8
 BELOW_EDGE = 5
-"""A recording has no sound above the first channel, of these, where the spectrum of its speech
-falls so far at once, from each of that many channels: it does by telephone, and in hardly one
-recording of a hundred with all frequencies. A steady tone fills up to three."""
+"""How the edge of a recording's band is found in the spectrum of its speech.
+
+A recording has no sound above the first channel, of these, where the spectrum of its speech falls
+so far at once, from each of that many channels: it does by telephone, and in hardly one recording
+of a hundred with all frequencies. A steady tone fills up to three.
+"""
 
 
 def frame_count(samples: int) -> int:

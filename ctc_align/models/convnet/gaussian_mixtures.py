@@ -28,11 +28,15 @@ REACH = 4
 ROWS_IN_CACHE = 64
 """Rows of values whose products with all Gaussians are computed and summed at once."""
 MIXTURE_NATS = 4.5, 7.0
-"""Level ranges (`level_range`) between which the mixtures' weight grows from 0 to all of it: the
-mixtures were trained on clean speech, and noise 10 dB below it leaves 4 nats."""
+"""Level ranges (`level_range`) between which the mixtures' weight grows from 0 to all of it.
+
+The mixtures were trained on clean speech, and noise 10 dB below it leaves 4 nats.
+"""
 MALUS_NATS = 6.5, 9.0
-"""Level ranges between which the malus of silence falls from all of it to 0. Noise that leaves the
-mixtures useful already covers the quiet ends of words, as on a telephone."""
+"""Level ranges between which the malus of silence falls from all of it to 0.
+
+Noise that leaves the mixtures useful already covers the quiet ends of words, as on a telephone.
+"""
 
 
 def with_differences(static: np.ndarray) -> np.ndarray:
