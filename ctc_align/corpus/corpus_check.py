@@ -50,8 +50,10 @@ PROBLEMS = {
 }
 """Kinds of problems: whether the utterance fails, and what it is."""
 MOST_PER_S, LEAST_PER_S = 22.0, 2.0
-"""Sounds a second: fast speech has 17; less than 2 is mostly silence, or not all of it is
-written."""
+"""Sounds a second.
+
+Fast speech has 17; less than 2 is mostly silence, or not all of it is written.
+"""
 SLOW_FROM_S = 5.0
 """Shorter utterances may be a word with pauses around it."""
 BEYOND_S = 0.1

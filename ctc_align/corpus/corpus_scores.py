@@ -42,11 +42,12 @@ if TYPE_CHECKING:
     from ctc_align.types import Audio, Emissions
 
 WINDOW = 256
-"""The number of utterances that are sorted by length together; two windows are in memory at a
-time."""
+"""The number of utterances that are sorted by length together.
+
+Two windows are in memory at a time.
+"""
 SMALL_S = 600.0
-"""A source with less speech than this is scored in this process, because starting others would take
-as long."""
+"""A source with less speech is scored in this process: starting others would take as long."""
 READERS = 4
 """The number of batches whose audio is read at the same time in this process."""
 _TICK_S = 0.2
@@ -140,8 +141,10 @@ def score_source(
 
 
 _Window = list[Refused | Job]
-"""Consecutive entries of a source; utterances as jobs, whose indices count them and the refused
-entries."""
+"""Consecutive entries of a source.
+
+Utterances are jobs, whose indices count them and the refused entries.
+"""
 
 
 def _jobs(window: _Window) -> list[Job]:

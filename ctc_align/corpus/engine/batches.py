@@ -24,8 +24,10 @@ WINDOW = 1024
 _WIDEST = 4
 """A window ends where an assembled file ends, unless that makes it this many times as large."""
 OUTSTANDING = 3
-"""Maximum number of batches of a worker: one is read, one computed, one written. With more, sending
-could block."""
+"""Maximum number of batches of a worker: one is read, one computed, one written.
+
+With more, sending could block.
+"""
 GroupOf = Callable[[int, Utterance], str | None]
 
 
@@ -176,8 +178,10 @@ class WorkerDied:
 
 
 Report = Finished | WorkerDied | CtcAlignError
-"""A worker's report; an error means that the run cannot continue: the call is wrong, or outputs
-cannot be written."""
+"""A worker's report.
+
+An error means that the run cannot continue: the call is wrong, or outputs cannot be written.
+"""
 
 
 class Pool(Protocol):

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from ctc_align.corpus.engine.batches import UtteranceBatch
 
 _FAILED_STARTS = 5
-"""If this many actors plus twice the number of workers end before they are ready, it is not
-chance."""
+"""The actors, beyond twice the workers, that may end before they are ready by chance."""
 _STORE_BYTES = 256 * 2**20
 """Shared memory of a private cluster: batches are text, results are small."""
 _ADDRESS_TIMEOUT_S = 10.0

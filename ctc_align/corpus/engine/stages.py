@@ -59,8 +59,10 @@ _OF_ONE_UTTERANCE = (
 """Errors that concern one utterance; any other (a full disk, no permission) concerns them all."""
 
 _FEWEST_LEFT_OUT, _MOST_LEFT_OUT = 4, 100
-"""A recording of a part of a text names the stretches that it leaves out: with at least this many
-words, and at most this many stretches."""
+"""The least words, and the most stretches, that a recording's omissions name.
+
+They are the stretches that a recording of a part of a text leaves out.
+"""
 
 
 @dataclass

@@ -25,8 +25,10 @@ from ctc_align.corpus.state.journal import DONE
 from ctc_align.errors import BackendError
 
 _TRIES = 2
-"""Solo deaths needed to blame an utterance, where a signal from outside, or nobody knows what,
-ended the worker."""
+"""Solo deaths needed to blame an utterance, where a signal from outside ended the worker.
+
+It is the same where nobody knows what ended it.
+"""
 _MOST_DEATHS = 10
 """Consecutive deaths of workers after which an utterance that was done before is tried."""
 _FAILED_STARTS = 5

@@ -47,8 +47,10 @@ LOCAL, RAY = "local", "ray"
 STOPPING = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
-"""Signals that end a run and are often sent to all of its processes: workers ignore them, and end
-when the parent tells them to."""
+"""Signals that end a run and are often sent to all of its processes.
+
+Workers ignore them, and end when the parent tells them to.
+"""
 _WAITING = 1
 """Batches that wait between two threads."""
 _PATIENCE_S = 5.0
@@ -101,8 +103,10 @@ class PoolSettings:
 
 
 PoolPlan = tuple[int, str, Callable[["WorkerOptions"], AbstractContextManager[Pool]]]
-"""The number of workers, the kind of their device, and the function that starts them with a run's
-options."""
+"""The number of workers, their kind of device, and the function that starts them.
+
+The function takes a run's options.
+"""
 
 
 def plan_pool(

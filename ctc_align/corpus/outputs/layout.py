@@ -61,8 +61,7 @@ UTTERANCE, PAUSE = "utterance", "pause"
 MARGIN_S = 0.25
 """The longest silence that a phrase keeps before and after it."""
 _BACK_S = 1e-3
-"""A word that begins this long before the end of its predecessor was spoken elsewhere in the
-recording."""
+"""A word that begins this long before its predecessor ends was spoken elsewhere."""
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,10 @@ _BOX = {
 _MOST_BARS = 40
 _NEARLY_ALL = 0.99
 _LONG_TAIL = 3
-"""Values whose distance from the minimum is more than _LONG_TAIL times that of the 99th percentile
-share the last bar."""
+"""Values so many times as far from the minimum as nearly all others share the last bar.
+
+Nearly all others are those up to the 99th percentile.
+"""
 
 
 MOST_SOUND_BYTES = 3_000_000

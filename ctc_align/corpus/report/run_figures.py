@@ -37,8 +37,7 @@ from ctc_align.types import Alignment
 LACKING = "an alignment in it lacks a field, or a field has the wrong type"
 """The fault of an output that is JSON, but not a whole alignment."""
 MOST_NAMED = 20
-"""The maximum number of utterances that are named for each reason of failure, and of faults of
-outputs."""
+"""The most utterances that are named for each reason of failure, and of faults of outputs."""
 MOST_REASONS = 200
 MOST_WORST = 100
 """Utterances in the table of each criterion."""

@@ -33,8 +33,7 @@ from ctc_align.text.characters import json_escaped
 DONE: Final = "done"
 FAILED: Final = "failed"
 GONE: Final = "gone"
-"""The status of an outcome that no longer counts, because its entry was corrected, moved or
-refused."""
+"""The status of an outcome whose entry was corrected, moved or refused: it does not count."""
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 _ALWAYS = (
     "id",
@@ -49,8 +48,10 @@ _ALWAYS = (
     "fingerprint",
     "time",
 )
-"""The fields that each line has, in this order; others follow if they have a value. Other programs
-read them."""
+"""The fields that each line has, in this order; others follow if they have a value.
+
+Other programs read them.
+"""
 _CRC = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n\Z')
 _CRC_LENGTH = 21
 _RUN = re.compile(rb'"run": ([0-9]{1,9}),')

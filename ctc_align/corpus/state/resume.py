@@ -91,8 +91,7 @@ class Outcomes:
         self._is_unsure = is_unsure
         self._is_void = is_tied
         self.ties = int(is_tied.sum())
-        """The number of utterances about which two journals disagree in runs with the same
-        number."""
+        """The number of utterances about which two journals of one run's number disagree."""
         for key in table.torn:
             self.forget(key)
         self._open: tuple[int, int] | None = None
@@ -205,8 +204,7 @@ class _Table:
     says: array[int] = field(default_factory=lambda: array("q"))
     """Hashes of the lines' contents."""
     breaks: list[tuple[int, int]] = field(default_factory=list)
-    """For each journal: the row before which lines may be lost, and 1 + the last run that may have
-    written them."""
+    """For each journal: the row before which lines may be lost, and 1 + their last run."""
     last_lines: list[int] = field(default_factory=list)
     torn: list[int] = field(default_factory=list)
     last_run: int = 0

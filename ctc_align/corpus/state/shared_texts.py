@@ -25,8 +25,7 @@ from ctc_align.types import NONE, POOR
 MOST_GAPS = 1000
 """The maximum number of gaps, and overlaps, that are listed for one text."""
 _FEWEST_TWICE = 4
-"""The minimum number of words in a row that count as an overlap: a word or two at an edge match by
-chance."""
+"""The fewest words in a row that count as an overlap: a few at an edge match by chance."""
 _SHOWN_CHARS = 60
 MOST_SAME = 1000
 """The maximum number of shared transcripts that a summary lists."""
@@ -55,8 +54,10 @@ class TextCoverage:
 
     def __init__(self) -> None:
         self._read: dict[str, list[tuple[int, int, str]]] = {}
-        """The stretches that recordings read (first character, end, recording) by the path of their
-        text."""
+        """The stretches that recordings read, by the path of their text.
+
+        A stretch is (first character, end, recording).
+        """
 
     def add(self, line: Line) -> None:
         """Add the part that a recording reads, if it reads most of its words.

@@ -342,8 +342,10 @@ _RANKINGS: dict[str, tuple[_Rank, _Row]] = {
         },
     ),
 }
-"""Rankings of a summary: the value to sort by, greatest first (None: not ranked), and the fields of
-a row."""
+"""Rankings of a summary: the value to sort by, and the fields of a row.
+
+The greatest value comes first; None is not ranked.
+"""
 
 
 def _distribution(losses: array[float]) -> dict[str, float]:
