@@ -34,8 +34,10 @@ from ctc_align.training.training_batches import (
 
 STAGE = "training"
 EVALUATIONS = 20
-"""The maximum number of evaluations of the held-out part in a run; with `keep_best` there is one
-after each epoch."""
+"""The most evaluations of the held-out part in a run.
+
+With `keep_best` there is one after each epoch.
+"""
 CPU = torch.device("cpu")
 HEADS = ("up", "local", "mix", "tokens", "states")
 """The network's modules above its body."""

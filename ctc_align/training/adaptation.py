@@ -58,8 +58,10 @@ class Adaptation:
     name: str = setting("", may_be_empty=True)
     """The model's name; "": that of its folder."""
     language: str = setting("", may_be_empty=True)
-    """The transcripts' language, in which digits and signs are read; "": the model's, or English
-    for English phones; otherwise they are not read."""
+    """The transcripts' language, in which digits and signs are read.
+
+    "": the model's, or English for English phones; otherwise they are not read.
+    """
     seed: int = 1
     longest_s: float = setting(36.0, above=0.0)
     """Longer utterances are left out."""

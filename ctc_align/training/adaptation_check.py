@@ -41,11 +41,12 @@ from ctc_align.training.training_batches import Material, collate
 from ctc_align.types import Emissions, Pronunciation, WordTokens
 
 TRIMMED = 0.1
-"""Share of the largest, and of the smallest, changes of words that a mean ignores, because a few
-words move far."""
+"""Share of the largest, and of the smallest, changes of words that a mean ignores.
+
+A few words move far.
+"""
 GAINED_LOUD = 0.1
-"""More than this share of the frames that words gain over speech is loud; almost none over
-pauses."""
+"""Of the frames that words gain over speech, a larger share is loud; over pauses, hardly any."""
 FRAME_MS = 1000.0 * features.FRAME_SHIFT_S
 BAND_FRAMES = units.seconds_to_frames(Settings().band_s, features.FRAME_SHIFT_S)
 

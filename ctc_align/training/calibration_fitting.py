@@ -60,14 +60,21 @@ FEWEST_EDGES = 20
 FEWEST_WORDS = 4
 """A word is replaced only in utterances of this many words or more."""
 FEWEST_FILES, MOST_PARTS = 3, 5
-"""With fewer files, each is divided, so that there are this many parts in all, each left out in
-turn."""
+"""With fewer files, each is divided into parts, which are left out in turn.
+
+There are then this many parts in all.
+"""
 STANDARD_ERRORS, FEW_UNITS = 1.65, 1.5
-"""A gain g over m units is proven if it exceeds its standard error 1.65 · (1 + 1.5 / (m - 1))
-times: about the 95th percentile of Student's t."""
+"""The errors by which a gain must exceed 0 to be proven.
+
+A gain g over m units is proven if it exceeds its standard error 1.65 · (1 + 1.5 / (m - 1)) times:
+about the 95th percentile of Student's t.
+"""
 Confident = tuple[Calibration, tuple[tuple[float, int, float, float], ...], float | None]
-"""A calibration with its weights of the confidence, their reliability, and the AUC; see
-`Report`."""
+"""A calibration with its weights of the confidence, their reliability, and the AUC.
+
+See `Report`.
+"""
 AS_IT_IS, CONSTANTS, LEARNT = "as it is", "constants", "learnt edges"
 
 

@@ -51,8 +51,7 @@ AHEAD = 32
 FASTEST_TOKENS_S = 33.0
 """Nobody speaks more letters or phones per second."""
 PAUSE_S, SLOWEST_TOKEN_S = 5.0, 1.0
-"""Audio longer than this pause plus this time for each token has more speech than its
-transcript."""
+"""Audio longer than this pause plus this time a token has more speech than its transcript."""
 FEWEST_SPEAKERS = 4
 """Corpora of fewer speakers hold out utterances, the others whole speakers."""
 MOST_DEV_S = 1800.0

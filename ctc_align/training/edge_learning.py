@@ -60,21 +60,24 @@ from ctc_align.training.labelled_speech import (
 from ctc_align.types import Emissions
 
 MARGIN = 4
-"""Fine frames by which the windows of examples are wider on either side, so that training can shift
-them."""
+"""Fine frames by which examples' windows are wider on either side, so that they can be shifted.
+
+Training shifts them.
+"""
 UNLABELLED_WEIGHT = 0.2
 """Weight of an edge without a label."""
 ONE_EDGE_S = 0.011
-"""If a phone's labelled end and the next one's start are at most this far apart, they are one
-edge."""
+"""If a phone's labelled end and the next one's start are so close, they are one edge."""
 FEWEST_STEPS, MOST_STEPS = 300, 6000
 """Limits of the steps of a training, and so of its epochs."""
 MOST_AT_ONCE = 8
 """Networks that are trained at the same time."""
 _NO_CONVENTION = Calibration()
 DrawnWith = Callable[[np.ndarray], tuple[Calibration, Sequence[Spans]]]
-"""From the utterances (U,) bool that are learnt from to their constants, and the edges of all
-before any network."""
+"""From the utterances that are learnt from to their constants, and the edges of all.
+
+The utterances are (U,) bool; the edges are those before any network.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +141,11 @@ class EdgeTraining:
 GOING_ON = EdgeTraining(epochs=10, learning_rate=3e-4)
 """The further training of a model's own network."""
 HALFWAY = 0.5
-"""The share of the way from the trained weights back to the model's own (Wortsman et al. 2022, arXiv
-2109.01903). A few labels mostly teach their own habits: without this, networks taught by 8 files
-draw other speakers' edges worse."""
+"""The share of the way from the trained weights back to the model's own.
+
+See Wortsman et al. 2022, arXiv 2109.01903. A few labels mostly teach their own habits: without
+this, networks taught by 8 files draw other speakers' edges worse.
+"""
 
 
 def examples_of(scene: EdgeScene, edge_s: np.ndarray, weight: np.ndarray) -> EdgeExamples:

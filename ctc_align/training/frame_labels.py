@@ -49,8 +49,10 @@ from ctc_align.training.recipe import Recipe, Refining, SegmenterPlan
 from ctc_align.training.training_batches import Material, collate, evaluation_batches
 
 SMALLEST_VARIANCE = 0.05
-"""Least variance, of values with deviation 1, so that a Gaussian of few frames does not collapse
-onto them."""
+"""Least variance, of values with deviation 1.
+
+A Gaussian of few frames does not collapse onto them.
+"""
 FEWEST_FRAMES = 10
 PARTS = 3
 """Default number of states of a phone."""

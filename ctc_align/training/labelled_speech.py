@@ -34,8 +34,10 @@ from ctc_align.units import seconds_to_ms
 TRANSCRIPTS = (".txt", ".lab")
 _NOT_AUDIO = (".textgrid", ".txt", ".lab", ".json", ".ctm", ".md", ".toml")
 _KEPT = re.compile(r"\.hand(-\d+)?$")
-"""The part of a name that a corpus run adds to an output changed by a person, when it makes the
-output again."""
+"""The part of a name that a corpus run adds to an output that a person has changed.
+
+It is added when the run makes the output again.
+"""
 ALIGNED_AGAIN = ".aligned"
 """The part of a name that commands add if the name is taken."""
 FEWEST_UTTERANCES = 8
@@ -64,8 +66,10 @@ class LabelledUtterance:
 
 
 _LabelFile = tuple[Path, Path]
-"""A TextGrid, or JSON with corrections; its path, and its name: the path in the folder, without
-extension."""
+"""A TextGrid, or JSON with corrections: its path, and its name.
+
+The name is the path in the folder, without extension.
+"""
 
 
 @dataclass
@@ -323,8 +327,7 @@ def _phones(grid: Path, encoding: str | None) -> list[Interval]:
 # cross-validation.
 
 AS_GOOD = 0.03
-"""Among candidates at most this much worse than the best, the one that removes the fewest pauses is
-chosen."""
+"""Among candidates so little worse than the best, the one with the fewest lost pauses wins."""
 MOST_FOLDS = 5
 
 
@@ -494,8 +497,10 @@ class PairedEdges:
 
 
 LabelledUnits = tuple[np.ndarray, Sequence[tuple[int, Interval]]]
-"""The words or the phones of an utterance that have a label: where units begin, and (unit, label),
-in order.
+"""The words or the phones of an utterance that have a label.
+
+They are where units begin, and (unit, label), in order. Unit u has the sounds from begins[u] to
+begins[u + 1].
 
 Unit u has the sounds from begins[u] to begins[u + 1].
 """

@@ -80,12 +80,16 @@ class Recipe:
     units: str = setting("letters", choices=UNITS)
     """See `ctc_align.training.corpus_data`."""
     language: str = setting("", may_be_empty=True)
-    """The language ("de", "pt-BR") of transcripts whose corpus names none, in which digits and
-    signs are read and words pronounced; "": digits are not read, and words are pronounced as in
-    most languages."""
+    """The language ("de", "pt-BR") of transcripts whose corpus names none.
+
+    In it digits and signs are read and words pronounced; "": digits are not read, and words are
+    pronounced as in most languages.
+    """
     start: str = setting("", may_be_empty=True)
-    """The model whose weights this one begins with, `english` or a folder: see
-    `ctc_align.training.starting`; "": random weights."""
+    """The model whose weights this one begins with; "": random weights.
+
+    It is `english` or a folder: see `ctc_align.training.starting`.
+    """
     fewest: int = setting(5, above=0)
     """A letter that occurs less often is not a token."""
     parts: int = 0
@@ -168,8 +172,10 @@ class Recipe:
 
 
 _SIZES = ((2.0, 64, 128, 96), (6.0, 96, 192, 128), (float("inf"), 128, 256, 128))
-"""(fewer hours of speech than, channels of the stem, the body and the head): 0.6, 1.2 and 2.0
-million weights."""
+"""(fewer hours of speech than, channels of the stem, the body and the head).
+
+They are networks of 0.6, 1.2 and 2.0 million weights.
+"""
 TRAINING_HOURS = 32.0
 FEWEST_EPOCHS = 12
 MOST_EPOCHS = 60
