@@ -393,8 +393,10 @@ def _kept_token(path: Path) -> str:
 # Connections: their number, and the time that the headers of a request may take.
 
 HEADERS_S = 10.0
-"""Seconds from the first byte of a request, or from the start of its connection, to the end of its
-headers."""
+"""Seconds until the headers of a request must have arrived.
+
+They count from its first byte, or from the start of its connection.
+"""
 MOST_CONNECTIONS = 1000
 
 

@@ -36,12 +36,16 @@ HEAD_BYTES = 4096
 ROUNDED_S = 0.001
 """By rounding, times of a correction may differ this much from those of the alignment."""
 MOST_NAME_BYTES = 200
-"""Longest name of a saved alignment: with `.before.json` and a number it fits into the 255 bytes of
-a file name."""
+"""Longest name of a saved alignment.
+
+With `.before.json` and a number it fits into the 255 bytes of a file name.
+"""
 _DRIVE = re.compile(r"[A-Za-z]:")
 _UNASKED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Characters that the address of a file cannot have: control characters, and bytes that are not
-UTF-8."""
+"""Characters that the address of a file cannot have.
+
+They are control characters, and bytes that are not UTF-8.
+"""
 
 
 class AlignmentFolder:
@@ -593,8 +597,10 @@ def alignment_row(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 AROUND, AROUND_CHARS = 6, 200
-"""Words before and after a word to check, which say where it is, and at most how many
-characters."""
+"""Words before and after a word to check, and at most how many of their characters.
+
+They say where the word is.
+"""
 
 
 def words_to_check(

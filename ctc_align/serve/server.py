@@ -289,8 +289,7 @@ AT_ONCE = 4
 """How many pages are made at the same time."""
 BODY = "the JSON"
 MUCH_LARGER = 4
-"""A correction that is so many times as large as its alignment, and a MiB, is refused before it is
-read."""
+"""Corrections of so many times their alignment, and a MiB, are refused before they are read."""
 APP = Path(__file__).with_name("app.html")
 SOUNDS = 8
 """How many recordings are read or recoded at the same time; nothing else waits for them."""

@@ -39,11 +39,9 @@ MOST_FIELDS = 2**20
 MOST_BYTES = 2**26
 """Bytes of a transcript other than a book, and of an alignment that is saved, or listed."""
 RESERVE_BYTES = 2**28
-"""Bytes above the limit of all uploads, for what work on the recordings needs: corrections, and
-recoded recordings."""
+"""Bytes above the limit of all uploads, for corrections and recoded recordings."""
 MOST_PARSED = 2**29
-"""Bytes of memory that a transcript other than a book, or a JSON text, may take once it is
-parsed."""
+"""Memory that a transcript other than a book, or a JSON text, may take once it is parsed."""
 SLOW_S, LEAST_PER_S = 30.0, 4000.0
 """The seconds that a body may take besides those for its bytes, and its fewest bytes a second."""
 TEXTS = ("text",)
