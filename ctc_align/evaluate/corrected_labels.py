@@ -491,8 +491,7 @@ class _Merge:
         self.taken_over = {
             at for at, row in known.items() if _are_same_edges(word_interval(self.words[at]), row)
         }
-        """Words whose times were written with this JSON: a person fixed them before that, if at
-        all."""
+        """Words whose times were written with this JSON: they were fixed before, if at all."""
 
     def add(self, source: _Source) -> Iterator[str]:
         """Adopt the corrections of a file that are newer than the present ones; yield notes."""

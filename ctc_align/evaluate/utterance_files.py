@@ -32,8 +32,10 @@ from ctc_align.types import AlignedWord, Alignment, Interval, Tier, aligned_word
 TABLES = (".ctm", ".jsonl", ".jsonl.gz")
 """File name endings for files with many utterances."""
 SAMPLE_LABELS = {".wrd": "words", ".phn": "phones"}
-"""File name endings for TIMIT's labels, lines of "first_sample end_sample label", and the tier of
-each."""
+"""File name endings for TIMIT's labels, and the tier of each.
+
+Their lines are "first_sample end_sample label".
+"""
 _SAMPLES_PER_S = 16000
 _MOST_DIGITS = 12
 _DECIMALS = 5
