@@ -46,7 +46,7 @@ TRIMMED = 0.1
 A few words move far.
 """
 GAINED_LOUD = 0.1
-"""Of the frames that words gain over speech, a larger share is loud; over pauses, hardly any."""
+"""A larger share of the frames that words gain over speech is loud; over pauses, hardly any."""
 FRAME_MS = 1000.0 * features.FRAME_SHIFT_S
 BAND_FRAMES = units.seconds_to_frames(Settings().band_s, features.FRAME_SHIFT_S)
 
