@@ -192,6 +192,8 @@ def report_page(
     environment.filters["sha256"] = lambda text: base64.b64encode(
         hashlib.sha256(text.encode()).digest()
     ).decode()
+    environment.filters["clock"] = lambda seconds: clock(round(seconds))
+    environment.filters["grouped"] = "{:,}".format
     summary = figures.summary
     clips = _Clips(audio)
     heard = (
@@ -206,7 +208,6 @@ def report_page(
         figures=figures,
         summary=summary,
         notes=_notes(figures, changes),
-        tiles=_tiles(figures),
         fit=_shares(summary.fit),
         reasons=sorted(
             figures.reasons.values(), key=lambda reason: (-reason.count, reason.example)
@@ -228,8 +229,9 @@ def report_page(
         moved_ms=1000 * MOVED_S,
         out_dir=shlex.quote(str(out_dir)),
         charts=_charts(figures),
-        speakers=speakers[:_MOST_SPEAKERS_SHOWN],
-        more_speakers=_more_speakers(len(speakers)),
+        speakers=speakers,
+        most_speakers=MOST_SPEAKERS,
+        most_shown=_MOST_SPEAKERS_SHOWN,
     )
     return page.lstrip("\n")
 
@@ -254,24 +256,6 @@ def _notes(figures: RunFigures, changes: RunChanges | None) -> list[str]:
     return notes
 
 
-def _tiles(figures: RunFigures) -> dict[str, str]:
-    summary = figures.summary
-    done = 100 * summary.done / max(summary.utterances, 1)
-    median = summary.loss_per_token.get("p50")
-    return {
-        "utterances": f"{summary.utterances:,}",
-        "done": f"{summary.done:,} ({done:.1f} %)",
-        "failed": f"{summary.failed:,}",
-        "sound": clock(round(3600 * summary.audio_hours)),
-        "speech in words": clock(round(figures.speech_s)) if figures.read else "–",
-        "words": f"{summary.words:,}",
-        "not in the recordings": f"{summary.skipped_words:,} words",
-        "speech not in the texts": clock(round(summary.unexplained_s)),
-        "with doubtful words": f"{summary.in_doubt:,}",
-        "median loss per token": "–" if median is None else f"{median:.3f}",
-    }
-
-
 def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
     """Return the address of an utterance's page, or of its JSON, "" if there is neither."""
     json = Path(one.json or "")
@@ -284,14 +268,6 @@ def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
         return ""
     path = Path(os.path.relpath(out_dir.resolve() / name, folder.resolve())).as_posix()
     return f"./{quote(os.fsencode(path))}"
-
-
-def _more_speakers(count: int) -> str:
-    if count >= MOST_SPEAKERS:
-        return "and more"
-    if count > _MOST_SPEAKERS_SHOWN:
-        return f"and {count - _MOST_SPEAKERS_SHOWN:,} more"
-    return ""
 
 
 def _shares(counts: Mapping[str, int]) -> JsonObject:
