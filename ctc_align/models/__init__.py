@@ -44,10 +44,8 @@ def load_model(
     """Load a model by its name.
 
     A name is that of a model inside the package, of one of a family (`hf:ORG/NAME`), or the path of
-    a model's folder.
-
-    A folder holds a model that `ctc-align train` wrote, or one of transformers. A name comes before
-    a folder of the same name: write `./english` for a folder `english`.
+    a model's folder. A folder holds a model that `ctc-align train` wrote, or one of transformers. A
+    name comes before a folder of the same name: write `./english` for a folder `english`.
 
     Raises:
         UsageError: there is no such model, the folder has no model, or the family's extra is not

@@ -118,9 +118,8 @@ class AcousticModel(ABC):
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
         """Return the emissions of each audio.
 
-        They have the same bits as from `emissions` if the device allows it.
-
-        An error of one audio is raised for all.
+        They have the same bits as from `emissions` if the device allows it. An error of one audio
+        is raised for all.
         """
 
 

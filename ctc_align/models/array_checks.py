@@ -162,13 +162,12 @@ def _excess(rows: np.ndarray) -> np.ndarray:
 def _is_twice(excess: np.ndarray, classes: int) -> bool:
     """Return whether rows went through log_softmax after they were probabilities already.
 
-    The rows are normalised, with this `excess`; otherwise they come from a network's scores.
-
-    For probabilities p, log_softmax is x = p - log Σ exp(p). So Σ (x - min x) = 1 - C min p: at
-    most 1 in each row, and almost the same in most rows, because in each some class is all but
-    impossible. (No class exceeds e / (e + C - 1).) A network's scores differ by whole nats in each
-    of C classes, and differently in each row; a temperature divides all these sums by the same
-    factor, so their spread remains.
+    The rows are normalised, with this `excess`; otherwise they come from a network's scores. For
+    probabilities p, log_softmax is x = p - log Σ exp(p). So Σ (x - min x) = 1 - C min p: at most 1
+    in each row, and almost the same in most rows, because in each some class is all but impossible.
+    (No class exceeds e / (e + C - 1).) A network's scores differ by whole nats in each of C
+    classes, and differently in each row; a temperature divides all these sums by the same factor,
+    so their spread remains.
     """
     if len(excess) < _FEWEST_FRAMES or classes < 3:
         return False
@@ -376,11 +375,9 @@ It comes later in `SEPARATORS` than that of the separator between words.
 def with_named_classes(emissions: Emissions, settings: Settings) -> Emissions:
     """Return emissions with their word separator renamed and their silences counted as the blank.
 
-    The separator takes the first name in `SEPARATORS`.
-
-    The settings `separator` and `silence` say which tokens they are, otherwise their names. Adding
-    p(silence) to p(blank) makes the loss that of all label sequences that equal the transcript once
-    silences are removed.
+    The separator takes the first name in `SEPARATORS`. The settings `separator` and `silence` say
+    which tokens they are, otherwise their names. Adding p(silence) to p(blank) makes the loss that
+    of all label sequences that equal the transcript once silences are removed.
 
     Raises:
         UsageError: a separator or silence is not a token, is the blank, or both are the same token.

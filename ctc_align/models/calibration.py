@@ -297,10 +297,8 @@ def proven_shift(errors_ms: Sequence[float]) -> float:
 def _shrunk(errors_ms: list[float], usual_ms: float, shrinkage: float) -> float:
     """Return the median error drawn towards the usual one.
 
-    It is a weighted mean, in which the usual error counts `shrinkage` times.
-
-    It is (n · median + s · usual) / (n + s): few errors hardly move an edge, many move it by their
-    median.
+    It is a weighted mean, in which the usual error counts `shrinkage` times. It is (n · median + s
+    · usual) / (n + s): few errors hardly move an edge, many move it by their median.
     """
     count = len(errors_ms)
     return (float(np.median(errors_ms)) * count + usual_ms * shrinkage) / (count + shrinkage)
@@ -343,9 +341,8 @@ def probability(features: np.ndarray, weights: Sequence[float]) -> np.ndarray:
 def folder_of(model: str) -> Path | None:
     """Return the folder on disk that `--model` names, None if it names none.
 
-    The name may have a prefix.
-
-    Models inside the package return None, because their folders are loaded with them.
+    The name may have a prefix. Models inside the package return None, because their folders are
+    loaded with them.
 
     >>> folder_of("hf:org/name") is None
     True

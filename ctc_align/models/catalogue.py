@@ -41,7 +41,6 @@ class CatalogueEntry:
     """One available model.
 
     `name` is what --model takes, with "…" or PATH for a name or path of the user's choice.
-
     `megabytes` is the size of the download (10**6 bytes), None if unknown; `licence` is "" if
     unknown.
     """
@@ -83,10 +82,8 @@ def _entry(name: str, megabytes: str, **texts: str) -> CatalogueEntry:
 class FolderSettings:
     """The language and the lexicon of transcripts, as a trained model's folder names them.
 
-    The language is "" if it is unknown; the path of the lexicon is None if there is none.
-
-    `ipa`: its tokens are `IPA_PHONES`, for words of any language; the language is unknown ("und")
-    then.
+    The language is "" if it is unknown; the path of the lexicon is None if there is none. `ipa`:
+    its tokens are `IPA_PHONES`, for words of any language; the language is unknown ("und") then.
     """
 
     language: str = ""
@@ -158,10 +155,8 @@ def language_of(model: str | None) -> str:
 def model_languages() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the names of the figures, and a row of them for each language of `universal`.
 
-    Rows are strings, sorted by the name of the language.
-
-    A row is the language's name, code and script, whether numbers are read, the hours in the
-    training, and the figures.
+    Rows are strings, sorted by the name of the language. A row is the language's name, code and
+    script, whether numbers are read, the hours in the training, and the figures.
 
     Raises:
         UsageError: the model has no such table, or the table lacks a column.

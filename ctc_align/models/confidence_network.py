@@ -1,11 +1,10 @@
 """A model's confidence network.
 
-From the features of consecutive words it computes the chance that each is at its position.
-
-Dilated one-dimensional convolutions over words include some thirty words on either side in the
-decision about a word: in unspoken text, "the" may fit somewhere by chance, but its neighbours do
-not. The network is in the folder of the model for which it was trained, on recordings and texts
-that disagree (`research/confidence_training.py`).
+From the features of consecutive words it computes the chance that each is at its position. Dilated
+one-dimensional convolutions over words include some thirty words on either side in the decision
+about a word: in unspoken text, "the" may fit somewhere by chance, but its neighbours do not. The
+network is in the folder of the model for which it was trained, on recordings and texts that
+disagree (`research/confidence_training.py`).
 """
 
 from __future__ import annotations

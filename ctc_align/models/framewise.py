@@ -48,10 +48,8 @@ Result = TypeVar("Result")
 class Convolution:
     """One layer over time, with an output for every `stride` inputs.
 
-    Each output depends on `kernel` inputs; there are `padding` zeros on either side.
-
-    `end_padding` is the number of zeros after the inputs if it differs; below 0, the last inputs
-    are left out.
+    Each output depends on `kernel` inputs; there are `padding` zeros on either side. `end_padding`
+    is the number of zeros after the inputs if it differs; below 0, the last inputs are left out.
     """
 
     kernel: int
@@ -138,9 +136,8 @@ class FrameGrid:
     def inputs(self, first: int, last: int) -> tuple[int, int]:
         """Return first and last (exclusive) input of frames [first, last).
 
-        The last may be beyond the row.
-
-        If a row is cut at `first` times the stride, its frame 0 is frame `first` of the whole row.
+        The last may be beyond the row. If a row is cut at `first` times the stride, its frame 0 is
+        frame `first` of the whole row.
         """
         return first * self.stride, (last - 1) * self.stride + self.start + self.field
 
@@ -209,10 +206,8 @@ class PassError(EmissionsError):
 class Signal:
     """A network's inputs of one utterance: `rows` (N,) or (N, D) float32.
 
-    They are normalised when they are taken.
-
-    `mean` and `deviation` are those of the whole utterance, so a chunk is normalised like the
-    utterance.
+    They are normalised when they are taken. `mean` and `deviation` are those of the whole
+    utterance, so a chunk is normalised like the utterance.
     """
 
     rows: np.ndarray
@@ -353,9 +348,8 @@ class FrameModel(AcousticModel):
     def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> Any:
         """Return log-probs (B, T, C) float32 of `inputs` (B, N) or (B, N, D).
 
-        T counts the frames that the network returns.
-
-        `lengths` (B,) int64 say where rows end; None if none is padded.
+        T counts the frames that the network returns. `lengths` (B,) int64 say where rows end; None
+        if none is padded.
 
         Raises:
             EmissionsError: numbers overflow.
@@ -379,9 +373,7 @@ class FrameModel(AcousticModel):
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
         """Return the emissions of each audio, as `emissions` does to within 1e-4.
 
-        An audio longer than a chunk goes alone.
-
-        Raises as `emissions`.
+        An audio longer than a chunk goes alone. Raises as `emissions`.
         """
         signals = list(side_by_side(partial(self._checked_signal, audio) for audio in audios))
         log_probs = self._within_limit(signals, lambda: self._in_batches(signals))
@@ -449,9 +441,8 @@ class FrameModel(AcousticModel):
     def _found_limit(self, signal: Signal, error: PassError) -> int:
         """Return the most frames that the network takes.
 
-        They are found by bisection between one second and the frames of `error`.
-
-        It is exact, so chunks do not depend on which recording exceeded the limit first.
+        They are found by bisection between one second and the frames of `error`. The limit is
+        exact, so chunks do not depend on which recording exceeded the limit first.
         """
         together = (
             self.grid.together

@@ -86,11 +86,10 @@ class LogProbsReader:
     ) -> Emissions:
         """Read log-probs (T, C), natural log, on the CPU.
 
-        They are those of a whole file, or of `duration_s` seconds from `offset_s` on.
-
-        float16 and bfloat16 become float32, a leading axis of length one is dropped, `.npy` is
-        mapped, not read. `-inf` is an impossible class. Rows that do not sum to one are used
-        unchanged, with a warning.
+        They are those of a whole file, or of `duration_s` seconds from `offset_s` on. float16 and
+        bfloat16 become float32, a leading axis of length one is dropped, `.npy` is mapped, not
+        read. `-inf` is an impossible class. Rows that do not sum to one are used unchanged, with a
+        warning.
 
         Raises:
             UsageError: there is no such file, the frame shift is invalid, or the vocabulary lacks
@@ -117,10 +116,8 @@ class LogProbsReader:
     def check_first(self, parts: Iterable[tuple[str, float, float | None]]) -> None:
         """Raise WrongArrayError if the first arrays of a corpus do not fit this reader.
 
-        In this case the call is wrong, not a file.
-
-        `parts` are paths, offsets and durations, as for `read`. Other errors concern a single
-        array, and are left to `read`.
+        In this case the call is wrong, not a file. `parts` are paths, offsets and durations, as for
+        `read`. Other errors concern a single array, and are left to `read`.
         """
         errors: list[WrongArrayError] = []
         for path, offset_s, duration_s in islice(parts, _FIRST):
@@ -151,9 +148,8 @@ class LogProbsReader:
 def estimated_seconds(path: str | os.PathLike[str]) -> float:
     """Return a rough duration from the file's header or size, for planning.
 
-    It assumes frames of 20 ms and 32 classes.
-
-    0 if it is unknown; reading the file reports what is wrong.
+    It assumes frames of 20 ms and 32 classes. 0 if it is unknown; reading the file reports what is
+    wrong.
     """
     name = os.fspath(path)
     try:
@@ -417,9 +413,7 @@ def read_array(path: str | os.PathLike[str], check: Check) -> Any:
 def frames_of(name: str) -> int | None:
     """Return the number of frames by the header of `.npy` and Kaldi's archives.
 
-    It is None for other kinds.
-
-    Raises any kind of error if the file is damaged.
+    It is None for other kinds. Raises any kind of error if the file is damaged.
     """
     ark = _split_ark(name)
     if ark is not None:

@@ -1,11 +1,9 @@
 """The description of an ONNX model, in a TOML file beside it.
 
-It gives features, frame shift, vocabulary and axes.
-
-`model.toml` beside `model.onnx` has the settings below; only those that the program cannot detect
-are required. The metadata that sherpa-onnx's exports write into the file (`model_type`,
-`subsampling_factor`, `normalize_type` …) say the same for NeMo, icefall (zipformer CTC), WeNet and
-GigaAM; the TOML file wins.
+It gives features, frame shift, vocabulary and axes. `model.toml` beside `model.onnx` has the
+settings below; only those that the program cannot detect are required. The metadata that
+sherpa-onnx's exports write into the file (`model_type`, `subsampling_factor`, `normalize_type` …)
+say the same for NeMo, icefall (zipformer CTC), WeNet and GigaAM; the TOML file wins.
 
     tokens = "tokens.txt"         # beside the ONNX file: one token per line, Kaldi's `token id`, or JSON
     features = "nemo-mel"         # or "kaldi-fbank" or "waveform"
@@ -122,10 +120,9 @@ class NemoMel:
 class KaldiFbank:
     """Kaldi's features.
 
-    Each frame separately has its mean removed, and is pre-emphasised and windowed.
-
-    Without `snip_edges` (icefall, Lhotse) frame t is centred on sample (t + 1/2) · hop, and the
-    recording is mirrored at its ends; with it (Kaldi, WeNet) frames lie wholly inside.
+    Each frame separately has its mean removed, and is pre-emphasised and windowed. Without
+    `snip_edges` (icefall, Lhotse) frame t is centred on sample (t + 1/2) · hop, and the recording
+    is mirrored at its ends; with it (Kaldi, WeNet) frames lie wholly inside.
     """
 
     bins: int = setting(80, above=0)

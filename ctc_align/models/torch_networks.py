@@ -58,9 +58,8 @@ class Guard:
     def padded(self, levels: Sequence[Sequence[int]]) -> Iterator[None]:
         """Within the block, rows of a batch end as `levels` says.
 
-        `levels` is the length of each utterance at every layer.
-
-        A tensor's layer is recognised by its length, which is that of the longest utterance there.
+        `levels` is the length of each utterance at every layer. A tensor's layer is recognised by
+        its length, which is that of the longest utterance there.
         """
         self._lengths = {
             max(level): list(level) for level in zip(*levels) if min(level) < max(level)

@@ -1,10 +1,8 @@
 """`torchaudio:NAME`: the CTC bundles of torchaudio.pipelines.
 
-They range from WAV2VEC2_ASR_BASE_960H to MMS_FA.
-
-Labels, blank and rate are the bundle's. MMS_FA's star, which matches any speech, is its last label:
-the token `*`
-with log-prob 0 at every frame, as in torchaudio; the other classes are a distribution without it.
+They range from WAV2VEC2_ASR_BASE_960H to MMS_FA. Labels, blank and rate are the bundle's. MMS_FA's
+star, which matches any speech, is its last label: the token `*` with log-prob 0 at every frame, as
+in torchaudio; the other classes are a distribution without it.
 """
 
 from __future__ import annotations

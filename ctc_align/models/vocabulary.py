@@ -73,9 +73,8 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
 def resolve_blank(blank: int | str, vocab: tuple[str, ...], role: str = "blank") -> int:
     """Return the index of the blank.
 
-    It is given as a token of `vocab` or as an index; a token takes precedence.
-
-    `role` is its name in messages, because other tokens can be given in the same way.
+    It is given as a token of `vocab` or as an index; a token takes precedence. `role` is its name
+    in messages, because other tokens can be given in the same way.
 
     >>> resolve_blank("<blk>", ("a", "<blk>")), resolve_blank("0", ("a", "<blk>")), resolve_blank(1, ("a", "0"))
     (1, 0, 1)

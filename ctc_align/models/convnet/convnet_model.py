@@ -1,11 +1,10 @@
 """The project's own models.
 
-Each is a folder with `model.toml` (the description) and `model.safetensors` (the weights).
-
-The folder may also hold what was learnt with the model: `calibration.toml`,
-`confidence.safetensors`, `edges.safetensors`.
-The embedded models are such folders. A recording of any length goes through in chunks with the
-network's whole context on both sides, so the result is that of one pass, in bounded memory.
+Each is a folder with `model.toml` (the description) and `model.safetensors` (the weights). The
+folder may also hold what was learnt with the model: `calibration.toml`, `confidence.safetensors`,
+`edges.safetensors`. The embedded models are such folders. A recording of any length goes through in
+chunks with the network's whole context on both sides, so the result is that of one pass, in bounded
+memory.
 """
 
 from __future__ import annotations
@@ -141,9 +140,8 @@ class ConvNet(AcousticModel):
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
         """Return log-probs (T, C) float32 and the segmentation states (T, K).
 
-        There is one frame for every begun 10 ms.
-
-        Both lie on the model's device. May be called by several threads at once.
+        There is one frame for every begun 10 ms. Both lie on the model's device. May be called by
+        several threads at once.
 
         Args:
             audio: mono at 16 kHz.
@@ -159,11 +157,10 @@ class ConvNet(AcousticModel):
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
         """Return the emissions of each audio.
 
-        On the CPU, in float32, they have the same bits as those of `emissions`.
-
-        On the CPU, each piece of an audio is computed alone, and several at once: a piece is large
-        enough to keep a core busy, and products of a different shape would round differently. On
-        other devices, pieces of all audios are batched together, the longest first.
+        On the CPU, in float32, they have the same bits as those of `emissions`. On the CPU, each
+        piece of an audio is computed alone, and several at once: a piece is large enough to keep a
+        core busy, and products of a different shape would round differently. On other devices,
+        pieces of all audios are batched together, the longest first.
 
         Raises:
             AudioError: an audio has no samples, or the wrong rate.

@@ -166,9 +166,7 @@ def floor_of(loud: float) -> np.float32:
 def normalise(frames: np.ndarray, statistics: Statistics) -> np.ndarray:
     """Return the network's inputs (T, MELS): (max(x, floor) − mean) · SCALE.
 
-    Gain and a fixed filter cancel in them.
-
-    Above the recording's band they are 0.
+    Gain and a fixed filter cancel in them. Above the recording's band they are 0.
     """
     inputs = np.maximum(frames, floor_of(statistics.loud))
     inputs -= statistics.mean
@@ -196,10 +194,8 @@ def _smallest(levels: np.ndarray, rank: int) -> float:
 def _loud(levels: np.ndarray) -> float:
     """Return the level of the louder frames.
 
-    It is a quantile of all levels, but not far below the loudest second.
-
-    The quantile alone would be the level of a pause if speech fills less than 1 − LOUD_QUANTILE of
-    the recording.
+    It is a quantile of all levels, but not far below the loudest second. The quantile alone would
+    be the level of a pause if speech fills less than 1 − LOUD_QUANTILE of the recording.
     """
     loud = _smallest(levels, max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1))
     if len(levels) > LOUDEST_FRAMES:

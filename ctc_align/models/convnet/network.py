@@ -95,10 +95,9 @@ class AcousticNetwork(nn.Module):
 class DeviceNetwork(nn.Module):
     """A trained network and the scores of its states on a device.
 
-    It computes the numbers of `InferenceNetwork`, up to rounding.
-
-    It computes a batch of pieces in half the time of `AcousticNetwork`: convolutions have their
-    normalisations folded in, channels are last, one of a single tap is a linear map.
+    It computes the numbers of `InferenceNetwork`, up to rounding. It computes a batch of pieces in
+    half the time of `AcousticNetwork`: convolutions have their normalisations folded in, channels
+    are last, one of a single tap is a linear map.
 
     Args:
         shape: its sizes.
