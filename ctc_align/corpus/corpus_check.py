@@ -1,9 +1,7 @@
 """The check of a corpus before a run.
 
-It reads only the source, the headers of its recordings, and its texts.
-
-`PROBLEMS` lists what is looked for. The kinds that end a run over the utterance come first; the
-others are doubts.
+It reads only the source, the headers of its recordings, and its texts. `PROBLEMS` lists what is
+looked for. The kinds that end a run over the utterance come first; the others are doubts.
 """
 
 from __future__ import annotations

@@ -476,10 +476,9 @@ def _summary(
 def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
     """At Ctrl-C, SIGTERM or SIGHUP, let the batches in flight finish.
 
-    A second signal ends everything at once.
-
-    A closing terminal sends SIGHUP, and its shell sends it again, so SIGHUP never ends anything at
-    once. If it was ignored before, as by `nohup`, it stays ignored.
+    A second signal ends everything at once. A closing terminal sends SIGHUP, and its shell sends it
+    again, so SIGHUP never ends anything at once. If it was ignored before, as by `nohup`, it stays
+    ignored.
     """
     hangup = getattr(signal, "SIGHUP", None)
 

@@ -161,9 +161,7 @@ def _sound_and_text(utterance: Utterance, result: UtteranceResult) -> bytes:
     """Return a hash of an utterance's sound and text.
 
     Two utterances share it if they have the same stretch of equal recordings and, spaces aside, the
-    same text.
-
-    Recordings are equal if their bytes are, as the journal has them.
+    same text. Recordings are equal if their bytes are, as the journal has them.
     """
     recording = result.audio or os.path.realpath(utterance.audio)
     duration_s = utterance.duration_s or result.duration_s or 0.0

@@ -1,9 +1,8 @@
 """Jobs, batches and results, which the engine and its workers exchange.
 
-The interface of a worker pool is here, too.
-
-The division of the source into batches depends on the source, the shard and the batch size, never
-on the remaining work: a resumed run forms the same batches as an uninterrupted one.
+The interface of a worker pool is here, too. The division of the source into batches depends on the
+source, the shard and the batch size, never on the remaining work: a resumed run forms the same
+batches as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -116,9 +115,7 @@ def windows(jobs: Iterable[Job], size: int = WINDOW) -> Iterator[list[Job]]:
 def batches_by_length(lengths_s: Sequence[float], batch_seconds: float) -> list[list[int]]:
     """Return indices of `lengths_s` in batches, the longest first.
 
-    The padded length of a batch is at most `batch_seconds`.
-
-    A longer one is a batch by itself.
+    The padded length of a batch is at most `batch_seconds`. A longer one is a batch by itself.
 
     >>> batches_by_length([1.0, 5.0, 2.0, 2.0, 30.0], 6.0)
     [[4], [1], [2, 3, 0]]

@@ -348,12 +348,9 @@ class Engine:
     def settle_entries(self, file: str) -> None:
         """Mark earlier lines about a source's entries that are no longer true as gone.
 
-        This happens at the end of the whole source.
-
-        These are outcomes of utterances that are refused now, and refusals of entries that were
-        corrected or moved.
-        The files of the former are removed. If the refused entry only repeats an utterance's id,
-        the files stay.
+        This happens at the end of the whole source. Such lines are outcomes of utterances that are
+        refused now, and refusals of entries that were corrected or moved. The files of the former
+        are removed. If the refused entry only repeats an utterance's id, the files stay.
 
         Args:
             file: the name of the source if it is one file: refusals of its lines belong to it,

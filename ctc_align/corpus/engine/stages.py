@@ -69,9 +69,8 @@ They are the stretches that a recording of a part of a text leaves out.
 class JobState:
     """A job under way: what was read, and its result or the error that ended it.
 
-    `seconds` is the work so far.
-
-    `audio` is the checksum of the file that was read; `notes` are the warnings about the utterance.
+    `seconds` is the work so far. `audio` is the checksum of the file that was read; `notes` are the
+    warnings about the utterance.
     """
 
     job: Job
@@ -103,7 +102,7 @@ class Task(Protocol):
     def write(self, state: JobState) -> Outcome:
         """Return the outcome of a job that has a result, with its outputs in place.
 
-        It raises CtcAlignError if an output cannot be written.
+        It raises CtcAlignError if that fails.
         """
 
     def sync_outputs(self, outcomes: Sequence[Outcome]) -> None:

@@ -1,15 +1,14 @@
 """The batches of a run, and the search for utterances that kill their workers.
 
-The batches of a dead worker are repeated; only what kills a worker alone is blamed.
-
-A worker reads one batch, computes another and writes a third, so its death does not show which
-batch is at fault. Each of these batches is repeated unchanged in a worker that gets nothing else
-meanwhile. An innocent batch is then done as if nothing had happened, with the same bits, because it
-has the same utterances. If a batch kills its worker again, its utterances are repeated one by one,
-each alone in a worker. An utterance is blamed only if it kills this worker: at once if the worker
-crashed, the second time if a signal ended the worker, because other programs send signals, too. It
-counts as failed only after workers have done other work, so that no utterance is blamed on a
-machine where every worker dies.
+The batches of a dead worker are repeated; only what kills a worker alone is blamed. A worker reads
+one batch, computes another and writes a third, so its death does not show which batch is at fault.
+Each of these batches is repeated unchanged in a worker that gets nothing else meanwhile. An
+innocent batch is then done as if nothing had happened, with the same bits, because it has the same
+utterances. If a batch kills its worker again, its utterances are repeated one by one, each alone in
+a worker. An utterance is blamed only if it kills this worker: at once if the worker crashed, the
+second time if a signal ended the worker, because other programs send signals, too. It counts as
+failed only after workers have done other work, so that no utterance is blamed on a machine where
+every worker dies.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The workers of a run, each with its device.
 
-They are processes on this machine, or actors on a Ray cluster.
-
-A worker process is started by `spawn`, never forked. Its three threads read the next batch, compute
-the current one and write the previous one. It ends with the process that started it: on Linux by a
-signal, elsewhere because its pipe ends.
+They are processes on this machine, or actors on a Ray cluster. A worker process is started by
+`spawn`, never forked. Its three threads read the next batch, compute the current one and write the
+previous one. It ends with the process that started it: on Linux by a signal, elsewhere because its
+pipe ends.
 """
 
 from __future__ import annotations
@@ -347,10 +346,8 @@ def _send(slot: _Slot, batch: UtteranceBatch | None) -> None:
 def _signals_held() -> Iterator[None]:
     """Block the signals that end a run while processes start.
 
-    They arrive only once the processes ignore them.
-
-    Terminals and batch systems send such a signal to all processes of a run; its workers finish
-    their batches first.
+    They arrive only once the processes ignore them. Terminals and batch systems send such a signal
+    to all processes of a run; its workers finish their batches first.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -1,10 +1,9 @@
 """Files of several utterances, written by the parent process.
 
-They are shared files, and manifests of a whole run.
-
-A shared file is assembled when all of its utterances have an outcome; until then their parts wait
-in a SQLite file, which survives a killed process. Manifests, in the formats of NeMo and Lhotse, are
-made from the JSON outputs at the end of a run.
+They are shared files, and manifests of a whole run. A shared file is assembled when all of its
+utterances have an outcome; until then their parts wait in a SQLite file, which survives a killed
+process. Manifests, in the formats of NeMo and Lhotse, are made from the JSON outputs at the end of
+a run.
 """
 
 from __future__ import annotations
@@ -83,11 +82,9 @@ class _Group:
 class Assembly:
     """Makes the files that several utterances share.
 
-    Each is made as soon as all its utterances have an outcome.
-
-    The order of calls for an utterance: `announce` (all utterances, in the source's order), then
-    `store_pending` with the result of `place`, then its journal line, then `settle`. A killed run
-    loses nothing: its rows are on disk.
+    Each is made as soon as all its utterances have an outcome. The order of calls for an utterance:
+    `announce` (all utterances, in the source's order), then `store_pending` with the result of
+    `place`, then its journal line, then `settle`. A killed run loses nothing: its rows are on disk.
 
         with Assembly(layout) as assembly:
             for index, utterance in …:                      # a window at a time
@@ -130,10 +127,9 @@ class Assembly:
     def present(self, index: int, utterance: Utterance, line: Line | None = None) -> bool:
         """Return whether all outputs of a done utterance are in place, or pending.
 
-        The journal calls the utterance done.
-
-        The sizes of its files are compared with its `line`, and the content of its row. Files that
-        a person has corrected count as present, and are listed in `left`.
+        The journal calls the utterance done. The sizes of its files are compared with its `line`,
+        and the content of its row. Files that a person has corrected count as present, and are
+        listed in `left`.
         """
         outputs = self._layout.outputs(utterance)
         if line is None or line.result.files is None:  # of an earlier version
@@ -190,9 +186,7 @@ class Assembly:
     def remove_stale(self, utterance: Utterance, line: Line | None) -> None:
         """Remove the files that an earlier run made for an utterance that fails now.
 
-        Inputs and other people's files stay.
-
-        Warns of a file that cannot be removed.
+        Inputs and other people's files stay. Warns of a file that cannot be removed.
 
         Args:
             line: its earlier line in the journal; None if there is no readable one: then the files
@@ -229,9 +223,8 @@ class Assembly:
     ) -> None:
         """Remove a file of an earlier run.
 
-        An input stays; a file that others have changed is moved aside.
-
-        Warns of a file that cannot be removed.
+        An input stays; a file that others have changed is moved aside. Warns of a file that cannot
+        be removed.
         """
         out_dir = Path(self._layout.out_dir)
         name = name_of(path, out_dir)
@@ -257,10 +250,9 @@ class Assembly:
     ) -> list[Path]:
         """Add an utterance of the source, in order.
 
-        `done` is its outcome in an earlier run, None while it is unknown.
-
-        `line` is its line in the journal: before its group's file is replaced, the file is compared
-        with this line. Returns the files that this call finished: those of the previous group.
+        `done` is its outcome in an earlier run, None while it is unknown. `line` is its line in the
+        journal: before its group's file is replaced, the file is compared with this line. Returns
+        the files that this call finished: those of the previous group.
 
         Raises:
             OutputError: as `settle`.
@@ -715,12 +707,10 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> JsonObj
 def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> JsonObject:
     """Return the cut of an utterance in `manifest.lhotse.jsonl.gz`.
 
-    `CutSet.from_file` and `load_manifest_lazy` read it.
-
-    It has its recording and one supervision, whose `alignment` has "word" and "phone" (or "token")
-    items [symbol, start, duration, score]. A supervision of a cut counts from the start of the cut,
-    but its alignment from the start of the recording: see `AlignmentItem` and `trim_to_alignments`
-    in Lhotse.
+    `CutSet.from_file` and `load_manifest_lazy` read it. It has its recording and one supervision,
+    whose `alignment` has "word" and "phone" (or "token") items [symbol, start, duration, score]. A
+    supervision of a cut counts from the start of the cut, but its alignment from the start of the
+    recording: see `AlignmentItem` and `trim_to_alignments` in Lhotse.
     """
     sound = _sound(utterance.audio)
     if utterance.channel is None:

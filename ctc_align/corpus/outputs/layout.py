@@ -1,9 +1,8 @@
 """The layout of a corpus's outputs.
 
-There are files for each utterance, shards, one TextGrid for each recording, and cut audio.
-
-A worker calls `Layout.place` for each utterance. The result goes to the `Assembly` of the parent
-process, which makes the files that several utterances share.
+There are files for each utterance, shards, one TextGrid for each recording, and cut audio. A worker
+calls `Layout.place` for each utterance. The result goes to the `Assembly` of the parent process,
+which makes the files that several utterances share.
 """
 
 from __future__ import annotations
@@ -68,9 +67,8 @@ _BACK_S = 1e-3
 class Layout:
     """The outputs of a corpus run, and where they go.
 
-    It writes those of each utterance. Call `check` before anything else.
-
-    Picklable: workers and the parent have the same one.
+    It writes those of each utterance. Call `check` before anything else. Picklable: workers and the
+    parent have the same one.
 
     Args:
         out_dir: the output folder.
@@ -167,11 +165,9 @@ class Layout:
     ) -> Placed:
         """Write the files of this utterance alone, each whole.
 
-        Return their record, and the utterance's part of shared files.
-
-        `index` is its index in the source, from 0, refused lines included; `recorded` are the files
-        as an earlier run wrote them: files that have changed since are kept (`Placed`). Called by
-        workers.
+        Return their record, and the utterance's part of shared files. `index` is its index in the
+        source, from 0, refused lines included; `recorded` are the files as an earlier run wrote
+        them: files that have changed since are kept (`Placed`). Called by workers.
 
         Raises:
             OutputError: a file cannot be written, or is an input.
@@ -251,10 +247,8 @@ class Layout:
     ) -> list[str]:
         """Return the other formats of an earlier run that this utterance keeps.
 
-        Their files still exist, and the utterance allows them.
-
-        They are made again, too; otherwise files of one name would come from different texts,
-        recordings or settings.
+        Their files still exist, and the utterance allows them. They are made again, too; otherwise
+        files of one name would come from different texts, recordings or settings.
         """
         if not recorded:
             return []
@@ -314,11 +308,10 @@ def cut_audio(
 ) -> list[Path]:
     """Write the cuts of an utterance and their text, whole or not at all.
 
-    Further cuts of an earlier run are removed.
-
-    The sound is FLAC (for LJSpeech WAV) of 16 bits with the sampling rate and the channels of the recording (or the one
-    channel that the utterance names); samples are copied from the recording, not from the model's
-    resampled input. `written` is called with the path and the bytes of each file.
+    Further cuts of an earlier run are removed. The sound is FLAC (for LJSpeech WAV) of 16 bits with
+    the sampling rate and the channels of the recording (or the one channel that the utterance
+    names); samples are copied from the recording, not from the model's resampled input. `written`
+    is called with the path and the bytes of each file.
 
     Raises:
         AudioError: the recording cannot be read, or has more channels than FLAC holds.
@@ -394,12 +387,11 @@ def whole(alignment: Alignment, utterance: Utterance) -> Interval:
 def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[Interval]:
     """Return the phrases between pauses longer than `pause_s`.
 
-    Every written word is whole and in one phrase.
-
-    A phrase keeps up to `MARGIN_S` of the silence around it and never more than half a pause. Words
-    without times belong to the phrase before them; there is no cut where an `unknown` word may have
-    been spoken. Words that are not in the recording belong to no phrase; if the text continues
-    elsewhere in the recording, the phrase ends.
+    Every written word is whole and in one phrase. A phrase keeps up to `MARGIN_S` of the silence
+    around it and never more than half a pause. Words without times belong to the phrase before
+    them; there is no cut where an `unknown` word may have been spoken. Words that are not in the
+    recording belong to no phrase; if the text continues elsewhere in the recording, the phrase
+    ends.
     """
     runs = _runs(alignment.words, pause_s)
     if not runs:

@@ -92,10 +92,9 @@ def with_other_sizes(
 ) -> list[str] | None:
     """Return the recorded files that a person has changed since.
 
-    It is None if a recorded or an `expected` file is missing.
-
-    These are JSON with hand-corrected words, and TextGrid and ELAN files that can be read to the
-    end: any other file with a different size may be incomplete.
+    It is None if a recorded or an `expected` file is missing. Files that a person changes are JSON
+    with hand-corrected words, and TextGrid and ELAN files that can be read to the end: any other
+    file with a different size may be incomplete.
     """
     if not all(name_of(path, out_dir) in files for path in expected):
         return None

@@ -235,9 +235,8 @@ class ShardFiles(SharedFiles):
     def _read_checksums(self, group: str) -> dict[str, Checksum]:
         """Return the checksums of the rows.
 
-        If a file holds more than the rows, the first checksum is not a number.
-
-        So a shard with unknown content is written again.
+        If a file holds more than the rows, the first checksum is not a number. So a shard with
+        unknown content is written again.
         """
         targets = self.targets(group)
         if not all(map(os.path.isfile, targets)):
@@ -397,11 +396,10 @@ def _plain(row: TimedLabel) -> list[Any]:
 class RecordingGrids(SharedFiles):
     """`RECORDING.TextGrid` below `folder`, with the tiers `words` and `phones` (or `tokens`).
 
-    Each spans the whole recording, in the recording's times.
-
-    As in MFA, the tiers of two or more speakers are named `SPEAKER - words`, `SPEAKER - phones`;
-    every speaker of the recording has tiers, even if all of their utterances failed. A TextGrid
-    does not show to which utterance an interval belongs.
+    Each spans the whole recording, in the recording's times. As in MFA, the tiers of two or more
+    speakers are named `SPEAKER - words`, `SPEAKER - phones`; every speaker of the recording has
+    tiers, even if all of their utterances failed. A TextGrid does not show to which utterance an
+    interval belongs.
     """
 
     def __init__(self, folder: Path, parts: Path | None = None) -> None:

@@ -1,10 +1,9 @@
 """The page of a report.
 
-It is one HTML file that needs no network; its script only sorts tables and plays sound.
-
-The sound of what it names is inside it, in short parts: a report can be sent by mail, plays what
-browsers do not (SPH, video), and its policy allows no address, not even of the recordings. The size
-is limited; see `MOST_SOUND_BYTES`.
+It is one HTML file that needs no network; its script only sorts tables and plays sound. The sound
+of what it names is inside it, in short parts: a report can be sent by mail, plays what browsers do
+not (SPH, video), and its policy allows no address, not even of the recordings. The size is limited;
+see `MOST_SOUND_BYTES`.
 
 `report.html.j2` is the template. This module computes its values, including the geometry of the
 charts.
@@ -160,10 +159,9 @@ def report_page(
 ) -> str:
     """Return the report of a run in `out_dir` as HTML.
 
-    It is to be written into `folder`: links are relative to it.
-
-    `changes` are those since another run. `audio` is "none" for a page without sound, "embed" for
-    clips of what it names, or the folder that the recordings are in now.
+    It is to be written into `folder`: links are relative to it. `changes` are those since another
+    run. `audio` is "none" for a page without sound, "embed" for clips of what it names, or the
+    folder that the recordings are in now.
 
     Nothing of the corpus (names, reasons, speakers) can become markup, script, or a link to
     elsewhere.
@@ -317,11 +315,10 @@ def histogram_chart(
 ) -> JsonObject:
     """Return a histogram for the template.
 
-    It has bars from the first to the last bin with values, and the median's position.
-
-    Bins are joined until there are at most 40 bars; the last one also has the few values that are
-    far beyond the others. Each bar names its bounds and its count. `median` and `mean` are exact if
-    known; otherwise they are estimated from the histogram, the median to within a bin.
+    It has bars from the first to the last bin with values, and the median's position. Bins are
+    joined until there are at most 40 bars; the last one also has the few values that are far beyond
+    the others. Each bar names its bounds and its count. `median` and `mean` are exact if known;
+    otherwise they are estimated from the histogram, the median to within a bin.
     """
     if not histogram.number:
         return {"title": title, "bars": []}

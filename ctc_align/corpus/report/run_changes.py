@@ -1,9 +1,7 @@
 """Changes between two runs of the same corpus, utterance by utterance.
 
-They are those of fit and loss, and the words that moved.
-
-Reads the JSON of one utterance of each run at a time; memory holds counts and the utterances that
-are named.
+They are those of fit and loss, and the words that moved. Reads the JSON of one utterance of each
+run at a time; memory holds counts and the utterances that are named.
 """
 
 from __future__ import annotations

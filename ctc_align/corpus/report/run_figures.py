@@ -1,9 +1,8 @@
 """The figures of a corpus run.
 
-They are those of the summary, and distributions over the outputs, which are read one by one.
-
-Memory holds the summary, the counts of histograms, and the utterances that the report names, not
-all utterances.
+They are those of the summary, and distributions over the outputs, which are read one by one. Memory
+holds the summary, the counts of histograms, and the utterances that the report names, not all
+utterances.
 """
 
 from __future__ import annotations
@@ -114,10 +113,9 @@ class NamedUtterance:
     """One utterance of the table.
 
     It has the result, the least confidence, and the path of the JSON below the output folder.
-
     `text` is the beginning of its transcript, `why` what disagrees in it, as `regions` of its JSON
-    say; `alignment`
-    and `passage` are for hearing that: the alignment without its words, and the seconds of it.
+    say; `alignment` and `passage` are for hearing that: the alignment without its words, and the
+    seconds of it.
     """
 
     id: str
@@ -296,9 +294,8 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
 def json_of(line: Line) -> str | None:
     """Return the path of an utterance's JSON, relative to the output folder.
 
-    It is None if the utterance has no separate one.
-
-    Others may have changed the journal: a name that leads out of the folder does not count.
+    It is None if the utterance has no separate one. Others may have changed the journal: a name
+    that leads out of the folder does not count.
     """
     if line.result.files is None:
         if line.result.row is not None:
@@ -389,9 +386,8 @@ def _explanation(data: JsonObject, path: Path) -> JsonObject:
 def passage(alignment: Alignment) -> tuple[float, float]:
     """Return start and end, in seconds, of the passage to listen to.
 
-    It is what disagrees first, else the least sure word, else the utterance.
-
-    Words that are not in the recording are between the words before and after them.
+    It is what disagrees first, else the least sure word, else the utterance. Words that are not in
+    the recording are between the words before and after them.
     """
     for region in alignment.regions:
         if region.start_s is not None and region.end_s is not None:
@@ -473,9 +469,8 @@ class _Worst:
 def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Corrected]:
     """Return the alignment of one utterance of a run, and the file that it is in.
 
-    It is read from its JSON or from its shard.
-
-    If corrections lie beside its JSON, use the latest, and those in its files of labels.
+    It is read from its JSON or from its shard. If corrections lie beside its JSON, use the latest,
+    and those in its files of labels.
 
     Raises:
         UsageError: the folder is not that of a corpus run, or the utterance is not in it, failed,

@@ -135,10 +135,9 @@ def line_key(id: str, origin: str | None = None) -> int:
 class Entry(NamedTuple):
     """A complete line of a journal and its offset.
 
-    The line is None if it is damaged or misplaced.
-
-    `is_after_gap`: lines before this one are missing; `number`: the number that the line has or
-    should have; `run`: the run that a damaged line seems to belong to.
+    The line is None if it is damaged or misplaced. `is_after_gap`: lines before this one are
+    missing; `number`: the number that the line has or should have; `run`: the run that a damaged
+    line seems to belong to.
     """
 
     offset: int
@@ -236,9 +235,8 @@ def _line(data: dict[str, Any]) -> Line | None:
 def torn_end(path: Path) -> tuple[bytes, str | None]:
     """Return the bytes after the last line end of a journal.
 
-    If a kill left them, the id of their utterance is returned, too.
-
-    The id is None if there are no such bytes, or if they do not begin a line.
+    If a kill left them, the id of their utterance is returned, too. The id is None if there are no
+    such bytes, or if they do not begin a line.
     """
     with open(path, "rb") as file:
         file.seek(_whole_length(file.fileno()))
@@ -306,10 +304,8 @@ class Journal:
     def check(self) -> None:
         """Raise LostFolderError if folder, journal or lock were replaced.
 
-        They are no longer those that this run opened.
-
-        A journal that was removed from its folder is first restored there, because what it records
-        is done.
+        They are no longer those that this run opened. A journal that was removed from its folder is
+        first restored there, because what it records is done.
         """
         for path, was in self._watched.items():
             try:

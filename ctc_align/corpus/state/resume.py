@@ -296,9 +296,8 @@ def _numbers(values: array[int], kind: type) -> np.ndarray:
 class EarlierRows:
     """The rows that stay in a folder although the source lacks their utterances.
 
-    Runs over other sources made them.
-
-    The source is read once, on first use, and its utterances take eight bytes each.
+    Runs over other sources made them. The source is read once, on first use, and its utterances
+    take eight bytes each.
     """
 
     def __init__(self, source: Iterable[Utterance | Refused], outcomes: Outcomes) -> None:
@@ -349,9 +348,8 @@ class Fingerprints:
         """Return a hash that changes if the utterance must be aligned again.
 
         It covers the audio's size and modification time, the utterance's part of it, its transcript
-        and the run's fingerprint.
-
-        `group` is the assembled file that the utterance goes into, if there is one.
+        and the run's fingerprint. `group` is the assembled file that the utterance goes into, if
+        there is one.
         """
         if self._audio[0] != utterance.audio:
             self._audio = (utterance.audio, _state(file_of(utterance.audio)))
@@ -395,9 +393,8 @@ def run_fingerprint(
 ) -> str:
     """Return the fingerprint of a run.
 
-    It covers the contents of model and lexicon, the settings, and the kinds of outputs.
-
-    `others` are further choices that change outputs (layout, manifests …), as texts.
+    It covers the contents of model and lexicon, the settings, and the kinds of outputs. `others`
+    are further choices that change outputs (layout, manifests …), as texts.
     """
     calibration = settings.get("calibration")
     parts = {
@@ -468,9 +465,8 @@ def _content(path: Path) -> str:
 def _counts(name: str, value: Any) -> bool:
     """Return whether a setting counts.
 
-    One that 0.4.0 had counts; a later one counts if it differs from its default.
-
-    A new setting with its default changes no result, so runs of 0.4.0 resume.
+    One that 0.4.0 had counts; a later one counts if it differs from its default. A new setting with
+    its default changes no result, so runs of 0.4.0 resume.
     """
     return name in _OF_0_4 or (
         name not in _NOT_COUNTED and value != getattr(Settings(), name, None)
@@ -519,7 +515,6 @@ def verify(
     """Read the outputs of utterances, and forget the outcomes of those that differ.
 
     `outcomes` are the ones forgotten; an output differs if it is not as its line records it.
-
     Without `everything`, read only the unsure ones (a damaged or missing line may have been a later
     one about them), and those that share a file with them. The line of an utterance whose outputs
     are complete is appended again, after the damage, so that it is sure from then on. Failed

@@ -38,10 +38,9 @@ _FEWEST_WORDS = 8
 class _Stretch(NamedTuple):
     """A stretch of a text.
 
-    `char_end` is None if it extends to the end of a text that can no longer be read.
-
-    `utterances`: the recordings around a gap (None at the start and at the end of the text), or the
-    two of an overlap.
+    `char_end` is None if it extends to the end of a text that can no longer be read. `utterances`:
+    the recordings around a gap (None at the start and at the end of the text), or the two of an
+    overlap.
     """
 
     char_start: int
@@ -78,10 +77,8 @@ class TextCoverage:
     def stretches(self) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return the passages that no recording reads, and those that two read.
 
-        They are as in `summary.json`.
-
-        Texts are read one by one, in order. A gap has words that can be spoken, an overlap several
-        of them.
+        They are as in `summary.json`. Texts are read one by one, in order. A gap has words that can
+        be spoken, an overlap several of them.
 
         Gaps: `text` (path), `char_start`, `char_end` (code points, end exclusive; None: to the end
         of a text that can no longer be read), `after` and `before`: the recordings around it (the
@@ -215,9 +212,8 @@ def gap_place(gap: Mapping[str, Any]) -> str:
 def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterator[_Stretch]:
     """Yield the passages around the parts `read` (ascending).
 
-    `length` is the length of the text, if it is known.
-
-    A passage that one recording leaves out lies between two that it reads.
+    `length` is the length of the text, if it is known. A passage that one recording leaves out lies
+    between two that it reads.
     """
     end = 0
     last: list[str | None] = [None]
@@ -272,10 +268,8 @@ class SameTexts:
     def rows(self, lines: Iterable[Line]) -> list[JsonObject]:
         """Return a row for each such transcript, as in `same_texts` of a summary.
 
-        This takes a second pass over all `lines`.
-
-        Transcripts that fit one of their recordings poorly or not at all come first, then those
-        with the most utterances.
+        This takes a second pass over all `lines`. Transcripts that fit one of their recordings
+        poorly or not at all come first, then those with the most utterances.
         """
         prints, counts, misfits = self._found()
         first = np.lexsort((-counts, misfits == 0))[:MOST_SAME]

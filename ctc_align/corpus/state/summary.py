@@ -60,10 +60,9 @@ class NamedFiles:
 class RunStats:
     """The work of one run.
 
-    `stages` are the busy seconds of all workers together (empty without `--profile`).
-
-    `left` are outputs that others changed and that stay as they are; `kept` are the present names
-    of changed outputs that were moved aside for new ones.
+    `stages` are the busy seconds of all workers together (empty without `--profile`). `left` are
+    outputs that others changed and that stay as they are; `kept` are the present names of changed
+    outputs that were moved aside for new ones.
     """
 
     wall_s: float = 0.0
