@@ -51,7 +51,6 @@ class Training:
     """Settings of the network's training.
 
     `batch_s`: seconds of padded audio per step; `learning_rate`: that at the top of a cosine.
-
     `epochs` and `batch_s` of 0 and `warmup_steps` of -1 depend on the amount of speech (see
     `Recipe`); `minutes` of 0 is no limit. `layers` "head" trains only the layers above the body,
     `freeze_norms` keeps the statistics of the norms, `keep_best` ends with the best weights on the
@@ -95,10 +94,8 @@ class HeldOutLosses:
 class Trained:
     """A network in evaluation mode, and its losses on the held-out part.
 
-    The losses of the initial weights are there, too.
-
-    If the check refused all weights that were better than the initial ones, `faults` are those of
-    the best weights.
+    The losses of the initial weights are there, too. If the check refused all weights that were
+    better than the initial ones, `faults` are those of the best weights.
     """
 
     network: AcousticNetwork
@@ -120,10 +117,9 @@ def train(
 ) -> Trained:
     """Train a network, or continue from a checkpoint in `folder`.
 
-    The same seed gives the same network.
-
-    On the CPU, with the same number of threads, a run that was stopped and continued gives the same
-    bits as an uninterrupted one, unless `training.minutes` ends it.
+    The same seed gives the same network. On the CPU, with the same number of threads, a run that
+    was stopped and continued gives the same bits as an uninterrupted one, unless `training.minutes`
+    ends it.
 
     Args:
         shape: sizes of the network.
@@ -185,9 +181,7 @@ def losses(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return sums over a batch: CTC loss, tokens, cross-entropy of the states, frames.
 
-    They are on the network's device.
-
-    Utterances with too few frames do not count.
+    They are on the network's device. Utterances with too few frames do not count.
     """
     device = batch.inputs.device.type
     with torch.autocast(device, torch.bfloat16, enabled=bfloat16 and device != "mps"):

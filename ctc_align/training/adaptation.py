@@ -1,13 +1,12 @@
 """Adapt a trained model to the speakers or recordings of a corpus.
 
-No labels are needed other than the transcripts.
-
-The model segments the corpus and chooses the best-fitting pronunciations; then it is trained
-further with a small learning rate, on these segments and by CTC on the transcripts. The result is
-the epoch with the lowest loss on the held-out part among those that pass a check independent of the
-segments (`ctc_align.training.adaptation_check`). If no epoch has a lower loss than the unadapted
-model, that model is written unchanged, with a message. If the epochs with lower losses do not pass
-the check, nothing is written.
+No labels are needed other than the transcripts. The model segments the corpus and chooses the
+best-fitting pronunciations; then it is trained further with a small learning rate, on these
+segments and by CTC on the transcripts. The result is the epoch with the lowest loss on the held-out
+part among those that pass a check independent of the segments
+(`ctc_align.training.adaptation_check`). If no epoch has a lower loss than the unadapted model, that
+model is written unchanged, with a message. If the epochs with lower losses do not pass the check,
+nothing is written.
 """
 
 from __future__ import annotations
@@ -259,11 +258,9 @@ def more_silence(
 ) -> float:
     """Return how much likelier silence is in labels than in the data of the log-priors.
 
-    It is a difference of log-odds.
-
-    Without this correction the network would learn how long the pauses of this corpus are. The
-    log-priors, which stay those of the model, would not subtract that again, and words would shrink
-    at every uncertain edge.
+    It is a difference of log-odds. Without this correction the network would learn how long the
+    pauses of this corpus are. The log-priors, which stay those of the model, would not subtract
+    that again, and words would shrink at every uncertain edge.
     """
     states = np.concatenate([labels.states[i] for i in indices.tolist()])
     here = float((states == len(log_priors) - 1).mean())

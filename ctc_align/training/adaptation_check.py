@@ -1,11 +1,10 @@
 """Check that adaptation did no harm.
 
-The new segments are compared with those of the start model and with the sound level.
-
-A model that learns from its own segments can agree with them better and better while they get
-worse: with a bonus for silence and much silence in the recordings, words shrink, and the loss on
-held-out segments falls. The level of the sound does not depend on the segments. A frame is *loud*
-if it is above the middle between the recording's quiet and loud frames
+The new segments are compared with those of the start model and with the sound level. A model that
+learns from its own segments can agree with them better and better while they get worse: with a
+bonus for silence and much silence in the recordings, words shrink, and the loss on held-out
+segments falls. The level of the sound does not depend on the segments. A frame is *loud* if it is
+above the middle between the recording's quiet and loud frames
 (`ctc_align.models.convnet.features.Statistics`). Hardly any frame of a pause is loud, but at least
 half of the frames of words are, even in noise only 2 dB below the speech.
 
@@ -264,9 +263,8 @@ class SegmentComparison:
 class AdaptationCheck:
     """The check of a model during its adaptation.
 
-    It has the held-out utterances, and their segments by the start model.
-
-    `corpus` has one pronunciation of each word, that of the labels.
+    It has the held-out utterances, and their segments by the start model. `corpus` has one
+    pronunciation of each word, that of the labels.
     """
 
     base: Start

@@ -1,10 +1,9 @@
 """Calibrate a model on hand-labelled speech.
 
-Held-out speakers must prove that its edges are better for it.
-
-Where a network of edges has learnt already, labels say how their convention differs from the
-model's habit, and from `FEWEST_UTTERANCES` files on the network goes on learning. For other models,
-offsets and their spread, the weights of the confidence, and a new network are estimated.
+Held-out speakers must prove that its edges are better for it. Where a network of edges has learnt
+already, labels say how their convention differs from the model's habit, and from
+`FEWEST_UTTERANCES` files on the network goes on learning. For other models, offsets and their
+spread, the weights of the confidence, and a new network are estimated.
 
 All errors are measured on held-out speakers (held-out files if there is one speaker, parts of them
 if there are fewer than `FEWEST_FILES`): neither constants nor network have learnt from their
@@ -594,10 +593,8 @@ def _with_confidence(
 ) -> tuple[Calibration, tuple[tuple[float, int, float, float], ...]]:
     """Return the calibration with the spread of edges and the weights of confidence.
 
-    The reliability of the confidence is returned, too.
-
-    The weights say whether the edges that are written are right, those of the network where one is
-    `learnt`.
+    The reliability of the confidence is returned, too. The weights say whether the edges that are
+    written are right, those of the network where one is `learnt`.
     """
     left_ms = left_out(words, phones, folds)
     spread = float(np.quantile(np.abs(left_ms) / np.asarray(words.spreads_ms), SIGMA))

@@ -1,9 +1,7 @@
 """The training data of a corpus.
 
-It has frames on disk, the tokens of the model, pronunciations, and a held-out part.
-
-A pair of audio and transcript that cannot be used does not stop a run: it is left out, with a
-reason, and counted.
+It has frames on disk, the tokens of the model, pronunciations, and a held-out part. A pair of audio
+and transcript that cannot be used does not stop a run: it is left out, with a reason, and counted.
 
 The tokens (`Recipe.units`) are
     letters   the letters and marks that are frequent enough in the transcripts' spoken forms: lower case, NFC, so é is
@@ -78,10 +76,8 @@ def spread(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterato
 class FeatureStore:
     """Log-mel frames of utterances: float16 on disk, mapped into memory.
 
-    `store[i]` is (T, MELS) float32.
-
-    Epochs read them from here instead of decoding the audio again. `faults` maps the indices of
-    utterances without frames to the reasons.
+    `store[i]` is (T, MELS) float32. Epochs read them from here instead of decoding the audio again.
+    `faults` maps the indices of utterances without frames to the reasons.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -111,10 +107,8 @@ def build_store(
 ) -> FeatureStore:
     """Decode every utterance into a store in `folder`.
 
-    An existing store with the same number of utterances is opened instead.
-
-    Each list of utterances needs a separate folder. `progress` is called with the number of decoded
-    utterances.
+    An existing store with the same number of utterances is opened instead. Each list of utterances
+    needs a separate folder. `progress` is called with the number of decoded utterances.
     """
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index.json"
@@ -161,7 +155,6 @@ class Inventory:
     """The tokens of a model.
 
     It has `vocab` with the blank first, the tokenizer, and the counts of letters too rare to learn.
-
     `units` is one of `UNITS`; `language` is the transcripts' language, "" if unknown.
     """
 

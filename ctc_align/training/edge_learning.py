@@ -449,10 +449,8 @@ def _weights_of_words(
 def labelled_edges_s(utterance: SpokenUtterance, drawn: Spans, edges: Edges) -> np.ndarray:
     """Return the labelled edges (E,), in seconds from the audio's start.
 
-    They are NaN where there is no label.
-
-    Labelled words give their starts and ends; two labelled phones that touch give the edge between
-    them.
+    They are NaN where there is no label. Labelled words give their starts and ends; two labelled
+    phones that touch give the edge between them.
 
     Args:
         utterance: with its labels.
@@ -550,9 +548,8 @@ def _train_jobs(
 ) -> Iterator[tuple[Calibration, Sequence[Spans], EdgeNetwork]]:
     """Yield, for each job in order, constants, all drawn edges and its network.
 
-    Finished jobs leave no examples in memory.
-
-    A job says which utterances a network learns from (U,) bool.
+    Finished jobs leave no examples in memory. A job says which utterances a network learns from
+    (U,) bool.
     """
     workers = min(torch.get_num_threads(), MOST_AT_ONCE)
 

@@ -1,12 +1,11 @@
 """Targets and a state for every frame of a corpus.
 
-They come from the generative segmenter, then from network and mixtures together.
-
-The segmenter begins from a flat start; its edges are where the sound changes. Every token (a phone
-or a letter) is a sequence of a few states, and silence is one state; each state is a mixture of
-diagonal Gaussians. Viterbi training (Juang and Rabiner 1990) begins with states of equal length
-between the first and the last loud frame. It alternates between Gaussians from the labels, by EM
-within each state, and labels from the Gaussians; the number of Gaussians doubles in each round.
+They come from the generative segmenter, then from network and mixtures together. The segmenter
+begins from a flat start; its edges are where the sound changes. Every token (a phone or a letter)
+is a sequence of a few states, and silence is one state; each state is a mixture of diagonal
+Gaussians. Viterbi training (Juang and Rabiner 1990) begins with states of equal length between the
+first and the last loud frame. It alternates between Gaussians from the labels, by EM within each
+state, and labels from the Gaussians; the number of Gaussians doubles in each round.
 
 A network trained on a generative segmenter's labels reproduces their random errors, and the
 Gaussians are misled by single frames; the sum of their scores is closer to hand labels than either.
@@ -95,10 +94,8 @@ def grow_mixtures(
 def estimate(labelled: Sequence[Labelled], states: int, old: Mixtures | None = None) -> Mixtures:
     """Return the mixtures after one step of EM within each of K `states`.
 
-    Without `old` they are a single Gaussian each.
-
-    The responsibilities come from `old`, whose Gaussians of fewer than `FEWEST_FRAMES` frames stay
-    as they are.
+    Without `old` they are a single Gaussian each. The responsibilities come from `old`, whose
+    Gaussians of fewer than `FEWEST_FRAMES` frames stay as they are.
     """
     mixtures = old.means.shape[1] if old else 1
     gaussians = states * mixtures
@@ -326,9 +323,8 @@ Result = TypeVar("Result")
 class Labels:
     """Labels for every utterance of a store.
 
-    They are token ids for CTC, a state for each frame, and the word of each token.
-
-    All three are empty for an utterance without labels.
+    They are token ids for CTC, a state for each frame, and the word of each token. All three are
+    empty for an utterance without labels.
     """
 
     targets: list[np.ndarray]
@@ -436,10 +432,8 @@ def run_in_batches(
 ) -> Iterator[tuple[int, Result]]:
     """Yield utterances of a store with the results of their steps.
 
-    Those whose result is None are left out.
-
-    `steps_of` returns the steps of a batch of utterances of similar length; `stage` is the name for
-    `watch`.
+    Those whose result is None are left out. `steps_of` returns the steps of a batch of utterances
+    of similar length; `stage` is the name for `watch`.
     """
     done = 0
     for part in evaluation_batches(store.lengths, indices):
@@ -477,10 +471,9 @@ def learn_mixtures(
 class StateScorer:
     """A network and mixtures that score segmentation states together.
 
-    The network is in evaluation mode on the CPU.
-
-    The score of a state is scale × (log P(state) by the network + `offset` (K,) + weight × log
-    P(state) by the mixtures); `refining` has the scale and the weight.
+    The network is in evaluation mode on the CPU. The score of a state is scale × (log P(state) by
+    the network + `offset` (K,) + weight × log P(state) by the mixtures); `refining` has the scale
+    and the weight.
     """
 
     network: AcousticNetwork

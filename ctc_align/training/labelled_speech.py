@@ -416,10 +416,9 @@ class SpokenUtterance:
 class PairedEdges:
     """Edges of units (words or phones) that are paired with labels.
 
-    Each unit has two: its start and its end.
-
-    `utterances` are the indices of their utterances. `features` has one row of confidence features
-    for each unit, computed from the drawn edges; errors and spreads are those of the final edges.
+    Each unit has two: its start and its end. `utterances` are the indices of their utterances.
+    `features` has one row of confidence features for each unit, computed from the drawn edges;
+    errors and spreads are those of the final edges.
     """
 
     utterances: list[int] = field(default_factory=list)

@@ -1,8 +1,7 @@
 """The options of a training run, and its folder `.training` in the model's folder.
 
-The folder holds lock, settings and checkpoints.
-
-An interrupted run resumes from this folder; a finished run removes it.
+The folder holds lock, settings and checkpoints. An interrupted run resumes from this folder; a
+finished run removes it.
 """
 
 from __future__ import annotations
@@ -86,9 +85,8 @@ def check_run(options: TrainOptions) -> None:
 def run_folder(options: TrainOptions, settings: dict[str, object]) -> Iterator[Path]:
     """Lock the folder `.training` for this process, and yield it.
 
-    After a block without errors it is removed.
-
-    A run with other `settings` cannot be continued; `options.force` removes it.
+    After a block without errors it is removed. A run with other `settings` cannot be continued;
+    `options.force` removes it.
 
     Raises:
         UsageError: another process works there, or a run with other settings was stopped there.

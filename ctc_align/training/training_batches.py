@@ -1,9 +1,7 @@
 """Augmented training data in batches of similar length.
 
-The same seed and epoch give the same batches.
-
-Frames (T, MELS) are natural logs of power. The augmentation varies vocal tracts, rooms, noise and
-band limits.
+The same seed and epoch give the same batches. Frames (T, MELS) are natural logs of power. The
+augmentation varies vocal tracts, rooms, noise and band limits.
 """
 
 from __future__ import annotations
@@ -124,10 +122,9 @@ def _noise(
 class Material:
     """Frames, token ids (CTC) and optional state labels of every utterance.
 
-    `train` and `dev` are indices of utterances.
-
-    `more_silence` (nats) is added to the score of the last state in the cross-entropy: how much
-    likelier silence is in these labels than in the data of the model's log-priors.
+    `train` and `dev` are indices of utterances. `more_silence` (nats) is added to the score of the
+    last state in the cross-entropy: how much likelier silence is in these labels than in the data
+    of the model's log-priors.
     """
 
     store: FeatureStore
@@ -171,7 +168,6 @@ def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[
     """Return the indices of each batch.
 
     They are sorted by length with some disorder, cut at `batch_frames`, and shuffled.
-
     `batch_frames` counts padded frames.
     """
     random = np.random.default_rng((seed, epoch))
