@@ -1,11 +1,9 @@
 """Access control.
 
 It covers connections, the Host and Origin of requests, the token, and the security headers of
-responses.
-
-Pages of other sites must not be able to use a server on this machine. Therefore the Host must be
-one of the server's names (otherwise a different site could make its name point to this machine: DNS
-rebinding), and requests that change something must come from the server's pages.
+responses. Pages of other sites must not be able to use a server on this machine. Therefore the Host
+must be one of the server's names (otherwise a different site could make its name point to this
+machine: DNS rebinding), and requests that change something must come from the server's pages.
 
 The message of a refusal uses the client's names, never a path on the server. A fault of the server
 is written to its log, and the client gets "failed" without details.

@@ -326,10 +326,9 @@ class AlignmentFolder:
     def audio(self, name: str, alignment: Alignment) -> Path | None:
         """Return the recording that an alignment names, None unless it is in our folders.
 
-        These are the folder and the folder of recordings.
-
-        The path itself takes precedence, then its longest ending that exists; a file of a different
-        length is a different recording: see `fitting_recording`.
+        These are the folder and the folder of recordings. The path itself takes precedence, then
+        its longest ending that exists; a file of a different length is a different recording: see
+        `fitting_recording`.
         """
         ends = named_ends(alignment.audio)
         if not ends:
@@ -557,11 +556,9 @@ def _faulty_row(name: str, reason: str) -> dict[str, Any]:
 def alignment_row(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of an alignment (its JSON) that say where to look first.
 
-    A figure that it lacks is None.
-
-    `confidence` is the mean of the words', `least` the lowest, `unexplained_s` the seconds of
-    speech without words, `by_hand` the words that a person fixed, `to_check` those that a person
-    should look at.
+    A figure that it lacks is None. `confidence` is the mean of the words', `least` the lowest,
+    `unexplained_s` the seconds of speech without words, `by_hand` the words that a person fixed,
+    `to_check` those that a person should look at.
     """
     words = [word for word in _listed(data.get("words")) if isinstance(word, dict)]
     confidences = [

@@ -1,9 +1,8 @@
 """Uploads: multipart forms, within limits.
 
-They are written to a private folder as they arrive, and removed afterwards.
-
-Recordings that are encoded for browsers lie beside them. A running server holds a lock on its
-folder; the next server removes folders without a lock, left by killed servers.
+They are written to a private folder as they arrive, and removed afterwards. Recordings that are
+encoded for browsers lie beside them. A running server holds a lock on its folder; the next server
+removes folders without a lock, left by killed servers.
 """
 
 from __future__ import annotations
