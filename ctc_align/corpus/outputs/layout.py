@@ -12,7 +12,7 @@ import io
 import math
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -330,21 +330,22 @@ def cut_audio(
         open_recording(utterance.audio, choice=choice_of(alignment)) as recording,
         placing(targets, layout.parts_folder) as parts,
     ):
-        files = iter(parts)
-        for cut in cuts:
-            for data in (
-                _encoded(recording, cut, utterance, layout),
-                f"{without_controls(cut.label)}\n".encode("utf-8", "replace"),
-            ):
-                target, part = next(files)
-                part.write_bytes(data)
-                if written is not None:
-                    written(target, data)
-        for _ in files:  # finish the last file
-            pass
+        for data, (target, part) in zip(_contents(recording, cuts, utterance, layout), parts):
+            part.write_bytes(data)
+            if written is not None:
+                written(target, data)
     if layout.cut == PAUSE:
         _remove_further(utterance, layout, len(cuts))
     return targets
+
+
+def _contents(
+    recording: Recording, cuts: Sequence[Interval], utterance: Utterance, layout: Layout
+) -> Iterator[bytes]:
+    """Yield the sound and the text of each cut as files."""
+    for cut in cuts:
+        yield _encoded(recording, cut, utterance, layout)
+        yield f"{without_controls(cut.label)}\n".encode("utf-8", "replace")
 
 
 def cut_paths(utterance: Utterance, layout: Layout, number: int) -> tuple[Path, Path]:
