@@ -1,8 +1,7 @@
-"""The check of a corpus before a run: of its source, the headers of its recordings and its texts
-alone.
+"""The check of a corpus before a run.
 
-`PROBLEMS` lists what is looked for. The kinds that end a run over the utterance come first; the
-others are doubts.
+It reads only the source, the headers of its recordings, and its texts. `PROBLEMS` lists what is
+looked for. The kinds that end a run over the utterance come first; the others are doubts.
 """
 
 from __future__ import annotations
@@ -49,8 +48,10 @@ PROBLEMS = {
 }
 """Kinds of problems: whether the utterance fails, and what it is."""
 MOST_PER_S, LEAST_PER_S = 22.0, 2.0
-"""Sounds a second: fast speech has 17; less than 2 is mostly silence, or not all of it is
-written."""
+"""Sounds a second.
+
+Fast speech has 17; less than 2 is mostly silence, or not all of it is written.
+"""
 SLOW_FROM_S = 5.0
 """Shorter utterances may be a word with pauses around it."""
 BEYOND_S = 0.1
@@ -74,8 +75,10 @@ class Finding(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The header of a recording, or the reason why it cannot be read; `cut` if the file is shorter
-    than it says."""
+    """The header of a recording, or the reason why it cannot be read.
+
+    `cut`: the file is shorter than its header says.
+    """
 
     length_s: float = 0.0
     rate: int = 0
@@ -86,8 +89,10 @@ class Header(NamedTuple):
 
 @dataclass
 class CorpusFigures:
-    """The counts of a corpus; `unlisted` are the words that the dictionary lacks, with their
-    numbers."""
+    """The counts of a corpus.
+
+    `unlisted` are the words that the dictionary lacks, with how often each occurs.
+    """
 
     utterances: int = 0
     words: int = 0
@@ -238,8 +243,7 @@ def _of_sound(
 
 
 def _of_tiers(utterance: Utterance) -> Iterator[tuple[str, str]]:
-    """Yield the tiers of a TextGrid that are no utterances, where that is not clear from their
-    names."""
+    """Yield the tiers of a TextGrid that are not utterances, where their names do not say so."""
     if not utterance.transcript.casefold().endswith(TEXTGRID):
         return
     try:
@@ -279,8 +283,10 @@ class _Texts:
             self.sample_rate = 0
 
     def problems(self, utterance: Utterance, length_s: float) -> Iterator[tuple[str, str]]:
-        """Yield the problems of an utterance's text, which is read in `length_s` seconds (0: not
-        known)."""
+        """Yield the problems of an utterance's text.
+
+        The text is read in `length_s` seconds, 0 if that is not known.
+        """
         if wrong := wrong_decoding(utterance.text):
             yield "strange", printable(f"decoded wrongly: {wrong}")
         for what, pattern in _STRANGE.items():

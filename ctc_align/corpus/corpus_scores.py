@@ -1,5 +1,7 @@
-"""The losses of a whole source, streamed: batches of similar length, on all cores, results in the
-source's order."""
+"""The losses of a whole source, streamed.
+
+Batches of similar length run on all cores; results come in the source's order.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from itertools import chain, count, islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ctc_align import units
@@ -25,7 +27,7 @@ from ctc_align.corpus.engine.batches import (
 )
 from ctc_align.corpus.engine.dispatch import length_of
 from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, new_aligner, source_of
-from ctc_align.corpus.engine.suspects import Suspects
+from ctc_align.corpus.engine.suspects import BatchQueue
 from ctc_align.corpus.engine.worker_pools import ProcessPool
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.errors import CtcAlignError, UsageError
@@ -40,11 +42,12 @@ if TYPE_CHECKING:
     from ctc_align.types import Audio, Emissions
 
 WINDOW = 256
-"""The number of utterances that are sorted by length together; two windows are in memory at a
-time."""
+"""The number of utterances that are sorted by length together.
+
+Two windows are in memory at a time.
+"""
 SMALL_S = 600.0
-"""A source with less speech than this is scored in this process, because starting others would take
-as long."""
+"""A source with less speech is scored in this process: starting others would take as long."""
 READERS = 4
 """The number of batches whose audio is read at the same time in this process."""
 _TICK_S = 0.2
@@ -116,8 +119,9 @@ class ScoreTask:
 def score_source(
     source: Source, options: WorkerOptions, workers: int | None = None, batch_seconds: float = 120.0
 ) -> Iterator[ScoredUtterance]:
-    """Yield every entry of a source, in order, streaming; one that cannot be scored or kills its
-    worker has an error.
+    """Yield the score of every entry of a source, in order.
+
+    An entry that cannot be scored, or that kills its worker, has an error instead.
 
     Args:
         options: the model, and where it runs; their task is a `ScoreTask`.
@@ -137,8 +141,10 @@ def score_source(
 
 
 _Window = list[Refused | Job]
-"""Consecutive entries of a source; utterances as jobs, whose indices count them and the refused
-entries."""
+"""Consecutive entries of a source.
+
+Utterances are jobs, whose indices count them and the refused entries.
+"""
 
 
 def _jobs(window: _Window) -> list[Job]:
@@ -151,9 +157,7 @@ class _Dispatch:
     def __init__(self, pool: Pool, batch_seconds: float) -> None:
         self._pool = pool
         self._batch_seconds = batch_seconds
-        self._waiting: deque[UtteranceBatch] = deque()
-        self._numbers = count()
-        self._suspects = Suspects(lambda: next(self._numbers))
+        self._batches = BatchQueue()
         self._outcomes: dict[int, Outcome] = {}
         """By the index of the utterance."""
 
@@ -161,9 +165,7 @@ class _Dispatch:
         """Queue the utterances of a window, those of similar length together."""
         jobs = _jobs(window)
         for indices in batches_by_length([job.length_s for job in jobs], self._batch_seconds):
-            self._waiting.append(
-                UtteranceBatch(next(self._numbers), tuple(jobs[i] for i in indices))
-            )
+            self._batches.add(jobs[i] for i in indices)
 
     def results(self, window: _Window) -> Iterator[ScoredUtterance]:
         """Yield the results of a window in its order when all of them are there.
@@ -185,27 +187,27 @@ class _Dispatch:
             )
 
     def _step(self) -> None:
-        if not self._waiting and not self._pool.busy:
-            self._suspects.conclude()
-        for job, reason in self._suspects.confirmed():
+        if not self._batches.waiting and not self._pool.busy:
+            self._batches.conclude()
+        for job, reason in self._batches.confirmed():
             self._outcomes[job.index] = Outcome(job.index, FAILED, reason)
-        self._suspects.give(self._pool, self._waiting)
+        self._batches.give(self._pool)
         for event in self._pool.events(_TICK_S):
             if isinstance(event, CtcAlignError):
                 raise event
             if isinstance(event, WorkerDied):
-                self._suspects.take_back(event, self._waiting)
+                self._batches.take_back(event)
             else:
                 self._keep(event)
 
     def _keep(self, done: Finished) -> None:
-        jobs = {job.index: job for job in self._suspects.done(done.number).jobs}
+        jobs = {job.index: job for job in self._batches.done(done.number).jobs}
         for line in done.warnings:
             logger.warning("%s", line)
         for outcome in done.outcomes:
             self._outcomes[outcome.index] = outcome
             if outcome.status == DONE:
-                self._suspects.know_good(jobs[outcome.index])
+                self._batches.know_good(jobs[outcome.index])
 
 
 def _scored(

@@ -1,5 +1,7 @@
-"""One run over a corpus: its options, the checks before it starts, the run itself, and its
-summary."""
+"""One run over a corpus.
+
+Here are its options, the checks before it starts, the run itself, and its summary.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from typing import Any
 
 from ctc_align.alignment.model_choice import with_calibrated
 from ctc_align.config import Settings
-from ctc_align.corpus.engine.batches import Pool, jobs_of
+from ctc_align.corpus.engine.batches import Job, Pool, jobs_of
 from ctc_align.corpus.engine.dispatch import Engine, Observer
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
@@ -197,48 +199,70 @@ def _run(
     journal = Journal(
         path, lock_path(out_dir, run.shard), outcomes.last_run + 1, outcomes.last_lines.get(path, 0)
     )
+
+    def jobs() -> Iterator[Job]:
+        return jobs_of(source, layout.group, run.shard)
+
     with outcomes, journal, Assembly(layout, earlier) as assembly:
         engine = Engine(
             outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer,
             batch_seconds=batch_seconds, retry_failed=run.retry_failed, force=run.force,
         )  # fmt: skip
-        counting = _counting(lambda: jobs_of(source, layout.group, run.shard), engine)
-        verified = None
         try:
-            if (run.verify or outcomes.has_unsure) and not run.force:
-                verified = verify(
-                    jobs_of(source, layout.group, run.shard),
-                    assembly.faults,
-                    outcomes,
-                    journal,
-                    run.verify,
-                )
-            with start(options) as pool, _stopping(engine, pool), counting:
-                engine.run(jobs_of(source, layout.group, run.shard), pool, journal)
+            verified = _verify(run, jobs, assembly, outcomes, journal)
+            with (
+                start(options) as pool,
+                _stopping(engine, pool),
+                _counting(jobs, engine),
+            ):
+                engine.run(jobs(), pool, journal)
             complete = not engine.stopping
             if complete:
-                assembly.finish()
-                if run.shard.count == 1:  # else the utterance of an id may be another shard's
-                    engine.settle_entries(
-                        os.path.basename(run.source) if os.path.isfile(run.source) else ""
-                    )
-                    assembly.remove_moved()
+                _finish(run, engine)
             manifests = _manifests(layout, source, run, out_dir) if complete else []
-            if engine.tally.worked and (left := left_behind(layout, out_dir)):
-                observer.warn(
-                    f"{out_dir}: {', '.join(left)}: made by an earlier run with other options, and"
-                    " not brought up to date by this one; give those options, too, or remove them"
-                )
+            _warn_of_files_left(engine, layout, out_dir)
             journal.check()
             summary = _summary(run, engine, journal, workers, complete)
             journal.check()
+        except LostFolderError as error:
+            raise _with_advice(error, engine.tally.finished) from error
         except OutputError as error:
-            if not isinstance(error, LostFolderError):
-                with contextlib.suppress(OutputError):
-                    journal.check()
-                    _summary(run, engine, journal, workers, complete=False)
+            with contextlib.suppress(OutputError):
+                journal.check()
+                _summary(run, engine, journal, workers, complete=False)
             raise _with_advice(error, engine.tally.finished) from error
     return RunResult(summary, not complete, path, manifests, verified, engine.tally.total)
+
+
+def _verify(
+    run: CorpusRun,
+    jobs: Callable[[], Iterator[Job]],
+    assembly: Assembly,
+    outcomes: Outcomes,
+    journal: Journal,
+) -> tuple[int, int, int] | None:
+    """Return what `verify` counts, None if nothing needs to be verified."""
+    if run.force or not (run.verify or outcomes.has_unsure):
+        return None
+    return verify(jobs(), assembly.faults, outcomes, journal, run.verify)
+
+
+def _finish(run: CorpusRun, engine: Engine) -> None:
+    """Finish the shared files of a run whose source is at its end."""
+    engine.assembly.finish()
+    if run.shard.count == 1:  # else the utterance of an id may be another shard's
+        engine.settle_entries(os.path.basename(run.source) if os.path.isfile(run.source) else "")
+        engine.assembly.remove_moved()
+
+
+def _warn_of_files_left(engine: Engine, layout: Layout, out_dir: Path) -> None:
+    """Warn of outputs that a run does not make, if it has made others."""
+    left = left_behind(layout, out_dir) if engine.tally.worked else []
+    if left:
+        engine.observer.warn(
+            f"{out_dir}: {', '.join(left)}: made by an earlier run with other options, and not"
+            " brought up to date by this one; give those options, too, or remove them"
+        )
 
 
 def _make_folder(path: Path) -> None:
@@ -263,8 +287,10 @@ def _worker_options(run: CorpusRun, layout: Layout, out_dir: Path, threads: int)
 
 
 def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Observer) -> None:
-    """Warn if a job of N parts continues in a folder with results of jobs that had a different
-    number of parts."""
+    """Warn if a job of N parts continues a job with another number of parts.
+
+    The folder has results of that job.
+    """
     others = sorted({shard_of(path).count for path in journals} - {shard.count})
     if shard.count > 1 and others:
         earlier = " and ".join(
@@ -277,8 +303,10 @@ def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Obse
 
 
 def _check_shards(layout: Layout, earlier: EarlierRows, out_dir: Path) -> None:
-    """Raise UsageError if shards in other formats hold utterances that the source lacks: these
-    would be lost."""
+    """Raise UsageError if utterances that the source lacks would be lost.
+
+    Shards in other formats hold them.
+    """
     formats = layout.formats_written
     if layout.kind != SHARDS or not any(out_dir.glob("alignments-*.jsonl.gz")):
         return
@@ -307,8 +335,10 @@ def _with_advice(error: OutputError, finished: int) -> OutputError:
 
 
 def _with_model_defaults(run: CorpusRun) -> CorpusRun:
-    """Return the run; if it has no language or lexicon, use the model's, because results depend on
-    them."""
+    """Return the run with the model's language and lexicon where it has none.
+
+    Results depend on them.
+    """
     run = replace(run, model=with_calibrated(run.model, run.settings))
     if run.model == AUTO or speaks_any(run.model):
         return run  # each text has its own language
@@ -444,11 +474,11 @@ def _summary(
 
 @contextlib.contextmanager
 def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
-    """At Ctrl-C, SIGTERM or SIGHUP, let the batches in flight finish; at a second signal, end
-    everything at once.
+    """At Ctrl-C, SIGTERM or SIGHUP, let the batches in flight finish.
 
-    A closing terminal sends SIGHUP, and its shell sends it again, so SIGHUP never ends anything at
-    once. If it was ignored before, as by `nohup`, it stays ignored.
+    A second signal ends everything at once. A closing terminal sends SIGHUP, and its shell sends it
+    again, so SIGHUP never ends anything at once. If it was ignored before, as by `nohup`, it stays
+    ignored.
     """
     hangup = getattr(signal, "SIGHUP", None)
 
@@ -490,8 +520,10 @@ def _leave_closed_terminal() -> None:
 
 @contextlib.contextmanager
 def _counting(jobs: Callable[[], Iterator[Any]], engine: Engine) -> Iterator[None]:
-    """Count the entries of the source in a thread while the run goes on, so that the time left can
-    be estimated."""
+    """Count the entries of the source in a thread while the run goes on.
+
+    With the count, the time left can be estimated.
+    """
     over = threading.Event()
 
     def count() -> None:

@@ -1,5 +1,7 @@
-"""The utterances of a corpus run that are good enough, as lines of a manifest, and why the others
-are not."""
+"""The utterances of a corpus run that are good enough.
+
+They become lines of a manifest; of the others it is said why not.
+"""
 
 from __future__ import annotations
 
@@ -51,8 +53,10 @@ class Limits:
     no_duplicates: bool = False
 
     def reasons(self, result: UtteranceResult) -> Iterator[str]:
-        """Yield why an aligned utterance is left out; a figure that has a limit and is not known is
-        a reason."""
+        """Yield why an aligned utterance is left out.
+
+        A figure that has a limit and is not known is a reason.
+        """
         if self.min_fit != NONE and result.fit is None:
             yield "fit not known"
         elif is_worse_fit(result.fit, self.min_fit):
@@ -105,65 +109,47 @@ def selected(
     """
     paths = journal_paths(out_dir) if out_dir.is_dir() else []
     if not paths:
-        if out_dir.is_dir():
-            got = "a folder without a journal"
-        elif out_dir.exists():
-            got = "a file"
-        else:
-            got = "no such folder"
-        raise UsageError(f"OUT_DIR {out_dir}: expected the --out-dir of a corpus run, got {got}")
+        raise UsageError(
+            f"OUT_DIR {out_dir}: expected the --out-dir of a corpus run, got {_kind_of_path(out_dir)}"
+        )
     path = source or source_of_run(out_dir)
     if not path or not os.path.exists(path):
-        if path:
-            got = f"{path}: nothing is there"
-        else:
-            got = f"{out_dir} does not say where its corpus is"
+        got = f"{path}: nothing is there" if path else f"{out_dir} does not say where its corpus is"
         raise UsageError(f"{got}; give the corpus: ctc-align filter {out_dir} SOURCE")
     corpus = open_source(
         path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text, encoding=encoding
     )
-    lines = None
-    if isinstance(corpus, Manifest):
-        lines = read_lines(path)
+    rows: Iterator[TextLine] = read_lines(path) if isinstance(corpus, Manifest) else iter(())
     beside = LatestBeside()
     kept: dict[bytes, str] = {}
     with Outcomes(paths, quiet=True) as outcomes:
         for entry in corpus:
-            row = next(lines, None) if lines is not None else None
-            found = None
-            if isinstance(entry, Utterance):
-                found = outcomes.find(line_key(entry.id))
-            line = None
-            if found is not None:
-                line = outcomes.line(line_key(entry.id))
+            row = next(rows, None)
             if isinstance(entry, Refused):
                 yield Selected({"utterance": entry.id}, ("failed",), 0.0)
-            elif line is None:
-                yield Selected(
-                    _line(entry, UtteranceResult(), {}),
-                    ("not aligned yet",),
-                    entry.duration_s or 0.0,
-                )
-            elif line.status != DONE:
-                yield Selected(
-                    _line(entry, line.result, _keys(row)),
-                    ("failed",),
-                    line.result.duration_s or 0.0,
-                )
-            else:
-                judged = _judged(
-                    entry, line, _line(entry, line.result, _keys(row)), limits, beside, out_dir
-                )
-                if limits.no_duplicates and not judged.reasons:
-                    judged = _without_duplicate(judged, entry, line.result, kept)
-                yield judged
+                continue
+            line = None
+            if outcomes.find(line_key(entry.id)) is not None:
+                line = outcomes.line(line_key(entry.id))
+            judged = _judge(entry, line, row, limits, beside, out_dir)
+            if limits.no_duplicates and line is not None and not judged.reasons:
+                judged = _without_duplicate(judged, entry, line.result, kept)
+            yield judged
+
+
+def _kind_of_path(path: Path) -> str:
+    if path.is_dir():
+        return "a folder without a journal"
+    return "a file" if path.exists() else "no such folder"
 
 
 def _without_duplicate(
     judged: Selected, utterance: Utterance, result: UtteranceResult, kept: dict[bytes, str]
 ) -> Selected:
-    """Return an utterance, left out if one with its sound and its text is among the `kept` ones,
-    to which it is added otherwise."""
+    """Return an utterance, left out if one of the `kept` ones has its sound and its text.
+
+    Otherwise it is added to `kept`.
+    """
     first = kept.setdefault(_sound_and_text(utterance, result), utterance.id)
     if first == utterance.id:
         return judged
@@ -172,10 +158,10 @@ def _without_duplicate(
 
 
 def _sound_and_text(utterance: Utterance, result: UtteranceResult) -> bytes:
-    """Return a hash that two utterances share if they have the same stretch of equal recordings and
-    the same text, spaces aside.
+    """Return a hash of an utterance's sound and text.
 
-    Recordings are equal if their bytes are, as the journal has them.
+    Two utterances share it if they have the same stretch of equal recordings and, spaces aside, the
+    same text. Recordings are equal if their bytes are, as the journal has them.
     """
     recording = result.audio or os.path.realpath(utterance.audio)
     duration_s = utterance.duration_s or result.duration_s or 0.0
@@ -186,23 +172,28 @@ def _sound_and_text(utterance: Utterance, result: UtteranceResult) -> bytes:
     return hashlib.blake2b(repr((recording, span, words)).encode(), digest_size=16).digest()
 
 
-def _keys(row: TextLine | None) -> JsonObject:
-    """Return the keys and values of a line of a manifest."""
-    return {} if row is None else parsed_object(row)
-
-
-def _judged(
+def _judge(
     utterance: Utterance,
-    line: Line,
-    manifest: JsonObject,
+    line: Line | None,
+    row: TextLine | None,
     limits: Limits,
     beside: LatestBeside,
     out_dir: Path,
 ) -> Selected:
-    """Return an aligned utterance, with `manifest` as its line, judged by the figures of its latest
-    corrections."""
+    """Return an utterance, judged by the figures of its latest corrections.
+
+    Args:
+        line: its outcome in the journal, None if there is none.
+        row: its line in the manifest that it comes from, None in other sources.
+    """
+    if line is None:
+        manifest = _line(utterance, UtteranceResult(), {})
+        return Selected(manifest, ("not aligned yet",), utterance.duration_s or 0.0)
     result = line.result
-    duration_s = line.result.duration_s or 0.0
+    duration_s = result.duration_s or 0.0
+    manifest = _line(utterance, result, {} if row is None else parsed_object(row))
+    if line.status != DONE:
+        return Selected(manifest, ("failed",), duration_s)
     try:
         corrected = _corrected(line, beside, out_dir)
     except CtcAlignError as error:
@@ -220,9 +211,8 @@ def _judged(
             skipped=alignment.skipped,
             words=alignment.spoken,
         )
-        reasons += (
-            ["its words were changed by hand, and its text was not"] if corrected.changed else []
-        )
+        if corrected.changed:
+            reasons.append("its words were changed by hand, and its text was not")
     reasons = [*limits.reasons(result), *_changes(utterance, line.result), *reasons]
     is_corrected = corrected is not None and corrected.is_corrected
     return Selected(
@@ -231,8 +221,10 @@ def _judged(
 
 
 def _corrected(line: Line, beside: LatestBeside, out_dir: Path) -> Corrected | None:
-    """Return the alignment of an utterance with its corrections; None if its files are as the run
-    wrote them."""
+    """Return the alignment of an utterance with its corrections.
+
+    It is None if its files are as the run wrote them.
+    """
     name = json_of(line)
     if name is None or not (out_dir / name).is_file():
         return None
@@ -253,8 +245,10 @@ def _changes(utterance: Utterance, result: UtteranceResult) -> Iterator[str]:
 
 
 def _line(utterance: Utterance, result: UtteranceResult, extra: JsonObject) -> JsonObject:
-    """Return the line of an utterance in a manifest; `extra` is its line in the manifest that it
-    comes from."""
+    """Return the line of an utterance in a manifest.
+
+    `extra` is its line in the manifest that it comes from.
+    """
     text = utterance.text
     if utterance.book is not None and result.part is not None:
         text = text[slice(*result.part)]

@@ -127,8 +127,10 @@ class Evaluation:
     doubts: tuple[str, ...] = ()
     """Reasons why these figures may be meaningless: different units, recordings or transcripts."""
     untouched: int = 0
-    """Number of alignments that are both hypothesis and reference and have no corrections; they are
-    not measured."""
+    """Number of alignments that are both sides and have no corrections.
+
+    They are not measured.
+    """
     notes: tuple[str, ...] = ()
     """Which corrections are used, and which are not."""
     pairings: tuple[Pairing, ...] = field(default=(), repr=False, compare=False)
@@ -468,8 +470,10 @@ class Comparison:
     tier: str
     utterances: int
     paired: int
-    """Number of words (or phones) of the reference that both paired; only these have errors in
-    ms."""
+    """Number of words (or phones) of the reference that both paired.
+
+    Only these have errors in ms.
+    """
     left_out: int
     """Number of words that only one of them paired."""
     only_one: tuple[str, ...]
@@ -477,8 +481,10 @@ class Comparison:
     edges: dict[str, dict[str, Difference]]
     """Each figure for "both", "onset" and "offset"."""
     boundaries: dict[str, dict[str, Difference]]
-    """The rates for each kind of boundary (see `detection`), over all boundaries of the common
-    utterances."""
+    """The rates for each kind of boundary (see `detection`).
+
+    They are over all boundaries of the common utterances.
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain dicts, lists, strings and finite numbers or None."""

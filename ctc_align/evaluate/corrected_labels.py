@@ -37,15 +37,18 @@ from ctc_align.evaluate.utterance_files import (
     JsonReading,
     UtteranceTier,
     alignment_tier,
+    file_shift_s,
     moved_intervals,
     named_tiers,
+    tier_intervals,
+    word_interval,
 )
 from ctc_align.files import Style, read_alignment
 from ctc_align.files.corrections import BEFORE, original_of, path_beside
 from ctc_align.files.formats import LABELS
 from ctc_align.files.json_files import check_fixed_words, is_fixed
 from ctc_align.files.tiers import UNNAMED, is_document
-from ctc_align.files.writer import RECORDING, is_timed
+from ctc_align.files.writer import is_timed
 from ctc_align.files.written_labels import WrittenWord, labels_of_words
 from ctc_align.reading import read_input, shown
 from ctc_align.text.characters import printable
@@ -127,13 +130,9 @@ class Corrected:
             for place, word in enumerate(self.alignment.words)
             if place not in replaced and is_timed(word)
         ]
-        if tier == WORDS:
-            rows = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in words]
-            rows += [label for change in self.changed for label in change.words]
-        else:
-            tokens = (token for word in words for token in word.tokens)
-            rows = [Interval(token.start_s, token.end_s, token.token) for token in tokens]
-            rows += [label for change in self.changed for label in change.phones]
+        rows = tier_intervals(words, tier)
+        for change in self.changed:
+            rows += change.words if tier == WORDS else change.phones
         return sorted(rows, key=_start)
 
 
@@ -218,13 +217,9 @@ def output_tier(path: Path, tier: str) -> UtteranceTier:
         fixed = {
             at
             for at in fixed
-            if at in places and _are_same_edges(_interval(alignment.words[at]), places[at])
+            if at in places and _are_same_edges(word_interval(alignment.words[at]), places[at])
         }
-        if alignment.config.get("times") == RECORDING:
-            shift_s = alignment.offset_s
-        else:
-            shift_s = 0.0
-        labels = moved_intervals(_labels_of(rows, tier), shift_s)
+        labels = moved_intervals(_labels_of(rows, tier), file_shift_s(alignment))
         found = replace(found, speakers={NO_SPEAKER: tuple(labels)})
     else:
         original = original_of(path)
@@ -261,13 +256,10 @@ def corrected_tier(path: Path, tier: str) -> UtteranceTier:
     """
     corrected = read_corrected(path)
     alignment = corrected.alignment
-    if alignment.config.get("times") == RECORDING:
-        shift_s = alignment.offset_s
-    else:
-        shift_s = 0.0
+    intervals = moved_intervals(corrected.intervals(tier), file_shift_s(alignment))
     return replace(
         alignment_tier(alignment, tier),
-        speakers={NO_SPEAKER: tuple(moved_intervals(corrected.intervals(tier), shift_s))},
+        speakers={NO_SPEAKER: tuple(intervals)},
         is_corrected=corrected.is_corrected,
         is_ours=not corrected.is_corrected,
         notes=corrected.notes,
@@ -400,10 +392,9 @@ def _find_edits(alignment: Alignment, tiers: Sequence[Tier], file: Path) -> _Edi
 def _shift_s(alignment: Alignment, file: Path) -> float:
     """Return the seconds that the times in a file are later than those of the alignment."""
     document = {".textgrid": TEXTGRID, ".eaf": EAF}.get(file.suffix.casefold(), "")
-    is_of_recording = alignment.config.get("times") == RECORDING or is_document(
-        alignment.subtitles, document
-    )
-    return alignment.offset_s if is_of_recording else 0.0
+    if is_document(alignment.subtitles, document):
+        return alignment.offset_s
+    return file_shift_s(alignment)
 
 
 def _compare(
@@ -498,10 +489,9 @@ class _Merge:
             rows = ()
         known = {at: rows[row][0] for row, at in _find_places(rows, alignment).items()}
         self.taken_over = {
-            at for at, row in known.items() if _are_same_edges(_interval(self.words[at]), row)
+            at for at, row in known.items() if _are_same_edges(word_interval(self.words[at]), row)
         }
-        """Words whose times were written with this JSON: a person fixed them before that, if at
-        all."""
+        """Words whose times were written with this JSON: they were fixed before, if at all."""
 
     def add(self, source: _Source) -> Iterator[str]:
         """Adopt the corrections of a file that are newer than the present ones; yield notes."""
@@ -516,7 +506,7 @@ class _Merge:
                 source.edits.changed.append(ChangedWords((row,), (label,)))
                 continue
             changed_ns, by = self._find_last_correction(at, source)
-            if by and _are_same_edges(_interval(self.words[at]), label):
+            if by and _are_same_edges(word_interval(self.words[at]), label):
                 continue
             if changed_ns > source.changed_ns:
                 earlier[by] = earlier.get(by, 0) + 1
@@ -577,10 +567,6 @@ class _Merge:
 
 def _count(words: int) -> str:
     return f"{words} word" if words == 1 else f"{words} words"
-
-
-def _interval(word: AlignedWord) -> Interval:
-    return Interval(word.start_s or 0.0, word.end_s or 0.0, word.text)
 
 
 def _find_places(rows: Sequence[WrittenWord], alignment: Alignment) -> dict[int, int]:
@@ -735,16 +721,12 @@ def label_doubts(alignment: Alignment, words: Sequence[AlignedWord], path: Path)
     `words` are the result of `with_labels`.
     """
     pairs = [
-        Pair(_checked_interval(was), _checked_interval(word), False)
+        Pair(word_interval(was), word_interval(word), False)
         for was, word in zip(alignment.words, words)
         if word.by == HAND
     ]
     pairing = Pairing(tuple(pairs), utterance=alignment.utterance)
     return tuple(f"{path}: {doubt}" for doubt in find_time_doubts([pairing]))
-
-
-def _checked_interval(word: AlignedWord) -> Interval:
-    return Interval(word.start_s or 0.0, word.end_s or 0.0, word.text)
 
 
 def _speakers_of(words: Sequence[AlignedWord]) -> list[str]:

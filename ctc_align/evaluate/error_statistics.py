@@ -174,8 +174,10 @@ class EdgeErrors:
     within_ms: dict[int, float | None]
     """Percent of edges with an error of at most this many ms."""
     ci95: dict[str, tuple[float, float]] = field(default_factory=dict)
-    """95 % confidence interval over utterances of each figure: `mae_ms` …, and `within_20_ms` … in
-    percent."""
+    """95 % confidence interval over utterances of each figure.
+
+    Figures are `mae_ms` …, and `within_20_ms` … in percent.
+    """
 
 
 @dataclass(frozen=True)
@@ -262,9 +264,9 @@ def resampled(
     resamples: int,
     seed: int,
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return {edge: {figure: (resamples,)}} for EDGES, and for KINDS as "boundaries both" …
+    """Return {edge: {figure: (resamples,)}} for EDGES and KINDS.
 
-    It is {} if there is only one unit.
+    A kind is written as "boundaries both". The result is {} if there is only one unit.
 
     Args:
         signed: the errors of each of EDGES.

@@ -24,8 +24,10 @@ WITHIN_MS = (10, 20, 25, 50, 100)
 ROUNDING_MS = 1e-6
 """Slack of limits, because differences of decimal times are not exact in floating point."""
 SAME_EDGE_S = 0.001 + 1e-9
-"""An end and a start at most this far apart are one edge, in seconds: times may be rounded to
-milliseconds."""
+"""An end and a start at most this far apart, in seconds, are one edge.
+
+Times may be rounded to milliseconds.
+"""
 _EDIT = 1.0
 _TIE_PER_S = 1e-6
 _TIE_CAP_S = 10.0
@@ -56,13 +58,17 @@ class Options:
     labels: Mapping[str, str] | None = None
     """Map of labels on both sides; "" removes the interval (see `read_labels`)."""
     hypothesis_tier: str | None = None
-    """Name or number (from 1) of the tier in the hypothesis's TextGrids; None: by the usual
-    names."""
+    """Name or number (from 1) of the tier in the hypothesis's TextGrids.
+
+    None: by the usual names.
+    """
     reference_tier: str | None = None
     """The same for the reference."""
     interval_by: str = UTTERANCE
-    """The units that are resampled for the intervals: each "utterance", or each "folder" of them (a
-    speaker's)."""
+    """The units that are resampled: each "utterance", or each "folder" of them (a speaker's).
+
+    The intervals are computed from these resamples.
+    """
     encoding: str | None = None
     """The encoding of TextGrids that are not UTF-8, as in `ctc_align.text.encodings.decode_text`."""
 

@@ -30,8 +30,7 @@ _SHIFT_S = 0.25
 _SHIFT_SPREAD = 0.2
 _SHIFT_PAIRS = 3
 _FAR_S = 0.25
-"""If labels belong to this recording, half of their edges are never farther off than this, with any
-aligner."""
+"""Half of a recording's own labels are never farther off than this, with any aligner."""
 
 
 def find_doubts(utterances: Sequence[Pairing]) -> tuple[str, ...]:

@@ -14,11 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ctc_align.errors import InputError, MissingTierError, UsageError
-from ctc_align.evaluate.pairing import (
-    PHONES,
-    WORDS,
-    parse_tier,
-)
+from ctc_align.evaluate.pairing import PHONES, WORDS, parse_tier
 from ctc_align.files.corrections import latest_works, original_of
 from ctc_align.files.formats import JSON_EXPORTS
 from ctc_align.files.json_files import (
@@ -31,13 +27,15 @@ from ctc_align.files.json_files import (
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.writer import RECORDING
 from ctc_align.reading import as_seconds, open_input, parse_json, shown
-from ctc_align.types import Alignment, Interval, Tier, aligned_words
+from ctc_align.types import AlignedWord, Alignment, Interval, Tier, aligned_words
 
 TABLES = (".ctm", ".jsonl", ".jsonl.gz")
 """File name endings for files with many utterances."""
 SAMPLE_LABELS = {".wrd": "words", ".phn": "phones"}
-"""File name endings for TIMIT's labels, lines of "first_sample end_sample label", and the tier of
-each."""
+"""File name endings for TIMIT's labels, and the tier of each.
+
+Their lines are "first_sample end_sample label".
+"""
 _SAMPLES_PER_S = 16000
 _MOST_DIGITS = 12
 _DECIMALS = 5
@@ -308,23 +306,32 @@ def _json_utterance(data: dict[str, Any], where: str, tier: str) -> UtteranceTie
 
 def alignment_tier(alignment: Alignment, tier: str) -> UtteranceTier:
     """Return a tier of an alignment, with the times of its file."""
-    of_recording = alignment.config.get("times") == RECORDING
-    shift_s = alignment.offset_s if of_recording else 0.0
     words = aligned_words(alignment)
-    if tier == WORDS:
-        rows = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in words]
-    else:
-        rows = [
-            Interval(token.start_s, token.end_s, token.token)
-            for word in words
-            for token in word.tokens
-        ]
-    intervals = moved_intervals(rows, shift_s)
-    length_s = None if of_recording else alignment.duration_s
+    intervals = moved_intervals(tier_intervals(words, tier), file_shift_s(alignment))
+    length_s = None if alignment.config.get("times") == RECORDING else alignment.duration_s
     corrected = any(map(is_fixed, words))
     return UtteranceTier(
         {NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected, is_corrected=corrected
     )
+
+
+def tier_intervals(words: Iterable[AlignedWord], tier: str) -> list[Interval]:
+    """Return words, or their phones, which must have times, in seconds from the utterance's start."""
+    if tier == WORDS:
+        return list(map(word_interval, words))
+    return [
+        Interval(token.start_s, token.end_s, token.token) for word in words for token in word.tokens
+    ]
+
+
+def word_interval(word: AlignedWord) -> Interval:
+    """Return a word with its times in seconds, 0 for one without times."""
+    return Interval(word.start_s or 0.0, word.end_s or 0.0, word.text)
+
+
+def file_shift_s(alignment: Alignment) -> float:
+    """Return how many seconds later the times in an alignment's files are than its own."""
+    return alignment.offset_s if alignment.config.get("times") == RECORDING else 0.0
 
 
 def moved_intervals(intervals: Sequence[Interval], by_s: float) -> list[Interval]:

@@ -41,11 +41,11 @@ FOLDER_FILES = ("model.toml", "model.safetensors")
 def load_model(
     name: str, *, device: str | Device | torch.device = "auto", settings: Settings | None = None
 ) -> AcousticModel:
-    """Load a model by name: one inside the package, one of a family (`hf:ORG/NAME`), or a model's
-    folder.
+    """Load a model by its name.
 
-    A folder holds a model that `ctc-align train` wrote, or one of transformers. A name comes before
-    a folder of the same name: write `./english` for a folder `english`.
+    A name is that of a model inside the package, of one of a family (`hf:ORG/NAME`), or the path of
+    a model's folder. A folder holds a model that `ctc-align train` wrote, or one of transformers. A
+    name comes before a folder of the same name: write `./english` for a folder `english`.
 
     Raises:
         UsageError: there is no such model, the folder has no model, or the family's extra is not
@@ -87,8 +87,10 @@ def embedded_folder(name: str) -> Path:
 
 
 def check_model(name: str) -> None:
-    """Raise UsageError if no model can have this name, before anything is loaded; families check
-    their names."""
+    """Raise UsageError if no model can have this name.
+
+    Nothing is loaded; each family checks its own names.
+    """
     folder = Path(name)
     family = family_of(name)
     if family is not None and family.needs_torch:

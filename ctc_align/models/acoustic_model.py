@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 FEW_FRAMES = 3
-"""Networks round the number of their frames in different ways; a larger difference has a different
-cause."""
+"""Networks round the number of their frames in different ways; larger differences are faults."""
 HF, TORCHAUDIO, ONNX = "hf:", "torchaudio:", "onnx:"
 """The prefixes of the names of models, one for each family."""
 
@@ -57,8 +56,10 @@ FAMILIES = {
     TORCHAUDIO: ModelFamily("ctc_align.models.torchaudio_bundles", needs_torch=True),
     ONNX: ModelFamily("ctc_align.models.onnx_model", is_file=True),
 }
-"""The families by the prefix of their models' names; a family is imported when one of its models is
-loaded."""
+"""The families by the prefix of their models' names.
+
+A family is imported when one of its models is loaded.
+"""
 
 
 def family_of(name: str) -> ModelFamily | None:
@@ -115,16 +116,18 @@ class AcousticModel(ABC):
 
     @abstractmethod
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio, with the same bits as from `emissions` if the device
-        allows it.
+        """Return the emissions of each audio.
 
-        An error of one audio is raised for all.
+        They have the same bits as from `emissions` if the device allows it. An error of one audio
+        is raised for all.
         """
 
 
 def check_coverage(emissions: Emissions, name: str, beyond_s: float) -> None:
-    """Raise EmissionsError unless the frames reach the end of the sound, up to a few frames and
-    `beyond_s` seconds."""
+    """Raise EmissionsError unless the frames reach the end of the sound.
+
+    A few frames and `beyond_s` seconds may be missing.
+    """
     if emissions.duration_s is None:
         return
     frames = len(emissions)
@@ -141,8 +144,10 @@ def check_coverage(emissions: Emissions, name: str, beyond_s: float) -> None:
 
 @dataclass(frozen=True)
 class Device:
-    """The device of a model: "cpu", "cuda" or "mps", and its number on CUDA; `str` is its name in
-    torch."""
+    """The device of a model: "cpu", "cuda" or "mps", and its number on CUDA.
+
+    `str` gives its name in torch.
+    """
 
     type: str
     index: int | None = None
@@ -209,16 +214,20 @@ def named_device(name: str) -> Device:
 
 
 def torch_device(device: str | Device | torch.device) -> torch.device:
-    """Return the device of `resolve_device` as torch's, for what runs in torch in any case; raise
-    as it does."""
+    """Return the device of `resolve_device` as torch's; raise as it does.
+
+    It is for what runs in torch in any case.
+    """
     import torch
 
     return torch.device(str(resolve_device(device)))
 
 
 def gpu_count() -> int:
-    """Return the number of CUDA devices that torch can use; import torch only if there is a
-    driver."""
+    """Return the number of CUDA devices that torch can use.
+
+    torch is imported only if there is a driver.
+    """
     if imported_torch() is None and not has_driver():
         return 0
     if not has_torch():
@@ -235,8 +244,10 @@ def gpu_count() -> int:
 
 @lru_cache
 def _note_idle_gpu() -> None:
-    """Say that a GPU is not used because PyTorch is missing; once, for what is cached is not called
-    again."""
+    """Log that a GPU is idle because PyTorch is missing.
+
+    The function is cached, so it logs only once.
+    """
     logger.log(
         NOTE,
         "this machine has a GPU, which needs PyTorch; the CPU is used: %s, or --device cpu to leave"
@@ -247,8 +258,10 @@ def _note_idle_gpu() -> None:
 
 @lru_cache
 def has_driver() -> bool:
-    """Return whether there is a driver for GPUs of NVIDIA, or of AMD, which torch calls CUDA,
-    too."""
+    """Return whether a driver for GPUs of NVIDIA or AMD is installed.
+
+    torch calls both "cuda".
+    """
     try:
         ctypes.CDLL("libcuda.so.1" if os.name == "posix" else "nvcuda.dll")
     except OSError:

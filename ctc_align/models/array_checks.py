@@ -36,11 +36,12 @@ if TYPE_CHECKING:
 CELLS_AT_ONCE = 2**19
 """Rows are read in blocks: a mapped file is never copied whole."""
 _NORMALISED = 0.1
-"""A row whose log-sum-exp is further from 0 than this is not a distribution; float16 stays well
-below."""
+"""A row whose log-sum-exp is further from 0 is not a distribution; float16 stays well below."""
 _SUM = 0.02
-"""Rounding (float16, thousands of classes) changes the sum of a row of probabilities by less than
-this."""
+"""Rounding changes the sum of a row of probabilities by less than this.
+
+Rounding is that of float16 with thousands of classes.
+"""
 _INVERSES = (
     (math.log(10), "logarithms to base 10", "multiply them by ln 10 = 2.302585"),
     (math.log(2), "logarithms to base 2", "multiply them by ln 2 = 0.693147"),
@@ -48,10 +49,13 @@ _INVERSES = (
 )
 """A factor that turns the values of some programs into log-probs, its name, and what to do."""
 _LEAST_EXCESS, _ROUNDING, _ALIKE = 0.3, 0.004, 0.9
-"""`_is_twice`: the excess of no row is above 1 by more than the second for each class (a step of
-float16); its 90th percentile is at least the first, and the 10th at least the third of that: .97
-and more of log_softmax of probabilities (of a softmax at temperature 2, too), .21 to .66 of
-log-probs at any temperature, .83 with much silence (80 clips)."""
+"""Limits of `_is_twice`, which hold for log_softmax of probabilities.
+
+The excess of no row is above 1 by more than the second for each class (a step of float16); its 90th
+percentile is at least the first, and the 10th at least the third of that: .97 and more of
+log_softmax of probabilities (of a softmax at temperature 2, too), .21 to .66 of log-probs at any
+temperature, .83 with much silence (80 clips).
+"""
 _FEWEST_FRAMES = 10
 _warned: set[tuple[tuple[str, ...], str]] = set()
 """The pairs of vocabulary (or frame shift) and check of which this process has warned."""
@@ -60,8 +64,9 @@ logger = logging.getLogger(__name__)
 
 
 def check_values(matrix: np.ndarray, name: str) -> None:
-    """Check the values of an array (T, C) of log-probs; log a warning for rows that are not
-    distributions.
+    """Check the values of an array (T, C) of log-probs.
+
+    Rows that are not distributions are only logged as a warning.
 
     Raises:
         EmissionsError: no path can pass a row.
@@ -114,8 +119,10 @@ def check_values(matrix: np.ndarray, name: str) -> None:
 
 
 def check_computed(emissions: Emissions, model: str) -> None:
-    """Raise EmissionsError if a network has computed NaN: from damaged weights, or from sound as no
-    recording has."""
+    """Raise EmissionsError if a network has computed NaN.
+
+    Damaged weights cause this, or sound unlike any recording.
+    """
     given: Any = get_log_probs(emissions)
     if bool((given != given).any()):  # true of NaN alone, in arrays and in tensors
         name = f"{emissions.name}: " if emissions.name else ""
@@ -127,8 +134,10 @@ def check_computed(emissions: Emissions, model: str) -> None:
 
 
 def are_distributions(log_probs: np.ndarray) -> bool:
-    """Return whether the rows of (T, C) are log-probs that sum to one; a fit is judged by these
-    alone."""
+    """Return whether the rows of (T, C) are log-probs that sum to one.
+
+    How well a transcript fits can be judged by such rows alone.
+    """
     return all(
         bool((np.abs(log_sum_exp(rows)) <= _NORMALISED).all()) for _, rows in _blocks(log_probs)
     )
@@ -141,22 +150,24 @@ def _blocks(matrix: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def _excess(rows: np.ndarray) -> np.ndarray:
-    """Return (T,) the sum of each row's differences from its lowest value; inf where a class is
-    impossible."""
+    """Return (T,) the sum of each row's differences from its lowest value.
+
+    It is inf where a class is impossible.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         sums = rows.sum(1, dtype=np.float64) - rows.shape[1] * rows.min(1).astype(np.float64)
     return np.nan_to_num(sums, nan=np.inf, posinf=np.inf, neginf=-np.inf)
 
 
 def _is_twice(excess: np.ndarray, classes: int) -> bool:
-    """Return whether normalised rows with this `excess` are log_softmax of probabilities, not of a
-    network's scores.
+    """Return whether rows went through log_softmax after they were probabilities already.
 
-    For probabilities p, log_softmax is x = p - log Σ exp(p). So Σ (x - min x) = 1 - C min p: at
-    most 1 in each row, and almost the same in most rows, because in each some class is all but
-    impossible. (No class exceeds e / (e + C - 1).) A network's scores differ by whole nats in each
-    of C classes, and differently in each row; a temperature divides all these sums by the same
-    factor, so their spread remains.
+    The rows are normalised, with this `excess`; otherwise they come from a network's scores. For
+    probabilities p, log_softmax is x = p - log Σ exp(p). So Σ (x - min x) = 1 - C min p: at most 1
+    in each row, and almost the same in most rows, because in each some class is all but impossible.
+    (No class exceeds e / (e + C - 1).) A network's scores differ by whole nats in each of C
+    classes, and differently in each row; a temperature divides all these sums by the same factor,
+    so their spread remains.
     """
     if len(excess) < _FEWEST_FRAMES or classes < 3:
         return False
@@ -167,8 +178,10 @@ def _is_twice(excess: np.ndarray, classes: int) -> bool:
 
 
 def _other_kind(matrix: np.ndarray, lowest: float, highest: float) -> str:
-    """Return what an array holds if its rows are not distributions, and what to do; "" for any kind
-    of scores."""
+    """Return what an array holds whose rows are not distributions, and what to do about it.
+
+    The text is "" if any kind of scores is accepted.
+    """
 
     def in_all(test: Callable[[np.ndarray], np.ndarray]) -> bool:
         with np.errstate(over="ignore", invalid="ignore"):  # of values that are no log-probs
@@ -204,24 +217,31 @@ def _other_kind(matrix: np.ndarray, lowest: float, highest: float) -> str:
 # The blank of an array, and classes that no transcript uses, by the greedy labels of its frames.
 
 _LEAST_SHARE, _LEAST_RUNS, _RARELY = 0.3, 0.5, 0.2
-"""Limits of `likelier_blank`: the other class wins at least this share of the frames, and this many
-per label; the assumed blank wins at most this share of the frames that the other class wins."""
+"""Limits of `likelier_blank`.
+
+The other class wins at least this share of the frames, and this many per label; the assumed blank
+wins at most this share of the frames that the other class wins.
+"""
 _LABELS, _KINDS = 8, 5
 """Fewer labels, or fewer different ones, say nothing about the blank."""
 
 
 @dataclass(frozen=True, eq=False)
 class GreedyLabels:
-    """The likeliest class of each frame, `best` (T,); how many `frames` (C,) and `runs` (C,) each
-    class has."""
+    """The likeliest class of each frame, `best` (T,), and how often each class occurs.
+
+    `frames` (C,) counts the frames of each class, `runs` (C,) its runs of consecutive frames.
+    """
 
     best: np.ndarray
     frames: np.ndarray
     runs: np.ndarray
 
     def gap_frames(self, blank: int) -> float:
-        """Return the median distance from one label to the next, in frames; inf for fewer than two
-        labels."""
+        """Return the median distance from one label to the next, in frames.
+
+        It is inf for fewer than two labels.
+        """
         begins = np.flatnonzero((np.diff(self.best, prepend=-1) != 0) & (self.best != blank))
         if len(begins) > 1:
             return float(np.median(np.diff(begins)))
@@ -239,8 +259,7 @@ def greedy_labels(log_probs: np.ndarray) -> GreedyLabels:
 
 
 def likelier_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int = 0) -> int | None:
-    """Return the class that behaves like a blank if `blank` does not; None if `blank` may be the
-    blank.
+    """Return the class that behaves like the blank if `blank` does not, otherwise None.
 
     A blank wins many frames, and stands between most labels. A separator or a silence stands only
     between words, and hardly ever is every second letter of a text the same (as in "banana").
@@ -266,8 +285,9 @@ def likelier_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int = 0)
 
 
 def blank_of_array(log_probs: np.ndarray, vocab: tuple[str, ...], name: str) -> int:
-    """Return the blank of an array (T, C) for which none was given: token 0, or of several blanks
-    the one that wins.
+    """Return the blank of an array (T, C) for which none was given.
+
+    It is token 0, or the one that wins if several tokens have names of blanks.
 
     Raises:
         WrongArrayError: another class behaves like the blank, or several have the name of a blank
@@ -291,8 +311,10 @@ def blank_of_array(log_probs: np.ndarray, vocab: tuple[str, ...], name: str) -> 
 
 
 def warn_of_default_blank(log_probs: np.ndarray, vocab: tuple[str, ...]) -> None:
-    """Log a warning, once for each vocabulary, if token 0 was assumed to be the blank and another
-    is likelier."""
+    """Log a warning if token 0 was assumed to be the blank and another class is likelier.
+
+    It is logged once for each vocabulary.
+    """
     if (vocab, "blank") in _warned:
         return
     labels = greedy_labels(log_probs)
@@ -322,8 +344,10 @@ def _winner(labels: GreedyLabels, indices: list[int]) -> int | None:
 
 
 def _not_the_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int, index: int) -> str:
-    """Return a message: the class `index` is the blank, not `blank`, which was assumed because none
-    was given."""
+    """Return a message: the blank is the class `index`, not `blank`.
+
+    `blank` was assumed because none was given.
+    """
     share, of_blank = (labels.frames[i] / len(labels.best) for i in (index, blank))
     return (
         f"token {blank}, {shown(vocab[blank])}, would be the blank, but wins {of_blank:.0%} of the"
@@ -342,17 +366,18 @@ def _argument(index: int, token: str) -> str:
 # Separators of words and silences: those that are given or called so, and classes that may be one
 
 _OTHER_SEPARATOR = "<space>"
-"""The name of all other separators; it comes later in `SEPARATORS` than that of the separator
-between words."""
+"""The name of all other separators.
+
+It comes later in `SEPARATORS` than that of the separator between words.
+"""
 
 
 def with_named_classes(emissions: Emissions, settings: Settings) -> Emissions:
-    """Return emissions whose word separator has the first name in `SEPARATORS`, and whose silences
-    count as the blank.
+    """Return emissions with their word separator renamed and their silences counted as the blank.
 
-    The settings `separator` and `silence` say which tokens they are, otherwise their names. Adding
-    p(silence) to p(blank) makes the loss that of all label sequences that equal the transcript once
-    silences are removed.
+    The separator takes the first name in `SEPARATORS`. The settings `separator` and `silence` say
+    which tokens they are, otherwise their names. Adding p(silence) to p(blank) makes the loss that
+    of all label sequences that equal the transcript once silences are removed.
 
     Raises:
         UsageError: a separator or silence is not a token, is the blank, or both are the same token.
@@ -390,8 +415,10 @@ def with_named_classes(emissions: Emissions, settings: Settings) -> Emissions:
 
 
 def _separator(emissions: Emissions, settings: Settings) -> int | None:
-    """Return the class between words: the given one, or of several such names the emitted one;
-    None: by its name."""
+    """Return the class between words, or None if its name already shows it.
+
+    It is the class that the settings name; of several such names it is the one that is emitted.
+    """
     vocab, blank = emissions.vocab, emissions.blank
     if settings.separator:
         return resolve_blank(settings.separator, vocab, "separator")
@@ -418,16 +445,18 @@ def _silences(emissions: Emissions, settings: Settings) -> list[int]:
 _LEAST_WORDS = 3
 _LONG = 0.15
 _NO_LETTERS = frozenset("_#%+$^~=|\\ ")
-"""Characters that occur in tokens other than letters, phones (X-SAMPA has @ and {) and marks of a
-text."""
+"""Characters that occur in tokens but are no letters, phones or marks of a text.
+
+X-SAMPA's phones have @ and {.
+"""
 _WHOLE = 0.5
-"""The transcript has at least this share of the labels that are heard, so it covers the whole
-recording."""
+"""A transcript with at least this share of the labels that are heard covers the recording."""
 
 
 def warn_of_unused(emissions: Emissions, used: Collection[int], tokens: int, words: int) -> None:
-    """Log a warning, once for each vocabulary, for a class that a model often emits and a
-    transcript never uses.
+    """Log a warning for a class that a model often emits and a transcript never uses.
+
+    It is logged once for each vocabulary.
 
     Args:
         used: the classes of its words, the blank, and the classes that are not sounds.
@@ -484,8 +513,10 @@ def _is_often(labels: GreedyLabels, index: int, token: str, words: int) -> bool:
 
 
 _FASTEST, _SLOWEST = 10.0, 0.5
-"""Words per second; speech has two to five. For Japanese, each kana counts as half a word, even of
-a fast speaker."""
+"""Words per second; speech has two to five.
+
+For Japanese, each kana counts as half a word, even of a fast speaker.
+"""
 _SLOW_WORD_S = 1.5
 """If the labels inside words are this far apart, pauses do not explain it."""
 _FEW_WORDS = 5
@@ -494,8 +525,9 @@ _FEW_WORDS = 5
 def warn_of_frame_shift(
     emissions: Emissions, spoken: Sequence[str], tokens: int, speech_s: float
 ) -> None:
-    """Log a warning, once for each frame shift, if it makes speech faster or slower than anybody
-    speaks.
+    """Log a warning if the frame shift makes speech faster or slower than anybody speaks.
+
+    It is logged once for each frame shift.
 
     Args:
         spoken: the words that are in the recording; a word of one letter that is not ASCII (漢, か)

@@ -1,5 +1,4 @@
-"""Calibration of a model: constants for its edges and its confidence, from a few hand-labelled
-files.
+"""Constants that correct a model's edges and confidence, fitted to a few hand-labelled files.
 
 `ctc-align calibrate` estimates them; `calibration.toml` beside the model's weights holds them.
 """
@@ -37,21 +36,25 @@ USUAL_SCALE = 0.4
 MOST_MS = 500
 MOST_SPREAD, MOST_COST, MOST_GAP_S = 1000.0, 100.0, 10.0
 WEIGHTS = 5
-"""Number of weights of a logistic regression: one for each of
-`ctc_align.alignment.confidence.FEATURES`."""
+"""Number of weights of a logistic regression, one for each of confidence's `FEATURES`.
+
+`FEATURES` are those of `ctc_align.alignment.confidence`.
+"""
 SHRINKAGE = 5
-"""To estimate an offset, this many edges with the usual error of their position are added to the
-measured ones."""
+"""The number of edges with the usual error that are added to those measured.
+
+The usual error is that of their position; an offset is estimated from all of them.
+"""
 WIDER_SHRINKAGE = 20.0
 """The same, with the error of edges of the same kinds inside words, if all sounds are labelled."""
 DOUBT = 0.05
-"""A convention moves edges by the least shift that labels prove, up to this doubt on either
-side."""
+"""A convention moves edges by the least proven shift, up to this doubt on either side."""
 
 
 def kind_of(label: str, *, ipa: bool = False) -> str:
-    """Return the broad class of a phone; "sound" for any other label (letters, phones of other
-    sets).
+    """Return the broad class of a phone.
+
+    It is "sound" for any other label, such as a letter or a phone of another set.
 
     Args:
         label: one of the 39 phones of English, or any other token.
@@ -66,8 +69,9 @@ def kind_of(label: str, *, ipa: bool = False) -> str:
 
 @lru_cache(maxsize=2**12)
 def kind_of_symbol(label: str) -> str:
-    """Return the broad class of an IPA token: the class of its vowel if it has one, otherwise of
-    its first sound.
+    """Return the broad class of an IPA token.
+
+    It is the class of the token's vowel if it has one, otherwise that of its first sound.
 
     >>> kind_of_symbol("tʰ"), kind_of_symbol("aʊ"), kind_of_symbol("ɫ"), kind_of_symbol("<wb>")
     ('stop', 'vowel', 'liquid', 'sound')
@@ -85,14 +89,17 @@ def _has_symbols(vocab: tuple[str, ...]) -> bool:
 
 _TABLES = ("offsets_ms", "convention_ms")
 _SET_APART = {"is_setting": False}
-"""Fields that are not lines of `calibration.toml`: its tables of offsets, and properties of the
-present model."""
+"""Fields that are not lines of `calibration.toml`.
+
+They are its tables of offsets, and properties of the present model.
+"""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The constants of `calibration.toml`, which correct a model's systematic errors, for its
-    frames and tokens.
+    """The constants of `calibration.toml`, which correct a model's systematic errors.
+
+    They are for the model's own frames and tokens.
 
     Attributes:
         model: the name of the model that was measured; "" for a model without a name.
@@ -136,8 +143,7 @@ class Calibration:
         return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
 
     def at(self, frame_shift_s: float, vocab: Sequence[str] = ()) -> Calibration:
-        """Return the same calibration for frames of `frame_shift_s` seconds and the tokens of
-        `vocab`."""
+        """Return this calibration for another frame shift, in seconds, and another `vocab`."""
         return replace(self, frame_shift_s=frame_shift_s, ipa=_has_symbols(tuple(vocab)))
 
     def kinds(self, labels: Sequence[str]) -> list[str]:
@@ -177,8 +183,10 @@ class Calibration:
 
 
 def offset_between(offsets_ms: Mapping[tuple[str, str], float], pair: tuple[str, str]) -> float:
-    """Return the offset in ms between two kinds; if there is none, that between sounds or a sound
-    and silence, or 0.
+    """Return the offset in ms between two kinds.
+
+    If there is none, return the offset between any two sounds, or between a sound and silence, or
+    0.
 
     >>> offset_between({("sound", "silence"): 9.0}, ("stop", "silence"))
     9.0
@@ -236,8 +244,10 @@ def _position(pair: tuple[str, str]) -> tuple[str, str]:
 def fit_convention(
     errors_ms: Iterable[tuple[tuple[str, str], float]],
 ) -> dict[tuple[str, str], float]:
-    """Return what labels prove to be added to edges: to all; before and after pauses, and between
-    sounds; by pair.
+    """Return the offsets in ms that hand labels prove: by how much edges should be moved.
+
+    There is one for all edges, one before pauses, one after them, one between sounds, and one for
+    each pair of kinds.
 
     Args:
         errors_ms: as for `fit_offsets`.
@@ -285,11 +295,10 @@ def proven_shift(errors_ms: Sequence[float]) -> float:
 
 
 def _shrunk(errors_ms: list[float], usual_ms: float, shrinkage: float) -> float:
-    """Return the mean of the median error and the usual error, with the latter counted `shrinkage`
-    times.
+    """Return the median error drawn towards the usual one.
 
-    It is (n · median + s · usual) / (n + s): few errors hardly move an edge, many move it by their
-    median.
+    It is a weighted mean, in which the usual error counts `shrinkage` times. It is (n · median + s
+    · usual) / (n + s): few errors hardly move an edge, many move it by their median.
     """
     count = len(errors_ms)
     return (float(np.median(errors_ms)) * count + usual_ms * shrinkage) / (count + shrinkage)
@@ -330,10 +339,10 @@ def probability(features: np.ndarray, weights: Sequence[float]) -> np.ndarray:
 
 
 def folder_of(model: str) -> Path | None:
-    """Return the folder on disk that `--model` names, with or without a prefix; None if it names no
-    folder.
+    """Return the folder on disk that `--model` names, None if it names none.
 
-    Models inside the package return None, because their folders are loaded with them.
+    The name may have a prefix. Models inside the package return None, because their folders are
+    loaded with them.
 
     >>> folder_of("hf:org/name") is None
     True
@@ -429,8 +438,10 @@ class NativeSpeech:
     quantiles: Mapping[str, tuple[float, ...]]
 
     def percentile(self, phone: str, gop: float) -> float | None:
-        """Return the per cent of native speech in which the phone has less; None for a phone that
-        the table lacks."""
+        """Return the per cent of native speech in which the phone scores lower.
+
+        It is None for a phone that the table lacks.
+        """
         quantiles = self.quantiles.get(phone)
         if quantiles is None:
             return None

@@ -1,8 +1,12 @@
-"""Models by name: the available ones, the settings in a trained model's folder, and the languages
-of `universal`."""
+"""Facts about models by their names, known without loading them.
+
+These are the available models, the settings in a trained model's folder, and the languages of
+`universal`.
+"""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,27 +15,32 @@ from ctc_align.config import UNKNOWN_LANGUAGE, read_toml
 from ctc_align.errors import ConfigError, UsageError
 from ctc_align.extras import EXTRAS, install_line
 from ctc_align.models import AUTO, EMBEDDED, ENGLISH, FOLDER_FILES, UNIVERSAL, embedded_folder
-from ctc_align.models.acoustic_model import HF, ONNX, TORCHAUDIO, family_of
+from ctc_align.models.acoustic_model import family_of
 from ctc_align.text.phone_sets import is_ipa
 
 LEXICON = "lexicon.txt"
 """The file in a model's folder with the pronunciations that a model of phones was trained with."""
 INSIDE = "inside the package"
 LANGUAGES = "languages.tsv"
-"""The file in the folder of `universal` with its languages, their training data and their
-figures."""
+"""The file of `universal` with its languages, their training data and their figures."""
 LANGUAGE_COLUMNS = ("language", "script", "hours")
-"""A code, a script, and hours of speech in the training. All other columns are figures, named by
-the header."""
-_BASE_MB, _LARGE_MB, _XLARGE_MB = 378, 1262, 3850
-_MIT, _NC = "MIT", "CC-BY-NC 4.0"
+"""A code, a script, and hours of speech in the training.
+
+All other columns are figures, named by the header.
+"""
+_ENTRIES = Path(__file__).with_suffix(".tsv")
+"""The available models.
+
+A bundle of torchaudio has the licence that torchaudio's documentation states, and the size of its
+weights in float32; the size of an embedded model is that of its file.
+"""
 
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One available model: `name` is what --model takes, with "…" or PATH for a name or path of the
-    user's choice.
+    """One available model.
 
+    `name` is what --model takes, with "…" or PATH for a name or path of the user's choice.
     `megabytes` is the size of the download (10**6 bytes), None if unknown; `licence` is "" if
     unknown.
     """
@@ -57,73 +66,24 @@ class CatalogueEntry:
 
 def catalogue_entries() -> list[CatalogueEntry]:
     """Return all available models, the embedded ones first."""
-    return [
-        *(
-            CatalogueEntry(
-                name,
-                _ABOUT[name],
-                megabytes=round(_weights(name).stat().st_size / 1e6),
-                licence="MIT",
-            )
-            for name in EMBEDDED
-        ),
-        CatalogueEntry("PATH", "folder of a model that ctc-align train wrote"),
-        *(_bundle(*line) for line in _BUNDLES),
-        CatalogueEntry(
-            f"{HF}facebook/wav2vec2-base-960h", "English, letters", "hf", _BASE_MB, "Apache-2.0"
-        ),
-        CatalogueEntry(
-            f"{HF}facebook/mms-1b-all", "1,162 languages, choose with --language", "hf", 3859, _NC
-        ),
-        CatalogueEntry(
-            f"{HF}…", "ORG/NAME or ./FOLDER: any network of transformers with a CTC head", "hf"
-        ),
-        CatalogueEntry(
-            f"{ONNX}…", "FILE: a CTC network of NeMo, icefall, WeNet … in an ONNX file", "onnx"
-        ),
-    ]
+    with _ENTRIES.open(encoding="utf-8", newline="") as file:
+        return [_entry(**row) for row in csv.DictReader(file, delimiter="\t")]
 
 
-_ABOUT = {
-    ENGLISH: "American English, phones",
-    UNIVERSAL: "all other languages, phones (see ctc-align models languages)",
-}
-
-
-def _weights(embedded: str) -> Path:
-    return embedded_folder(embedded) / FOLDER_FILES[1]
-
-
-_BUNDLES = (
-    ("WAV2VEC2_ASR_BASE_10M", "English, letters", _BASE_MB, _MIT),
-    ("WAV2VEC2_ASR_BASE_100H", "English, letters", _BASE_MB, _MIT),
-    ("WAV2VEC2_ASR_BASE_960H", "English, letters", _BASE_MB, _MIT),
-    ("WAV2VEC2_ASR_LARGE_10M", "English, letters", _LARGE_MB, _MIT),
-    ("WAV2VEC2_ASR_LARGE_100H", "English, letters", _LARGE_MB, _MIT),
-    ("WAV2VEC2_ASR_LARGE_960H", "English, letters", _LARGE_MB, _MIT),
-    ("WAV2VEC2_ASR_LARGE_LV60K_10M", "English, letters", _LARGE_MB, _MIT),
-    ("WAV2VEC2_ASR_LARGE_LV60K_100H", "English, letters", _LARGE_MB, _MIT),
-    ("WAV2VEC2_ASR_LARGE_LV60K_960H", "English, letters", _LARGE_MB, _MIT),
-    ("HUBERT_ASR_LARGE", "English, letters", _LARGE_MB, _MIT),
-    ("HUBERT_ASR_XLARGE", "English, letters", _XLARGE_MB, _MIT),
-    ("VOXPOPULI_ASR_BASE_10K_DE", "German, letters", _BASE_MB, _NC),
-    ("VOXPOPULI_ASR_BASE_10K_EN", "English, letters", _BASE_MB, _NC),
-    ("VOXPOPULI_ASR_BASE_10K_ES", "Spanish, letters", _BASE_MB, _NC),
-    ("VOXPOPULI_ASR_BASE_10K_FR", "French, letters", _BASE_MB, _NC),
-    ("VOXPOPULI_ASR_BASE_10K_IT", "Italian, letters", _BASE_MB, _NC),
-    ("MMS_FA", "1,130 languages, romanised, with a star for any speech", _LARGE_MB, _NC),
-)
-"""torchaudio's bundles, with the licence that its documentation states and the size of the weights
-in float32."""
+def _entry(name: str, megabytes: str, **texts: str) -> CatalogueEntry:
+    size = int(megabytes) if megabytes else None
+    if name in EMBEDDED:
+        weights = embedded_folder(name) / FOLDER_FILES[1]
+        size = round(weights.stat().st_size / 1e6)
+    return CatalogueEntry(name, megabytes=size, **texts)
 
 
 @dataclass(frozen=True)
 class FolderSettings:
-    """The language of a trained model's transcripts ("" if unknown), and the path of its lexicon
-    (None if it has none).
+    """The language and the lexicon of transcripts, as a trained model's folder names them.
 
-    `ipa`: its tokens are `IPA_PHONES`, for words of any language; the language is unknown ("und")
-    then.
+    The language is "" if it is unknown; the path of the lexicon is None if there is none. `ipa`:
+    its tokens are `IPA_PHONES`, for words of any language; the language is unknown ("und") then.
     """
 
     language: str = ""
@@ -171,8 +131,9 @@ def speaks_any(model: str | None) -> bool:
 
 
 def language_of(model: str | None) -> str:
-    """Return the code of the only language of a model; "" if it has several, or if its language is
-    unknown.
+    """Return the code of a model's only language.
+
+    It is "" if the model has several languages, or if its language is unknown.
 
     >>> language_of("english"), language_of("torchaudio:VOXPOPULI_ASR_BASE_10K_DE"), language_of("hf:org/name")
     ('en', 'de', '')
@@ -191,16 +152,11 @@ def language_of(model: str | None) -> str:
     return by_name.get(about, "" if settings.ipa else settings.language.partition("-")[0])
 
 
-def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEntry:
-    return CatalogueEntry(f"{TORCHAUDIO}{name}", about, "torchaudio", megabytes, licence)
-
-
 def model_languages() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the names of the figures, and a row of strings for each language of `universal`,
-    sorted by name.
+    """Return the names of the figures, and a row of them for each language of `universal`.
 
-    A row is the language's name, code and script, whether numbers are read, the hours in the
-    training, and the figures.
+    Rows are strings, sorted by the name of the language. A row is the language's name, code and
+    script, whether numbers are read, the hours in the training, and the figures.
 
     Raises:
         UsageError: the model has no such table, or the table lacks a column.

@@ -1,10 +1,10 @@
-"""A model's confidence network: from the features of consecutive words to the chance that each is
-at its position.
+"""A model's confidence network.
 
-Dilated one-dimensional convolutions over words include some thirty words on either side in the
-decision about a word: in unspoken text, "the" may fit somewhere by chance, but its neighbours do
-not. The network is in the folder of the model for which it was trained, on recordings and texts
-that disagree (`research/confidence_training.py`).
+From the features of consecutive words it computes the chance that each is at its position. Dilated
+one-dimensional convolutions over words include some thirty words on either side in the decision
+about a word: in unspoken text, "the" may fit somewhere by chance, but its neighbours do not. The
+network is in the folder of the model for which it was trained, on recordings and texts that
+disagree (`research/confidence_training.py`).
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ LARGEST = 8.0
 
 @dataclass(frozen=True)
 class FitLimits:
-    """The losses and shares of words from which a transcript fits well: see
-    `ctc_align.alignment.fit`.
+    """The losses and shares of words from which on a transcript fits well.
+
+    See `ctc_align.alignment.fit`.
 
     Attributes:
         good_loss, doubtful_loss: the highest loss per token of a transcript whose fit is good, or
@@ -47,8 +48,10 @@ class FitLimits:
 
 
 class ConfidenceNetwork:
-    """The network, its features' names, means and deviations, and the limits of `fit` that were
-    found with it.
+    """A confidence network and what is needed to use it.
+
+    Beside the weights these are its features' names, means and deviations, and the limits of `fit`
+    that were found with it.
 
     Args:
         features: the names of its F features.
@@ -70,8 +73,10 @@ class ConfidenceNetwork:
         self.weights = weights
 
     def chances(self, features: np.ndarray) -> np.ndarray:
-        """Return the chance (W,) float64 that each word is at its position, from features (W, F)
-        float32, W > 0."""
+        """Return the chance (W,) float64 that each word is at its position.
+
+        The features are (W, F) float32, W > 0.
+        """
         return np.asarray(1.0 / (1.0 + np.exp(-self.logits(features).astype(np.float64))))
 
     def logits(self, features: np.ndarray) -> np.ndarray:
@@ -87,8 +92,10 @@ class ConfidenceNetwork:
         return self._convolved("output", hidden)[:, 0]
 
     def _convolved(self, name: str, x: np.ndarray, step: int = 0) -> np.ndarray:
-        """Return a convolution (W, out) of x (W, in), between zeros, whose taps are `step` words
-        apart."""
+        """Return a convolution (W, out) of x (W, in), padded with zeros.
+
+        Its taps are `step` words apart.
+        """
         weight = self.weights[f"{name}.weight"]
         padded = np.pad(x, ((step, step), (0, 0)))
         taps = (
@@ -99,8 +106,10 @@ class ConfidenceNetwork:
 
 
 def inputs_of(features: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
-    """Return (W, 2 F): the features (W, F), normalised, and their means over all words, repeated
-    for each word."""
+    """Return (W, 2 F): the normalised features (W, F) beside their means over all words.
+
+    The means are repeated for each word.
+    """
     normal = np.clip((features - mean) / deviation, -LARGEST, LARGEST)
     return np.concatenate((normal, np.broadcast_to(normal.mean(0, keepdims=True), normal.shape)), 1)
 

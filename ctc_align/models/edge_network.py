@@ -111,8 +111,10 @@ def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _log_mel(audio: Audio, first: int, last: int) -> np.ndarray:
-    """Return frames [first, last) within the recording: (last - first, MELS) float32, natural log
-    of power."""
+    """Return the natural log of the mel power of frames [first, last) within the recording.
+
+    The result is (last - first, MELS) float32.
+    """
     window, filters = _filters(audio.sample_rate)
     shift = _shift_samples(audio.sample_rate)
     reach = len(window) // 2
@@ -136,11 +138,15 @@ WINDOW = 2 * REACH + 1
 MODEL_CHANNELS = 7
 CHANNELS = FINE_MELS + MODEL_CHANNELS
 INSIDE, WORD_END, WORD_START = ROLES = range(3)
-"""An edge that two sounds share; the end of a word and the start of the next one, which need not be
-the same."""
+"""Kinds of edges: shared by two sounds; the end of a word; the start of the next one.
+
+The end of a word and the start of the next one need not be at the same time.
+"""
 BLOCK = 16
-"""Windows that are computed together, each by products of its own: in larger ones, a window's bits
-would depend on its place."""
+"""Windows that are computed together, each by products of its own.
+
+In larger products, a window's bits would depend on its place.
+"""
 MOST_LABELS = 2**16
 MOST_MEMBERS = 16
 
@@ -168,8 +174,10 @@ class EdgeNetworkShape:
 
     @cached_property
     def kinds(self) -> np.ndarray:
-        """The index in `KINDS` of each sound: the labels, silence, and sounds of which only the
-        kind is known."""
+        """The index in `KINDS` of each sound.
+
+        The sounds are the labels, silence, and those of which only the kind is known.
+        """
         ipa = is_ipa(self.labels)
         return np.array(
             [KINDS.index(kind_of(label, ipa=ipa)) for label in self.labels]
@@ -181,8 +189,10 @@ class EdgeNetworkShape:
         return {label: index for index, label in enumerate(self.labels)}
 
     def index_of(self, label: str) -> int:
-        """Return the index of a sound's token; if the network does not know the token, the index of
-        its kind."""
+        """Return the index of a sound's token.
+
+        If the network does not know the token, it is the index of the token's kind.
+        """
         known = self._index.get(label)
         if known is None:
             return self.index_of_kind(kind_of(label))
@@ -199,8 +209,10 @@ class EdgeNetworkShape:
 
     @property
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each weight of one member by its name in a file; convolutions are (out, in,
-        taps)."""
+        """The shape of each weight of one member, by its name in a file.
+
+        Convolutions are (out, in, taps).
+        """
         width, size = self.width, self.embedding
         shapes: dict[str, tuple[int, ...]] = {
             "sound.weight": (len(self.labels) + 1, size),
@@ -322,8 +334,10 @@ class EdgeNetwork:
         ]
 
     def towards(self, other: EdgeNetwork, share: float) -> EdgeNetwork:
-        """Return a network whose weights lie a share of the way to those of another of the same
-        shape."""
+        """Return a network whose weights lie a share of the way to those of another.
+
+        Both have the same shape.
+        """
         weights = {
             name: weight + np.float32(share) * (other.weights[name] - weight)
             for name, weight in self.weights.items()
@@ -331,8 +345,10 @@ class EdgeNetwork:
         return EdgeNetwork(self.shape, weights, self.spread)
 
     def with_sounds(self, labels: tuple[str, ...], rows: list[int]) -> EdgeNetwork:
-        """Return the same network for other tokens; `rows` are their embeddings and that of
-        silence."""
+        """Return this network for other tokens.
+
+        `rows` are the embeddings of the tokens and of silence.
+        """
         weights = {
             name: w[rows] if name.endswith("sound.weight") else w
             for name, w in self.weights.items()
@@ -340,8 +356,10 @@ class EdgeNetwork:
         return EdgeNetwork(replace(self.shape, labels=labels), weights, self.spread)
 
     def chances(self, windows: EdgeWindows) -> np.ndarray:
-        """Return the chance (E, POSITIONS) float64 of each position; a window's bits do not depend
-        on other windows."""
+        """Return the chance (E, POSITIONS) float64 of each position.
+
+        A window's bits do not depend on other windows.
+        """
         found = []
         for first in range(0, len(windows), BLOCK):
             logits = self.logits(windows.part(slice(first, first + BLOCK)))
@@ -375,8 +393,10 @@ class EdgeNetwork:
         return np.asarray(levels + self._level + around[:, :, -POSITIONS:])
 
     def _around(self, windows: EdgeWindows) -> np.ndarray:
-        """Return the features of the edges that do not depend on their windows (members, E,
-        around)."""
+        """Return the features of edges that do not depend on their windows.
+
+        They are (members, E, around).
+        """
         left, right = self._sounds[:, windows.left], self._sounds[:, windows.right]
         sounds, kinds = zip(*(np.split(side, 2, 2) for side in (left, right)))
         same = np.broadcast_to(
@@ -399,8 +419,10 @@ def load_edge_network(folder: Path) -> EdgeNetwork | None:
 
 
 def edge_network_of(model: str) -> EdgeNetwork | None:
-    """Return the network beside the model that `--model` names, None if it has none; raise as
-    `load_edge_network`."""
+    """Return the network beside the model that `--model` names, None if there is none.
+
+    It raises as `load_edge_network` does.
+    """
     folder = folder_of(model)
     if folder is None:
         return None

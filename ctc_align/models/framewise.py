@@ -46,11 +46,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Convolution:
-    """One layer: an output for `kernel` inputs, every `stride` inputs, with `padding` zeros on
-    either side.
+    """One layer over time, with an output for every `stride` inputs.
 
-    `end_padding` is the number of zeros after the inputs if it differs; below 0, the last inputs
-    are left out.
+    Each output depends on `kernel` inputs; there are `padding` zeros on either side. `end_padding`
+    is the number of zeros after the inputs if it differs; below 0, the last inputs are left out.
     """
 
     kernel: int
@@ -59,8 +58,10 @@ class Convolution:
     end_padding: int | None = None
 
     def outputs(self, inputs: int) -> int:
-        """Return the number of outputs for `inputs` inputs; the last inputs may be too few for one
-        more."""
+        """Return the number of outputs for `inputs` inputs.
+
+        The last inputs may be too few for another output.
+        """
         if self.end_padding is None:
             behind = self.padding
         else:
@@ -87,8 +88,10 @@ class FrameGrid:
 
     @classmethod
     def of(cls, layers: Iterable[tuple[int, ...]], together: int = 1) -> FrameGrid:
-        """Return the grid of layers (kernel, stride, padding, end_padding), the last two
-        optional."""
+        """Return the grid of layers (kernel, stride, padding, end_padding).
+
+        The last two of each layer are optional.
+        """
         return cls(tuple(Convolution(*layer) for layer in layers), together)
 
     @property
@@ -131,10 +134,10 @@ class FrameGrid:
         return lengths
 
     def inputs(self, first: int, last: int) -> tuple[int, int]:
-        """Return first and last (exclusive) input of frames [first, last); the last may be beyond
-        the row.
+        """Return first and last (exclusive) input of frames [first, last).
 
-        If a row is cut at `first` times the stride, its frame 0 is frame `first` of the whole row.
+        The last may be beyond the row. If a row is cut at `first` times the stride, its frame 0 is
+        frame `first` of the whole row.
         """
         return first * self.stride, (last - 1) * self.stride + self.start + self.field
 
@@ -153,8 +156,9 @@ class FrameGrid:
 
 
 def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) -> list[list[int]]:
-    """Group utterances that go through a network in one pass; return their indices, the longest
-    first.
+    """Group utterances that go through a network in one pass.
+
+    Groups hold indices, those of the longest utterances first.
 
     Args:
         lengths: of the utterances.
@@ -179,8 +183,10 @@ def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) ->
 BLOCK = 2**17
 """Statistics are gathered from this many samples at once."""
 LEAST_LIMIT_S, USUAL_LIMIT_S = 1.0, 30.0
-"""A network that fails on a second of sound fails for a different reason; 30 s is the limit of
-Whisper."""
+"""Bounds of a network's limit: one that fails on a second of sound has none.
+
+It fails for a different reason; 30 s is the limit of Whisper.
+"""
 
 
 class OverflowedError(EmissionsError):
@@ -198,11 +204,10 @@ class PassError(EmissionsError):
 
 @dataclass(frozen=True)
 class Signal:
-    """A network's inputs of one utterance: `rows` (N,) or (N, D) float32, normalised when they are
-    taken.
+    """A network's inputs of one utterance: `rows` (N,) or (N, D) float32.
 
-    `mean` and `deviation` are those of the whole utterance, so a chunk is normalised like the
-    utterance.
+    They are normalised when they are taken. `mean` and `deviation` are those of the whole
+    utterance, so a chunk is normalised like the utterance.
     """
 
     rows: np.ndarray
@@ -221,8 +226,10 @@ class Signal:
 
 
 def standardised(samples: np.ndarray, epsilon: float) -> Signal:
-    """Return samples with mean 0 and variance 1 over the whole utterance; sums are float64, block
-    by block."""
+    """Return samples with mean 0 and variance 1 over the whole utterance.
+
+    Sums are float64, block by block.
+    """
     starts = range(0, len(samples), BLOCK)
     count = max(1, len(samples))
     mean = (
@@ -317,8 +324,10 @@ class FrameModel(AcousticModel):
         self.frame_shift_s = facts.grid.frame_shift_s(facts.sample_rate)
         self.first_frame_s = facts.grid.first_frame_s(facts.sample_rate)
         self.receptive_field_s = units.samples_to_seconds(facts.grid.field, facts.sample_rate)
-        """Seconds of sound that the convolutions compute a frame from; attention may see the whole
-        utterance."""
+        """Seconds of sound that the convolutions compute a frame from.
+
+        Attention may see the whole utterance.
+        """
         self.chunk_frames = units.seconds_to_frames(settings.chunk_s, self.frame_shift_s)
         context_frames = units.seconds_to_frames(settings.context_s, self.frame_shift_s)
         self.context_frames = max(facts.grid.together, context_frames)
@@ -326,8 +335,7 @@ class FrameModel(AcousticModel):
         self._pass_frames = window
         self._inner = facts.grid.after(facts.front)
         self._limit: int | None = None
-        """The maximum number of frames that the network takes in one pass; None until a pass had
-        too few."""
+        """The most frames of one pass; None until a pass had too few."""
 
     def _signal(self, audio: Audio) -> Signal:
         """Return the network's inputs of an utterance: its samples."""
@@ -338,10 +346,10 @@ class FrameModel(AcousticModel):
 
     @abstractmethod
     def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> Any:
-        """Return log-probs (B, T, C) float32 of `inputs` (B, N) or (B, N, D), with the frames that
-        the network returns.
+        """Return log-probs (B, T, C) float32 of `inputs` (B, N) or (B, N, D).
 
-        `lengths` (B,) int64 say where rows end; None if none is padded.
+        T counts the frames that the network returns. `lengths` (B,) int64 say where rows end; None
+        if none is padded.
 
         Raises:
             EmissionsError: numbers overflow.
@@ -363,18 +371,19 @@ class FrameModel(AcousticModel):
         return self._emissions(audio, log_probs)
 
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio, as `emissions` does to within 1e-4; one longer than a
-        chunk goes alone.
+        """Return the emissions of each audio, as `emissions` does to within 1e-4.
 
-        Raises as `emissions`.
+        An audio longer than a chunk goes alone. Raises as `emissions`.
         """
         signals = list(side_by_side(partial(self._checked_signal, audio) for audio in audios))
         log_probs = self._within_limit(signals, lambda: self._in_batches(signals))
         return [self._emissions(audio, log_probs[index]) for index, audio in enumerate(audios)]
 
     def _in_batches(self, signals: Sequence[Signal]) -> dict[int, Any]:
-        """Return log-probs (T, C) by the index of the utterance; utterances that fit into a chunk
-        share passes."""
+        """Return log-probs (T, C) by the index of the utterance.
+
+        Utterances that fit into a chunk share passes.
+        """
         frames = [self._inner.frames(len(signal)) for signal in signals]
         log_probs: dict[int, Any] = {}
         most = min(self.chunk_frames, self._limit or self.chunk_frames)
@@ -393,15 +402,19 @@ class FrameModel(AcousticModel):
         return log_probs
 
     def _run_passes(self, passes: Iterable[Callable[[], Result]]) -> Iterator[Result]:
-        """Yield the results of passes, each with one thread of torch; several at once if the
-        network is stateless."""
+        """Yield the results of passes, each with one thread of torch.
+
+        Several run at once if the network is stateless.
+        """
         if self.facts.stateless:
             return side_by_side(passes)
         return map(on_one_thread, passes)
 
     def _within_limit(self, signals: Sequence[Signal], run: Callable[[], Result]) -> Result:
-        """Return the result of `run`; if a pass has too few frames, find the network's limit and
-        run again."""
+        """Return the result of `run`.
+
+        If a pass returns too few frames, find the network's limit and run again.
+        """
         try:
             return run()
         except PassError as error:
@@ -426,10 +439,10 @@ class FrameModel(AcousticModel):
         return run()
 
     def _found_limit(self, signal: Signal, error: PassError) -> int:
-        """Return the most frames that the network takes, found by bisection between a second and
-        the frames of `error`.
+        """Return the most frames that the network takes.
 
-        It is exact, so chunks do not depend on which recording exceeded the limit first.
+        They are found by bisection between one second and the frames of `error`. The limit is
+        exact, so chunks do not depend on which recording exceeded the limit first.
         """
         together = (
             self.grid.together
@@ -462,8 +475,10 @@ class FrameModel(AcousticModel):
         return below * together
 
     def _missing(self, signal: Signal, frames: int) -> int | None:
-        """Return how many of a signal's first `frames` frames a pass leaves out; None if the
-        network fails."""
+        """Return how many of a signal's first `frames` frames a pass leaves out.
+
+        It is None if the network fails.
+        """
         inputs = self._inner.inputs(0, frames)[1] - self._overhang * self._inner.stride
         try:
             return max(
@@ -482,16 +497,20 @@ class FrameModel(AcousticModel):
         return self._inner.frames(self._inner.inputs(0, self.chunk_frames)[1]) - self.chunk_frames
 
     def _chunk_within(self, limit: int) -> tuple[int, int]:
-        """Return the frames of a chunk, and of its context on either side, that keep a pass within
-        `limit` frames."""
+        """Return the frames of a chunk and of its context that keep a pass within `limit` frames.
+
+        The context is counted on one side.
+        """
         together = self.grid.together
         most = (limit - self._overhang) // together
         context = min(-(-self.context_frames // together), most // 4)
         return max(1, most - 2 * context) * together, context * together
 
     def _plan(self, frames: int) -> list[tuple[int, int, int, int]]:
-        """Return the chunks of an utterance (`plan_chunks`), by the settings unless a chunk would
-        exceed the limit."""
+        """Return the chunks of an utterance (`plan_chunks`).
+
+        The settings decide unless a chunk would exceed the network's limit.
+        """
         chunks = plan_chunks(frames, self.chunk_frames, self.context_frames, self.grid.together)
         widest = max(end - begin for begin, _, _, end in chunks) + (
             self._overhang if len(chunks) > 1 else 0

@@ -200,8 +200,10 @@ def _read(
     errors: tuple[type[Exception], ...] = _READ_ERRORS,
     **options: Any,
 ) -> Any:
-    """Load an object of transformers from a folder; turn `errors` into a UsageError that names the
-    `fault`."""
+    """Load an object of transformers from a folder.
+
+    `errors` become a UsageError that names the `fault`.
+    """
     import transformers
 
     try:
@@ -291,8 +293,9 @@ _PATH_PREFIXES = (".", "/", "~")
 
 
 def is_folder(target: str) -> bool:
-    """Return whether `target` names a folder (also a Windows path) rather than a repository
-    ORG/NAME.
+    """Return whether `target` names a folder rather than a repository ORG/NAME.
+
+    Windows paths are folders, too.
 
     >>> is_folder("./model"), is_folder("facebook/wav2vec2-base-960h")
     (True, False)
@@ -313,8 +316,9 @@ class HubSource:
     folder: bool = False
 
     def description(self) -> Path:
-        """Return the folder with `config.json` and the other small files; those of a repository are
-        downloaded.
+        """Return the folder with `config.json` and the other small files.
+
+        Those of a repository are downloaded.
 
         Raises:
             UsageError: the folder, repository or revision does not exist or cannot be accessed, or
@@ -331,8 +335,9 @@ class HubSource:
         return folder
 
     def weights(self, *further: str) -> Path:
-        """Return the folder with the weights too, safetensors if there are any, and with `further`
-        files (patterns).
+        """Return the folder with the weights too, and with `further` files (patterns).
+
+        The weights are safetensors if there are any.
 
         Raises:
             UsageError: as for `description`, or there are no weights.
@@ -371,8 +376,10 @@ class HubSource:
         return folder
 
     def _snapshot(self, patterns: tuple[str, ...]) -> Path:
-        """Return the folder of a repository with the files of `patterns`; download files that are
-        not in the cache."""
+        """Return the folder of a repository with the files of `patterns`.
+
+        Files that are not in the cache are downloaded.
+        """
         from huggingface_hub import errors, snapshot_download
 
         revision = self.settings.revision or None
@@ -448,8 +455,10 @@ _THREE = (
     " zho,zu zul"
 )
 THREE_LETTERS = {codes.split()[0]: tuple(codes.split()[1:]) for codes in _THREE.split(",")}
-"""Two-letter codes of languages (ISO 639-1), with the three-letter codes (ISO 639-3) that
-multilingual models use."""
+"""Three-letter codes of languages (ISO 639-3), by their two-letter codes (ISO 639-1).
+
+Multilingual models use those of three letters.
+"""
 
 
 def load_tokenizer(folder: Path, name: str) -> Any:
@@ -467,8 +476,9 @@ def load_tokenizer(folder: Path, name: str) -> Any:
 
 
 def set_language(tokenizer: Any, language: str, name: str) -> str | None:
-    """Choose a language in a tokenizer with a vocabulary for each; return the language as the model
-    writes it, or None.
+    """Choose a language in a tokenizer that has a vocabulary for each.
+
+    Return the language as the model writes it, or None.
 
     Raises:
         UsageError: the tokenizer does not know the language.
@@ -486,8 +496,9 @@ def set_language(tokenizer: Any, language: str, name: str) -> str | None:
 
 
 def choose_language(language: str, there: Collection[str], name: str) -> str:
-    """Return the model's language for `language`: the same code, its three-letter code, or that
-    with its only script.
+    """Return the model's own code for `language`.
+
+    It is the same code, its three-letter code, or that with its only script.
 
     >>> choose_language("de", ["deu", "eng"], "mms"), choose_language("zh-CN", ["cmn-script_simplified", "eng"], "mms")
     ('deu', 'cmn-script_simplified')
@@ -592,8 +603,10 @@ def _written(token: str, special: set[str], delimiter: str | None, ids: dict[str
 
 
 def _config_text(folder: Path, key: str) -> Any:
-    """Return the text of `key` in `tokenizer_config.json`, or of the table of a token; None if it
-    is missing."""
+    """Return the text of `key` in `tokenizer_config.json`, None if it is missing.
+
+    Where a token is a table, its text is meant.
+    """
     try:
         value = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get(key)
         if isinstance(value, dict):

@@ -1,5 +1,7 @@
-"""Log-probs of other programs, as if a model had returned them: read from files of arrays, checked,
-with a vocabulary."""
+"""Log-probs of other programs, as if a model had returned them.
+
+They are read from files of arrays, checked, and joined with a vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,7 @@ if TYPE_CHECKING:
     import torch
 
 _FIRST = 3
-"""If this many arrays of a corpus do not fit, its vocabulary or blank is wrong; a single one may be
-an exception."""
+"""If this many arrays do not fit, the vocabulary or the blank is wrong; one may be an exception."""
 _LONGEST_SHIFT_S = 1.0
 _SHORTEST_SHIFT_S = 1e-4
 _LIKELY_SHIFT_S = 0.02
@@ -83,12 +84,12 @@ class LogProbsReader:
         offset_s: float = 0.0,
         duration_s: float | None = None,
     ) -> Emissions:
-        """Read log-probs (T, C), natural log, on the CPU: a whole file, or `duration_s` seconds
-        from `offset_s` on.
+        """Read log-probs (T, C), natural log, on the CPU.
 
-        float16 and bfloat16 become float32, a leading axis of length one is dropped, `.npy` is
-        mapped, not read. `-inf` is an impossible class. Rows that do not sum to one are used
-        unchanged, with a warning.
+        They are those of a whole file, or of `duration_s` seconds from `offset_s` on. float16 and
+        bfloat16 become float32, a leading axis of length one is dropped, `.npy` is mapped, not
+        read. `-inf` is an impossible class. Rows that do not sum to one are used unchanged, with a
+        warning.
 
         Raises:
             UsageError: there is no such file, the frame shift is invalid, or the vocabulary lacks
@@ -113,11 +114,10 @@ class LogProbsReader:
         return checked.altered(blank=blank_of_array(checked.array, checked.vocab, checked.name))
 
     def check_first(self, parts: Iterable[tuple[str, float, float | None]]) -> None:
-        """Raise WrongArrayError if the first arrays of a corpus do not fit this reader, because
-        then the call is wrong.
+        """Raise WrongArrayError if the first arrays of a corpus do not fit this reader.
 
-        `parts` are paths, offsets and durations, as for `read`. Other errors concern a single
-        array, and are left to `read`.
+        In this case the call is wrong, not a file. `parts` are paths, offsets and durations, as for
+        `read`. Other errors concern a single array, and are left to `read`.
         """
         errors: list[WrongArrayError] = []
         for path, offset_s, duration_s in islice(parts, _FIRST):
@@ -146,10 +146,10 @@ class LogProbsReader:
 
 
 def estimated_seconds(path: str | os.PathLike[str]) -> float:
-    """Return a rough duration from the file's header or size, for planning: frames of 20 ms, 32
-    classes.
+    """Return a rough duration from the file's header or size, for planning.
 
-    0 if it is unknown; reading the file reports what is wrong.
+    It assumes frames of 20 ms and 32 classes. 0 if it is unknown; reading the file reports what is
+    wrong.
     """
     name = os.fspath(path)
     try:
@@ -197,8 +197,10 @@ def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissi
 
 
 def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) -> None:
-    """Raise EmissionsError if log-probs of this shape do not fit the vocabulary; invalid shapes are
-    refused later."""
+    """Raise EmissionsError if log-probs of this shape do not fit the vocabulary.
+
+    Invalid shapes are refused later.
+    """
     if len(shape) == 3 and shape[0] == 1:
         shape = shape[1:]
     if len(shape) != 2 or not all(shape):
@@ -245,8 +247,10 @@ def check_frame_shift(frame_shift_s: float) -> None:
 
 
 def _floats(array: Any, name: str) -> np.ndarray | torch.Tensor:
-    """Return floats (T, C), given as an array or as a tensor on any device, without reading their
-    values."""
+    """Return floats (T, C) without reading their values.
+
+    They are given as an array, or as a tensor on any device.
+    """
     if isinstance(array, np.ndarray):
         if array.dtype.kind != "f":
             raise EmissionsError(f"{name}: expected floating-point log-probs, got {array.dtype}")
@@ -280,8 +284,10 @@ def _floats(array: Any, name: str) -> np.ndarray | torch.Tensor:
 
 
 def _contiguous(array: np.ndarray | torch.Tensor, name: str) -> np.ndarray | torch.Tensor:
-    """Return floats as float32 or float64, contiguous, after checking that there is memory for a
-    copy."""
+    """Return floats as float32 or float64, contiguous.
+
+    Whether there is memory for a copy is checked before.
+    """
     if not isinstance(array, np.ndarray):
         import torch
 
@@ -319,20 +325,26 @@ EXTENSIONS = (".npy", ".npz", ".safetensors", ".pt", ".pth")
 KEY = "log_probs"
 
 Check = Callable[[tuple[int, ...]], None]
-"""Called with the shape of an array before it is read; raises EmissionsError if it is not
-wanted."""
+"""Called with the shape of an array before it is read.
+
+It raises EmissionsError if the array is not wanted.
+"""
 
 _ARK_PATH = re.compile(r"(.+\.ark):([0-9]{1,18})", re.DOTALL)
 _ARK_MATRICES = {b"\0BFM ": 4, b"\0BDM ": 8, b"\0BCM ": 1, b"\0BCM2 ": 2, b"\0BCM3 ": 1}
-"""Headers of binary matrices in Kaldi archives (float32, float64, compressed), and the bytes of
-each value."""
+"""Headers of binary matrices in Kaldi archives, and the bytes of each value.
+
+They are float32, float64, and compressed.
+"""
 _ARK_HEAD = 32
 _WIDEST_BYTES = 8
 _NPY_HEAD = 64
 _READ_BYTES = 2**24
 _SAFE_TORCH = (2, 10)
-"""In earlier versions `torch.load(weights_only=True)` could be made to run code: CVE-2025-32434,
-and one that 2.10 fixed."""
+"""Earlier versions could be made to run code by `torch.load(weights_only=True)`.
+
+See CVE-2025-32434, and one that 2.10 fixed.
+"""
 
 
 def _split_ark(path: str) -> tuple[str, int] | None:
@@ -346,8 +358,9 @@ def _split_ark(path: str) -> tuple[str, int] | None:
 
 
 def is_log_probs_path(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path names log-probs rather than sound, by its extension or its offset in an
-    archive.
+    """Return whether a path names log-probs rather than sound.
+
+    Its extension shows it, or its offset in an archive.
 
     >>> is_log_probs_path("talk.NPY"), is_log_probs_path("1.ark:1734"), is_log_probs_path("talk.wav")
     (True, True, False)
@@ -398,10 +411,9 @@ def read_array(path: str | os.PathLike[str], check: Check) -> Any:
 
 
 def frames_of(name: str) -> int | None:
-    """Return the number of frames by the header of `.npy` and Kaldi's archives, None for other
-    kinds.
+    """Return the number of frames by the header of `.npy` and Kaldi's archives.
 
-    Raises any kind of error if the file is damaged.
+    It is None for other kinds. Raises any kind of error if the file is damaged.
     """
     ark = _split_ark(name)
     if ark is not None:
@@ -414,16 +426,16 @@ def frames_of(name: str) -> int | None:
 
 
 def reads_torch_files() -> bool:
-    """Return whether this version of torch reads files of tensors without running what is in
-    them."""
+    """Return whether this torch reads files of tensors without running code from them."""
     import torch
 
     return version_of(torch) >= _SAFE_TORCH
 
 
 def load_torch_file(path: str | os.PathLike[str], *, mapped: bool = False) -> Any:
-    """Return what `torch.load(weights_only=True)` reads from a file, on the CPU; `mapped`: its
-    values stay in the file.
+    """Return what `torch.load(weights_only=True)` reads from a file, on the CPU.
+
+    `mapped`: its values stay in the file.
 
     Raises:
         UsageError: PyTorch is not installed.
@@ -496,8 +508,10 @@ def _read_npz(name: str, check: Check) -> Any:
 
 
 def _unpacked(member: Any, declared: int, name: str, check: Check) -> Any:
-    """Return the array in an entry of an archive, which must hold exactly as many bytes as its
-    header says."""
+    """Return the array in an entry of an archive.
+
+    The entry must hold exactly as many bytes as its header says.
+    """
     formats = np.lib.format
     version = formats.read_magic(member)
     reader = {(1, 0): formats.read_array_header_1_0, (2, 0): formats.read_array_header_2_0}[version]
@@ -544,8 +558,10 @@ def _read_safetensors(name: str, check: Check) -> Any:
 
 
 def _safetensors_entry(name: str, key: str) -> tuple[dict[str, Any], memoryview]:
-    """Return the header of an entry, and the bytes of all entries; the format is checked by whoever
-    opened the file."""
+    """Return the header of an entry, and the bytes of all entries.
+
+    Whoever opened the file has checked its format.
+    """
     content = memoryview(np.memmap(name, np.uint8, "r").data)
     begin = 8 + struct.unpack_from("<Q", content)[0]
     return msgspec.json.decode(content[8:begin])[key], content[begin:]
@@ -563,8 +579,10 @@ def _read_pt(name: str, check: Check) -> Any:
 
 
 def _check_storage(array: Any, name: str) -> None:
-    """Raise EmissionsError for a tensor of more elements than its file has, which strides of 0
-    repeat without end."""
+    """Raise EmissionsError for a tensor of more elements than its file has.
+
+    Strides of 0 would repeat them without end.
+    """
     if not hasattr(array, "untyped_storage"):
         return
     stored = array.untyped_storage().nbytes()
@@ -594,8 +612,10 @@ def _read_ark(path: str, check: Check) -> Any:
 
 
 def _ark_shape(archive: BinaryIO, offset: int, path: str) -> tuple[int, int]:
-    """Return the rows and columns in the header of a matrix, which the archive must contain
-    completely."""
+    """Return the rows and columns in the header of a matrix.
+
+    The archive must contain the matrix completely.
+    """
     archive.seek(offset)
     head = archive.read(_ARK_HEAD)
     kind = next(

@@ -1,9 +1,9 @@
-"""Files of small networks beside a model: weights in half precision, and a description of the
-network.
+"""Files of small networks beside a model.
 
-The file format is safetensors. Its metadata contain the description as JSON under the key
-`ctc-align`: `format`, which names the kind of network and its version, and the values that are
-needed to build the network again.
+They hold weights in half precision, and a description of the network. The file format is
+safetensors. Its metadata contain the description as JSON under the key `ctc-align`: `format`, which
+names the kind of network and its version, and the values that are needed to build the network
+again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""The description of an ONNX file in a TOML file beside it: features, frame shift, vocabulary,
-axes.
+"""The description of an ONNX model, in a TOML file beside it.
 
-`model.toml` beside `model.onnx` has the settings below; only those that the program cannot detect
-are required. The metadata that sherpa-onnx's exports write into the file (`model_type`,
-`subsampling_factor`, `normalize_type` …) say the same for NeMo, icefall (zipformer CTC), WeNet and
-GigaAM; the TOML file wins.
+It gives features, frame shift, vocabulary and axes. `model.toml` beside `model.onnx` has the
+settings below; only those that the program cannot detect are required. The metadata that
+sherpa-onnx's exports write into the file (`model_type`, `subsampling_factor`, `normalize_type` …)
+say the same for NeMo, icefall (zipformer CTC), WeNet and GigaAM; the TOML file wins.
 
     tokens = "tokens.txt"         # beside the ONNX file: one token per line, Kaldi's `token id`, or JSON
     features = "nemo-mel"         # or "kaldi-fbank" or "waveform"
@@ -119,11 +118,11 @@ class NemoMel:
 
 @dataclass(frozen=True)
 class KaldiFbank:
-    """Kaldi's features: each frame has its mean removed, and is pre-emphasised and windowed,
-    separately.
+    """Kaldi's features.
 
-    Without `snip_edges` (icefall, Lhotse) frame t is centred on sample (t + 1/2) · hop, and the
-    recording is mirrored at its ends; with it (Kaldi, WeNet) frames lie wholly inside.
+    Each frame separately has its mean removed, and is pre-emphasised and windowed. Without
+    `snip_edges` (icefall, Lhotse) frame t is centred on sample (t + 1/2) · hop, and the recording
+    is mirrored at its ends; with it (Kaldi, WeNet) frames lie wholly inside.
     """
 
     bins: int = setting(80, above=0)
@@ -134,8 +133,10 @@ class KaldiFbank:
     remove_dc: bool = setting(True)
     low_hz: float = setting(20.0)
     high_hz: float = setting(-400.0)
-    """0 or less is relative to half the sample rate; -400 in Lhotse and icefall, 0 in Kaldi and
-    WeNet."""
+    """0 or less is relative to half the sample rate.
+
+    It is -400 in Lhotse and icefall, 0 in Kaldi and WeNet.
+    """
     snip_edges: bool = setting(False)
     gain: float = setting(1.0, above=0.0)
     """Factor of the samples: 32768 for networks that were trained on 16-bit numbers (WeNet)."""
@@ -278,8 +279,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """The network's output: its name ("" is the first), the order of its axes, and the kind of its
-    scores."""
+    """The network's output: its name ("" is the first), its axes, and the kind of its scores."""
 
     name: str = setting("", may_be_empty=True)
     axes: str = setting("BTC", choices=("BTC", "BCT", "TBC"))
@@ -323,8 +323,9 @@ class OnnxDescription:
 def describe(
     file: Path, metadata: dict[str, str], name: str, bins: int | None = None
 ) -> OnnxDescription:
-    """Return the settings in the TOML file beside `file`, on top of the `metadata` in the ONNX
-    file.
+    """Return the settings in the TOML file beside `file`.
+
+    They take precedence over the `metadata` in the ONNX file.
 
     Args:
         bins: channels that the network's input is declared with, None if unknown.
@@ -433,8 +434,10 @@ def _separated(vocab: tuple[str, ...], separator: str, name: str, path: Path) ->
 
 
 def _faults(description: OnnxDescription, values: dict[str, Any]) -> list[str]:
-    """Return lines about settings that are missing or wrong; a value that only `values` has was
-    reported already."""
+    """Return lines about settings that are missing or wrong.
+
+    A value that only `values` has was reported already.
+    """
     faults = []
     if not description.features and "features" not in values:
         faults.append(

@@ -48,18 +48,23 @@ _SAME = 5e-5
 """Log-probs that differ by less are equal, except for rounding."""
 _LEAST_INPUTS = 100
 _MORE = (10, 23)
-"""Two numbers of strides of noise, each of which must give as many additional frames; no block of
-frames divides both."""
+"""Two numbers of strides of noise, each of which must give as many additional frames.
+
+No block of frames divides both.
+"""
 _FURTHER = 97
-"""A number of strides that reveals a frame shift that is wrong by a hundredth, if the network takes
-so much sound."""
+"""A number of strides that shows whether a frame shift is wrong by a hundredth.
+
+It is tried if the network takes so much sound.
+"""
 _NOISE_LEVEL = 0.1
 _SEED = 20
 
 
 def load(name: str, device: str | Device | torch.device, settings: Settings) -> FrameModel:
-    """Load the network of `onnx:FILE`; the device "auto" is a CUDA device only if onnxruntime can
-    use it too.
+    """Load the network of `onnx:FILE`.
+
+    The device "auto" is a CUDA device only if onnxruntime can use it too.
 
     Raises:
         UsageError: onnxruntime is missing; the file does not exist or is damaged; the TOML file has
@@ -135,8 +140,10 @@ class OnnxModel(FrameModel):
 
 
 class Trial:
-    """A network tried on noise: its number of classes, its frames, which utterances may share a
-    pass."""
+    """The findings from a network that was tried on noise.
+
+    They are the number of its classes, its frames, and which utterances may share a pass.
+    """
 
     def __init__(self, network: OnnxNetwork, description: OnnxDescription, name: str) -> None:
         self.network = network
@@ -156,8 +163,10 @@ class Trial:
         self.overlong = 1 < block >= max(beyond) and min(beyond) >= -FEW_FRAMES
 
     def layers(self) -> tuple[Convolution, ...]:
-        """Return the network's convolutions over time: as described, otherwise one that is
-        equivalent to all."""
+        """Return the network's convolutions over time.
+
+        They are as described, otherwise a single one that is equivalent to all.
+        """
         count = self._frames(self.shortest)
         if not self.description.layers:
             return (
@@ -177,8 +186,10 @@ class Trial:
         )
 
     def sharing(self, rows_at_once: int | None) -> str:
-        """Return PADDED, EQUAL or ALONE: which utterances may share a pass without changing their
-        log-probs."""
+        """Return PADDED, EQUAL or ALONE.
+
+        It says which utterances may share a pass without changing their log-probs.
+        """
         if rows_at_once is not None:
             return ALONE
         if not self._undisturbed([self.shortest] * 3):
@@ -192,8 +203,10 @@ class Trial:
         return EQUAL
 
     def _undisturbed(self, lengths: list[int]) -> bool:
-        """Return whether noise of these lengths (the last is the longest) has the same log-probs
-        together as alone."""
+        """Return whether noise of these lengths has the same log-probs together as alone.
+
+        The last length is the longest.
+        """
         noise = self._noise(len(lengths), lengths[-1])
         rows = np.zeros_like(noise)
         for row, source, length in zip(rows, noise, lengths):
@@ -245,8 +258,10 @@ class Trial:
         return Convolution(needed + 2 * padding, self.stride, padding)
 
     def _limited(self, more: int) -> bool:
-        """Return whether the network fails on `more` additional strides, or returns no frames for
-        the last of them."""
+        """Return whether the network fails on `more` additional strides.
+
+        It fails, too, if it returns no frames for the last of them.
+        """
         try:
             return self._frames(self.shortest + more * self.stride) == self._frames(
                 self.shortest + (more - FEW_FRAMES) * self.stride
@@ -341,8 +356,10 @@ def open_session(file: Path, device: Device, name: str) -> Any:
 
 
 def input_bins(session: Any) -> int | None:
-    """Return the declared number of channels of the input with three axes, None if there is no such
-    input."""
+    """Return the declared number of channels of the input with three axes.
+
+    It is None if there is no such input.
+    """
     for port in session.get_inputs():
         fixed = [size for size in port.shape[1:] if isinstance(size, int) and size > 1]
         if len(port.shape) == 3 and len(fixed) == 1 and port.type in _TYPES:
@@ -353,8 +370,10 @@ def input_bins(session: Any) -> int | None:
 def find_ports(
     session: Any, description: OnnxDescription, name: str, toml: Path
 ) -> tuple[Any, Any, Any]:
-    """Choose input, length (None if the network takes none) and output: as in the TOML file, else
-    the only ones.
+    """Choose input, length and output of a network.
+
+    They are those in the TOML file, else the only ones; the length is None if the network takes
+    none.
 
     Raises:
         UsageError: there is no such input or output, or several, or one has the wrong shape.

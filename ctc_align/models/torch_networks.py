@@ -56,10 +56,10 @@ class Guard:
 
     @contextmanager
     def padded(self, levels: Sequence[Sequence[int]]) -> Iterator[None]:
-        """Within the block, rows of a batch end as `levels` says: the length of each utterance at
-        every layer.
+        """Within the block, rows of a batch end as `levels` says.
 
-        A tensor's layer is recognised by its length, which is that of the longest utterance there.
+        `levels` is the length of each utterance at every layer. A tensor's layer is recognised by
+        its length, which is that of the longest utterance there.
         """
         self._lengths = {
             max(level): list(level) for level in zip(*levels) if min(level) < max(level)
@@ -71,8 +71,10 @@ class Guard:
 
     @contextmanager
     def whole(self, statistics: Statistics | None) -> Iterator[None]:
-        """Within the block, norms over time use the statistics of the whole recording, not those of
-        the rows."""
+        """Within the block, norms over time use the statistics of the whole recording.
+
+        Without them they would use those of the rows.
+        """
         for norm in self.norms:
             norm.fixed = statistics
         try:
@@ -99,8 +101,10 @@ class Guard:
 
 
 class TimeNorm(nn.Module):
-    """A group norm over time with one group per channel and the statistics of each utterance
-    alone."""
+    """A group norm over time with one group per channel.
+
+    The statistics are those of each utterance alone.
+    """
 
     def __init__(self, norm: nn.GroupNorm, guard: Guard) -> None:
         super().__init__()
@@ -230,8 +234,10 @@ class TorchModel(FrameModel):
         return torch.cat([log_probs, log_probs[:, -1:].expand(-1, frames, -1)], 1)
 
     def _statistics(self, signal: Signal) -> Statistics:
-        """Return what the norm over time would see in one pass, from the first convolution's
-        outputs."""
+        """Return what the norm over time would see if the recording went through in one pass.
+
+        It comes from the outputs of the first convolution.
+        """
         stem = self.facts.stem
         assert isinstance(stem, nn.Conv1d)
         grid = FrameGrid.of([(stem.kernel_size[0], stem.stride[0])])
@@ -241,8 +247,10 @@ class TorchModel(FrameModel):
 
 
 def time_norm(layer: Any) -> tuple[tuple[tuple[nn.Module, str], ...], nn.Module | None]:
-    """Return `norms` and `stem` of `NetworkFacts` for a network whose first layer is a convolution
-    and a norm."""
+    """Return `norms` and `stem` of `NetworkFacts`.
+
+    The network's first layer is a convolution and a norm.
+    """
     if not isinstance(getattr(layer, "layer_norm", None), nn.GroupNorm):
         return (), None
     return ((layer, "layer_norm"),), layer.conv
@@ -256,8 +264,10 @@ def precision_of(settings: Settings, device: torch.device) -> torch.dtype:
 
 
 def _blocks(signal: Signal, grid: FrameGrid) -> Iterator[torch.Tensor]:
-    """Yield cuts (1, n) of a signal; each gives complete outputs of `grid` that no other cut
-    gives."""
+    """Yield cuts (1, n) of a signal.
+
+    Each gives complete outputs of `grid` that no other cut gives.
+    """
     outputs = grid.frames(len(signal))
     each = BLOCK // grid.stride
     for first in range(0, outputs, each):

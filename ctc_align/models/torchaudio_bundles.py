@@ -1,9 +1,8 @@
-"""`torchaudio:NAME`: the CTC bundles of torchaudio.pipelines, from WAV2VEC2_ASR_BASE_960H to
-MMS_FA.
+"""`torchaudio:NAME`: the CTC bundles of torchaudio.pipelines.
 
-Labels, blank and rate are the bundle's. MMS_FA's star, which matches any speech, is its last label:
-the token `*`
-with log-prob 0 at every frame, as in torchaudio; the other classes are a distribution without it.
+They range from WAV2VEC2_ASR_BASE_960H to MMS_FA. Labels, blank and rate are the bundle's. MMS_FA's
+star, which matches any speech, is its last label: the token `*` with log-prob 0 at every frame, as
+in torchaudio; the other classes are a distribution without it.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ _NORM_EPSILON = 1e-5
 
 
 def load(name: str, device: str | Device | torch.device, settings: Settings) -> TorchModel:
-    """Load the bundle torchaudio:NAME; its weights are downloaded once, into `settings.cache_dir`
-    if that is set.
+    """Load the bundle torchaudio:NAME.
+
+    Its weights are downloaded once, into `settings.cache_dir` if that is set.
 
     Raises:
         UsageError: torchaudio is missing or does not fit this torch, there is no such bundle or no

@@ -1,5 +1,7 @@
-"""Vocabulary files (one token per line, Kaldi's `token id`, or a JSON list or object), and the
-blank."""
+"""Vocabulary files and the blank.
+
+A file has one token per line, Kaldi's `token id`, or a JSON list or object.
+"""
 
 from __future__ import annotations
 
@@ -69,10 +71,10 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def resolve_blank(blank: int | str, vocab: tuple[str, ...], role: str = "blank") -> int:
-    """Return the index of the blank, given as a token of `vocab` or as an index; a token takes
-    precedence.
+    """Return the index of the blank.
 
-    `role` is its name in messages, because other tokens can be given in the same way.
+    It is given as a token of `vocab` or as an index; a token takes precedence. `role` is its name
+    in messages, because other tokens can be given in the same way.
 
     >>> resolve_blank("<blk>", ("a", "<blk>")), resolve_blank("0", ("a", "<blk>")), resolve_blank(1, ("a", "0"))
     (1, 0, 1)
@@ -147,8 +149,10 @@ def without_disambiguation(vocab: tuple[str, ...], classes: int) -> tuple[str, .
 
 
 def _json(text: str, name: str) -> list[Any] | None:
-    """Return the entries of a JSON list or object; None for a plain vocabulary, which may begin
-    with `[` or `{` too."""
+    """Return the entries of a JSON list or object, None for a plain vocabulary.
+
+    A plain vocabulary may begin with `[` or `{`, too.
+    """
     if not name.lower().endswith(".json") and text.lstrip()[:1] not in ("[", "{"):
         return None
     try:
@@ -242,8 +246,9 @@ def _by_id(entries: list[tuple[str, int, str]], name: str) -> tuple[str, ...]:
 
 
 def surplus(vocab: tuple[str, ...], classes: int) -> str:
-    """Return which tokens of a vocabulary have no class, for a message; "" if the vocabulary is not
-    too long.
+    """Return which tokens of a vocabulary have no class, for a message.
+
+    It is "" if the vocabulary is not too long.
 
     >>> surplus(("-", "a", "<s>", "</s>"), 2)
     "2 '<s>', 3 '</s>'"

@@ -1,5 +1,7 @@
-"""`ctc-align serve`: a local app and an HTTP API, with a loaded model, a queue, and a folder of
-alignments."""
+"""`ctc-align serve`: a local app and an HTTP API.
+
+It has a loaded model, a queue, and a folder of alignments.
+"""
 
 from __future__ import annotations
 

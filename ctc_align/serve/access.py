@@ -1,9 +1,9 @@
-"""Access control: connections, the Host and Origin of requests, the token, and the security headers
-of responses.
+"""Access control.
 
-Pages of other sites must not be able to use a server on this machine. Therefore the Host must be
-one of the server's names (otherwise a different site could make its name point to this machine: DNS
-rebinding), and requests that change something must come from the server's pages.
+It covers connections, the Host and Origin of requests, the token, and the security headers of
+responses. Pages of other sites must not be able to use a server on this machine. Therefore the Host
+must be one of the server's names (otherwise a different site could make its name point to this
+machine: DNS rebinding), and requests that change something must come from the server's pages.
 
 The message of a refusal uses the client's names, never a path on the server. A fault of the server
 is written to its log, and the client gets "failed" without details.
@@ -106,8 +106,10 @@ _OF_FILES: dict[int, tuple[int, str]] = {
 
 
 def _of_files(error: BaseException | None) -> RefusedError | None:
-    """Return the refusal for an error of the system, or one that has such a cause; None for any
-    other."""
+    """Return the refusal for an error of the system, None for any other.
+
+    The error may be such a one, or have one as its cause.
+    """
     while error is not None:
         if isinstance(error, OSError) and error.errno in _OF_FILES:
             logger.warning("%s", error)
@@ -151,8 +153,10 @@ def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> Refu
 async def answer_error(
     request: Request, error: Exception, names: Mapping[str, str] | None = None
 ) -> Response:
-    """Return the response to a request that raised an error: `{"error": "…"}` and its status; see
-    `refusal_of`."""
+    """Return the response to a request that raised an error.
+
+    It is `{"error": "…"}` with its status; see `refusal_of`.
+    """
     from starlette.exceptions import HTTPException
     from starlette.responses import JSONResponse
 
@@ -187,8 +191,10 @@ def is_loopback(host: str) -> bool:
 
 
 def page_policy(html: str) -> str:
-    """Return the Content-Security-Policy of one of our pages: its scripts by their hashes, nothing
-    from outside."""
+    """Return the Content-Security-Policy of one of our pages.
+
+    It allows its scripts by their hashes, and nothing from outside.
+    """
     digests = (hashlib.sha256(script.encode()).digest() for script in _SCRIPT.findall(html))
     scripts = (
         " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests) or "'none'"
@@ -259,8 +265,10 @@ class AccessGuard:
             )
 
     def _check_origin(self, scope: Scope) -> None:
-        """Raise RefusedError for a change that a page of another site requests; programs send no
-        Origin."""
+        """Raise RefusedError for a change that a page of another site requests.
+
+        Programs send no Origin.
+        """
         if scope["method"] in READING:
             return
         ours = [f"{scheme}://{_values(scope, b'host')[0].lower()}" for scheme in ("http", "https")]
@@ -276,8 +284,10 @@ class AccessGuard:
             )
 
     def _checked_token(self, scope: Scope) -> ASGIApp:
-        """Return the ASGI app for a request: the app, or for `?token=…` a redirect that sets the
-        cookie."""
+        """Return the ASGI app for a request.
+
+        It is the app, or for `?token=…` a redirect that sets the cookie.
+        """
         from starlette.requests import Request
         from starlette.responses import RedirectResponse
 
@@ -381,14 +391,18 @@ def _kept_token(path: Path) -> str:
 # Connections: their number, and the time that the headers of a request may take.
 
 HEADERS_S = 10.0
-"""Seconds from the first byte of a request, or from the start of its connection, to the end of its
-headers."""
+"""Seconds until the headers of a request must have arrived.
+
+They count from its first byte, or from the start of its connection.
+"""
 MOST_CONNECTIONS = 1000
 
 
 def most_connections() -> int:
-    """Return how many connections there may be: half of the files that this process can open, at
-    most 1000."""
+    """Return how many connections there may be.
+
+    They are half of the files that this process can open, at most 1000.
+    """
     with suppress(ImportError):
         import resource
 
@@ -397,14 +411,18 @@ def most_connections() -> int:
 
 
 class LimitedConnection(H11Protocol):
-    """A connection whose requests must begin soon, and which ends if it waits for headers and
-    others have no room."""
+    """A connection whose requests must begin soon.
+
+    It ends if it waits for headers while others have no room.
+    """
 
     headers_late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the time limit; where there are too many connections, end the oldest without a
-        request."""
+        """Start the time limit of a connection.
+
+        Where there are too many connections, the oldest without a request ends.
+        """
         super().connection_made(transport)
         self._limit_headers()
         if len(self.connections) > most_connections():

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.errors import CtcAlignError, InputError, UsageError
+from ctc_align.evaluate.utterance_files import file_shift_s
 from ctc_align.files import from_dict, rendered
 from ctc_align.files.corrections import BEFORE, path_beside, short_stem
 from ctc_align.files.json_files import check_format, json_bytes, parse_object, read_object
 from ctc_align.files.whole_files import is_link, placing, remove_abandoned_part
-from ctc_align.files.writer import RECORDING
 from ctc_align.reading import MOST_S, as_number, open_input, parse_json
 from ctc_align.serve.access import RefusedError
 from ctc_align.serve.uploads import MOST_BYTES
@@ -36,12 +36,16 @@ HEAD_BYTES = 4096
 ROUNDED_S = 0.001
 """By rounding, times of a correction may differ this much from those of the alignment."""
 MOST_NAME_BYTES = 200
-"""Longest name of a saved alignment: with `.before.json` and a number it fits into the 255 bytes of
-a file name."""
+"""Longest name of a saved alignment.
+
+With `.before.json` and a number it fits into the 255 bytes of a file name.
+"""
 _DRIVE = re.compile(r"[A-Za-z]:")
 _UNASKED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Characters that the address of a file cannot have: control characters, and bytes that are not
-UTF-8."""
+"""Characters that the address of a file cannot have.
+
+They are control characters, and bytes that are not UTF-8.
+"""
 
 
 class AlignmentFolder:
@@ -127,8 +131,10 @@ class AlignmentFolder:
                     yield Path(folder, file.removesuffix(".json")).relative_to(self.root).as_posix()
 
     def _stamped_row(self, name: str) -> tuple[str, dict[str, Any] | None]:
-        """Return the row of a file, None for other JSON; before it the file's tag, "" for what is
-        read again."""
+        """Return the row of a file after its tag; the row is None for other JSON.
+
+        The tag is "" for what is read again.
+        """
         known = self._rows.get(name, ("", None))
         try:
             tag = _tag_of((self.root / f"{name}.json").stat())
@@ -139,8 +145,9 @@ class AlignmentFolder:
             return "", _faulty_row(name, self._reason_not_opened(name, error))
 
     def _row(self, name: str, tag: str) -> dict[str, Any] | None:
-        """Return the figures of an alignment, with the `error` of one that cannot be opened; None
-        for other JSON.
+        """Return the figures of an alignment, None for other JSON.
+
+        An alignment that cannot be opened has its `error` instead.
 
         Raises:
             OSError: it cannot be read.
@@ -202,8 +209,10 @@ class AlignmentFolder:
         return from_dict(read_object(self._path(name)), f"{shown_name(name)}.json")
 
     def words(self) -> Iterator[dict[str, Any]]:
-        """Yield the words to check of the folder's alignments that nobody has checked, those of the
-        worst first."""
+        """Yield the words to check of alignments that nobody has checked.
+
+        Those of the worst alignment come first.
+        """
         for row in self.listing()["alignments"]:
             if row["to_check"] and not row["checked"] and not row["error"]:
                 try:
@@ -221,8 +230,10 @@ class AlignmentFolder:
         return self._path(name).stat().st_size
 
     def tag(self, name: str) -> str:
-        """Return the tag (ETag) of an alignment's file as it is now; raise RefusedError (404)
-        without one."""
+        """Return the tag (ETag) of an alignment's file as it is now.
+
+        It raises RefusedError (404) if there is no file.
+        """
         return _tag_of(self._path(name).stat())
 
     def save(self, name: str, was: str | None, data: Mapping[str, Any]) -> str:
@@ -279,8 +290,9 @@ class AlignmentFolder:
                     written.write(old if target == before else new)
 
     def keep(self, alignment: Alignment, recording: Path, filename: str) -> str:
-        """Put an alignment and its recording into the folder, under a name that is free; return the
-        alignment's id.
+        """Put an alignment and its recording into the folder, under a name that is free.
+
+        Return the alignment's id.
 
         Raises:
             OutputError: they cannot be written; then neither exists.
@@ -312,11 +324,11 @@ class AlignmentFolder:
         return name
 
     def audio(self, name: str, alignment: Alignment) -> Path | None:
-        """Return the recording that an alignment names, if it is in the folder or in the folder of
-        recordings.
+        """Return the recording that an alignment names, None unless it is in our folders.
 
-        The path itself takes precedence, then its longest ending that exists; a file of a different
-        length is a different recording: see `fitting_recording`.
+        These are the folder and the folder of recordings. The path itself takes precedence, then
+        its longest ending that exists; a file of a different length is a different recording: see
+        `fitting_recording`.
         """
         ends = named_ends(alignment.audio)
         if not ends:
@@ -327,8 +339,10 @@ class AlignmentFolder:
         return fitting_recording(filter(None, map(self._inside, paths)), alignment)[0]
 
     def _inside(self, path: Path) -> Path | None:
-        """Return the file that a path leads to; None unless it lies in one of the server's
-        folders."""
+        """Return the file that a path leads to.
+
+        It is None unless the file lies in one of the server's folders.
+        """
         try:
             found = path.resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
@@ -367,15 +381,19 @@ def _short_name(name: str) -> str:
 
 
 def _is_before(row: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether a row describes an alignment as it was before a correction of the same
-    utterance was saved; `rows` are by their short names."""
+    """Return whether a row describes an alignment as it was before a correction.
+
+    The correction, of the same utterance, was saved since; `rows` are by their short names.
+    """
     match = _NUMBERED.fullmatch(row["id"])
     return match is not None and rows.get(match["stem"], {}).get("utterance") == row["utterance"]
 
 
 def _path_before(path: Path, utterance: str) -> Path:
-    """Return the path for an alignment as it was before its first correction; never that of a
-    different alignment."""
+    """Return the path for an alignment as it was before its first correction.
+
+    It is never that of a different alignment.
+    """
     for number in count(1):
         before = path_beside(path, BEFORE if number == 1 else f"{BEFORE}-{number}")
         try:
@@ -438,8 +456,10 @@ def correction_bytes(data: Mapping[str, Any]) -> bytes:
 
 
 def check_tag(was: str | None, tag: str) -> None:
-    """Raise RefusedError (412) unless a correction began with what is there; `was` is the header
-    If-Match."""
+    """Raise RefusedError (412) unless a correction began with what is there.
+
+    `was` is the header If-Match.
+    """
     if was is None:
         seen = {"*"}
     else:
@@ -452,8 +472,10 @@ def check_tag(was: str | None, tag: str) -> None:
 
 
 def check_same_part(corrected: Alignment, aligned: Alignment) -> None:
-    """Raise RefusedError (409) unless two alignments are of the same seconds of one utterance's
-    recording."""
+    """Raise RefusedError (409) unless two alignments are of the same speech.
+
+    It is the same seconds of one utterance's recording.
+    """
     from ctc_align.files.pages import choice_of
 
     if corrected.utterance != aligned.utterance:
@@ -497,8 +519,9 @@ def is_plain_name(name: str) -> bool:
 
 
 def shown_name(name: str) -> str:
-    r"""Return a name as it is shown: with the marks of right-to-left scripts; what else changes its
-    order is escaped.
+    r"""Return a name as it is shown.
+
+    Marks of right-to-left scripts stay; what else changes its order is escaped.
 
     >>> shown_name("a\u200f"), shown_name("a\u202eb")
     ('a\u200f', 'a\\u202eb')
@@ -511,8 +534,10 @@ def _is_hidden(name: str) -> bool:
 
 
 def _is_other_json(head: bytes, size: int) -> bool:
-    """Return whether a file, of which this is the beginning, without the format of alignments, may
-    be other JSON."""
+    """Return whether a file that begins like this may be JSON of another kind.
+
+    The beginning lacks the format of alignments.
+    """
     if size > HEAD_BYTES:
         return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
     try:
@@ -529,12 +554,11 @@ def _faulty_row(name: str, reason: str) -> dict[str, Any]:
 
 
 def alignment_row(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of an alignment (its JSON) that say where to look first; None for one that
-    it lacks.
+    """Return the figures of an alignment (its JSON) that say where to look first.
 
-    `confidence` is the mean of the words', `least` the lowest, `unexplained_s` the seconds of
-    speech without words, `by_hand` the words that a person fixed, `to_check` those that a person
-    should look at.
+    A figure that it lacks is None. `confidence` is the mean of the words', `least` the lowest,
+    `unexplained_s` the seconds of speech without words, `by_hand` the words that a person fixed,
+    `to_check` those that a person should look at.
     """
     words = [word for word in _listed(data.get("words")) if isinstance(word, dict)]
     confidences = [
@@ -570,8 +594,10 @@ def alignment_row(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 AROUND, AROUND_CHARS = 6, 200
-"""Words before and after a word to check, which say where it is, and at most how many
-characters."""
+"""Words before and after a word to check, and at most how many of their characters.
+
+They say where the word is.
+"""
 
 
 def words_to_check(
@@ -585,11 +611,8 @@ def words_to_check(
     """
     words = data["words"]
     text = alignment.text
-    if alignment.config.get("times") == RECORDING:
-        shift_s = 0.0
-    else:
-        shift_s = alignment.offset_s
-    first_s = alignment.offset_s - shift_s
+    first_s = file_shift_s(alignment)
+    shift_s = alignment.offset_s - first_s
     for index, word in enumerate(words):
         if not is_to_check(word["confidence"], word.get("by") or "", alignment.min_confidence):
             continue

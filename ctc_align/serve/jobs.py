@@ -74,8 +74,10 @@ class ServerLimits:
 
 
 class StoppedError(Exception):
-    """Work on a job was stopped: by its client, by the end of the server, or because it took too
-    long."""
+    """Work on a job was stopped.
+
+    Its client stopped it, or the end of the server, or it took too long.
+    """
 
 
 @dataclass(eq=False)
@@ -189,8 +191,10 @@ class ServerJob:
 
 
 class JobQueue:
-    """Jobs in the order in which they came; used by the server's event loop and by the worker's
-    thread."""
+    """Jobs in the order in which they came.
+
+    The server's event loop and the worker's thread use it.
+    """
 
     def __init__(self, limits: ServerLimits) -> None:
         self.limits = limits
@@ -204,8 +208,9 @@ class JobQueue:
 
     @contextmanager
     def reserved_place(self) -> Iterator[None]:
-        """Reserve a place in the queue for the job that the block submits; if the block fails,
-        release the place.
+        """Reserve a place in the queue for the job that the block submits.
+
+        If the block fails, the place is released.
 
         Raises:
             RefusedError: 503, the queue is full, or the server is stopping.
@@ -254,8 +259,10 @@ class JobQueue:
             self._changed.notify_all()
 
     def take(self) -> list[ServerJob]:
-        """Wait for jobs, and return those that go through the model next, together; [] when the
-        server ends."""
+        """Wait for jobs, and return those that go through the model next, together.
+
+        It returns [] when the server ends.
+        """
         with self._changed:
             while not self._waiting and not self._stopping:
                 if not self._changed.wait(LOOK_S):
@@ -378,8 +385,10 @@ class JobQueue:
         job.form.remove()
 
     def forget_old(self) -> None:
-        """Remove the jobs that may be forgotten and were last asked for too long ago, or are too
-        many."""
+        """Remove the jobs that may be forgotten and are too old or too many.
+
+        A job is too old if it was last asked for too long ago.
+        """
         late = time.monotonic() - self.limits.keep_s
         with self._changed:
             ended = self._ended()
@@ -389,8 +398,10 @@ class JobQueue:
                     self.forget(job)
 
     def forget_oldest(self) -> bool:
-        """Remove the finished job that nobody has asked for longest; return False if none may be
-        forgotten."""
+        """Remove the finished job that nobody has asked for longest.
+
+        Return False if none may be forgotten.
+        """
         with self._changed:
             job = next(filter(self._may_forget, self._ended()), None)
             if job is not None:
@@ -406,8 +417,10 @@ class JobQueue:
         return not job.has_work and job.used_s < time.monotonic() - self.limits.keep_s
 
     def stop(self) -> None:
-        """End the queue: accept nothing new, and end every job now; running jobs end when their
-        work does."""
+        """End the queue: accept nothing new, and end every job now.
+
+        Running jobs end when their work does.
+        """
         with self._changed:
             self._stopping = True
             jobs = [*self._waiting, *self._running]
@@ -535,8 +548,10 @@ class ModelWorker(threading.Thread):
         return replace(audio, name=job.audio.filename)
 
     def _watch(self, job: ServerJob, read_s: float) -> None:
-        """Raise the error that ends the reading of a job's recording, of which `read_s` seconds
-        were read."""
+        """Raise the error that ends the reading of a job's recording.
+
+        `read_s` seconds of it were read.
+        """
         self._queue.check(job)
         if read_s > self._queue.limits.audio_s:
             raise too_long(job.audio.filename, self._queue.limits.audio_s)
@@ -614,8 +629,10 @@ class ModelWorker(threading.Thread):
         self._queue.end(job, refusal=refusal_of(error, job.names))
 
     def _aligner_for(self, settings: Settings) -> Aligner:
-        """Return an aligner with these settings and the same models; loading a model does not use
-        these settings."""
+        """Return an aligner with these settings and the same models.
+
+        Loading a model does not use these settings.
+        """
         if settings not in self._variants:
             if len(self._variants) >= VARIANTS:
                 del self._variants[

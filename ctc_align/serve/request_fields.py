@@ -1,5 +1,7 @@
-"""The forms of requests, and their conversion to settings, transcripts, formats and jobs; pairs of
-files by name."""
+"""The forms of requests.
+
+They become settings, transcripts, formats and jobs; files are paired by name.
+"""
 
 from __future__ import annotations
 
@@ -219,8 +221,9 @@ def _as_setting(name: str, text: str) -> Any:
 def made_job(
     shape: FormShape, form: Form, base: Settings, model: str, limits: ServerLimits
 ) -> ServerJob:
-    """Return the job of a form, after checking the recording's kind and length, its transcripts,
-    settings and names.
+    """Return the job of a form.
+
+    The recording's kind and length, its transcripts, settings and names are checked before.
 
     Raises:
         RefusedError: the worker could not process it.
@@ -290,8 +293,10 @@ def _transcripts(
 
 
 def paired(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return recordings and transcripts of `data["names"]`, paths with `/`, in pairs as a corpus
-    folder has them; and those without a partner, with the reason.
+    """Return recordings and transcripts in pairs, and those without a partner.
+
+    `data["names"]` are paths with `/`; they pair as a corpus folder has them, and what has no
+    partner comes with the reason.
 
     >>> paired({"names": ["a/x.wav", "a/x.srt", "a/y.mp3"]})["pairs"]
     [{'name': 'x', 'audio': 'a/x.wav', 'transcript': 'a/x.srt'}]

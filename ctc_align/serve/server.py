@@ -90,16 +90,17 @@ END_S = 10
 
 @dataclass(frozen=True)
 class Address:
-    """The host and port of a server; port 0: any that is free. `token` may be empty, so that none
-    is asked for, on loopback alone."""
+    """The host and port of a server; port 0 is any that is free.
+
+    On loopback alone `token` may be empty, so that none is asked for.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8571
     token: str = ""
 
     def check(self) -> None:
-        """Raise UsageError for an address that others can reach without a token, or with one that
-        is easily guessed."""
+        """Raise UsageError for an address that others can reach without a good token."""
         if not 0 <= self.port <= 65535:
             raise UsageError(f"--port: expected 0 to 65535, got {self.port}")
         if not self.token and not is_loopback(self.host):
@@ -228,8 +229,9 @@ class AlignServer:
             self._running.should_exit = True
 
     def run(self, address: Address, listening: Callable[[str], None]) -> None:
-        """Serve until SIGINT or SIGTERM, then end jobs, answer open requests, and remove the
-        uploads.
+        """Serve until SIGINT or SIGTERM.
+
+        Then end jobs, answer open requests, and remove the uploads.
 
         Args:
             listening: called with the server's address in a browser, its token included, as soon as
@@ -287,8 +289,7 @@ AT_ONCE = 4
 """How many pages are made at the same time."""
 BODY = "the JSON"
 MUCH_LARGER = 4
-"""A correction that is so many times as large as its alignment, and a MiB, is refused before it is
-read."""
+"""Corrections of so many times their alignment, and a MiB, are refused before they are read."""
 APP = Path(__file__).with_name("app.html")
 SOUNDS = 8
 """How many recordings are read or recoded at the same time; nothing else waits for them."""
@@ -363,8 +364,10 @@ class AlignRoutes:
         return JSONResponse(facts)
 
     async def answer(self, shape: FormShape, request: Request) -> Response:
-        """Align one recording, and answer in the requested format; or answer with the losses of its
-        transcripts."""
+        """Align one recording, and answer in the requested format.
+
+        A form may ask for the losses of its transcripts instead.
+        """
         job, format = await self._submitted(shape, request, keep=False)
         try:
             result = await result_of(job, request)
@@ -392,8 +395,10 @@ class AlignRoutes:
     async def _submitted(
         self, shape: FormShape, request: Request, *, keep: bool
     ) -> tuple[ServerJob, str]:
-        """Read a request's form into a job in the queue; its place is released with the job, or
-        here."""
+        """Read a request's form into a job in the queue.
+
+        The job's place is released with the job, or here.
+        """
         if keep:
             self.queue.require_room()
         else:
@@ -524,8 +529,7 @@ class AlignRoutes:
 
     @cached_property
     def pages(self) -> CapacityLimiter:
-        """Limits how many pages, whose recordings are read, are made at a time; nothing else waits
-        for them."""
+        """The limit of how many pages are made at a time; nothing else waits for them."""
         return CapacityLimiter(AT_ONCE)
 
     def finished_job(self, request: Request) -> ServerJob:
@@ -662,13 +666,11 @@ class PageRoutes:
         )
 
     async def of_job(self, request: Request) -> ShownAlignment:
-        """Return the result of the job that an address names; raise RefusedError as
-        `finished_job`."""
+        """Return the result of the job that an address names; raise as `finished_job` does."""
         return _shown_job(self.routes.finished_job(request))
 
     async def of_folder(self, request: Request) -> ShownAlignment:
-        """Return the alignment of the folder that an address names; raise RefusedError (404)
-        without one."""
+        """Return the folder's alignment of this name; raise RefusedError (404) without one."""
         name = request.path_params["id"]
         folder = self.folder
         tag = await anyio.to_thread.run_sync(folder.tag, name)
@@ -704,8 +706,7 @@ class PageRoutes:
         return _tagged(JSONResponse({"saved": name}), tag)
 
     async def words(self, request: Request) -> Response:
-        """Answer with the first words to check of recordings that nobody has checked: of jobs, then
-        the folder."""
+        """Answer with the first unchecked words, those of jobs before those of the folder."""
         queue = self.routes.queue
         jobs = [
             (job, job.tag)
@@ -850,8 +851,7 @@ async def _in_thread(
     names: Mapping[str, str],
     limiter: CapacityLimiter | None,
 ) -> Result:
-    """Call a function in another thread; `names` are what its errors call the files of the server:
-    path → name."""
+    """Call a function in another thread; `names` are what its errors call files."""
     try:
         return await anyio.to_thread.run_sync(call, *arguments, limiter=limiter)
     except CtcAlignError as error:

@@ -1,8 +1,8 @@
-"""Uploads: multipart forms, written to a private folder as they arrive, within limits, and removed
-afterwards.
+"""Uploads: multipart forms, within limits.
 
-Recordings that are encoded for browsers lie beside them. A running server holds a lock on its
-folder; the next server removes folders without a lock, left by killed servers.
+They are written to a private folder as they arrive, and removed afterwards. Recordings that are
+encoded for browsers lie beside them. A running server holds a lock on its folder; the next server
+removes folders without a lock, left by killed servers.
 """
 
 from __future__ import annotations
@@ -38,11 +38,9 @@ MOST_FIELDS = 2**20
 MOST_BYTES = 2**26
 """Bytes of a transcript other than a book, and of an alignment that is saved, or listed."""
 RESERVE_BYTES = 2**28
-"""Bytes above the limit of all uploads, for what work on the recordings needs: corrections, and
-recoded recordings."""
+"""Bytes above the limit of all uploads, for corrections and recoded recordings."""
 MOST_PARSED = 2**29
-"""Bytes of memory that a transcript other than a book, or a JSON text, may take once it is
-parsed."""
+"""Memory that a transcript other than a book, or a JSON text, may take once it is parsed."""
 SLOW_S, LEAST_PER_S = 30.0, 4000.0
 """The seconds that a body may take besides those for its bytes, and its fewest bytes a second."""
 TEXTS = ("text",)
@@ -142,8 +140,10 @@ class Form:
     async def receive(
         self, name: str, request: Request, most_bytes: int, refusal: RefusedError
     ) -> None:
-        """Write the body of a request to a file; raise `refusal` if it has more than
-        `most_bytes`."""
+        """Write the body of a request to a file.
+
+        It raises `refusal` if the body has more than `most_bytes`.
+        """
         upload = self.files[name] = Upload(self.folder.new_file(), name)
         with open(upload.path, "xb") as file:
             async for chunk in _body(request, most_bytes, refusal):
@@ -182,8 +182,9 @@ class Form:
 
 
 def checked_filename(name: str, part: str) -> str:
-    r"""Return the last part of a file name, without control characters; if it is empty, the name of
-    the form's part.
+    r"""Return the last part of a file name, without control characters.
+
+    If it is empty, return the name of the form's part.
 
     >>> checked_filename("C:\\Users\\me\\talk.wav", "audio"), checked_filename("../../etc/passwd", "audio")
     ('talk.wav', 'passwd')
@@ -239,8 +240,10 @@ async def read_form(
 
 
 async def _body(request: Request, most_bytes: int, refusal: RefusedError) -> AsyncIterator[bytes]:
-    """Yield the pieces of a request's body; raise `refusal` as soon as it is known to have more
-    than `most_bytes`."""
+    """Yield the pieces of a request's body.
+
+    It raises `refusal` as soon as the body is known to have more than `most_bytes`.
+    """
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared[:18]) > most_bytes:
         raise refusal
@@ -408,8 +411,9 @@ def mime_of(name: str) -> str:
 
 
 class CodedRecordings:
-    """Recordings that browsers do not play, or play with a different clock, encoded as Opus among
-    the uploads.
+    """Recordings that are encoded as Opus among the uploads.
+
+    Browsers do not play the originals, or play them with a different clock.
 
     Args:
         uploads: they lie in its folder, and count towards its limit.
@@ -444,8 +448,10 @@ class CodedRecordings:
         return FileResponse(path, media_type=mime, content_disposition_type="inline")
 
     def _form_of(self, path: Path) -> Form:
-        """Return the path of the encoded file for a recording of the folder; remove the oldest
-        others."""
+        """Return the path of the encoded file for a recording of the folder.
+
+        The oldest others are removed.
+        """
         status = path.stat()
         key = (str(path), status.st_mtime_ns, status.st_size)
         if key not in self._coded:

@@ -51,8 +51,10 @@ KEYS = {
     "channel": ("channel",),
     "language": ("language", "lang", "locale"),
 }
-"""Keys of each value, as listed in `docs/corpora.md`; if a line has several, the first in this
-order counts."""
+"""Keys of each value, as listed in `docs/corpora.md`.
+
+If a line has several, the first in this order counts.
+"""
 _MOST_KEYS = 30
 _HEAD_LINES = 50
 """The number of lines in which the first JSON object of a manifest must be."""
@@ -79,13 +81,17 @@ COLUMNS = {
     "channel": ("channel",),
     "language": ("language", "lang", "locale"),
 }
-"""Names of each column, in upper or lower case; if a table has several, the first in this order
-counts."""
+"""Names of each column, in upper or lower case.
+
+If a table has several, the first in this order counts.
+"""
 _PAIRS = {"audio": 0, "text": 1}
 _PIPER = {"audio": 0, "speaker": 1, "text": 2}
 _LJSPEECH = {"audio": 0, "text": 1, "words": 2}
-"""Columns between "|" in lists without a header; `words` is the text with its numbers in words, and
-may be empty."""
+"""Columns between "|" in lists without a header.
+
+`words` is the text with its numbers in words, and may be empty.
+"""
 _CLIPS = ("clips", "wavs", "wav", "audio")
 """Folders of recordings beside a table: of Common Voice, LJSpeech, Piper."""
 _ENDINGS = (".wav", ".flac", ".mp3", ".ogg", ".opus")
@@ -326,11 +332,11 @@ class Table(FileSource):
 
 
 class MetadataFolder(FolderSource):
-    """A folder of recordings with a table of them, `metadata.csv` or `metadata.jsonl`, as Hugging
-    Face (audiofolder), LJSpeech and Piper lay them out.
+    """A folder of recordings with a table of them, `metadata.csv` or `metadata.jsonl`.
 
-    The table is in the folder, or one is in each of its sub-folders (`train`, `test`), whose name
-    then begins the ids.
+    Hugging Face (audiofolder), LJSpeech and Piper lay out their corpora in this way. The table is
+    in the folder, or one is in each of its sub-folders (`train`, `test`), whose name then begins
+    the ids.
     """
 
     kind = "metadata"

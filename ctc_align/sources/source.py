@@ -29,8 +29,10 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 MAX_LINE_BYTES = 16 * 2**20
 _MOST_SKIPPED = 2**30
 _MOST_BLANK = 2**22
-"""A longer line, or more consecutive blank lines, are not text: a small gzip file may hold any
-number."""
+"""A longer line, or more consecutive blank lines, are not text.
+
+A small gzip file may hold any number of them.
+"""
 BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 

@@ -54,18 +54,24 @@ SOUND = _extensions(
     "wav wave wavex bwf rf64 w64 flac ogg oga opus mp3 mp2 aiff aif aifc au snd caf sph nist "
     "sd2 voc ircam sf avr paf fap iff svx 8svx 16svx htk pvf xi wve sds mpc2k"
 )
-"""Extensions of files that libsndfile reads, and MP3, in lower case; the content decides in the
-end."""
+"""Extensions of files that libsndfile reads, and MP3; the content decides in the end.
+
+They are in lower case.
+"""
 MEDIA = _extensions(
     "m4a m4b m4r mp4 m4v mov qt 3gp 3gpp 3g2 aac adts loas webm weba mkv mka wma wmv asf amr "
     "awb avi divx flv f4v ts mts m2ts m2t mpg mpeg vob mpa ac3 eac3 dts ape wv tta shn ra "
     "rm rmvb mpc mp+ tak dsf mxf ogv ogx spx nut qcp"
 )
-"""Extensions of files that FFmpeg reads; they are used if no `SOUND` file of the same name lies
-beside them (a video and its sound)."""
+"""Extensions of files that FFmpeg reads.
+
+They are used if no `SOUND` file of the same name lies beside them (a video and its sound).
+"""
 LOG_PROBS = frozenset([".npy", ".npz", ".pt", ".safetensors"])
-"""Extensions of a network's output; it is used if a transcript, but no recording, of the same name
-lies beside it."""
+"""Extensions of a network's output.
+
+It is used if a transcript, but no recording, of the same name lies beside it.
+"""
 TEXT = (".lab", ".txt")
 SUBTITLES = (".srt", ".vtt", ".sbv", ".cha", ".trs", ".stm", ".rttm", ".par")
 """Extensions of transcripts with times; content decides what they are."""

@@ -24,8 +24,10 @@ from ctc_align.errors import InputError
 from ctc_align.files.formats import EXTENSIONS
 
 MAX_PART_BYTES = 235
-"""File systems allow 255 bytes; extensions such as `.tokens.ctm` and numbers after the name need
-some of them."""
+"""The longest part of a path: file systems allow 255 bytes.
+
+Extensions such as `.tokens.ctm` and numbers after the name need some of them.
+"""
 MAX_OUTPUT_BYTES = 1024
 _KEPT_BYTES = 160
 
@@ -189,8 +191,10 @@ class UsedIds:
 
     def __init__(self, *, fold_case: bool = False) -> None:
         self._lines = HashIndex()
-        """By the hash of the id: 31 bits of another hash of it, whether it was made, and 32 bits of
-        its line."""
+        """By the hash of the id: 31 bits of another hash, whether it was made, and its line.
+
+        The line takes 32 bits.
+        """
         self._outputs = HashIndex() if fold_case else None
         """The hashes of the outputs; without `fold_case` two ids never share an output."""
         self._numbers: dict[str, int] = {}

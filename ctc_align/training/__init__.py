@@ -4,8 +4,10 @@ from __future__ import annotations
 
 
 class Watch:
-    """A listener to the progress of a training; this one ignores everything, subclasses override
-    its methods."""
+    """A listener to the progress of a training.
+
+    This one ignores everything; subclasses override its methods.
+    """
 
     def say(self, line: str) -> None:
         """Receive a line for the log."""

@@ -1,5 +1,7 @@
-"""Train the acoustic network with CTC and, if there are frame labels, with classification of
-segmentation states."""
+"""The training of the acoustic network.
+
+It learns by CTC and, if there are frame labels, by classification of segmentation states.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,10 @@ from ctc_align.training.training_batches import (
 
 STAGE = "training"
 EVALUATIONS = 20
-"""The maximum number of evaluations of the held-out part in a run; with `keep_best` there is one
-after each epoch."""
+"""The most evaluations of the held-out part in a run.
+
+With `keep_best` there is one after each epoch.
+"""
 CPU = torch.device("cpu")
 HEADS = ("up", "local", "mix", "tokens", "states")
 """The network's modules above its body."""
@@ -44,9 +48,9 @@ Check = Callable[[AcousticNetwork], Sequence[str]]
 
 @dataclass(frozen=True)
 class Training:
-    """Settings of the network's training. `batch_s`: seconds of padded audio per step;
-    `learning_rate`: of a cosine.
+    """Settings of the network's training.
 
+    `batch_s`: seconds of padded audio per step; `learning_rate`: that at the top of a cosine.
     `epochs` and `batch_s` of 0 and `warmup_steps` of -1 depend on the amount of speech (see
     `Recipe`); `minutes` of 0 is no limit. `layers` "head" trains only the layers above the body,
     `freeze_norms` keeps the statistics of the norms, `keep_best` ends with the best weights on the
@@ -88,11 +92,10 @@ class HeldOutLosses:
 
 @dataclass(frozen=True)
 class Trained:
-    """A network in evaluation mode, its losses on the held-out part, and those of the initial
-    weights.
+    """A network in evaluation mode, and its losses on the held-out part.
 
-    If the check refused all weights that were better than the initial ones, `faults` are those of
-    the best weights.
+    The losses of the initial weights are there, too. If the check refused all weights that were
+    better than the initial ones, `faults` are those of the best weights.
     """
 
     network: AcousticNetwork
@@ -112,11 +115,11 @@ def train(
     watch: Watch | None = None,
     check: Check | None = None,
 ) -> Trained:
-    """Train a network, or continue from a checkpoint in `folder`. The same seed gives the same
-    network.
+    """Train a network, or continue from a checkpoint in `folder`.
 
-    On the CPU, with the same number of threads, a run that was stopped and continued gives the same
-    bits as an uninterrupted one, unless `training.minutes` ends it.
+    The same seed gives the same network. On the CPU, with the same number of threads, a run that
+    was stopped and continued gives the same bits as an uninterrupted one, unless `training.minutes`
+    ends it.
 
     Args:
         shape: sizes of the network.
@@ -163,8 +166,10 @@ def _put_back_final(
 
 @cache
 def computes_in_bfloat16(device: torch.device) -> bool:
-    """Return whether a device has instructions for bfloat16; others would convert every number
-    twice."""
+    """Return whether a device has instructions for bfloat16.
+
+    Others would convert every number twice.
+    """
     if device.type != "cpu":
         return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
@@ -174,10 +179,9 @@ def computes_in_bfloat16(device: torch.device) -> bool:
 def losses(
     network: AcousticNetwork, batch: TrainingBatch, *, bfloat16: bool, with_ctc: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return sums over a batch on the network's device: CTC loss, tokens, cross-entropy of the
-    states, frames.
+    """Return sums over a batch: CTC loss, tokens, cross-entropy of the states, frames.
 
-    Utterances with too few frames do not count.
+    They are on the network's device. Utterances with too few frames do not count.
     """
     device = batch.inputs.device.type
     with torch.autocast(device, torch.bfloat16, enabled=bfloat16 and device != "mps"):
@@ -317,8 +321,10 @@ class _Loop:
         self.sums = [0.98 * old + 0.02 * float(new.detach()) for old, new in zip(self.sums, parts)]
 
     def _evaluate(self) -> HeldOutLosses:
-        """Report and return the losses on the held-out part; with `keep_best`, keep the best
-        weights."""
+        """Report and return the losses on the held-out part.
+
+        With `keep_best`, the best weights are kept.
+        """
         held_out = evaluate(self.network, self.material, self.material.dev)
         self.watch.say(f"step {self.step} of {self.steps}  held out: {held_out}")
         if self.training.keep_best and len(self.material.dev):
@@ -330,8 +336,10 @@ class _Loop:
         return held_out
 
     def _keep(self, loss: float) -> None:
-        """Keep the weights if they have the least loss and no faults; the weights at the start need
-        no check."""
+        """Keep the weights if they have the least loss and no faults.
+
+        The weights at the start need no check.
+        """
         if self.best is not None and loss >= self.best["loss"]:
             return
         if self.check is not None and self.step:
@@ -402,8 +410,10 @@ class _Loop:
                     )
 
     def _state(self) -> JsonObject:
-        """Return everything that a continued run needs, including torch's random generators, which
-        dropout uses."""
+        """Return everything that a continued run needs.
+
+        This includes torch's random generators, which dropout uses.
+        """
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -444,8 +454,10 @@ class _Loop:
 
 
 def rate(training: Training, step: int, steps: int, time_share: float = 0.0) -> float:
-    """Return the learning rate of a step: a warm-up, then a cosine to almost zero at the last step
-    or time limit."""
+    """Return the learning rate of a step.
+
+    It is a warm-up, then a cosine to almost zero at the last step or time limit.
+    """
     warm = min(1.0, (step + 1) / max(1, training.warmup_steps))
     share = min(1.0, max(step / max(1, steps), time_share))
     return training.learning_rate * warm * (0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * share)))

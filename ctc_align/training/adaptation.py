@@ -1,12 +1,12 @@
-"""Adapt a trained model to the speakers or recordings of a corpus, without labels other than the
-transcripts.
+"""Adapt a trained model to the speakers or recordings of a corpus.
 
-The model segments the corpus and chooses the best-fitting pronunciations; then it is trained
-further with a small learning rate, on these segments and by CTC on the transcripts. The result is
-the epoch with the lowest loss on the held-out part among those that pass a check independent of the
-segments (`ctc_align.training.adaptation_check`). If no epoch has a lower loss than the unadapted
-model, that model is written unchanged, with a message. If the epochs with lower losses do not pass
-the check, nothing is written.
+No labels are needed other than the transcripts. The model segments the corpus and chooses the
+best-fitting pronunciations; then it is trained further with a small learning rate, on these
+segments and by CTC on the transcripts. The result is the epoch with the lowest loss on the held-out
+part among those that pass a check independent of the segments
+(`ctc_align.training.adaptation_check`). If no epoch has a lower loss than the unadapted model, that
+model is written unchanged, with a message. If the epochs with lower losses do not pass the check,
+nothing is written.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ class Adaptation:
     name: str = setting("", may_be_empty=True)
     """The model's name; "": that of its folder."""
     language: str = setting("", may_be_empty=True)
-    """The transcripts' language, in which digits and signs are read; "": the model's, or English
-    for English phones; otherwise they are not read."""
+    """The transcripts' language, in which digits and signs are read.
+
+    "": the model's, or English for English phones; otherwise they are not read.
+    """
     seed: int = 1
     longest_s: float = setting(36.0, above=0.0)
     """Longer utterances are left out."""
@@ -156,8 +158,10 @@ def _trained(
     work: Path,
     watch: Watch,
 ) -> tuple[Corpus, acoustic_training.Trained, SegmentComparison | None]:
-    """Return the utterances that have a path, the network trained on them, and its segments beside
-    the base's."""
+    """Return the utterances that have a path, the network trained on them, and a comparison.
+
+    The comparison is of the network's segments with the base's, None if there is none.
+    """
     labels = frame_labels.load_or_make(
         work / "labels.npz", corpus, lambda: own_labels(base, corpus, watch)
     )
@@ -252,12 +256,11 @@ def own_labels(base: Start, corpus: Corpus, watch: Watch) -> frame_labels.Labels
 def more_silence(
     labels: frame_labels.Labels, indices: np.ndarray, log_priors: torch.Tensor
 ) -> float:
-    """Return how much likelier silence is in labels than in the data of the log-priors, as a
-    difference of log-odds.
+    """Return how much likelier silence is in labels than in the data of the log-priors.
 
-    Without this correction the network would learn how long the pauses of this corpus are. The
-    log-priors, which stay those of the model, would not subtract that again, and words would shrink
-    at every uncertain edge.
+    It is a difference of log-odds. Without this correction the network would learn how long the
+    pauses of this corpus are. The log-priors, which stay those of the model, would not subtract
+    that again, and words would shrink at every uncertain edge.
     """
     states = np.concatenate([labels.states[i] for i in indices.tolist()])
     here = float((states == len(log_priors) - 1).mean())

@@ -1,10 +1,10 @@
-"""Check that adaptation did no harm: compare the new segments with those of the start model and
-with the sound level.
+"""Check that adaptation did no harm.
 
-A model that learns from its own segments can agree with them better and better while they get
-worse: with a bonus for silence and much silence in the recordings, words shrink, and the loss on
-held-out segments falls. The level of the sound does not depend on the segments. A frame is *loud*
-if it is above the middle between the recording's quiet and loud frames
+The new segments are compared with those of the start model and with the sound level. A model that
+learns from its own segments can agree with them better and better while they get worse: with a
+bonus for silence and much silence in the recordings, words shrink, and the loss on held-out
+segments falls. The level of the sound does not depend on the segments. A frame is *loud* if it is
+above the middle between the recording's quiet and loud frames
 (`ctc_align.models.convnet.features.Statistics`). Hardly any frame of a pause is loud, but at least
 half of the frames of words are, even in noise only 2 dB below the speech.
 
@@ -40,11 +40,12 @@ from ctc_align.training.training_batches import Material, collate
 from ctc_align.types import Emissions, Pronunciation, WordTokens
 
 TRIMMED = 0.1
-"""Share of the largest, and of the smallest, changes of words that a mean ignores, because a few
-words move far."""
+"""Share of the largest, and of the smallest, changes of words that a mean ignores.
+
+A few words move far.
+"""
 GAINED_LOUD = 0.1
-"""More than this share of the frames that words gain over speech is loud; almost none over
-pauses."""
+"""A larger share of the frames that words gain over speech is loud; over pauses, hardly any."""
 FRAME_MS = 1000.0 * features.FRAME_SHIFT_S
 BAND_FRAMES = units.seconds_to_frames(Settings().band_s, features.FRAME_SHIFT_S)
 
@@ -260,10 +261,10 @@ class SegmentComparison:
 
 @dataclass(frozen=True)
 class AdaptationCheck:
-    """The check of a model during its adaptation: held-out utterances, and their segments by its
-    start.
+    """The check of a model during its adaptation.
 
-    `corpus` has one pronunciation of each word, that of the labels.
+    It has the held-out utterances, and their segments by the start model. `corpus` has one
+    pronunciation of each word, that of the labels.
     """
 
     base: Start
@@ -289,8 +290,10 @@ class AdaptationCheck:
 
 
 def loud_frames(frames: np.ndarray) -> np.ndarray:
-    """Return which frames (T, MELS) of a recording are loud (T,) bool: above the middle between
-    quiet and loud."""
+    """Return which frames (T, MELS) of a recording are loud (T,) bool.
+
+    They are above the middle between quiet and loud.
+    """
     statistics = features.statistics_of(frames)
     return features.level(frames) > (statistics.quiet + statistics.loud) / 2
 

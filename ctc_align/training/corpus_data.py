@@ -1,8 +1,7 @@
-"""The training data of a corpus: its frames on disk, the tokens of the model, pronunciations, and a
-held-out part.
+"""The training data of a corpus.
 
-A pair of audio and transcript that cannot be used does not stop a run: it is left out, with a
-reason, and counted.
+It has frames on disk, the tokens of the model, pronunciations, and a held-out part. A pair of audio
+and transcript that cannot be used does not stop a run: it is left out, with a reason, and counted.
 
 The tokens (`Recipe.units`) are
     letters   the letters and marks that are frequent enough in the transcripts' spoken forms: lower case, NFC, so é is
@@ -50,8 +49,7 @@ AHEAD = 32
 FASTEST_TOKENS_S = 33.0
 """Nobody speaks more letters or phones per second."""
 PAUSE_S, SLOWEST_TOKEN_S = 5.0, 1.0
-"""Audio longer than this pause plus this time for each token has more speech than its
-transcript."""
+"""Audio longer than this pause plus this time a token has more speech than its transcript."""
 FEWEST_SPEAKERS = 4
 """Corpora of fewer speakers hold out utterances, the others whole speakers."""
 MOST_DEV_S = 1800.0
@@ -76,11 +74,10 @@ def spread(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterato
 
 
 class FeatureStore:
-    """Log-mel frames of utterances: float16 on disk, mapped into memory; `store[i]` is (T, MELS)
-    float32.
+    """Log-mel frames of utterances: float16 on disk, mapped into memory.
 
-    Epochs read them from here instead of decoding the audio again. `faults` maps the indices of
-    utterances without frames to the reasons.
+    `store[i]` is (T, MELS) float32. Epochs read them from here instead of decoding the audio again.
+    `faults` maps the indices of utterances without frames to the reasons.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -108,11 +105,10 @@ class FeatureStore:
 def build_store(
     utterances: Sequence[Utterance], folder: Path, progress: Callable[[int], None] | None = None
 ) -> FeatureStore:
-    """Decode every utterance into a store in `folder`, or open an existing store with the same
-    number of utterances.
+    """Decode every utterance into a store in `folder`.
 
-    Each list of utterances needs a separate folder. `progress` is called with the number of decoded
-    utterances.
+    An existing store with the same number of utterances is opened instead. Each list of utterances
+    needs a separate folder. `progress` is called with the number of decoded utterances.
     """
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index.json"
@@ -156,9 +152,9 @@ def _frames_of(utterance: Utterance) -> np.ndarray | str:
 
 @dataclass(frozen=True)
 class Inventory:
-    """The tokens of a model: `vocab` with the blank first, the tokenizer, and the counts of letters
-    too rare to learn.
+    """The tokens of a model.
 
+    It has `vocab` with the blank first, the tokenizer, and the counts of letters too rare to learn.
     `units` is one of `UNITS`; `language` is the transcripts' language, "" if unknown.
     """
 
@@ -248,8 +244,10 @@ def _used_phones(texts: Iterable[Words], lexicon: Lexicon) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Spoken:
-    """The pronunciations (phone indices, without the blank) of each word of an utterance, and the
-    chosen ones."""
+    """The pronunciations of each word of an utterance, and the chosen ones.
+
+    They are phone indices, without the blank.
+    """
 
     words: tuple[tuple[np.ndarray, ...], ...]
     choice: tuple[int, ...]
@@ -266,8 +264,10 @@ class Spoken:
 
     @staticmethod
     def chosen(targets: np.ndarray, owners: np.ndarray) -> Spoken:
-        """Return words of one pronunciation each, from token ids (L,), 0 the blank, and the word of
-        each (L,)."""
+        """Return words of one pronunciation each.
+
+        They are given as token ids (L,), 0 the blank, and the word of each token (L,).
+        """
         words = tuple((targets[owners == word].astype(np.int64) - 1,) for word in np.unique(owners))
         return Spoken(words, (0,) * len(words))
 
@@ -286,8 +286,10 @@ class Spoken:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A pair that cannot be used: its id, its origin (file and line), the kind of reason, and
-    details."""
+    """A pair that cannot be used.
+
+    It has its id, its origin (file and line), the kind of reason, and details.
+    """
 
     id: str
     origin: str
@@ -297,8 +299,10 @@ class LeftOut:
 
 @dataclass
 class Pairs:
-    """The pairs of a corpus whose transcripts can be read; `is_dev` marks those of a corpus to hold
-    out."""
+    """The pairs of a corpus whose transcripts can be read.
+
+    `is_dev` marks those of a corpus to hold out.
+    """
 
     utterances: list[Utterance] = field(default_factory=list)
     words: list[Words] = field(default_factory=list)
@@ -311,8 +315,10 @@ class Pairs:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of speakers, languages, texts and files (size and time), which tells corpora
-        apart."""
+        """Return a hash that tells corpora apart.
+
+        It covers speakers, languages, texts and files (size and time).
+        """
         digest = hashlib.sha256()
         for utterance, dev in zip(self.utterances, self.is_dev):
             try:
@@ -397,8 +403,10 @@ def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
 
 
 def _without_sample_numbers(words: Words, utterance: Utterance) -> Words:
-    """Return the words without the sample numbers with which a transcript may begin, as TIMIT's
-    do."""
+    """Return the words without the sample numbers with which a transcript may begin.
+
+    TIMIT's transcripts do.
+    """
     if not may_have_sample_numbers(words.text):
         return words
     try:
@@ -420,8 +428,9 @@ def gather(
     dev_share: float = 0.05,
     seed: int = 1,
 ) -> Corpus:
-    """Return the frames and pronunciations of the usable pairs; the frames are written into
-    `folder`.
+    """Return the frames and pronunciations of the usable pairs.
+
+    The frames are written into `folder`.
 
     Args:
         longest_s: longer utterances are left out.
@@ -496,8 +505,10 @@ def summary(left_out: Iterable[LeftOut]) -> str:
 
 
 def _pronounced(pairs: Pairs, inventory: Inventory) -> dict[int, Spoken]:
-    """Return the pronunciations of each pair, by index; leave out pairs with words that the tokens
-    cannot spell."""
+    """Return the pronunciations of each pair, by index.
+
+    Pairs with words that the tokens cannot spell are left out.
+    """
     pronounced = {}
     for i, (utterance, words) in enumerate(zip(pairs.utterances, pairs.words)):
         words = with_phones(words, inventory.tokenizer, utterance.language)
@@ -554,8 +565,10 @@ def _fault(
 def _held_out(
     speakers: Sequence[str], seconds: np.ndarray, dev_share: float, seed: int
 ) -> np.ndarray:
-    """Return which utterances are held out (N,) bool, drawn by the seed: whole speakers, unless
-    these are few."""
+    """Return which utterances are held out (N,) bool, drawn by the seed.
+
+    Whole speakers are drawn, unless these are few.
+    """
     random = np.random.default_rng((seed, 20))
     wanted = min(MOST_DEV_S, dev_share * float(seconds.sum()))
     known = sorted(set(filter(None, speakers)))

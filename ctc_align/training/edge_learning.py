@@ -12,8 +12,9 @@ only.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -59,21 +60,24 @@ from ctc_align.training.labelled_speech import (
 from ctc_align.types import Emissions
 
 MARGIN = 4
-"""Fine frames by which the windows of examples are wider on either side, so that training can shift
-them."""
+"""Fine frames by which examples' windows are wider on either side, so that they can be shifted.
+
+Training shifts them.
+"""
 UNLABELLED_WEIGHT = 0.2
 """Weight of an edge without a label."""
 ONE_EDGE_S = 0.011
-"""If a phone's labelled end and the next one's start are at most this far apart, they are one
-edge."""
+"""If a phone's labelled end and the next one's start are so close, they are one edge."""
 FEWEST_STEPS, MOST_STEPS = 300, 6000
 """Limits of the steps of a training, and so of its epochs."""
 MOST_AT_ONCE = 8
 """Networks that are trained at the same time."""
 _NO_CONVENTION = Calibration()
 DrawnWith = Callable[[np.ndarray], tuple[Calibration, Sequence[Spans]]]
-"""From the utterances (U,) bool that are learnt from to their constants, and the edges of all
-before any network."""
+"""From the utterances that are learnt from to their constants, and the edges of all.
+
+The utterances are (U,) bool; the edges are those before any network.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,14 +141,17 @@ class EdgeTraining:
 GOING_ON = EdgeTraining(epochs=10, learning_rate=3e-4)
 """The further training of a model's own network."""
 HALFWAY = 0.5
-"""The share of the way from the trained weights back to the model's own (Wortsman et al. 2022, arXiv
-2109.01903). A few labels mostly teach their own habits: without this, networks taught by 8 files
-draw other speakers' edges worse."""
+"""The share of the way from the trained weights back to the model's own.
+
+See Wortsman et al. 2022, arXiv 2109.01903. A few labels mostly teach their own habits: without
+this, networks taught by 8 files draw other speakers' edges worse.
+"""
 
 
 def examples_of(scene: EdgeScene, edge_s: np.ndarray, weight: np.ndarray) -> EdgeExamples:
-    """Return the examples of one utterance's edges that are known and within reach of their
-    windows.
+    """Return the examples of one utterance's edges.
+
+    An edge must be known and within reach of its window.
 
     Args:
         scene: of the utterance.
@@ -236,8 +243,9 @@ def train_edge_network(
     begin: EdgeNetwork | None = None,
     say: Callable[[str], None] | None = None,
 ) -> EdgeNetwork:
-    """Return a network trained on examples; the same for the same seed, machine and number of
-    threads.
+    """Return a network trained on examples.
+
+    It is the same for the same seed, machine and number of threads.
 
     Args:
         examples: their sounds are indices into `labels`.
@@ -284,8 +292,10 @@ def train_edge_network(
 
 
 def _initialise(network: TrainableEdgeNetwork, generator: torch.Generator) -> None:
-    """Initialise the weights: labels hardly matter at first, and kinds of sounds matter more than
-    single sounds."""
+    """Initialise the weights of a network.
+
+    Labels hardly matter at first, and kinds of sounds matter more than single sounds.
+    """
     with torch.no_grad():
         for each in (*network.layers, network.output, network.habit):
             assert isinstance(each, (nn.Conv1d, nn.Linear))
@@ -310,8 +320,10 @@ def _loss(
     training: EdgeTraining,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Return the mean cross-entropy of a batch of examples, with random shifts, levels and hidden
-    sounds."""
+    """Return the mean cross-entropy of a batch of examples.
+
+    They have random shifts, levels and hidden sounds.
+    """
     windows = examples.windows.part(batch)
     left, right, role = (
         torch.from_numpy(column) for column in (windows.left, windows.right, windows.role)
@@ -346,8 +358,10 @@ def _loss(
 
 
 def _dropout(hidden: torch.Tensor, share: float, generator: torch.Generator) -> torch.Tensor:
-    """Return hidden values with a share of them set to 0, drawn from a generator, which torch's own
-    cannot."""
+    """Return hidden values with a share of them set to 0.
+
+    They are drawn from a generator, which torch's own dropout does not take.
+    """
     stays = torch.rand(hidden.shape, generator=generator) >= share
     return hidden * stays / (1.0 - share)
 
@@ -371,8 +385,10 @@ def edge_examples(
     shape: EdgeNetworkShape,
     convention: Calibration = _NO_CONVENTION,
 ) -> EdgeExamples:
-    """Return the examples of one utterance or more; the arguments are those of
-    `utterance_examples`."""
+    """Return the examples of one utterance or more.
+
+    The arguments are those of `utterance_examples`.
+    """
     pairs = zip(utterances, drawn)
     return EdgeExamples.joined(
         [utterance_examples(u, edges, shape, convention=convention) for u, edges in pairs]
@@ -431,11 +447,10 @@ def _weights_of_words(
 
 
 def labelled_edges_s(utterance: SpokenUtterance, drawn: Spans, edges: Edges) -> np.ndarray:
-    """Return the labelled edges (E,), in seconds from the audio's start; NaN where there is no
-    label.
+    """Return the labelled edges (E,), in seconds from the audio's start.
 
-    Labelled words give their starts and ends; two labelled phones that touch give the edge between
-    them.
+    They are NaN where there is no label. Labelled words give their starts and ends; two labelled
+    phones that touch give the edge between them.
 
     Args:
         utterance: with its labels.
@@ -482,7 +497,7 @@ def learn_edges(
         begin = present
     left_out = [folds == fold for fold in range(int(folds.max()) + 1)]
     jobs = [*(~part for part in left_out), np.ones(len(folds), np.bool_)]
-    trained = _trained(utterances, jobs, drawn_with, EdgeNetworkShape(labels), begin, progress)
+    trained = _train_jobs(utterances, jobs, drawn_with, EdgeNetworkShape(labels), begin, progress)
     words = PairedEdges()
     phones = PairedEdges()
     rows = list[Row]()
@@ -496,8 +511,9 @@ def learn_edges(
 
 
 def spread_of(ratios: np.ndarray) -> float:
-    """Return the factor of standard deviations with which a share `SIGMA` of the edges lies within
-    them.
+    """Return the factor by which standard deviations are multiplied to hold.
+
+    A share `SIGMA` of the edges then lies within them.
 
     Args:
         ratios: (E,) of errors to standard deviations, both above 0.
@@ -522,7 +538,7 @@ def training_for(examples: int, begin: EdgeNetwork | None = None) -> EdgeTrainin
     return replace(usual, epochs=max(1, round(steps / batches)))
 
 
-def _trained(
+def _train_jobs(
     utterances: Sequence[SpokenUtterance],
     jobs: Sequence[np.ndarray],
     drawn_with: DrawnWith,
@@ -530,39 +546,54 @@ def _trained(
     begin: EdgeNetwork | None,
     progress: Callable[[float], None] | None,
 ) -> Iterator[tuple[Calibration, Sequence[Spans], EdgeNetwork]]:
-    """Yield, for each job in order, constants, all drawn edges and its network; finished jobs leave
-    no examples.
+    """Yield, for each job in order, constants, all drawn edges and its network.
 
-    A job says which utterances a network learns from (U,) bool.
+    Finished jobs leave no examples in memory. A job says which utterances a network learns from
+    (U,) bool.
     """
     workers = min(torch.get_num_threads(), MOST_AT_ONCE)
-    pending: deque[tuple[Calibration, Sequence[Spans], Future[EdgeNetwork]]] = deque()
-    done = 0
-    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        try:
-            for job in jobs:
-                known, drawn = drawn_with(job)
-                learnt: list[int] = np.flatnonzero(job).tolist()
-                examples = edge_examples(
-                    [utterances[k] for k in learnt], [drawn[k] for k in learnt], shape, known
-                )
-                pending.append((known, drawn, pool.submit(_taught, examples, shape.labels, begin)))
-                while len(pending) > (workers if job is not jobs[-1] else 0):
-                    known, drawn, network = pending.popleft()
-                    finished = known, drawn, network.result()
-                    done += 1
-                    if progress is not None:
-                        progress(done / len(jobs))
-                    yield finished
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+
+    def begin_job(job: np.ndarray) -> _Learning:
+        known, drawn = drawn_with(job)
+        learnt: list[int] = np.flatnonzero(job).tolist()
+        examples = edge_examples(
+            [utterances[k] for k in learnt], [drawn[k] for k in learnt], shape, known
+        )
+        return known, drawn, pool.submit(_taught, examples, shape.labels, begin)
+
+    with (
+        ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
+        ExitStack() as at_end,
+    ):
+        at_end.callback(pool.shutdown, wait=False, cancel_futures=True)
+        in_order = _ahead(map(begin_job, jobs), workers)
+        for done, (known, drawn, learning) in enumerate(in_order, start=1):
+            network = learning.result()
+            if progress is not None:
+                progress(done / len(jobs))
+            yield known, drawn, network
+
+
+_Learning = tuple[Calibration, Sequence[Spans], Future[EdgeNetwork]]
+
+
+def _ahead(begun: Iterable[_Learning], most: int) -> Iterator[_Learning]:
+    """Yield what is begun, in order, each when `most` others after it are begun, too."""
+    pending: deque[_Learning] = deque()
+    for one in begun:
+        pending.append(one)
+        if len(pending) > most:
+            yield pending.popleft()
+    yield from pending
 
 
 def _taught(
     examples: EdgeExamples, labels: tuple[str, ...], begin: EdgeNetwork | None
 ) -> EdgeNetwork:
-    """Return a new network taught by examples, or the members of another that have gone on learning
-    half the way."""
+    """Return a new network taught by examples, or one that has gone on learning.
+
+    The members of a network that goes on learning move half the way.
+    """
     training = training_for(len(examples), begin)
     if begin is None:
         return train_edge_network(examples, labels, training)
@@ -580,8 +611,10 @@ def _left_out_edges(
     words: PairedEdges,
     phones: PairedEdges,
 ) -> list[Row]:
-    """Add the edges of utterances left out, refined by a network, to `words` and `phones`; return
-    rows to evaluate."""
+    """Add the edges of utterances left out to `words` and `phones`.
+
+    A network refines them. Return rows to evaluate.
+    """
     chosen = [(utterances[k], drawn[k]) for k in left_out.tolist()]
     final = batching.run(
         [finish_edges(u.emissions, u.tokens, before, known, network) for u, before in chosen]
@@ -601,8 +634,10 @@ def _left_out_edges(
 
 
 def _within_sd(ratios: np.ndarray, folds: np.ndarray) -> float:
-    """Return the share of edges within their standard deviation, scaled by the spread of other
-    folds (E,)."""
+    """Return the share of edges within their standard deviation.
+
+    This is scaled by the spread of other folds (E,).
+    """
     within = [
         ratios[folds == fold] <= spread_of(ratios[folds != fold]) for fold in np.unique(folds)
     ]

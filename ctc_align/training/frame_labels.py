@@ -1,11 +1,11 @@
-"""Targets and a state for every frame of a corpus: by the generative segmenter, then by network and
-mixtures together.
+"""Targets and a state for every frame of a corpus.
 
-The segmenter begins from a flat start; its edges are where the sound changes. Every token (a phone
-or a letter) is a sequence of a few states, and silence is one state; each state is a mixture of
-diagonal Gaussians. Viterbi training (Juang and Rabiner 1990) begins with states of equal length
-between the first and the last loud frame. It alternates between Gaussians from the labels, by EM
-within each state, and labels from the Gaussians; the number of Gaussians doubles in each round.
+They come from the generative segmenter, then from network and mixtures together. The segmenter
+begins from a flat start; its edges are where the sound changes. Every token (a phone or a letter)
+is a sequence of a few states, and silence is one state; each state is a mixture of diagonal
+Gaussians. Viterbi training (Juang and Rabiner 1990) begins with states of equal length between the
+first and the last loud frame. It alternates between Gaussians from the labels, by EM within each
+state, and labels from the Gaussians; the number of Gaussians doubles in each round.
 
 A network trained on a generative segmenter's labels reproduces their random errors, and the
 Gaussians are misled by single frames; the sum of their scores is closer to hand labels than either.
@@ -48,8 +48,10 @@ from ctc_align.training.recipe import Recipe, Refining, SegmenterPlan
 from ctc_align.training.training_batches import Material, collate, evaluation_batches
 
 SMALLEST_VARIANCE = 0.05
-"""Least variance, of values with deviation 1, so that a Gaussian of few frames does not collapse
-onto them."""
+"""Least variance, of values with deviation 1.
+
+A Gaussian of few frames does not collapse onto them.
+"""
 FEWEST_FRAMES = 10
 PARTS = 3
 """Default number of states of a phone."""
@@ -61,8 +63,10 @@ Labelled = tuple[np.ndarray, np.ndarray]
 
 
 def cepstra(frames: np.ndarray) -> np.ndarray:
-    """Return 13 cepstra of log-mel frames (T, MELS) with first and second differences (T, 39): mean
-    0, deviation 1."""
+    """Return 13 cepstra of log-mel frames (T, MELS) with differences: (T, 39).
+
+    The differences are first and second ones; all have mean 0 and deviation 1.
+    """
     floor = features.floor_of(features.statistics_of(frames).loud)
     values = with_differences(cepstra_of(np.maximum(frames, floor)))
     return np.asarray((values - values.mean(0)) / np.maximum(values.std(0), np.float32(1e-3)))
@@ -75,8 +79,10 @@ def grow_mixtures(
     steps: int,
     old: Mixtures | None = None,
 ) -> Mixtures:
-    """Return `mixtures` Gaussians a state, doubled from `old`, or from one each, with `steps` of EM
-    each time."""
+    """Return `mixtures` Gaussians a state, doubled from `old` or from one each.
+
+    After each doubling there are `steps` of EM.
+    """
     fitted = old or estimate(labelled, states)
     while fitted.means.shape[1] < mixtures:
         fitted = fitted.doubled()
@@ -86,11 +92,10 @@ def grow_mixtures(
 
 
 def estimate(labelled: Sequence[Labelled], states: int, old: Mixtures | None = None) -> Mixtures:
-    """Return the mixtures after one step of EM within each of K `states`; without `old`, a single
-    Gaussian each.
+    """Return the mixtures after one step of EM within each of K `states`.
 
-    The responsibilities come from `old`, whose Gaussians of fewer than `FEWEST_FRAMES` frames stay
-    as they are.
+    Without `old` they are a single Gaussian each. The responsibilities come from `old`, whose
+    Gaussians of fewer than `FEWEST_FRAMES` frames stay as they are.
     """
     mixtures = old.means.shape[1] if old else 1
     gaussians = states * mixtures
@@ -190,8 +195,10 @@ class Segmenter:
                 yield i, labels
 
     def choose_pronunciations(self, indices: Sequence[int]) -> int:
-        """Choose, word by word, the pronunciation that fits its frames best; return the number of
-        changed words."""
+        """Choose, word by word, the pronunciation that fits its frames best.
+
+        Return the number of changed words.
+        """
         changed = 0
         for begin in range(0, len(indices), BATCH):
             part = [
@@ -207,8 +214,10 @@ class Segmenter:
         return changed
 
     def _best_choice(self, i: int, x: np.ndarray, tokens: np.ndarray) -> tuple[int, ...]:
-        """Return the pronunciation of each word whose best path over the word's present frames
-        scores highest."""
+        """Return the pronunciation of each word whose best path scores highest.
+
+        Paths are over the word's present frames.
+        """
         assert self.mixtures is not None
         spoken = self.spoken[i]
         owners = self.spoken[i].owners
@@ -243,8 +252,10 @@ class Segmenter:
         return dict(zip(indices, spread(lambda i: cepstra(self.store[i]), indices)))
 
     def _flat(self, i: int) -> np.ndarray:
-        """Return states of equal length between the first and the last loud frame, silence around
-        them."""
+        """Return states of equal length between the first and the last loud frame.
+
+        Around them is silence.
+        """
         frames = self.store[i]
         level = features.level(frames)
         loud = np.flatnonzero(level > features.statistics_of(frames).loud - QUIET_NATS)
@@ -272,8 +283,10 @@ class Segmenter:
     def _paths(
         self, part: list[int], data: dict[int, np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray, float, np.ndarray]]:
-        """Yield utterance, state of every frame, score, and token of every frame (-1 in
-        silence)."""
+        """Yield utterance, state of every frame, score, and token of every frame.
+
+        The token is -1 in silence.
+        """
         if not part:
             return
         assert self.mixtures is not None
@@ -308,10 +321,10 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Labels:
-    """Token ids for CTC, a state for each frame, and the word of each token, for every utterance of
-    a store.
+    """Labels for every utterance of a store.
 
-    All three are empty for an utterance without labels.
+    They are token ids for CTC, a state for each frame, and the word of each token. All three are
+    empty for an utterance without labels.
     """
 
     targets: list[np.ndarray]
@@ -371,8 +384,10 @@ def from_nothing(corpus: Corpus, recipe: Recipe, tokens: int, watch: Watch) -> L
 
 
 def teaching_order(corpus: Corpus, plan: SegmenterPlan, seed: int) -> list[int]:
-    """Return the utterances to train Gaussians on, in a random order: the short ones, if there are
-    any."""
+    """Return the utterances to train Gaussians on, in a random order.
+
+    They are the short ones, if there are any.
+    """
     short = corpus.train[
         corpus.store.lengths[corpus.train] <= plan.longest_s / features.FRAME_SHIFT_S
     ]
@@ -385,8 +400,10 @@ def teaching_order(corpus: Corpus, plan: SegmenterPlan, seed: int) -> list[int]:
 def collected(
     count: int, spoken: dict[int, Spoken], states: Iterable[tuple[int, np.ndarray]]
 ) -> Labels:
-    """Return labels for a store of `count` utterances from pronunciations and (utterance,
-    states)."""
+    """Return labels for a store of `count` utterances.
+
+    They come from pronunciations and (utterance, states).
+    """
     labels = Labels(*([np.empty(0, np.int16)] * count for _ in range(3)))
     for i, row in states:
         labels.states[i] = row.astype(np.int16)
@@ -413,11 +430,10 @@ def run_in_batches(
     watch: Watch,
     stage: str,
 ) -> Iterator[tuple[int, Result]]:
-    """Yield utterances of a store with the results of their steps, without those whose result is
-    None.
+    """Yield utterances of a store with the results of their steps.
 
-    `steps_of` returns the steps of a batch of utterances of similar length; `stage` is the name for
-    `watch`.
+    Those whose result is None are left out. `steps_of` returns the steps of a batch of utterances
+    of similar length; `stage` is the name for `watch`.
     """
     done = 0
     for part in evaluation_batches(store.lengths, indices):
@@ -453,11 +469,11 @@ def learn_mixtures(
 
 @dataclass(frozen=True)
 class StateScorer:
-    """A network, in evaluation mode on the CPU, and mixtures that score segmentation states
-    together.
+    """A network and mixtures that score segmentation states together.
 
-    The score of a state is scale × (log P(state) by the network + `offset` (K,) + weight × log
-    P(state) by the mixtures); `refining` has the scale and the weight.
+    The network is in evaluation mode on the CPU. The score of a state is scale × (log P(state) by
+    the network + `offset` (K,) + weight × log P(state) by the mixtures); `refining` has the scale
+    and the weight.
     """
 
     network: AcousticNetwork
@@ -483,8 +499,10 @@ class StateScorer:
     def steps(
         self, store: FeatureStore, labels: Labels, part: Sequence[int]
     ) -> list[StageSteps[np.ndarray | None]]:
-        """Return the steps towards the likeliest states of utterances with the tokens of
-        `labels`."""
+        """Return the steps towards the likeliest states of utterances.
+
+        Their tokens are those of `labels`.
+        """
         parts = lattice.states_per_sound(len(self.offset), self.network.shape.classes)
         scores = self.scores(Material(store, labels.targets, None, np.asarray(part)), part)
         return [
@@ -508,8 +526,10 @@ def resegmented(scorer: StateScorer, corpus: Corpus, labels: Labels, watch: Watc
 def _likely_states(
     scores: torch.Tensor, phones: np.ndarray, owners: np.ndarray, parts: int
 ) -> StageSteps[np.ndarray | None]:
-    """Request the posteriors of an utterance's states and return the likeliest of each frame, None
-    without a path."""
+    """Return the likeliest state of each frame, None without a path.
+
+    On the way it requests the posteriors of the utterance's states.
+    """
     topology = lattice.segmentation([phones], [owners], parts, scores.shape[1] - 1)
     occupancy = yield Posteriors(scores.numpy(), topology)
     if occupancy is None:

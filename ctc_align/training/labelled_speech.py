@@ -1,5 +1,7 @@
-"""Hand-labelled speech in folders: TextGrids, each with a recording of the same name, and corrected
-JSON."""
+"""Hand-labelled speech in folders.
+
+It is TextGrids, each with a recording of the same name, and corrected JSON.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageEr
 from ctc_align.evaluate import Evaluation, read_intervals
 from ctc_align.evaluate.corrected_labels import is_kept, read_corrected, unknown_note
 from ctc_align.evaluate.pairing import broad_phones, pair_intervals
+from ctc_align.evaluate.utterance_files import word_interval
 from ctc_align.files.corrections import latest_works, original_of
 from ctc_align.files.json_files import is_fixed, read_object
 from ctc_align.files.transcripts import read_transcript
@@ -31,8 +34,10 @@ from ctc_align.units import seconds_to_ms
 TRANSCRIPTS = (".txt", ".lab")
 _NOT_AUDIO = (".textgrid", ".txt", ".lab", ".json", ".ctm", ".md", ".toml")
 _KEPT = re.compile(r"\.hand(-\d+)?$")
-"""The part of a name that a corpus run adds to an output changed by a person, when it makes the
-output again."""
+"""The part of a name that a corpus run adds to an output that a person has changed.
+
+It is added when the run makes the output again.
+"""
 ALIGNED_AGAIN = ".aligned"
 """The part of a name that commands add if the name is taken."""
 FEWEST_UTTERANCES = 8
@@ -61,8 +66,10 @@ class LabelledUtterance:
 
 
 _LabelFile = tuple[Path, Path]
-"""A TextGrid, or JSON with corrections; its path, and its name: the path in the folder, without
-extension."""
+"""A TextGrid, or JSON with corrections: its path, and its name.
+
+The name is the path in the folder, without extension.
+"""
 
 
 @dataclass
@@ -85,8 +92,9 @@ def read_labelled(
     found: LabelFiles | None = None,
     encoding: str | None = None,
 ) -> Iterator[LabelledUtterance]:
-    """Yield every TextGrid and every corrected alignment below a folder, in order, with its
-    recording and transcript.
+    """Yield every TextGrid and every corrected alignment below a folder, in order.
+
+    Each comes with its recording and transcript.
 
     Args:
         reference: a folder of TextGrids with a tier of words, and perhaps one of phones, or of
@@ -205,8 +213,10 @@ def _find_label_files(folder: Path, problems: list[str], into: LabelFiles) -> No
 
 
 def _has_fixes(path: Path, problems: list[str]) -> bool | None:
-    """Return whether an alignment has hand-corrected words; None for other JSON (a summary,
-    settings)."""
+    """Return whether an alignment has hand-corrected words.
+
+    It is None for other JSON (a summary, settings).
+    """
     try:
         words = read_object(path).get("words")
     except InputError as error:
@@ -255,7 +265,7 @@ def _read_json(
             name.as_posix(), speaker, audio, _spoken_text(alignment), words, phones
         )
     fixed = [word for word in alignment.words if is_fixed(word)]
-    words = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in fixed]
+    words = list(map(word_interval, fixed))
     tokens = [token for word in fixed for token in word.tokens if token.by == HAND]
     phones = [Interval(token.start_s, token.end_s, token.token) for token in tokens]
     starts = [word.char_start for word in fixed]
@@ -265,8 +275,10 @@ def _read_json(
 
 
 def _spoken_text(alignment: Alignment) -> str:
-    """Return the text of an alignment with spaces instead of words that are not in the
-    recording."""
+    """Return the text of an alignment as it was spoken.
+
+    Words that are not in the recording are replaced by spaces.
+    """
     text = list(alignment.text)
     for word in alignment.words:
         if word.status == SKIPPED:
@@ -315,15 +327,16 @@ def _phones(grid: Path, encoding: str | None) -> list[Interval]:
 # cross-validation.
 
 AS_GOOD = 0.03
-"""Among candidates at most this much worse than the best, the one that removes the fewest pauses is
-chosen."""
+"""Among candidates so little worse than the best, the one with the fewest lost pauses wins."""
 MOST_FOLDS = 5
 
 
 @dataclass(frozen=True)
 class SpokenUtterance:
-    """A labelled utterance with chosen pronunciations: its words, and tokens with their spikes on
-    CTC's best path."""
+    """A labelled utterance with chosen pronunciations.
+
+    It has words, and tokens with their spikes on CTC's best path.
+    """
 
     labelled: LabelledUtterance
     emissions: Emissions
@@ -358,16 +371,20 @@ class SpokenUtterance:
         return self.intervals(edges, self.begins, [self.words[w].text for w in self.owners])
 
     def labelled_intervals(self, edges: Spans) -> list[Interval]:
-        """Return the words that are compared with labels: all, or only the labelled ones if some
-        have no label."""
+        """Return the words that are compared with labels.
+
+        They are all, or only the labelled ones if some have no label.
+        """
         intervals = self.word_intervals(edges)
         if not self.labelled.char_starts:
             return intervals
         return [intervals[unit] for unit, _ in words_of(self, edges)[1]]
 
     def with_pairs(self, edges: Spans) -> SpokenUtterance:
-        """Return the utterance with labels only for words that pair with one, by the characters of
-        the text."""
+        """Return the utterance with labels only for words that pair with one.
+
+        They pair by the characters of the text.
+        """
         pairs = [(self.words[self.owners[unit]], label) for unit, label in words_of(self, edges)[1]]
         words = [replace(label, label=word.text) for word, label in pairs]
         labelled = replace(
@@ -397,11 +414,11 @@ class SpokenUtterance:
 
 @dataclass
 class PairedEdges:
-    """Edges of units (words or phones) that are paired with labels: two for each unit, its start
-    and its end.
+    """Edges of units (words or phones) that are paired with labels.
 
-    `utterances` are the indices of their utterances. `features` has one row of confidence features
-    for each unit, computed from the drawn edges; errors and spreads are those of the final edges.
+    Each unit has two: its start and its end. `utterances` are the indices of their utterances.
+    `features` has one row of confidence features for each unit, computed from the drawn edges;
+    errors and spreads are those of the final edges.
     """
 
     utterances: list[int] = field(default_factory=list)
@@ -413,8 +430,10 @@ class PairedEdges:
     def add_words(
         self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans | None = None
     ) -> None:
-        """Pair the words of an utterance with its labels; `final` are edges that a network made of
-        those drawn."""
+        """Pair the words of an utterance with its labels.
+
+        `final` are edges that a network made of those drawn.
+        """
         self._add(number, utterance, drawn, final or drawn, words_of(utterance, drawn))
 
     def add_phones(
@@ -428,8 +447,10 @@ class PairedEdges:
         return np.asarray(self.errors_ms)[np.argsort(self.utterances, kind="stable")]
 
     def in_parts(self, parts: int) -> PairedEdges:
-        """Return the same edges with parts of each utterance, in the order of its units, as
-        utterances."""
+        """Return the same edges with parts of each utterance as utterances.
+
+        Parts follow the order of an utterance's units.
+        """
         numbers = np.asarray(self.utterances, np.int64)
         rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
         counts = numbers
@@ -475,8 +496,10 @@ class PairedEdges:
 
 
 LabelledUnits = tuple[np.ndarray, Sequence[tuple[int, Interval]]]
-"""The words or the phones of an utterance that have a label: where units begin, and (unit, label),
-in order.
+"""The words or the phones of an utterance that have a label.
+
+They are where units begin, and (unit, label), in order. Unit u has the sounds from begins[u] to
+begins[u + 1].
 
 Unit u has the sounds from begins[u] to begins[u + 1].
 """
@@ -503,8 +526,10 @@ class LearntEdges:
 
 
 def words_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:
-    """Return the words of an utterance that pair with its labels: by characters of the text, if
-    known."""
+    """Return the words of an utterance that pair with its labels.
+
+    They pair by characters of the text, if these are known.
+    """
     if utterance.labelled.char_starts:
         unit_at = {utterance.words[w].char_start: u for u, w in enumerate(utterance.owners)}
         pairs = [
@@ -546,8 +571,9 @@ Candidate = tuple[Calibration, PairedEdges, PairedEdges]
 
 
 def folds_of(speakers: Sequence[str]) -> np.ndarray:
-    """Return which utterances (U,) are left out together: at most `MOST_FOLDS` groups of speakers,
-    or of single ones.
+    """Return which utterances (U,) are left out together.
+
+    There are at most `MOST_FOLDS` groups of speakers, or of single utterances.
 
     >>> folds_of(["anna", "anna", "bert", "carl"]).tolist()
     [0, 0, 1, 2]
@@ -571,8 +597,10 @@ def folds_of(speakers: Sequence[str]) -> np.ndarray:
 def offsets_of(
     words: PairedEdges, phones: PairedEdges | None = None, used: np.ndarray | None = None
 ) -> dict[tuple[str, str], float]:
-    """Return offsets of words' edges, shrunk towards those of all sounds, from the `used`
-    utterances (U,) bool."""
+    """Return offsets of words' edges, shrunk towards those of all sounds.
+
+    They come from the `used` utterances (U,) bool.
+    """
     wider = None
     if phones is not None and phones.errors_ms:
         wider = offsets_of(phones, None, used)
@@ -589,8 +617,10 @@ def left_out(edges: PairedEdges, phones: PairedEdges | None, folds: np.ndarray) 
 
 
 def best_of(candidates: Sequence[Candidate], used: np.ndarray) -> int:
-    """Return the index of the constants with the least error after their offsets, in the `used`
-    utterances (U,)."""
+    """Return the index of the constants with the least error after their offsets.
+
+    Errors are those in the `used` utterances (U,).
+    """
     errors_ms = []
     for _, words, phones in candidates:
         offsets = offsets_of(words, phones, used)
@@ -608,8 +638,9 @@ def best_of(candidates: Sequence[Candidate], used: np.ndarray) -> int:
 def cross_validated(
     rows: np.ndarray, right: np.ndarray, folds: np.ndarray
 ) -> tuple[np.ndarray, tuple[float, ...]]:
-    """Return P(right) (N,) by weights from other folds (from all, if there is one fold), and the
-    weights of all.
+    """Return P(right) (N,) by weights from other folds, and the weights of all.
+
+    If there is one fold, its own weights serve.
 
     Args:
         rows: (N, F) features.

@@ -1,5 +1,7 @@
-"""The folder of a trained model: its weights, their description, and a card that says how they were
-made."""
+"""The folder of a trained model.
+
+It holds the weights, their description, and a card that says how they were made.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +25,7 @@ from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
 from ctc_align.models.edge_network import FILE as EDGES
 from ctc_align.models.edge_network import EdgeNetwork, edge_network_bytes
+from ctc_align.reading import JsonObject
 from ctc_align.text.characters import json_escaped, printable, spreadsheet_cell
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.training.acoustic_training import HeldOutLosses, Trained, Training
@@ -31,6 +34,8 @@ from ctc_align.training.corpus_data import Corpus, Inventory, LeftOut
 from ctc_align.training.run_folder import NAME, TrainOptions
 
 LEFT_OUT = "left-out.tsv"
+MOST_RARE = 40
+"""Rare letters that a card names."""
 
 
 @dataclass(frozen=True)
@@ -84,72 +89,34 @@ class ModelPackage:
 
     def card(self) -> str:
         """Return the card in Markdown."""
-        corpus = self.corpus
-        training = self.training
-        inventory = self.inventory
-        shape = self.description.shape
-        weights = sum(weight.numel() for weight in self.trained.network.parameters())
-        kind = "phones"
-        if inventory.units == "letters":
-            kind = "letters"
-        gaussians = ""
-        if self.mixtures:
-            gaussians = f", with {self.mixtures.weights.shape[1]} Gaussians each"
-        more_epochs = ""
-        if self.more_epochs:
-            more_epochs = f" and {self.more_epochs} on a second segmentation"
-        left_out = Counter(pair.kind for pair in corpus.left_out).most_common()
-        lines = [
-            *self._front_matter(),
-            f"# The model `{self.description.name}`",
-            "",
-            f"An acoustic model of ctc-align {__version__}, {self._origin()}. To align with it:",
-            "",
-            "    ctc-align AUDIO TRANSCRIPT --model DIR",
-            "",
-            *self._implied_settings(),
-            "| | |",
-            "|---|---|",
-            f"| tokens | {inventory.tokens} {kind}: {_escaped(' '.join(inventory.vocab[1:]))} |",
-            "| output 1 | CTC log-probs over the blank and the tokens, every 10 ms |",
-            f"| output 2 | scores of {shape.states} segmentation states, every 10 ms{gaussians} |",
-            f"| network | {weights / 1e6:.2f} million weights |",
-            f"| edges | {self._edges()} |",
-            "",
-            "## Data",
-            "",
-            "| | |",
-            "|---|---|",
-            f"| corpus | {_escaped(self.options.corpus)} |",
-            (
-                f"| trained on | {len(corpus.train)} utterances,"
-                f" {60 * corpus.hours(corpus.train):.1f} min |"
-            ),
-            f"| held out | {len(corpus.dev)} utterances, {60 * corpus.hours(corpus.dev):.1f} min |",
-            f"| speakers named | {corpus.speakers} |",
-            *(f"| left out: {_escaped(reason)} | {number} |" for reason, number in left_out),
-            "",
-            "## Figures",
-            "",
-            *self._figures(),
-            "",
-            "## Recipe",
-            "",
-            f"    {self.options.command or 'ctc_align.training.pipeline.train'}",
-            "",
-            (
-                f"{training.epochs} epochs at most{more_epochs}, batches of {training.batch_s:g} s,"
-                f" learning rate {training.learning_rate:g}, seed {training.seed}; torch"
-                f" {torch.__version__}; {self.seconds / 60:.1f} minutes in the last call,"
-                f" {self.cpu_seconds / 60:.1f} minutes of CPU time."
-            ),
-            "",
-        ]
-        return "\n".join(lines)
+        import jinja2
 
-    def _front_matter(self) -> list[str]:
-        """Return the metadata that model hubs read: YAML, in which each string is written as JSON,
-        a subset of YAML."""
+        environment = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(Path(__file__).parent),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        environment.filters |= {"cell": _escaped, "json": _json}
+        left_out = Counter(pair.kind for pair in self.corpus.left_out)
+        return environment.get_template("card.md.j2").render(
+            model=self,
+            metadata=self._metadata(),
+            implied=self._implied_settings(),
+            inventory=self.inventory,
+            corpus=self.corpus,
+            training=self.training,
+            states=self.description.shape.states,
+            weights=sum(weight.numel() for weight in self.trained.network.parameters()),
+            left_out=left_out.most_common(),
+            rare=list(self.inventory.rare.items())[:MOST_RARE],
+            version=__version__,
+            torch_version=torch.__version__,
+        )
+
+    def _metadata(self) -> JsonObject:
+        """Return the metadata that model hubs read."""
         dataset = {"type": "held-out", "name": f"held-out part of {self.options.corpus}"}
         losses = {
             "CTC loss, nats per token": self.dev.ctc,
@@ -162,92 +129,21 @@ class ModelPackage:
         ]
         result = {"task": {"type": "forced-alignment"}, "dataset": dataset, "metrics": metrics}
         languages = list(filter(None, self.by_language)) or [self.inventory.language]
-        fields = {
+        return {
             "library_name": "ctc-align",
             "tags": ["forced-alignment", "ctc", "speech"],
             **({"language": languages} if any(languages) else {}),
             "model-index": [{"name": self.description.name, "results": [result]}],
         }
-        rows = (
-            f"{name}: {json_escaped(json.dumps(value, ensure_ascii=False))}"
-            for name, value in fields.items()
-        )
-        return ["---", *rows, "---", ""]
-
-    def _origin(self) -> str:
-        if self.base:
-            return "adapted from " + self.base
-        if self.start:
-            return f"begun with the weights of {_escaped(self.start)}"
-        return "trained from nothing"
 
     def _implied_settings(self) -> list[str]:
         """Return the settings that the model's folder implies."""
-        inventory = self.inventory
-        if inventory.language:
-            implied = [f"transcripts are read in `{inventory.language}` (`--language`)"]
-        else:
-            implied = []
-        implied += (
-            [f"words are looked up in `{LEXICON}` (`--lexicon`)"]
-            if inventory.units == "lexicon"
-            else []
-        )
-        if implied:
-            return [f"Unless the call says otherwise, {' and '.join(implied)}.", ""]
-        return []
-
-    def _edges(self) -> str:
-        """Return how the model draws edges."""
-        if self.edges is None:
-            return "medians over all segmentations"
-        knows = "and does not know their phones"
-        if self.edges.shape.labels:
-            knows = "and knows their phones"
-        return f"drawn finely by a network that learnt from English edges drawn by eye, {knows}"
-
-    def _figures(self) -> list[str]:
-        """Return the losses on the held-out part, the segments of base and model, and tables for
-        several languages."""
-        states = self.description.shape.states
-        lines = [
-            f"On what was held out: CTC loss {self.dev.ctc:.3f} nats a token, cross-entropy"
-            f" {self.dev.frame:.3f} nats a frame ({states} states, labels of the training's own"
-            " segmentation)."
-        ]
-        if self.trained.before is not None:
-            lines.append(
-                f"Before: {self.trained.before.ctc:.3f} and {self.trained.before.frame:.3f}."
-            )
-        if self.comparison is not None:
-            about = (
-                "Its words in the same utterances; a frame is loud past the middle between quiet"
-                " and loud ones:"
-            )
-            rows = [
-                f"| {name} | {before} | {after} |" for name, before, after in self.comparison.rows()
-            ]
-            lines += ["", about, "", "| | before | adapted |", "|---|---|---|", *rows]
-        if self.by_language:
-            head = "| language | hours | utterances | held out | its CTC loss, nats per token |"
-            lines += ["", head, "|---|---|---|---|---|", *map(self._language_row, self.by_language)]
-        if self.inventory.rare:
-            rare = ", ".join(
-                f"{letter} ({number})" for letter, number in list(self.inventory.rare.items())[:40]
-            )
-            lines += ["", f"Letters that are too rare to learn: {_escaped(rare)}."]
-        return lines
-
-    def _language_row(self, language: str) -> str:
-        """Return the row of a language in the card's table."""
-        train = self.corpus.in_language(self.corpus.train, language)
-        dev = self.by_language[language]
-        loss = f"{dev.ctc:.3f}" if dev.utterances else "–"
-        name = _escaped(language) or "not named"
-        return (
-            f"| {name} | {self.corpus.hours(train):.2f} | {len(train)} | {dev.utterances} |"
-            f" {loss} |"
-        )
+        implied = []
+        if self.inventory.language:
+            implied.append(f"transcripts are read in `{self.inventory.language}` (`--language`)")
+        if self.inventory.units == "lexicon":
+            implied.append(f"words are looked up in `{LEXICON}` (`--lexicon`)")
+        return implied
 
 
 def write_model(package: ModelPackage) -> None:
@@ -302,3 +198,8 @@ def _table(left_out: Sequence[LeftOut]) -> str:
 
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|").encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _json(value: object) -> str:
+    """Return a value for YAML: JSON, which is a subset of it."""
+    return json_escaped(json.dumps(value, ensure_ascii=False))

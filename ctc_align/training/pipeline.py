@@ -153,8 +153,10 @@ def network_line(shape: NetworkShape, training: acoustic_training.Training) -> s
 
 
 def _with_lexicon(recipe: Recipe, options: TrainOptions) -> tuple[Recipe, Lexicon | None]:
-    """Return the recipe and the dictionary; if the call names a dictionary, the units are its
-    phones, not letters."""
+    """Return the recipe and the dictionary.
+
+    If the call names a dictionary, the units are its phones, not letters.
+    """
     lexicon = None
     if options.lexicon is not None:
         lexicon = read_lexicon(options.lexicon)

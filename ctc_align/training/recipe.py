@@ -1,5 +1,6 @@
-"""The settings of `ctc-align train`: a TOML file over these defaults; values of 0 depend on the
-amount of speech.
+"""The settings of `ctc-align train`.
+
+A TOML file overrides these defaults; values of 0 depend on the amount of speech.
 
 ctc-align train CORPUS --out-dir DIR --config english
 """
@@ -46,8 +47,9 @@ class SegmenterPlan:
 
 @dataclass(frozen=True)
 class Refining:
-    """The stage after the network's training; with `epochs` of 0 it is skipped, and the model has
-    no mixtures.
+    """The stage after the network's training.
+
+    With `epochs` of 0 it is skipped, and the model has no mixtures.
 
     Attributes:
         epochs, learning_rate, warmup_steps: of the network's further training; -1 steps: by the
@@ -78,12 +80,16 @@ class Recipe:
     units: str = setting("letters", choices=UNITS)
     """See `ctc_align.training.corpus_data`."""
     language: str = setting("", may_be_empty=True)
-    """The language ("de", "pt-BR") of transcripts whose corpus names none, in which digits and
-    signs are read and words pronounced; "": digits are not read, and words are pronounced as in
-    most languages."""
+    """The language ("de", "pt-BR") of transcripts whose corpus names none.
+
+    In it digits and signs are read and words pronounced; "": digits are not read, and words are
+    pronounced as in most languages.
+    """
     start: str = setting("", may_be_empty=True)
-    """The model whose weights this one begins with, `english` or a folder: see
-    `ctc_align.training.starting`; "": random weights."""
+    """The model whose weights this one begins with; "": random weights.
+
+    It is `english` or a folder: see `ctc_align.training.starting`.
+    """
     fewest: int = setting(5, above=0)
     """A letter that occurs less often is not a token."""
     parts: int = 0
@@ -112,8 +118,10 @@ class Recipe:
         return self.parts or (2 if self.units == "letters" else 3)
 
     def shape(self, hours: float, tokens: int, start: NetworkShape | None = None) -> NetworkShape:
-        """Return the network's sizes for an amount of speech, or those of the `start`, and a number
-        of tokens."""
+        """Return the network's sizes for an amount of speech and a number of tokens.
+
+        If there is a `start`, they are its sizes.
+        """
         stem, body, head = next(sizes for below, *sizes in _SIZES if hours < below)
         if start is not None:
             stem, body, head = start.stem, start.body, start.head
@@ -139,8 +147,9 @@ class Recipe:
         )
 
     def stages(self, training: Training, steps: float) -> tuple[Training, Training]:
-        """Return the network's training before and after the second segmentation; epochs share
-        `training.minutes`.
+        """Return the network's training before and after the second segmentation.
+
+        Epochs share `training.minutes`.
 
         Args:
             training: the result of `resolved`.
@@ -163,8 +172,10 @@ class Recipe:
 
 
 _SIZES = ((2.0, 64, 128, 96), (6.0, 96, 192, 128), (float("inf"), 128, 256, 128))
-"""(fewer hours of speech than, channels of the stem, the body and the head): 0.6, 1.2 and 2.0
-million weights."""
+"""(fewer hours of speech than, channels of the stem, the body and the head).
+
+They are networks of 0.6, 1.2 and 2.0 million weights.
+"""
 TRAINING_HOURS = 32.0
 FEWEST_EPOCHS = 12
 MOST_EPOCHS = 60

@@ -1,7 +1,7 @@
-"""The options of a training run, and its folder `.training` in the model's folder: lock, settings,
-checkpoints.
+"""The options of a training run, and its folder `.training` in the model's folder.
 
-An interrupted run resumes from this folder; a finished run removes it.
+The folder holds lock, settings and checkpoints. An interrupted run resumes from this folder; a
+finished run removes it.
 """
 
 from __future__ import annotations
@@ -62,8 +62,10 @@ class TrainOptions:
 
 
 def check_run(options: TrainOptions) -> None:
-    """Raise UsageError if torch is too old to read a run's checkpoints, or the folder must not be
-    written."""
+    """Raise UsageError if a run cannot be made here.
+
+    torch is too old to read its checkpoints, or the folder must not be written.
+    """
     if not reads_torch_files():
         raise UsageError(
             f"training needs PyTorch 2.10 or newer, this is {torch.__version__}:"
@@ -81,10 +83,10 @@ def check_run(options: TrainOptions) -> None:
 
 @contextmanager
 def run_folder(options: TrainOptions, settings: dict[str, object]) -> Iterator[Path]:
-    """Lock the folder `.training` for this process, yield it, and remove it after a block without
-    errors.
+    """Lock the folder `.training` for this process, and yield it.
 
-    A run with other `settings` cannot be continued; `options.force` removes it.
+    After a block without errors it is removed. A run with other `settings` cannot be continued;
+    `options.force` removes it.
 
     Raises:
         UsageError: another process works there, or a run with other settings was stopped there.
@@ -112,8 +114,10 @@ def run_folder(options: TrainOptions, settings: dict[str, object]) -> Iterator[P
 
 
 def _check_settings(work: Path, settings: dict[str, object], *, force: bool) -> None:
-    """Write the settings of a new run, or raise UsageError if they are not those of the run that
-    was stopped."""
+    """Write the settings of a new run, or check those of a stopped one.
+
+    It raises UsageError if the stopped run had other settings.
+    """
     path = work / "run.json"
     wanted = json.loads(json.dumps(settings))
     if path.exists():

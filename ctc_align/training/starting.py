@@ -47,8 +47,10 @@ EDGES = ("english", "none")
 
 @dataclass(frozen=True)
 class Start:
-    """The model from which another one starts: its name in the call, folder, description and
-    weights (float32)."""
+    """The model from which another one starts.
+
+    It has its name in the call, folder, description and weights (float32).
+    """
 
     model: str
     folder: Path
@@ -67,8 +69,10 @@ class Start:
 
     @cached_property
     def scoring(self) -> StateScoring:
-        """Scores of its segmentation states, from the outputs of its network or of one trained
-        further."""
+        """Scores of its segmentation states.
+
+        They come from the outputs of its network, or of one trained further.
+        """
         return convnet_model.state_scoring(self.description, self.arrays)
 
     @property
@@ -135,8 +139,10 @@ class Start:
         return fitting
 
     def _nearest(self, token: str, units: str) -> int:
-        """Return the index of the token that sounds most like a token of the new model; -1 if there
-        is none."""
+        """Return the index of the token that sounds most like a token of the new model.
+
+        It is -1 if there is none.
+        """
         vocab = self.description.vocab
         phone = _phone(token, units)
         if is_ipa(vocab):
@@ -150,8 +156,10 @@ class Start:
         return vocab.index(name) if name in vocab[1:] else -1
 
     def _nearest_states(self, nearest: Sequence[int], parts: int) -> list[int]:
-        """Return the old index of each state of the new model's tokens (-1 without one), and of
-        silence."""
+        """Return the old index of each state of the new model's tokens, and of silence.
+
+        It is -1 for a state without one.
+        """
         states = self.description.shape.states
         old_parts = self.parts
         each = [part * old_parts // parts for part in range(parts)]

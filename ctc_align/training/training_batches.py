@@ -1,8 +1,7 @@
-"""Augmented training data in batches of similar length; the same seed and epoch give the same
-batches.
+"""Augmented training data in batches of similar length.
 
-Frames (T, MELS) are natural logs of power. The augmentation varies vocal tracts, rooms, noise and
-band limits.
+The same seed and epoch give the same batches. Frames (T, MELS) are natural logs of power. The
+augmentation varies vocal tracts, rooms, noise and band limits.
 """
 
 from __future__ import annotations
@@ -60,8 +59,10 @@ def augment(
 
 
 def mask(inputs: torch.Tensor, settings: Augmentation, generator: torch.Generator) -> torch.Tensor:
-    """Return normalised inputs (T, MELS) with one band set to its mean, 0 (frequency masks, Park et
-    al. 2019)."""
+    """Return normalised inputs (T, MELS) with one band set to its mean, 0.
+
+    These are frequency masks (Park et al. 2019).
+    """
     width = int(_random(generator) * (settings.mask_channels + 1))
     first = int(_random(generator) * (MELS - width))
     inputs = inputs.clone()
@@ -84,8 +85,10 @@ def _warp(frames: torch.Tensor, strength: float, generator: torch.Generator) -> 
 
 
 def _room(frames: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return frames with reverberation: power 0 to 12 dB below, decaying by 60 dB in 0.2 to 0.8
-    s."""
+    """Return frames with reverberation.
+
+    Its power is 0 to 12 dB below, and decays by 60 dB in 0.2 to 0.8 s.
+    """
     seconds = SHORTEST_ROOM_S + (LONGEST_ROOM_S - SHORTEST_ROOM_S) * _random(generator)
     below_nats = 12.0 * _random(generator) / 10.0 * math.log(10.0)
     falls = torch.arange(1, int(seconds / FRAME_SHIFT_S) + 1) * (
@@ -101,8 +104,10 @@ def _room(frames: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def _noise(
     frames: torch.Tensor, settings: Augmentation, generator: torch.Generator
 ) -> torch.Tensor:
-    """Return frames with stationary noise: random slope and ripple over channels, random jitter
-    over frames."""
+    """Return frames with stationary noise.
+
+    Slope and ripple over channels are random, and so is jitter over frames.
+    """
     low, high = settings.noise_snr_db
     snr_nats = (low + (high - low) * _random(generator)) / 10.0 * math.log(10.0)
     loud = torch.quantile(frames.amax(1), 0.9)
@@ -115,11 +120,11 @@ def _noise(
 
 @dataclass(frozen=True)
 class Material:
-    """Frames, token ids (CTC) and optional state labels of every utterance; `train` and `dev` are
-    indices of them.
+    """Frames, token ids (CTC) and optional state labels of every utterance.
 
-    `more_silence` (nats) is added to the score of the last state in the cross-entropy: how much
-    likelier silence is in these labels than in the data of the model's log-priors.
+    `train` and `dev` are indices of utterances. `more_silence` (nats) is added to the score of the
+    last state in the cross-entropy: how much likelier silence is in these labels than in the data
+    of the model's log-priors.
     """
 
     store: FeatureStore
@@ -132,8 +137,11 @@ class Material:
 
 @dataclass(frozen=True)
 class TrainingBatch:
-    """`inputs` (B, T + 2 * context, MELS), `lengths` (B,), `targets` (B, L), `labels` (B, T) or
-    None, -1 ignored."""
+    """A batch of utterances, padded.
+
+    `inputs` (B, T + 2 * context, MELS), `lengths` (B,), `targets` (B, L), `labels` (B, T) or None,
+    -1 ignored.
+    """
 
     inputs: torch.Tensor
     lengths: torch.Tensor
@@ -143,8 +151,10 @@ class TrainingBatch:
     more_silence: float = 0.0
 
     def to(self, device: torch.device) -> TrainingBatch:
-        """Return the batch with the network's tensors on `device`; kernels plan with lengths and
-        targets on the CPU."""
+        """Return the batch with the network's tensors on `device`.
+
+        Kernels plan with lengths and targets on the CPU.
+        """
         if device.type == "cpu":
             return self
         return replace(
@@ -155,9 +165,9 @@ class TrainingBatch:
 
 
 def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[list[int]]:
-    """Return the indices of each batch: sorted by length with some disorder, cut at `batch_frames`,
-    shuffled.
+    """Return the indices of each batch.
 
+    They are sorted by length with some disorder, cut at `batch_frames`, and shuffled.
     `batch_frames` counts padded frames.
     """
     random = np.random.default_rng((seed, epoch))
@@ -177,8 +187,10 @@ def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[
 
 
 def evaluation_batches(lengths: np.ndarray, indices: np.ndarray) -> Iterator[list[int]]:
-    """Yield batches of `indices` for running forward; `lengths` (N,) are those of all
-    utterances."""
+    """Yield batches of `indices` for running forward.
+
+    `lengths` (N,) are those of all utterances.
+    """
     for batch in plan(lengths[indices], EVALUATION_FRAMES, 0, 0):
         yield indices[batch].tolist()
 

@@ -1,8 +1,8 @@
-"""The data that the engine and its workers exchange (jobs, batches, results), and the interface of
-a worker pool.
+"""Jobs, batches and results, which the engine and its workers exchange.
 
-The division of the source into batches depends on the source, the shard and the batch size, never
-on the remaining work: a resumed run forms the same batches as an uninterrupted one.
+The interface of a worker pool is here, too. The division of the source into batches depends on the
+source, the shard and the batch size, never on the remaining work: a resumed run forms the same
+batches as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ WINDOW = 1024
 _WIDEST = 4
 """A window ends where an assembled file ends, unless that makes it this many times as large."""
 OUTSTANDING = 3
-"""Maximum number of batches of a worker: one is read, one computed, one written. With more, sending
-could block."""
+"""Maximum number of batches of a worker: one is read, one computed, one written.
+
+With more, sending could block.
+"""
 GroupOf = Callable[[int, Utterance], str | None]
 
 
@@ -53,8 +55,10 @@ class Job:
 
     @property
     def todo(self) -> bool:
-        """True unless the utterance is done; a done one is computed again only to keep its batch as
-        it was."""
+        """True if the utterance is not done, and must be aligned.
+
+        A done utterance is computed again only to keep its batch as it was.
+        """
         return self.status is None
 
 
@@ -69,8 +73,10 @@ class UtteranceBatch:
 def jobs_of(
     source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Shard
 ) -> Iterator[Job]:
-    """Yield the jobs of one shard with their indices in the whole source; assembled files are never
-    divided."""
+    """Yield the jobs of one shard with their indices in the whole source.
+
+    Assembled files are never divided between shards.
+    """
     last = None
     groups = -1
     for index, entry in enumerate(source):
@@ -88,8 +94,9 @@ def jobs_of(
 
 
 def windows(jobs: Iterable[Job], size: int = WINDOW) -> Iterator[list[Job]]:
-    """Yield runs of at least `size` consecutive jobs that end where a group ends, or at `_WIDEST`
-    times `size`.
+    """Yield runs of at least `size` consecutive jobs.
+
+    A run ends where a group ends, or at `_WIDEST` times `size`.
 
     >>> [len(window) for window in windows((Job(i, None, str(i // 3)) for i in range(10)), 4)]
     [6, 4]
@@ -106,10 +113,9 @@ def windows(jobs: Iterable[Job], size: int = WINDOW) -> Iterator[list[Job]]:
 
 
 def batches_by_length(lengths_s: Sequence[float], batch_seconds: float) -> list[list[int]]:
-    """Return indices of `lengths_s`, longest first, in batches whose padded length is at most
-    `batch_seconds`.
+    """Return indices of `lengths_s` in batches, the longest first.
 
-    A longer one is a batch by itself.
+    The padded length of a batch is at most `batch_seconds`. A longer one is a batch by itself.
 
     >>> batches_by_length([1.0, 5.0, 2.0, 2.0, 30.0], 6.0)
     [[4], [1], [2, 3, 0]]
@@ -169,8 +175,10 @@ class WorkerDied:
 
 
 Report = Finished | WorkerDied | CtcAlignError
-"""A worker's report; an error means that the run cannot continue: the call is wrong, or outputs
-cannot be written."""
+"""A worker's report.
+
+An error means that the run cannot continue: the call is wrong, or outputs cannot be written.
+"""
 
 
 class Pool(Protocol):

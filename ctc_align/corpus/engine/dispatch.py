@@ -1,16 +1,16 @@
-"""The engine: reads the source ahead, gives batches to workers, and records the outcome of each
-utterance."""
+"""The engine of a corpus run.
+
+It reads the source ahead, gives batches to workers, and records the outcome of each utterance.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import queue
 import threading
 import time
 from array import array
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -24,12 +24,11 @@ from ctc_align.corpus.engine.batches import (
     Outcome,
     Pool,
     Report,
-    UtteranceBatch,
     WorkerDied,
     batches_by_length,
     windows,
 )
-from ctc_align.corpus.engine.suspects import Suspects
+from ctc_align.corpus.engine.suspects import BatchQueue
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, line_key, now
 from ctc_align.corpus.state.resume import Fingerprints, Outcomes, index_of
@@ -48,8 +47,10 @@ logger = logging.getLogger(__name__)
 
 
 class Planner:
-    """Reads the source ahead in a thread, window by window; without `outcomes` all of it is done
-    again."""
+    """Reads the source ahead in a thread, window by window.
+
+    Without `outcomes` the whole source is done again.
+    """
 
     def __init__(
         self,
@@ -115,8 +116,10 @@ class Planner:
         raise _Abandoned
 
     def _planned(self, window: list[Job], readers: ThreadPoolExecutor) -> list[Job]:
-        """Return the jobs of a window with their statuses, and with all lengths if anything is to
-        be done."""
+        """Return the jobs of a window with their statuses.
+
+        They have all their lengths if anything is to be done.
+        """
         planned = list(map(self._with_status, window))
         if not any(job.todo for job in planned if isinstance(job.entry, Utterance)):
             return planned
@@ -149,8 +152,10 @@ class _Abandoned(Exception):
 
 
 def length_of(utterance: Utterance) -> float:
-    """Return the length of an utterance in seconds: the source's, else an estimate by its file,
-    else 0."""
+    """Return the length of an utterance in seconds.
+
+    It is the source's, else an estimate by the file, else 0.
+    """
     if utterance.duration_s is not None:
         return utterance.duration_s
     from ctc_align.audio.loading import estimated_duration_s
@@ -213,8 +218,10 @@ class Observer(Protocol):
 
 
 class Engine:
-    """One run over the entries of a source; `keys` are their journal keys so far; `force` redoes
-    everything."""
+    """One run over the entries of a source.
+
+    `keys` are their journal keys so far; `force` redoes everything.
+    """
 
     def __init__(
         self,
@@ -239,9 +246,7 @@ class Engine:
         self.stopping = False
         self._refused = array("Q")
         """The keys of refused lines of the source."""
-        self._waiting: deque[UtteranceBatch] = deque()
-        self._numbers = itertools.count(1)
-        self._suspects = Suspects(lambda: next(self._numbers))
+        self._batches = BatchQueue()
         self._warned: set[str] = set()
 
     def run(self, jobs: Iterable[Job], pool: Pool, journal: Journal) -> None:
@@ -258,22 +263,23 @@ class Engine:
             while True:
                 while not self.stopping and self._may_read_ahead() and planner.has_window():
                     self._take(planner.window())
-                if planner.is_over and not self._waiting and not pool.busy:
-                    self._suspects.conclude()
+                if planner.is_over and not self._batches.waiting and not pool.busy:
+                    self._batches.conclude()
                 self._record_confirmed()
                 if not self.stopping:
-                    self._suspects.give(pool, self._waiting)
-                done = not (self._waiting or self._suspects) and planner.is_over
+                    self._batches.give(pool)
+                done = not self._batches and planner.is_over
                 if not pool.busy and (done or self.stopping):
                     return
-                starved = not self.stopping and not self._waiting and not planner.is_over
+                starved = not (self.stopping or self._batches.waiting or planner.is_over)
                 self._handle(list(pool.events(0.02 if starved else _TICK_S)))
                 self.observer.progress(self.tally)
 
     def _may_read_ahead(self) -> bool:
         """Return whether the next window may be taken, because waiting windows are in memory."""
-        jobs = sum(len(batch.jobs) for batch in self._waiting)
-        return len(self._waiting) < _MOST_WAITING and jobs < _MOST_JOBS_WAITING
+        waiting = self._batches.waiting
+        jobs = sum(len(batch.jobs) for batch in waiting)
+        return len(waiting) < _MOST_WAITING and jobs < _MOST_JOBS_WAITING
 
     def _take(self, window: list[Job]) -> None:
         """Announce the utterances of a window, and divide the work into batches."""
@@ -284,8 +290,7 @@ class Engine:
         for indices in batches_by_length([job.length_s for job in jobs], self.batch_seconds):
             if any(jobs[i].todo for i in indices):
                 # those that failed are in the plan, but not read again
-                jobs_of_batch = tuple(jobs[i] for i in indices if jobs[i].status != FAILED)
-                self._waiting.append(UtteranceBatch(next(self._numbers), jobs_of_batch))
+                self._batches.add(jobs[i] for i in indices if jobs[i].status != FAILED)
 
     def _with_outcome(self, job: Job) -> Job:
         """Return the job of an utterance with its valid earlier outcome, and announce both."""
@@ -307,12 +312,14 @@ class Engine:
             self.tally.failed += 1
         job = replace(job, status=status, recorded=self._recorded(line) if status is None else None)
         if status == DONE:
-            self._suspects.know_good(job, earlier=True)
+            self._batches.know_good(job, earlier=True)
         return job
 
     def _recorded(self, line: Line | None) -> Mapping[str, Checksum] | None:
-        """Return the files of an utterance as its line has them; `force` replaces those that no run
-        wrote."""
+        """Return the files of an utterance as its line has them.
+
+        `force` replaces those that no run wrote.
+        """
         if line is None or line.status == FAILED:
             return None if self.force else {}
         return line.result.files
@@ -339,13 +346,11 @@ class Engine:
         self.tally.failed += len(refused)
 
     def settle_entries(self, file: str) -> None:
-        """Mark as gone, at the end of the whole source, the earlier lines about its entries that
-        are no longer true.
+        """Mark earlier lines about a source's entries that are no longer true as gone.
 
-        These are outcomes of utterances that are refused now, and refusals of entries that were
-        corrected or moved.
-        The files of the former are removed. If the refused entry only repeats an utterance's id,
-        the files stay.
+        This happens at the end of the whole source. Such lines are outcomes of utterances that are
+        refused now, and refusals of entries that were corrected or moved. The files of the former
+        are removed. If the refused entry only repeats an utterance's id, the files stay.
 
         Args:
             file: the name of the source if it is one file: refusals of its lines belong to it,
@@ -379,7 +384,7 @@ class Engine:
         done = [event for event in events if isinstance(event, Finished)]
         jobs: list[Job] = []
         for each in done:
-            jobs += self._suspects.done(each.number).jobs
+            jobs += self._batches.done(each.number).jobs
             for line in each.warnings:  # at once only the first of a kind; the journal has all
                 kind = kind_of(line.removeprefix("note: "))
                 if kind not in self._warned:
@@ -392,11 +397,13 @@ class Engine:
             if isinstance(event, CtcAlignError):
                 raise event
             if isinstance(event, WorkerDied):
-                self._suspects.take_back(event, self._waiting)
+                self._batches.take_back(event)
 
     def _record(self, jobs: Iterable[Job], outcomes: Sequence[Outcome]) -> None:
-        """Write pending parts, then the journal, then assemble: in this order a kill at any moment
-        loses nothing."""
+        """Write pending parts, then the journal, then assemble.
+
+        In this order a kill at any moment loses nothing.
+        """
         if not outcomes:
             return
         by_index = {job.index: job for job in jobs}
@@ -431,7 +438,7 @@ class Engine:
         for job, outcome in pairs:
             self.assembly.settle(job.index, outcome.status == DONE)
             if outcome.status == DONE:
-                self._suspects.know_good(job)
+                self._batches.know_good(job)
                 self.tally.done += 1
                 self.tally.audio_s += outcome.result.duration_s or 0.0
             else:
@@ -439,7 +446,7 @@ class Engine:
 
     def _record_confirmed(self) -> None:
         """Record the utterances that killed their workers."""
-        for job, reason in self._suspects.confirmed():
+        for job, reason in self._batches.confirmed():
             self.assembly.forget(job.utterance)
             self._record(
                 [job],

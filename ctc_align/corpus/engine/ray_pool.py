@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from ctc_align.corpus.engine.batches import UtteranceBatch
 
 _FAILED_STARTS = 5
-"""If this many actors plus twice the number of workers end before they are ready, it is not
-chance."""
+"""The actors, beyond twice the workers, that may end before they are ready by chance."""
 _STORE_BYTES = 256 * 2**20
 """Shared memory of a private cluster: batches are text, results are small."""
 _ADDRESS_TIMEOUT_S = 10.0
@@ -65,8 +64,10 @@ def require_ray() -> None:
 
 @dataclass
 class Cluster:
-    """The Ray cluster at `address`, or a private one on this machine, which starts when it is
-    needed."""
+    """The Ray cluster at `address`, or a private one on this machine.
+
+    A private one starts when it is needed.
+    """
 
     address: str | None = None
     cpus: int = 0
@@ -346,8 +347,10 @@ def _handlers_kept() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Drop what is written to stderr: Ray's library in C++ writes there before it reads its
-    settings."""
+    """Drop what is written to stderr.
+
+    Ray's library in C++ writes there before it reads its settings.
+    """
     with open(os.devnull, "wb") as nowhere:
         kept = os.dup(2)
         try:
@@ -373,8 +376,10 @@ def _check_address(address: str | None) -> None:
 
 
 def _last_line(error: BaseException) -> str:
-    """Return an error as one line; for an error on another machine, the one that was raised
-    there."""
+    """Return an error as one line.
+
+    Of an error on another machine, it is the one that was raised there.
+    """
     cause = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return f"{type(cause).__name__}: {lines[-1] if lines else 'no reason given'}"

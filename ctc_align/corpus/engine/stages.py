@@ -59,16 +59,18 @@ _OF_ONE_UTTERANCE = (
 """Errors that concern one utterance; any other (a full disk, no permission) concerns them all."""
 
 _FEWEST_LEFT_OUT, _MOST_LEFT_OUT = 4, 100
-"""A recording of a part of a text names the stretches that it leaves out: with at least this many
-words, and at most this many stretches."""
+"""The least words, and the most stretches, that a recording's omissions name.
+
+They are the stretches that a recording of a part of a text leaves out.
+"""
 
 
 @dataclass
 class JobState:
-    """A job under way: what was read, its result, or the error that ended it; `seconds` of work so
-    far.
+    """A job under way: what was read, and its result or the error that ended it.
 
-    `audio` is the checksum of the file that was read; `notes` are the warnings about the utterance.
+    `seconds` is the work so far. `audio` is the checksum of the file that was read; `notes` are the
+    warnings about the utterance.
     """
 
     job: Job
@@ -98,12 +100,16 @@ class Task(Protocol):
         """Return the result, or the error, of each of the jobs, which have been read."""
 
     def write(self, state: JobState) -> Outcome:
-        """Return the outcome of a job that has a result, with its outputs in place; raise
-        CtcAlignError if it fails."""
+        """Return the outcome of a job that has a result, with its outputs in place.
+
+        It raises CtcAlignError if that fails.
+        """
 
     def sync_outputs(self, outcomes: Sequence[Outcome]) -> None:
-        """Flush a batch's outputs to the disk: they must survive a power failure. Raise OutputError
-        if that fails."""
+        """Flush a batch's outputs to the disk, so that they survive a power failure.
+
+        It raises OutputError if that fails.
+        """
 
 
 @dataclass(frozen=True)
@@ -120,8 +126,10 @@ class AlignTask:
     def compute(
         self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
     ) -> Sequence[Alignment | CtcAlignError]:
-        """Return the alignments; if a recording reads a part of a text, the alignment of this
-        part."""
+        """Return the alignments.
+
+        If a recording reads a part of a text, its alignment is that of this part.
+        """
         if len(jobs) > 1 and any(state.job.utterance.book is not None for state in jobs):
             # one by one: the words of a whole book for each would lie in memory together
             return [one for state in jobs for one in self.compute(aligner, [state], timings)]
@@ -175,8 +183,10 @@ class AlignTask:
         )
 
     def _looks(self, alignment: Alignment, utterance: Utterance) -> str | None:
-        """Return the detected language of the text if it led to the model `universal`, otherwise
-        None."""
+        """Return the detected language of the text if it led to the model `universal`.
+
+        Otherwise return None.
+        """
         chosen = self.by_text and alignment.model == UNIVERSAL and not utterance.language
         if chosen:
             return str(alignment.config.get("language"))
@@ -256,8 +266,9 @@ class WarningCollector(logging.Handler):
 
 
 class Stages:
-    """The three stages of a worker, with its model. `compute` is for one thread at a time, the
-    others for any.
+    """The three stages of a worker, with its model.
+
+    One thread at a time may call `compute`, any number the others.
 
     Raises:
         CtcAlignError: a model or device that cannot be used.
@@ -310,8 +321,10 @@ class Stages:
         return batch_state
 
     def _choice(self, utterance: Utterance) -> SoundChoice:
-        """Return the channel of an utterance, and the audio track: of several, that in the
-        transcript's language."""
+        """Return the channel and the audio track of an utterance.
+
+        Of several tracks it is the one in the transcript's language.
+        """
         from ctc_align.alignment.aligner import find_choice
 
         choice = find_choice(self.aligner)
@@ -337,8 +350,10 @@ class Stages:
         batch_state.stages.update(stages, words=max(0.0, spent - sum(stages.values())))
 
     def _compute(self, jobs: Sequence[JobState], timings: dict[str, float]) -> None:
-        """Compute results together; after an error that no single utterance raised, compute them
-        one by one."""
+        """Compute results together.
+
+        After an error that no single utterance raised, compute them one by one.
+        """
         notes: list[str] = []
         try:
             with self._noting(notes):
@@ -379,8 +394,10 @@ class Stages:
         return Finished(batch_state.batch.number, tuple(outcomes), batch_state.stages, warnings)
 
     def _outcome(self, state: JobState) -> Outcome:
-        """Return the outcome of a job, written or failed; raise OutputError for errors that concern
-        other jobs, too."""
+        """Return the outcome of a job, written or failed.
+
+        It raises OutputError for errors that concern other jobs, too.
+        """
         error = state.error
         if error is None:
             try:
@@ -406,8 +423,9 @@ class Stages:
 def read_utterance(
     utterance: Utterance, sample_rate: int, log_probs: LogProbsReader | None, choice: SoundChoice
 ) -> Audio | Emissions:
-    """Return the sound of an utterance at `sample_rate` (`choice` of it), or its log-probs, which
-    `log_probs` reads.
+    """Return the sound of an utterance at `sample_rate`, or its log-probs.
+
+    `choice` selects channel and track of the sound; `log_probs` reads log-probs.
 
     Raises:
         InputError: the file cannot be read, or this run expects log-probs and got sound, or vice
@@ -440,8 +458,10 @@ def read_utterance(
 
 
 def prepare_process(options: WorkerOptions) -> None:
-    """Set the environment variables that libraries read when they are loaded; `load_aligner` sets
-    torch's threads."""
+    """Set the environment variables that libraries read when they are loaded.
+
+    The threads of torch are set by `load_aligner`.
+    """
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = str(options.threads)
     begin_process()
@@ -472,8 +492,10 @@ def load_aligner(options: WorkerOptions) -> Aligner:
 
 
 def _compile_once(aligner: Aligner, lock: Path) -> None:
-    """Compile the kernels on a machine that has not aligned before: one worker compiles while the
-    others wait."""
+    """Compile the kernels on a machine that has not aligned before.
+
+    One worker compiles while the others wait.
+    """
     from ctc_align.kernels.cpu.cpu_backend import compile_at_once, is_compiled
 
     if is_compiled() or aligner.model is None:
@@ -520,8 +542,10 @@ def source_of(state: JobState) -> Audio | Emissions:
 
 
 def _part(alignment: Alignment) -> tuple[int, int] | None:
-    """Return the characters of a text of many recordings that an alignment covers, None for any
-    other text."""
+    """Return the characters of a text of many recordings that an alignment covers.
+
+    It is None for any other text.
+    """
     start = alignment.text_offset
     if start is None:
         return None
@@ -529,8 +553,10 @@ def _part(alignment: Alignment) -> tuple[int, int] | None:
 
 
 def _left_out(alignment: Alignment) -> tuple[tuple[int, int], ...] | None:
-    """Return the characters, in the text of many recordings, of the longest runs of skipped words
-    of a part."""
+    """Return the characters of the longest runs of skipped words of a part.
+
+    They count in the text of many recordings.
+    """
     shift = alignment.text_offset
     if shift is None:
         return None
@@ -550,8 +576,10 @@ def _left_out(alignment: Alignment) -> tuple[tuple[int, int], ...] | None:
 def _of_its_part(
     found: Alignment | CtcAlignError, utterance: Utterance, aligner: Aligner
 ) -> Alignment | CtcAlignError:
-    """Return the alignment of the part that the recording reads, if many recordings share its
-    text."""
+    """Return the alignment of the part that the recording reads.
+
+    The alignment stays as it is unless many recordings share its text.
+    """
     from ctc_align.alignment.aligner import find_aligner, find_fit_limits
     from ctc_align.alignment.fit import part_of_text
 

@@ -1,9 +1,9 @@
-"""The workers of a run: processes on this machine, or actors on a Ray cluster, each with its
-device.
+"""The workers of a run, each with its device.
 
-A worker process is started by `spawn`, never forked. Its three threads read the next batch, compute
-the current one and write the previous one. It ends with the process that started it: on Linux by a
-signal, elsewhere because its pipe ends.
+They are processes on this machine, or actors on a Ray cluster. A worker process is started by
+`spawn`, never forked. Its three threads read the next batch, compute the current one and write the
+previous one. It ends with the process that started it: on Linux by a signal, elsewhere because its
+pipe ends.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ LOCAL, RAY = "local", "ray"
 STOPPING = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
-"""Signals that end a run and are often sent to all of its processes: workers ignore them, and end
-when the parent tells them to."""
+"""Signals that end a run and are often sent to all of its processes.
+
+Workers ignore them, and end when the parent tells them to.
+"""
 _WAITING = 1
 """Batches that wait between two threads."""
 _PATIENCE_S = 5.0
@@ -57,8 +59,10 @@ _FROM_OUTSIDE = (getattr(signal, "SIGKILL", None), *STOPPING)
 
 @dataclass(frozen=True)
 class PoolSettings:
-    """`--engine`, `--workers`, `--address` and `--gpus-per-worker`; None: by what the machine or
-    the cluster has."""
+    """`--engine`, `--workers`, `--address` and `--gpus-per-worker`.
+
+    None: by what the machine or the cluster has.
+    """
 
     engine: str = LOCAL
     workers: int | None = None
@@ -98,8 +102,10 @@ class PoolSettings:
 
 
 PoolPlan = tuple[int, str, Callable[["WorkerOptions"], AbstractContextManager[Pool]]]
-"""The number of workers, the kind of their device, and the function that starts them with a run's
-options."""
+"""The number of workers, their kind of device, and the function that starts them.
+
+The function takes a run's options.
+"""
 
 
 def plan_pool(
@@ -172,8 +178,10 @@ def _need(gpus: float) -> str:
 
 
 def devices_for(device: str, workers: int | None) -> list[str]:
-    """Return the device of each worker: one for each core of the CPU, or for each GPU, unless
-    `workers` is set."""
+    """Return the device of each worker.
+
+    There is a worker for each core of the CPU, or for each GPU, unless `workers` is set.
+    """
     gpus = gpu_count() if device in ("auto", "cuda") else 0
     if gpus:
         return [f"cuda:{i % gpus}" for i in range(workers or gpus)]
@@ -184,8 +192,10 @@ def devices_for(device: str, workers: int | None) -> list[str]:
 
 @dataclass
 class _Slot:
-    """A slot for a worker, and its present process; it is `closed` while the process must have only
-    one batch."""
+    """A slot for a worker, and its present process.
+
+    It is `closed` while the process must have only one batch.
+    """
 
     device: str
     process: Any = None
@@ -334,11 +344,10 @@ def _send(slot: _Slot, batch: UtteranceBatch | None) -> None:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Block the signals that end a run while processes start, so that they arrive only once the
-    processes ignore them.
+    """Block the signals that end a run while processes start.
 
-    Terminals and batch systems send such a signal to all processes of a run; its workers finish
-    their batches first.
+    They arrive only once the processes ignore them. Terminals and batch systems send such a signal
+    to all processes of a run; its workers finish their batches first.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -368,8 +377,10 @@ def _how(exitcode: int | None) -> str:
 
 
 def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions) -> None:
-    """Run a worker: receive batches by `pipe`, send `Finished` back; None or the end of `life` ends
-    the worker."""
+    """Run a worker: receive batches by `pipe`, send `Finished` back.
+
+    None, or the end of `life`, ends the worker.
+    """
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
@@ -385,8 +396,10 @@ def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions
 
 
 def _die_with(parent: int, life: Connection) -> None:
-    """End with the parent: at once, by the kernel, if possible, otherwise when the other end of
-    `life` closes."""
+    """End this process when its parent ends.
+
+    The kernel ends it at once where it can, otherwise it ends when the other end of `life` closes.
+    """
     if sys.platform.startswith("linux"):
         import ctypes
 
@@ -440,8 +453,10 @@ class _Worker:
 
 
 def _ending_the_process(target: Callable[[], None]) -> Callable[[], None]:
-    """Wrap `target` so that an error in it ends the process; the parent notices and repeats the
-    batch."""
+    """Wrap `target` so that an error in it ends the process.
+
+    The parent notices and repeats the batch.
+    """
 
     def run() -> None:
         try:

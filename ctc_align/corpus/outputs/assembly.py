@@ -1,9 +1,9 @@
-"""Files of several utterances, written by the parent process: shared files, and manifests of a
-whole run.
+"""Files of several utterances, written by the parent process.
 
-A shared file is assembled when all of its utterances have an outcome; until then their parts wait
-in a SQLite file, which survives a killed process. Manifests, in the formats of NeMo and Lhotse, are
-made from the JSON outputs at the end of a run.
+They are shared files, and manifests of a whole run. A shared file is assembled when all of its
+utterances have an outcome; until then their parts wait in a SQLite file, which survives a killed
+process. Manifests, in the formats of NeMo and Lhotse, are made from the JSON outputs at the end of
+a run.
 """
 
 from __future__ import annotations
@@ -59,8 +59,10 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class _Group:
-    """Consecutive utterances that share files; `outcomes` maps an index to an outcome, None while
-    unknown."""
+    """Consecutive utterances that share files.
+
+    `outcomes` maps an index to an outcome, None while it is unknown.
+    """
 
     name: str
     utterances: list[GroupedUtterance] = field(default_factory=list)
@@ -78,12 +80,11 @@ class _Group:
 
 
 class Assembly:
-    """Makes the files that several utterances share, as soon as all their utterances have an
-    outcome.
+    """Makes the files that several utterances share.
 
-    The order of calls for an utterance: `announce` (all utterances, in the source's order), then
-    `store_pending` with the result of `place`, then its journal line, then `settle`. A killed run
-    loses nothing: its rows are on disk.
+    Each is made as soon as all its utterances have an outcome. The order of calls for an utterance:
+    `announce` (all utterances, in the source's order), then `store_pending` with the result of
+    `place`, then its journal line, then `settle`. A killed run loses nothing: its rows are on disk.
 
         with Assembly(layout) as assembly:
             for index, utterance in …:                      # a window at a time
@@ -124,11 +125,11 @@ class Assembly:
             self._pending.close()
 
     def present(self, index: int, utterance: Utterance, line: Line | None = None) -> bool:
-        """Return whether all outputs of an utterance that the journal calls done are still in place
-        (or pending).
+        """Return whether all outputs of a done utterance are in place, or pending.
 
-        The sizes of its files are compared with its `line`, and the content of its row. Files that
-        a person has corrected count as present, and are listed in `left`.
+        The journal calls the utterance done. The sizes of its files are compared with its `line`,
+        and the content of its row. Files that a person has corrected count as present, and are
+        listed in `left`.
         """
         outputs = self._layout.outputs(utterance)
         if line is None or line.result.files is None:  # of an earlier version
@@ -156,8 +157,9 @@ class Assembly:
     def faults(
         self, name: str | None, members: Sequence[tuple[GroupedUtterance, Line | None]]
     ) -> dict[str, str]:
-        """Return what is wrong with the outputs of utterances, by their ids, after reading all of
-        them.
+        """Return what is wrong with the outputs of utterances, by their ids.
+
+        All of the outputs are read.
 
         Args:
             name: of the group that the utterances make up, None for an utterance without a group.
@@ -182,10 +184,9 @@ class Assembly:
         return faults
 
     def remove_stale(self, utterance: Utterance, line: Line | None) -> None:
-        """Remove the files that an earlier run made for an utterance that fails now; inputs and
-        others' files stay.
+        """Remove the files that an earlier run made for an utterance that fails now.
 
-        Warns of a file that cannot be removed.
+        Inputs and other people's files stay. Warns of a file that cannot be removed.
 
         Args:
             line: its earlier line in the journal; None if there is no readable one: then the files
@@ -220,10 +221,10 @@ class Assembly:
     def _remove_output(
         self, path: Path, protect: Sequence[str | Path], id: str, line: Line | None
     ) -> None:
-        """Remove a file of an earlier run; leave an input alone, and move a file that others have
-        changed aside.
+        """Remove a file of an earlier run.
 
-        Warns of a file that cannot be removed.
+        An input stays; a file that others have changed is moved aside. Warns of a file that cannot
+        be removed.
         """
         out_dir = Path(self._layout.out_dir)
         name = name_of(path, out_dir)
@@ -247,11 +248,11 @@ class Assembly:
     def announce(
         self, index: int, utterance: Utterance, done: bool | None = None, line: Line | None = None
     ) -> list[Path]:
-        """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None
-        while unknown.
+        """Add an utterance of the source, in order.
 
-        `line` is its line in the journal: before its group's file is replaced, the file is compared
-        with this line. Returns the files that this call finished: those of the previous group.
+        `done` is its outcome in an earlier run, None while it is unknown. `line` is its line in the
+        journal: before its group's file is replaced, the file is compared with this line. Returns
+        the files that this call finished: those of the previous group.
 
         Raises:
             OutputError: as `settle`.
@@ -289,8 +290,9 @@ class Assembly:
         self._layout.remove(utterance)
 
     def settle(self, index: int, done: bool) -> list[Path]:
-        """Mark an announced utterance as in the journal, and return the files that this call
-        finished.
+        """Mark an announced utterance as in the journal.
+
+        Return the files that this call finished.
 
         Raises:
             OutputError: a finished file cannot be written; its rows are kept.
@@ -306,8 +308,9 @@ class Assembly:
         return []
 
     def finish(self) -> list[Path]:
-        """Finish the last groups, and remove the pending parts, except those of a run over another
-        source.
+        """Finish the last groups, and remove the pending parts.
+
+        Parts of a run over another source stay.
 
         Raises:
             OutputError: as `settle`.
@@ -320,8 +323,9 @@ class Assembly:
         return finished
 
     def remove_moved(self) -> None:
-        """Remove, at the end of the source, rows of its utterances from the files of groups that it
-        no longer has.
+        """Remove rows of utterances that have moved to other groups.
+
+        They are removed from the files of their former groups, at the end of the source.
 
         Raises:
             OutputError: as `settle`.
@@ -341,8 +345,10 @@ class Assembly:
         return self._earlier is not None and row is not None and self._earlier.holds(id, row)
 
     def _close_unless(self, name: str | None) -> list[Path]:
-        """Close the open group, unless it is called `name`, and return the files that this call
-        finished."""
+        """Close the open group unless it is called `name`.
+
+        Return the files that this call finished.
+        """
         group = self._open
         if group is None or group.name == name:
             return []
@@ -539,8 +545,10 @@ class PendingParts:
 
 
 def _key(id: str) -> bytes:
-    """Return an id as bytes: ids from file names may hold halves of surrogate pairs, which SQLite's
-    text cannot."""
+    """Return an id as bytes.
+
+    Ids from file names may hold halves of surrogate pairs, which SQLite's text cannot.
+    """
     return id.encode("utf-8", "surrogatepass")
 
 
@@ -638,8 +646,10 @@ def _read(path: Path) -> Alignment:
 
 
 def _next_of(lines: Iterator[bytes], id: str, path: Path) -> Alignment:
-    """Return the alignment of an utterance from the rest of its shard, which is in the source's
-    order, too."""
+    """Return the alignment of an utterance from the rest of its shard.
+
+    The shard is in the source's order, too.
+    """
     try:
         for line in lines:
             data = json.loads(line)
@@ -695,13 +705,12 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> JsonObj
 
 
 def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> JsonObject:
-    """Return the cut of an utterance in `manifest.lhotse.jsonl.gz` (`CutSet.from_file`,
-    `load_manifest_lazy`).
+    """Return the cut of an utterance in `manifest.lhotse.jsonl.gz`.
 
-    It has its recording and one supervision, whose `alignment` has "word" and "phone" (or "token")
-    items [symbol, start, duration, score]. A supervision of a cut counts from the start of the cut,
-    but its alignment from the start of the recording: see `AlignmentItem` and `trim_to_alignments`
-    in Lhotse.
+    `CutSet.from_file` and `load_manifest_lazy` read it. It has its recording and one supervision,
+    whose `alignment` has "word" and "phone" (or "token") items [symbol, start, duration, score]. A
+    supervision of a cut counts from the start of the cut, but its alignment from the start of the
+    recording: see `AlignmentItem` and `trim_to_alignments` in Lhotse.
     """
     sound = _sound(utterance.audio)
     if utterance.channel is None:
@@ -763,8 +772,10 @@ def _sound(path: str) -> _Sound:
 
 
 def _item(part: AlignedWord | AlignedToken, shift_s: float = 0.0) -> list[Any]:
-    """Return [symbol, start, duration, score] of a word, as written, or a token; `shift_s` is added
-    to the start."""
+    """Return [symbol, start, duration, score] of a token, or of a word as written.
+
+    `shift_s` is added to the start.
+    """
     assert part.start_s is not None, "aligned words have times"
     assert part.end_s is not None, "aligned words have times"
     if isinstance(part, AlignedWord):

@@ -147,8 +147,10 @@ def _audiofolder_row(cut: CutFile, layout: Layout) -> bytes:
 
 
 def _ljspeech_row(cut: CutFile, layout: Layout) -> bytes:
-    """Return a row `id|text|text`: the table has no quotes, so texts lose their bars and line
-    ends."""
+    """Return a row `id|text|text`.
+
+    The table has no quotes, so texts lose their bars and line ends.
+    """
     name = cut.path.relative_to(Path(layout.out_dir, WAVS)).with_suffix("").as_posix()
     text = " ".join(cut.text.replace("|", " ").split())
     return (

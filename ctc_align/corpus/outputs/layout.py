@@ -1,8 +1,8 @@
-"""The layout of a corpus's outputs: files for each utterance, shards, one TextGrid for each
-recording, cut audio.
+"""The layout of a corpus's outputs.
 
-A worker calls `Layout.place` for each utterance. The result goes to the `Assembly` of the parent
-process, which makes the files that several utterances share.
+There are files for each utterance, shards, one TextGrid for each recording, and cut audio. A worker
+calls `Layout.place` for each utterance. The result goes to the `Assembly` of the parent process,
+which makes the files that several utterances share.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import io
 import math
 import os
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,16 +60,15 @@ UTTERANCE, PAUSE = "utterance", "pause"
 MARGIN_S = 0.25
 """The longest silence that a phrase keeps before and after it."""
 _BACK_S = 1e-3
-"""A word that begins this long before the end of its predecessor was spoken elsewhere in the
-recording."""
+"""A word that begins this long before its predecessor ends was spoken elsewhere."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The outputs of a corpus run, and where they go; writes those of each utterance. `check`
-    before use.
+    """The outputs of a corpus run, and where they go.
 
-    Picklable: workers and the parent have the same one.
+    It writes those of each utterance. Call `check` before anything else. Picklable: workers and the
+    parent have the same one.
 
     Args:
         out_dir: the output folder.
@@ -150,8 +149,10 @@ class Layout:
             )
 
     def outputs(self, utterance: Utterance) -> list[Path]:
-        """Return the files that `place` writes for this utterance alone; of its cut phrases only
-        the first."""
+        """Return the files that `place` writes for this utterance alone.
+
+        Of its cut phrases only the first is named.
+        """
         paths = output_paths(self.out_dir, utterance.output, self._formats_of(utterance))
         return paths + ([*cut_paths(utterance, self, 0)] if self.cut else [])
 
@@ -162,12 +163,11 @@ class Layout:
         alignment: Alignment,
         recorded: Mapping[str, Checksum] | None = None,
     ) -> Placed:
-        """Write the files of this utterance alone, each whole; return their record, and its part of
-        shared files.
+        """Write the files of this utterance alone, each whole.
 
-        `index` is its index in the source, from 0, refused lines included; `recorded` are the files
-        as an earlier run wrote them: files that have changed since are kept (`Placed`). Called by
-        workers.
+        Return their record, and the utterance's part of shared files. `index` is its index in the
+        source, from 0, refused lines included; `recorded` are the files as an earlier run wrote
+        them: files that have changed since are kept (`Placed`). Called by workers.
 
         Raises:
             OutputError: a file cannot be written, or is an input.
@@ -226,8 +226,10 @@ class Layout:
         return RecordingGrids(folder, self.parts_folder)
 
     def pending_parts_path(self) -> Path:
-        """Return the file in which the parent keeps parts of larger files; each of several jobs has
-        its own."""
+        """Return the file in which the parent keeps parts of larger files.
+
+        Each of several jobs has its own.
+        """
         job = self.job
         return Path(self.out_dir, f".ctc-align-spool{'.' + job if job else ''}.sqlite")
 
@@ -243,11 +245,10 @@ class Layout:
     def _others_there(
         self, utterance: Utterance, alignment: Alignment, recorded: Mapping[str, Checksum]
     ) -> list[str]:
-        """Return the other formats of an earlier run whose files still exist and that this
-        utterance allows.
+        """Return the other formats of an earlier run that this utterance keeps.
 
-        They are made again, too; otherwise files of one name would come from different texts,
-        recordings or settings.
+        Their files still exist, and the utterance allows them. They are made again, too; otherwise
+        files of one name would come from different texts, recordings or settings.
         """
         if not recorded:
             return []
@@ -279,8 +280,10 @@ def inputs_of(utterance: Utterance) -> list[str | Path]:
 
 
 def _can_hold(format: str, alignment: Alignment) -> bool:
-    """Return whether this layout and this alignment allow a format: SMIL needs the elements of a
-    book."""
+    """Return whether this layout and this alignment allow a format.
+
+    SMIL, for example, needs the elements of a book.
+    """
     try:
         for writer in FORMATS[format].writers:
             writer.require()
@@ -303,12 +306,12 @@ def cut_audio(
     protect: Sequence[str | Path] = (),
     written: Callable[[Path, bytes], None] | None = None,
 ) -> list[Path]:
-    """Write the cuts of an utterance and their text, whole or not at all; further cuts of an
-    earlier run are removed.
+    """Write the cuts of an utterance and their text, whole or not at all.
 
-    The sound is FLAC (for LJSpeech WAV) of 16 bits with the sampling rate and the channels of the recording (or the one
-    channel that the utterance names); samples are copied from the recording, not from the model's
-    resampled input. `written` is called with the path and the bytes of each file.
+    Further cuts of an earlier run are removed. The sound is FLAC (for LJSpeech WAV) of 16 bits with
+    the sampling rate and the channels of the recording (or the one channel that the utterance
+    names); samples are copied from the recording, not from the model's resampled input. `written`
+    is called with the path and the bytes of each file.
 
     Raises:
         AudioError: the recording cannot be read, or has more channels than FLAC holds.
@@ -327,26 +330,29 @@ def cut_audio(
         open_recording(utterance.audio, choice=choice_of(alignment)) as recording,
         placing(targets, layout.parts_folder) as parts,
     ):
-        files = iter(parts)
-        for cut in cuts:
-            for data in (
-                _encoded(recording, cut, utterance, layout),
-                f"{without_controls(cut.label)}\n".encode("utf-8", "replace"),
-            ):
-                target, part = next(files)
-                part.write_bytes(data)
-                if written is not None:
-                    written(target, data)
-        for _ in files:  # finish the last file
-            pass
+        for data, (target, part) in zip(_contents(recording, cuts, utterance, layout), parts):
+            part.write_bytes(data)
+            if written is not None:
+                written(target, data)
     if layout.cut == PAUSE:
         _remove_further(utterance, layout, len(cuts))
     return targets
 
 
+def _contents(
+    recording: Recording, cuts: Sequence[Interval], utterance: Utterance, layout: Layout
+) -> Iterator[bytes]:
+    """Yield the sound and the text of each cut as files."""
+    for cut in cuts:
+        yield _encoded(recording, cut, utterance, layout)
+        yield f"{without_controls(cut.label)}\n".encode("utf-8", "replace")
+
+
 def cut_paths(utterance: Utterance, layout: Layout, number: int) -> tuple[Path, Path]:
-    """Return the paths of sound and text of cut `number`, from 0, below `cuts` in the output
-    folder."""
+    """Return the paths of sound and text of cut `number`, from 0.
+
+    They are below `cuts` in the output folder.
+    """
     folder = WAVS if layout.data_set == LJSPEECH else CUTS
     sound = ".wav" if layout.data_set == LJSPEECH else ".flac"
     target = Path(layout.out_dir, folder, utterance.output)
@@ -369,8 +375,10 @@ def _remove_further(utterance: Utterance, layout: Layout, number: int) -> None:
 
 
 def whole(alignment: Alignment, utterance: Utterance) -> Interval:
-    """Return the cut of a whole utterance: its stretch of the recording (to inf if it has no end),
-    and its text."""
+    """Return the cut of a whole utterance and its text.
+
+    It is a stretch of the recording, to inf if it has no end.
+    """
     end_s = math.inf
     if utterance.duration_s is not None:
         end_s = utterance.offset_s + utterance.duration_s
@@ -378,13 +386,13 @@ def whole(alignment: Alignment, utterance: Utterance) -> Interval:
 
 
 def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[Interval]:
-    """Return the phrases between pauses longer than `pause_s`; every written word is whole and in
-    one phrase.
+    """Return the phrases between pauses longer than `pause_s`.
 
-    A phrase keeps up to `MARGIN_S` of the silence around it and never more than half a pause. Words
-    without times belong to the phrase before them; there is no cut where an `unknown` word may have
-    been spoken. Words that are not in the recording belong to no phrase; if the text continues
-    elsewhere in the recording, the phrase ends.
+    Every written word is whole and in one phrase. A phrase keeps up to `MARGIN_S` of the silence
+    around it and never more than half a pause. Words without times belong to the phrase before
+    them; there is no cut where an `unknown` word may have been spoken. Words that are not in the
+    recording belong to no phrase; if the text continues elsewhere in the recording, the phrase
+    ends.
     """
     runs = _runs(alignment.words, pause_s)
     if not runs:
@@ -443,8 +451,10 @@ def _edge(time_s: float | None) -> float:
 
 
 def _encoded(recording: Recording, cut: Interval, utterance: Utterance, layout: Layout) -> bytes:
-    """Return the samples of one cut as a file, in memory: the code that writes the file reports a
-    full disk."""
+    """Return the samples of one cut as a file, in memory.
+
+    The code that writes the file can then report a full disk.
+    """
     import soundfile
 
     rate = recording.rate

@@ -1,5 +1,7 @@
-"""Records of outputs: their sizes and checksums for the journal, and the comparison of existing
-files with them."""
+"""Records of outputs: their sizes and checksums for the journal.
+
+Existing files are compared with them.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,10 @@ def _file_checksum(path: str, state: tuple[int, ...]) -> Checksum:
 
 
 def file_checksum(path: str) -> Checksum | None:
-    """Return the size and the checksum of a file; None if it cannot be read. Those of the last
-    files are cached."""
+    """Return the size and the checksum of a file, None if it cannot be read.
+
+    Those of the last files are cached.
+    """
     try:
         status = os.stat(path)
         return _file_checksum(
@@ -70,7 +74,8 @@ def file_checksum(path: str) -> Checksum | None:
 
 
 def checksum(data: bytes) -> Checksum:
-    """
+    """Return the size and the checksum of a file with these bytes.
+
     >>> checksum(b"")
     (0, 'e4a6a0577479b2b4')
     """
@@ -85,11 +90,11 @@ def name_of(path: Path, out_dir: Path) -> str:
 def with_other_sizes(
     files: Mapping[str, Checksum], out_dir: Path, expected: Iterable[Path]
 ) -> list[str] | None:
-    """Return the recorded files that a person has changed since; None if a recorded or `expected`
-    file is missing.
+    """Return the recorded files that a person has changed since.
 
-    These are JSON with hand-corrected words, and TextGrid and ELAN files that can be read to the
-    end: any other file with a different size may be incomplete.
+    It is None if a recorded or an `expected` file is missing. Files that a person changes are JSON
+    with hand-corrected words, and TextGrid and ELAN files that can be read to the end: any other
+    file with a different size may be incomplete.
     """
     if not all(name_of(path, out_dir) in files for path in expected):
         return None
@@ -101,8 +106,10 @@ def with_other_sizes(
 
 
 def is_changed(name: str, recorded: Checksum | None, out_dir: Path, data: bytes = b"") -> bool:
-    """Return whether a file exists that differs from its record, from `data`, and from any
-    beginning of `data`."""
+    """Return whether a file exists that somebody has changed.
+
+    It differs from its record, from `data`, and from any beginning of `data`.
+    """
     size = _size(out_dir / name)
     if size is None or (recorded is not None and fault_of(name, recorded, out_dir) is None):
         return False
@@ -115,8 +122,10 @@ def is_changed(name: str, recorded: Checksum | None, out_dir: Path, data: bytes 
 
 
 def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
-    """Return what is wrong with a file, after reading all of its bytes; None if it is as
-    recorded."""
+    """Return what is wrong with a file, None if it is as recorded.
+
+    All of its bytes are read.
+    """
     size = _size(out_dir / name)
     if size is None:
         return "is not there"
@@ -132,8 +141,10 @@ def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
 
 
 def is_own_name(name: str, utterance: Utterance) -> bool:
-    """Return whether a recorded file can belong to this utterance: others may have changed the
-    journal."""
+    """Return whether a recorded file can belong to this utterance.
+
+    Others may have changed the journal.
+    """
     if any(name == f"{utterance.output}{extension}" for extension in EXTENSIONS):
         return True
     return (

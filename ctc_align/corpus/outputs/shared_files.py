@@ -1,5 +1,7 @@
-"""Files that several utterances share: shards, and the TextGrid of a recording with many
-utterances."""
+"""Files that several utterances share.
+
+They are shards, and the TextGrid of a recording with many utterances.
+"""
 
 from __future__ import annotations
 
@@ -75,18 +77,24 @@ class SharedFiles(Protocol):
         ...
 
     def groups(self) -> set[str]:
-        """Return the groups that have files; none for a kind of file whose rows do not name their
-        utterances."""
+        """Return the groups that have files.
+
+        There are none for a kind of file whose rows do not name their utterances.
+        """
         return set()
 
     def content(self, row: bytes) -> bytes:
-        """Return the part of a row that goes into the group's files; its checksum is in the
-        journal."""
+        """Return the part of a row that goes into the group's files.
+
+        Its checksum is in the journal.
+        """
         ...
 
     def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
-        """Return whether the group's files exist and contain this utterance (and its `row`), as far
-        as they show it."""
+        """Return whether the group's files exist and contain this utterance.
+
+        They must contain its `row`, too, as far as they show it.
+        """
         ...
 
     def faults(
@@ -95,8 +103,9 @@ class SharedFiles(Protocol):
         utterances: Sequence[GroupedUtterance],
         rows: Mapping[str, Checksum | None],
     ) -> dict[str, str]:
-        """Return what is wrong, by utterance, with the group's files, after reading all of their
-        bytes.
+        """Return what is wrong with the group's files, by utterance.
+
+        All of their bytes are read.
 
         Args:
             utterances: all of the group; rows: those in its files, with their checksums in the
@@ -105,31 +114,41 @@ class SharedFiles(Protocol):
         ...
 
     def checksums(self, group: str) -> Mapping[str, Checksum]:
-        """Return the rows of a finished group, by utterance; none if its files do not name their
-        utterances."""
+        """Return the rows of a finished group, by utterance.
+
+        There are none if its files do not name their utterances.
+        """
         return {}
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
-        """Return whether the group's files exist and are made from these utterances, as far as they
-        can show it."""
+        """Return whether the group's files exist and are made from these utterances.
+
+        Files answer this as far as they can show it.
+        """
         ...
 
     def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[NamedRow]:
-        """Yield (id, row) from the group's files: those of `utterances`, and others that name their
-        utterance."""
+        """Yield (id, row) from the group's files.
+
+        They are those of `utterances`, and others that name their utterance.
+        """
         ...
 
     def write(
         self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[NamedRow]
     ) -> list[Path]:
-        """Write the group's files whole, from the rows of those `utterances` that succeeded, in
-        order."""
+        """Write the group's files whole.
+
+        They hold the rows of those `utterances` that succeeded, in order.
+        """
         ...
 
 
 def shard_row(alignment: Alignment, style: Style, formats: Sequence[str]) -> bytes:
-    """Return an utterance's part of a shard: the line of JSON and, with "ctm", the lines of both
-    CTMs."""
+    """Return an utterance's part of a shard.
+
+    It is the line of JSON and, with "ctm", the lines of both CTMs.
+    """
     pieces = [_line(to_dict(alignment, style))]
     if "ctm" in formats:
         for writer in (CtmWriter(style), TokenCtmWriter(style)):
@@ -149,7 +168,8 @@ def _packed(pieces: Sequence[bytes]) -> bytes:
 
 
 def _unpacked(row: bytes) -> list[bytes]:
-    """
+    """Return the parts of a row that `_packed` joined.
+
     >>> _unpacked(_packed([b"a", b"", b"bc"]))
     [b'a', b'', b'bc']
     """
@@ -159,8 +179,10 @@ def _unpacked(row: bytes) -> list[bytes]:
 
 
 class ShardFiles(SharedFiles):
-    """`alignments-IIIII.jsonl.gz`, `.ctm` and `.tokens.ctm` in `folder`. Bytes depend on the rows
-    only."""
+    """`alignments-IIIII.jsonl.gz`, `.ctm` and `.tokens.ctm` in `folder`.
+
+    Their bytes depend on the rows alone.
+    """
 
     def __init__(self, folder: Path, formats: Sequence[str], parts: Path | None = None) -> None:
         self._folder = folder
@@ -202,17 +224,19 @@ class ShardFiles(SharedFiles):
         return list(self.checksums(group)) == list(ids)
 
     def checksums(self, group: str) -> dict[str, Checksum]:
-        """Return the rows of a finished shard, none if it cannot be read; the last shard is
-        cached."""
+        """Return the rows of a finished shard, none if it cannot be read.
+
+        The last shard is cached.
+        """
         if self._cached[0] != group:
             self._cached = (group, self._read_checksums(group))
         return self._cached[1]
 
     def _read_checksums(self, group: str) -> dict[str, Checksum]:
-        """Return the checksums of the rows; if a file holds more than the rows, the first checksum
-        is not a number.
+        """Return the checksums of the rows.
 
-        So a shard with unknown content is written again.
+        If a file holds more than the rows, the first checksum is not a number. So a shard with
+        unknown content is written again.
         """
         targets = self.targets(group)
         if not all(map(os.path.isfile, targets)):
@@ -310,8 +334,10 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _has_frame(path: Path, crc: int, length: int) -> bool:
-    """Return whether a gzip file has our header, and ends with the checksum and the length of this
-    content."""
+    """Return whether a gzip file has our header and this content.
+
+    Its end shows the checksum and the length of the content.
+    """
     head = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=head, mtime=0):
         pass
@@ -349,8 +375,10 @@ def _has_zero_padding(path: Path) -> bool:
 
 
 def grid_row(alignment: Alignment, style: Style, recording_s: float) -> bytes:
-    """Return an utterance's part of the recording's TextGrid; times of the recording in units of 10
-    µs."""
+    """Return an utterance's part of the recording's TextGrid.
+
+    Times are those of the recording, in units of 10 µs.
+    """
     style = Style(times=RECORDING, labels=style.labels)
     row = {
         "end": math.floor(recording_s * UNITS_PER_S + 1e-4),
@@ -366,12 +394,12 @@ def _plain(row: TimedLabel) -> list[Any]:
 
 
 class RecordingGrids(SharedFiles):
-    """`RECORDING.TextGrid` below `folder`: `words` and `phones` (or `tokens`), whole recording,
-    times of the recording.
+    """`RECORDING.TextGrid` below `folder`, with the tiers `words` and `phones` (or `tokens`).
 
-    As in MFA, the tiers of two or more speakers are named `SPEAKER - words`, `SPEAKER - phones`;
-    every speaker of the recording has tiers, even if all of their utterances failed. A TextGrid
-    does not show to which utterance an interval belongs.
+    Each spans the whole recording, in the recording's times. As in MFA, the tiers of two or more
+    speakers are named `SPEAKER - words`, `SPEAKER - phones`; every speaker of the recording has
+    tiers, even if all of their utterances failed. A TextGrid does not show to which utterance an
+    interval belongs.
     """
 
     def __init__(self, folder: Path, parts: Path | None = None) -> None:
@@ -511,8 +539,10 @@ def _within(tier: Tier, utterance: GroupedUtterance) -> list[list[Any]]:
 
 
 def _apart(rows: list[TimedLabel]) -> list[TimedLabel]:
-    """Return the rows in order of time; where utterances of one speaker overlap, cut the later row;
-    drop empty ones."""
+    """Return the rows in order of time, none of them overlapping or empty.
+
+    Where utterances of one speaker overlap, the later row is cut.
+    """
     apart: list[TimedLabel] = []
     free = 0
     for row in sorted(rows, key=lambda row: (row.start, row.end)):

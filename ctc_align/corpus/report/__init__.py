@@ -1,2 +1,4 @@
-"""The report of a corpus run: its figures, collected from journals and outputs, and the page that
-shows them."""
+"""The report of a corpus run.
+
+Its figures are collected from journals and outputs; a page shows them.
+"""

@@ -1,9 +1,9 @@
-"""The page of a report: one HTML file that needs no network, and a script only to sort tables and
-to play.
+"""The page of a report.
 
-The sound of what it names is inside it, in short parts: a report can be sent by mail, plays what
-browsers do not (SPH, video), and its policy allows no address, not even of the recordings. The size
-is limited; see `MOST_SOUND_BYTES`.
+It is one HTML file that needs no network; its script only sorts tables and plays sound. The sound
+of what it names is inside it, in short parts: a report can be sent by mail, plays what browsers do
+not (SPH, video), and its policy allows no address, not even of the recordings. The size is limited;
+see `MOST_SOUND_BYTES`.
 
 `report.html.j2` is the template. This module computes its values, including the geometry of the
 charts.
@@ -64,8 +64,10 @@ _BOX = {
 _MOST_BARS = 40
 _NEARLY_ALL = 0.99
 _LONG_TAIL = 3
-"""Values whose distance from the minimum is more than _LONG_TAIL times that of the 99th percentile
-share the last bar."""
+"""Values so many times as far from the minimum as nearly all others share the last bar.
+
+Nearly all others are those up to the 99th percentile.
+"""
 
 
 MOST_SOUND_BYTES = 3_000_000
@@ -91,8 +93,10 @@ class _Clips:
     def clips(
         self, alignment: Alignment | None, path: Path, spans: Mapping[str, tuple[float, float]]
     ) -> list[_Clip]:
-        """Return a clip (name, base64) of each span (seconds of the utterance), or (reason, "")
-        without sound."""
+        """Return a clip (name, base64) of each span, or (reason, "") without sound.
+
+        Spans are in seconds of the utterance.
+        """
         if self._audio == NO_SOUND or alignment is None:
             return []
         if self._left < 0:
@@ -128,8 +132,10 @@ class _Clips:
         )
 
     def of_word(self, change: UtteranceChange) -> list[_Clip]:
-        """Return clips of the word that changed most, cut out by its times before and now; [] if a
-        file has faults."""
+        """Return clips of the word that changed most.
+
+        They are cut out by its times before and now; [] if a file has faults.
+        """
         try:
             runs = [read_alignment(path) for path in change.files]
         except CtcAlignError:
@@ -151,11 +157,11 @@ def report_page(
     changes: RunChanges | None = None,
     audio: str = NO_SOUND,
 ) -> str:
-    """Return the report of a run in `out_dir` as HTML, to be written into `folder`: links are
-    relative to it.
+    """Return the report of a run in `out_dir` as HTML.
 
-    `changes` are those since another run. `audio` is "none" for a page without sound, "embed" for
-    clips of what it names, or the folder that the recordings are in now.
+    It is to be written into `folder`: links are relative to it. `changes` are those since another
+    run. `audio` is "none" for a page without sound, "embed" for clips of what it names, or the
+    folder that the recordings are in now.
 
     Nothing of the corpus (names, reasons, speakers) can become markup, script, or a link to
     elsewhere.
@@ -164,8 +170,10 @@ def report_page(
     from markupsafe import Markup
 
     def plain(value: object) -> object:
-        """Return a value with escapes for characters that would change the direction of text, and
-        for invalid ones."""
+        """Return a value with escapes for characters that a page must not show.
+
+        These are invalid, or would change the direction of text.
+        """
         if isinstance(value, Markup) or not isinstance(value, str):
             return value
         return printable(value).encode("utf-8", "backslashreplace").decode("utf-8")
@@ -182,6 +190,8 @@ def report_page(
     environment.filters["sha256"] = lambda text: base64.b64encode(
         hashlib.sha256(text.encode()).digest()
     ).decode()
+    environment.filters["clock"] = lambda seconds: clock(round(seconds))
+    environment.filters["grouped"] = "{:,}".format
     summary = figures.summary
     clips = _Clips(audio)
     heard = (
@@ -196,7 +206,6 @@ def report_page(
         figures=figures,
         summary=summary,
         notes=_notes(figures, changes),
-        tiles=_tiles(figures),
         fit=_shares(summary.fit),
         reasons=sorted(
             figures.reasons.values(), key=lambda reason: (-reason.count, reason.example)
@@ -218,8 +227,9 @@ def report_page(
         moved_ms=1000 * MOVED_S,
         out_dir=shlex.quote(str(out_dir)),
         charts=_charts(figures),
-        speakers=speakers[:_MOST_SPEAKERS_SHOWN],
-        more_speakers=_more_speakers(len(speakers)),
+        speakers=speakers,
+        most_speakers=MOST_SPEAKERS,
+        most_shown=_MOST_SPEAKERS_SHOWN,
     )
     return page.lstrip("\n")
 
@@ -244,24 +254,6 @@ def _notes(figures: RunFigures, changes: RunChanges | None) -> list[str]:
     return notes
 
 
-def _tiles(figures: RunFigures) -> dict[str, str]:
-    summary = figures.summary
-    done = 100 * summary.done / max(summary.utterances, 1)
-    median = summary.loss_per_token.get("p50")
-    return {
-        "utterances": f"{summary.utterances:,}",
-        "done": f"{summary.done:,} ({done:.1f} %)",
-        "failed": f"{summary.failed:,}",
-        "sound": clock(round(3600 * summary.audio_hours)),
-        "speech in words": clock(round(figures.speech_s)) if figures.read else "–",
-        "words": f"{summary.words:,}",
-        "not in the recordings": f"{summary.skipped_words:,} words",
-        "speech not in the texts": clock(round(summary.unexplained_s)),
-        "with doubtful words": f"{summary.in_doubt:,}",
-        "median loss per token": "–" if median is None else f"{median:.3f}",
-    }
-
-
 def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
     """Return the address of an utterance's page, or of its JSON, "" if there is neither."""
     json = Path(one.json or "")
@@ -276,17 +268,11 @@ def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
     return f"./{quote(os.fsencode(path))}"
 
 
-def _more_speakers(count: int) -> str:
-    if count >= MOST_SPEAKERS:
-        return "and more"
-    if count > _MOST_SPEAKERS_SHOWN:
-        return f"and {count - _MOST_SPEAKERS_SHOWN:,} more"
-    return ""
-
-
 def _shares(counts: Mapping[str, int]) -> JsonObject:
-    """Return a bar that is divided by the shares of counts: (name, count, start, share) in
-    percent."""
+    """Return a bar that is divided by the shares of counts.
+
+    A part is (name, count, start, share), the last two in percent.
+    """
     total = sum(counts.values())
     start = 0.0
     parts = []
@@ -327,12 +313,12 @@ def histogram_chart(
     median: float | None = None,
     mean: float | None = None,
 ) -> JsonObject:
-    """Return a histogram for the template: bars from the first to the last bin with values, and the
-    median's position.
+    """Return a histogram for the template.
 
-    Bins are joined until there are at most 40 bars; the last one also has the few values that are
-    far beyond the others. Each bar names its bounds and its count. `median` and `mean` are exact if
-    known; otherwise they are estimated from the histogram, the median to within a bin.
+    It has bars from the first to the last bin with values, and the median's position. Bins are
+    joined until there are at most 40 bars; the last one also has the few values that are far beyond
+    the others. Each bar names its bounds and its count. `median` and `mean` are exact if known;
+    otherwise they are estimated from the histogram, the median to within a bin.
     """
     if not histogram.number:
         return {"title": title, "bars": []}
@@ -428,7 +414,8 @@ def _decimals(step: float) -> int:
 
 
 def _number(value: float) -> str:
-    """
+    """Return a number as the page shows it.
+
     >>> _number(0.3000001), _number(1234.5), _number(12.34)
     ('0.3', '1,234', '12.3')
     """

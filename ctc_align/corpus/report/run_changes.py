@@ -1,21 +1,20 @@
-"""Changes between two runs of the same corpus: fit, loss, and the words that moved, utterance by
-utterance.
+"""Changes between two runs of the same corpus, utterance by utterance.
 
-Reads the JSON of one utterance of each run at a time; memory holds counts and the utterances that
-are named.
+They are those of fit and loss, and the words that moved. Reads the JSON of one utterance of each
+run at a time; memory holds counts and the utterances that are named.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ctc_align.corpus.report.run_figures import LACKING, MOST_WORST, ReadFaults, json_of
-from ctc_align.corpus.state.journal import DONE, journal_paths, line_key
+from ctc_align.corpus.state.journal import DONE, Line, journal_paths, line_key
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.summary import lines_left
 from ctc_align.errors import CtcAlignError, UsageError
@@ -69,10 +68,18 @@ class RunChanges(ReadFaults):
     fits: Counter[tuple[str, str]] = field(default_factory=Counter)
     largest: list[UtteranceChange] = field(default_factory=list)
 
+    def add(self, change: UtteranceChange) -> None:
+        """Count an utterance of both runs."""
+        self.utterances += 1
+        self.counts.update(change.counts)
+        if change.fit[0] != change.fit[1]:
+            self.fits[change.fit] += 1
+
 
 def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> UtteranceChange | None:
-    """Return what changed between two JSON objects of one utterance; None if their words are not
-    the same.
+    """Return what changed between two JSON objects of one utterance.
+
+    It is None if their words are not the same.
 
     >>> word = {"text": "One", "start_s": 0.5, "end_s": 1.0}
     >>> change = changed("a", {"words": [word]}, {"words": [word | {"end_s": 1.25}]})
@@ -120,8 +127,9 @@ def _loss_per_token(data: Mapping[str, Any]) -> float | None:
 def run_changes(
     out_dir: Path, against: Path, progress: Callable[[float], None] | None = None
 ) -> RunChanges:
-    """Return what changed from the run `against` to the run `out_dir`; utterances are matched by
-    name.
+    """Return what changed from the run `against` to the run `out_dir`.
+
+    Utterances are matched by name.
 
     Raises:
         UsageError: `against` is not the folder of a corpus run, or the runs have no utterance with
@@ -133,43 +141,61 @@ def run_changes(
             " journal"
         )
     changes = RunChanges(str(against))
-    ranked: list[tuple[int, float, str, UtteranceChange]] = []
     with (
         Outcomes(journal_paths(out_dir), quiet=True) as now,
         Outcomes(others, lines_left(others)) as earlier,
     ):
-        for number, line in enumerate(now.lines(), start=1):
-            if progress is not None:
-                progress(number / max(len(now), 1))
-            other = earlier.line(line_key(line.id))
-            change = None
-            if line.status == DONE and other is not None and other.status == DONE:
-                names = json_of(other), json_of(line)
-                if names[0] is not None and names[1] is not None:
-                    change = _read_change(changes, line.id, against / names[0], out_dir / names[1])
-            if change is None:
-                changes.missing += 1
-                continue
-            changes.utterances += 1
-            changes.counts.update(change.counts)
-            if change.fit[0] != change.fit[1]:
-                changes.fits[change.fit] += 1
-            moved, found, lost = (change.counts[name] for name in ("moved", "found", "lost"))
-            if moved or found or lost:
-                rank = (found + lost, change.greatest_ms, change.id, change)
-                (heapq.heappush if len(ranked) < MOST_WORST else heapq.heappushpop)(ranked, rank)
+        found = _compare_runs(changes, (earlier, against), (now, out_dir), progress)
+        changes.largest = heapq.nlargest(MOST_WORST, found, key=_rank)
     if not changes.utterances and not changes.unread:
         raise UsageError(
             f"--against {against}: expected utterances of {out_dir} in it, with the same words, got"
             " none; both runs need JSON files (--format json, not --layout shards)"
         )
-    changes.largest = [one[-1] for one in sorted(ranked, key=lambda one: one[:3], reverse=True)]
     return changes
 
 
+_Run = tuple[Outcomes, Path]
+
+
+def _compare_runs(
+    changes: RunChanges, before: _Run, after: _Run, progress: Callable[[float], None] | None
+) -> Iterator[UtteranceChange]:
+    """Count the utterances of two runs in `changes`, and yield those in which a word has changed."""
+    outcomes, folder = after
+    earlier, earlier_folder = before
+    for number, line in enumerate(outcomes.lines(), start=1):
+        if progress is not None:
+            progress(number / max(len(outcomes), 1))
+        names = _json_of_both(earlier.line(line_key(line.id)), line)
+        change = None
+        if names is not None:
+            change = _read_change(changes, line.id, earlier_folder / names[0], folder / names[1])
+        if change is None:
+            changes.missing += 1
+            continue
+        changes.add(change)
+        if any(change.counts[name] for name in ("moved", "found", "lost")):
+            yield change
+
+
+def _json_of_both(before: Line | None, after: Line) -> tuple[str, str] | None:
+    """Return the JSON of an utterance in two runs, None unless both have one."""
+    if before is None or before.status != DONE or after.status != DONE:
+        return None
+    names = (json_of(before), json_of(after))
+    return None if names[0] is None or names[1] is None else (names[0], names[1])
+
+
+def _rank(change: UtteranceChange) -> tuple[int, float, str]:
+    return change.counts["found"] + change.counts["lost"], change.greatest_ms, change.id
+
+
 def _read_change(changes: RunChanges, id: str, before: Path, after: Path) -> UtteranceChange | None:
-    """Return what changed between two files; None if one cannot be read, which is counted, or if
-    the words differ."""
+    """Return what changed between two files.
+
+    It is None if one cannot be read, which is counted, or if the words differ.
+    """
     objects = [_read(changes, path) for path in (before, after)]
     if objects[0] is None or objects[1] is None:
         return None
@@ -178,8 +204,10 @@ def _read_change(changes: RunChanges, id: str, before: Path, after: Path) -> Utt
 
 
 def _read(changes: RunChanges, path: Path) -> dict[str, Any] | None:
-    """Return the JSON object of an alignment; None if it cannot be compared with any other, which
-    is counted."""
+    """Return the JSON object of an alignment.
+
+    It is None if it cannot be compared with any other, which is counted.
+    """
     try:
         data = read_object(path)
         changed("", data, data)

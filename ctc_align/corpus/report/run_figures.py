@@ -1,8 +1,8 @@
-"""The figures of a corpus run: those of the summary, and distributions over the outputs, which are
-read one by one.
+"""The figures of a corpus run.
 
-Memory holds the summary, the counts of histograms, and the utterances that the report names, not
-all utterances.
+They are those of the summary, and distributions over the outputs, which are read one by one. Memory
+holds the summary, the counts of histograms, and the utterances that the report names, not all
+utterances.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ from ctc_align.types import Alignment
 LACKING = "an alignment in it lacks a field, or a field has the wrong type"
 """The fault of an output that is JSON, but not a whole alignment."""
 MOST_NAMED = 20
-"""The maximum number of utterances that are named for each reason of failure, and of faults of
-outputs."""
+"""The most utterances that are named for each reason of failure, and of faults of outputs."""
 MOST_REASONS = 200
 MOST_WORST = 100
 """Utterances in the table of each criterion."""
@@ -111,12 +110,12 @@ class SpeakerFigures:
 
 @dataclass(frozen=True)
 class NamedUtterance:
-    """One utterance of the table: its result, least confidence, and the path of its JSON below the
-    output folder.
+    """One utterance of the table.
 
+    It has the result, the least confidence, and the path of the JSON below the output folder.
     `text` is the beginning of its transcript, `why` what disagrees in it, as `regions` of its JSON
-    say; `alignment`
-    and `passage` are for hearing that: the alignment without its words, and the seconds of it.
+    say; `alignment` and `passage` are for hearing that: the alignment without its words, and the
+    seconds of it.
     """
 
     id: str
@@ -219,8 +218,9 @@ class RunFigures(ReadFaults):
 
 
 def reason_kind(reason: str, id: str) -> str:
-    """Return the reason of a failure without its utterance, paths and numbers: one text for each
-    kind of failure.
+    """Return the reason of a failure without its utterance, paths and numbers.
+
+    Each kind of failure has one text.
 
     >>> reason_kind("talk-7: a/talk-7.wav: 3 frames are too few, 6 are needed", "talk-7")
     '… frames are too few, … are needed'
@@ -292,10 +292,10 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
 
 
 def json_of(line: Line) -> str | None:
-    """Return the path of an utterance's JSON, relative to the output folder; None if it has no
-    separate one.
+    """Return the path of an utterance's JSON, relative to the output folder.
 
-    Others may have changed the journal: a name that leads out of the folder does not count.
+    It is None if the utterance has no separate one. Others may have changed the journal: a name
+    that leads out of the folder does not count.
     """
     if line.result.files is None:
         if line.result.row is not None:
@@ -333,8 +333,10 @@ def is_output_of(line: Line, out_dir: Path, path: Path) -> bool:
 
 
 def _read(figures: RunFigures, path: Path, is_output: Callable[[Path], bool]) -> float | None:
-    """Add the figures of an alignment's file, with corrections in its labels; return the least
-    confidence of a word."""
+    """Add the figures of an alignment's file, with corrections in its labels.
+
+    Return the least confidence of a word.
+    """
     try:
         data = read_object(path)
         if not all(map(is_output, label_files_beside(path))):
@@ -351,8 +353,10 @@ def _read(figures: RunFigures, path: Path, is_output: Callable[[Path], bool]) ->
 
 
 def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
-    """Return an utterance with what its JSON says of it, unchanged if that cannot be read: a fault
-    already."""
+    """Return an utterance with what its JSON says of it.
+
+    It is unchanged if that cannot be read: this is a fault already.
+    """
     try:
         return replace(
             one, **_explanation(read_object(out_dir / str(one.json)), out_dir / str(one.json))
@@ -362,8 +366,11 @@ def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
 
 
 def _explanation(data: JsonObject, path: Path) -> JsonObject:
-    """Return the beginning of the transcript, the reasons for its least fitting places, each once,
-    and the first."""
+    """Return what the table tells about an utterance.
+
+    It is the beginning of the transcript, the reasons for its least fitting places, each once, and
+    the first place.
+    """
     reasons = dict.fromkeys(str(region["reason"]) for region in data.get("regions") or [])
     text = " ".join(str(data["text"]).split())[:_SHOWN_CHARS]
     why = "; ".join([*reasons][:_SHOWN_REASONS])
@@ -377,10 +384,10 @@ def _explanation(data: JsonObject, path: Path) -> JsonObject:
 
 
 def passage(alignment: Alignment) -> tuple[float, float]:
-    """Return start and end, in seconds, of what disagrees first, else of the least sure word, else
-    of the utterance.
+    """Return start and end, in seconds, of the passage to listen to.
 
-    Words that are not in the recording are between the words before and after them.
+    It is what disagrees first, else the least sure word, else the utterance. Words that are not in
+    the recording are between the words before and after them.
     """
     for region in alignment.regions:
         if region.start_s is not None and region.end_s is not None:
@@ -460,10 +467,10 @@ class _Worst:
 
 
 def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Corrected]:
-    """Return the alignment of one utterance of a run, from its JSON or from its shard, and the file
-    that it is in.
+    """Return the alignment of one utterance of a run, and the file that it is in.
 
-    If corrections lie beside its JSON, use the latest, and those in its files of labels.
+    It is read from its JSON or from its shard. If corrections lie beside its JSON, use the latest,
+    and those in its files of labels.
 
     Raises:
         UsageError: the folder is not that of a corpus run, or the utterance is not in it, failed,

@@ -33,8 +33,7 @@ from ctc_align.text.characters import json_escaped
 DONE: Final = "done"
 FAILED: Final = "failed"
 GONE: Final = "gone"
-"""The status of an outcome that no longer counts, because its entry was corrected, moved or
-refused."""
+"""The status of an outcome whose entry was corrected, moved or refused: it does not count."""
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 _ALWAYS = (
     "id",
@@ -49,8 +48,10 @@ _ALWAYS = (
     "fingerprint",
     "time",
 )
-"""The fields that each line has, in this order; others follow if they have a value. Other programs
-read them."""
+"""The fields that each line has, in this order; others follow if they have a value.
+
+Other programs read them.
+"""
 _CRC = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n\Z')
 _CRC_LENGTH = 21
 _RUN = re.compile(rb'"run": ([0-9]{1,9}),')
@@ -132,11 +133,11 @@ def line_key(id: str, origin: str | None = None) -> int:
 
 
 class Entry(NamedTuple):
-    """A complete line of a journal: its offset, and the line itself, None if it is damaged or
-    misplaced.
+    """A complete line of a journal and its offset.
 
-    `is_after_gap`: lines before this one are missing; `number`: the number that the line has or
-    should have; `run`: the run that a damaged line seems to belong to.
+    The line is None if it is damaged or misplaced. `is_after_gap`: lines before this one are
+    missing; `number`: the number that the line has or should have; `run`: the run that a damaged
+    line seems to belong to.
     """
 
     offset: int
@@ -188,8 +189,10 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def line_at(file: int, offset: int) -> Line | None:
-    """Return the line that begins at `offset` of an open journal, None if there is no line there
-    now."""
+    """Return the line that begins at `offset` of an open journal.
+
+    It is None if there is no line there now.
+    """
     raw = b""
     size = 1024
     while not raw.endswith(b"\n"):
@@ -230,10 +233,10 @@ def _line(data: dict[str, Any]) -> Line | None:
 
 
 def torn_end(path: Path) -> tuple[bytes, str | None]:
-    """Return the bytes after the last line end of a journal, and the id of their utterance if a
-    kill left them.
+    """Return the bytes after the last line end of a journal.
 
-    The id is None if there are no such bytes, or if they do not begin a line.
+    If a kill left them, the id of their utterance is returned, too. The id is None if there are no
+    such bytes, or if they do not begin a line.
     """
     with open(path, "rb") as file:
         file.seek(_whole_length(file.fileno()))
@@ -299,11 +302,10 @@ class Journal:
             ) from error
 
     def check(self) -> None:
-        """Raise LostFolderError if folder, journal or lock are no longer those that this run
-        opened.
+        """Raise LostFolderError if folder, journal or lock were replaced.
 
-        A journal that was removed from its folder is first restored there, because what it records
-        is done.
+        They are no longer those that this run opened. A journal that was removed from its folder is
+        first restored there, because what it records is done.
         """
         for path, was in self._watched.items():
             try:
@@ -323,8 +325,10 @@ class Journal:
             )
 
     def _restore(self) -> bool:
-        """Write the lines of a removed journal to its path if the path is free; return whether they
-        are there."""
+        """Write the lines of a removed journal to its path if the path is free.
+
+        Return whether they are there.
+        """
         try:
             if os.fstat(self._file).st_size != self._end:
                 return False
@@ -379,8 +383,10 @@ class Journal:
 
 
 def _opened(path: Path) -> int:
-    """Return a journal, opened to be read and written; no link is followed, and no pipe waited
-    for."""
+    """Return a journal, opened for reading and writing.
+
+    No link is followed, and no pipe waited for.
+    """
     flags = os.O_RDWR | os.O_CREAT
     for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC"):
         flags |= getattr(os, name, 0)

@@ -1,5 +1,8 @@
-"""The output folder: create it, remove the remains of a killed run, and protect other people's files
-in it."""
+"""The output folder.
+
+It is created, the remains of a killed run are removed, and other people's files in it are
+protected.
+"""
 
 from __future__ import annotations
 
@@ -85,8 +88,10 @@ def _probe(out_dir: Path, shard: Shard) -> Iterator[Path]:
 
 
 def parts_folder(out_dir: Path, suffix: str) -> Path:
-    """Return the folder in which files are written before they move to their paths; after a kill
-    they remain there."""
+    """Return the folder in which files are written before they move to their paths.
+
+    After a kill they remain there.
+    """
     return out_dir / f"{_PARTS}{suffix}"
 
 
@@ -121,8 +126,10 @@ def clear(out_dir: Path, shard: Shard) -> None:
 
 
 def left_behind(layout: Layout, out_dir: Path) -> list[str]:
-    """Return the shared and cut outputs that earlier runs with other options made, and this run
-    does not make."""
+    """Return the shared and cut outputs that this run does not make.
+
+    Earlier runs with other options made them.
+    """
     others = [name for name in MANIFESTS if name not in layout.manifests]
     left = [
         path.name for name in others for path in sorted(out_dir.glob(f"manifest.{name}.jsonl*"))

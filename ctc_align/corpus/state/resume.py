@@ -91,8 +91,7 @@ class Outcomes:
         self._is_unsure = is_unsure
         self._is_void = is_tied
         self.ties = int(is_tied.sum())
-        """The number of utterances about which two journals disagree in runs with the same
-        number."""
+        """The number of utterances about which two journals of one run's number disagree."""
         for key in table.torn:
             self.forget(key)
         self._open: tuple[int, int] | None = None
@@ -114,16 +113,14 @@ class Outcomes:
         return bool(self._is_unsure.any())
 
     def find(self, key: int) -> tuple[str, int] | None:
-        """Return (status, fingerprint) of an utterance from its valid line, None if there is
-        none."""
+        """Return (status, fingerprint) of an utterance, None if it has no valid line."""
         index = self._index(key)
         if index is None or self._is_void[index]:
             return None
         return (DONE if self._is_good[index] else FAILED), int(self._prints[index])
 
     def is_unsure(self, key: int) -> bool:
-        """Return whether a damaged or missing line may have been a later one about this
-        utterance."""
+        """Return whether a damaged or missing line may have been a later one of this utterance."""
         index = self._index(key)
         return index is not None and bool(self._is_unsure[index])
 
@@ -134,14 +131,18 @@ class Outcomes:
             self._is_void[index] = True
 
     def line(self, key: int) -> Line | None:
-        """Return the last line of an utterance, even if the utterance is to be repeated; None if
-        there is no line."""
+        """Return the last line of an utterance, None if there is none.
+
+        It is returned even if the utterance is to be repeated.
+        """
         index = self._index(key)
         return None if index is None else self._read(index)
 
     def lines(self, keys: np.ndarray | None = None) -> Iterator[Line]:
-        """Yield the valid lines, in the journals' order, even of utterances to repeat; `keys`
-        limits them."""
+        """Yield the valid lines, in the journals' order.
+
+        Those of utterances to repeat are among them; `keys` limits them.
+        """
         if keys is None:
             wanted = np.ones(len(self._keys), bool)
         else:
@@ -203,8 +204,7 @@ class _Table:
     says: array[int] = field(default_factory=lambda: array("q"))
     """Hashes of the lines' contents."""
     breaks: list[tuple[int, int]] = field(default_factory=list)
-    """For each journal: the row before which lines may be lost, and 1 + the last run that may have
-    written them."""
+    """For each journal: the row before which lines may be lost, and 1 + their last run."""
     last_lines: list[int] = field(default_factory=list)
     torn: list[int] = field(default_factory=list)
     last_run: int = 0
@@ -259,8 +259,10 @@ class _Table:
         self.last_run = max(self.last_run, run)
 
     def latest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return for each key, ascending: the key, its valid row, whether it is tied, whether it is
-        unsure."""
+        """Return for each key, ascending, what the journals say of it.
+
+        This is the key, its valid row, whether it is tied, and whether it is unsure.
+        """
         keys = _numbers(self.keys, np.uint64)
         runs = _numbers(self.runs, np.int64)
         journals = _numbers(self.journals, np.uint32)
@@ -292,10 +294,10 @@ def _numbers(values: array[int], kind: type) -> np.ndarray:
 
 
 class EarlierRows:
-    """The rows that stay in a folder although the source lacks their utterances: runs over other
-    sources made them.
+    """The rows that stay in a folder although the source lacks their utterances.
 
-    The source is read once, on first use, and its utterances take eight bytes each.
+    Runs over other sources made them. The source is read once, on first use, and its utterances
+    take eight bytes each.
     """
 
     def __init__(self, source: Iterable[Utterance | Refused], outcomes: Outcomes) -> None:
@@ -307,8 +309,10 @@ class EarlierRows:
         return np.sort(np.fromiter((line_key(entry.id) for entry in self._source), np.uint64))
 
     def holds(self, id: str, row: Checksum) -> bool:
-        """Return whether `row` belongs to an utterance that the journal calls done and the source
-        lacks."""
+        """Return whether `row` belongs to a done utterance that the source lacks.
+
+        The journal calls the utterance done.
+        """
         line = self._outcomes.line(line_key(id))
         if (
             line is None
@@ -341,10 +345,11 @@ class Fingerprints:
         self._audio: tuple[str, str] = ("", "")
 
     def of(self, utterance: Utterance, group: str | None = None) -> int:
-        """Return a hash of the audio's size and modification time, its part, its transcript and the
-        run's fingerprint.
+        """Return a hash that changes if the utterance must be aligned again.
 
-        `group` is the assembled file that the utterance goes into, if there is one.
+        It covers the audio's size and modification time, the utterance's part of it, its transcript
+        and the run's fingerprint. `group` is the assembled file that the utterance goes into, if
+        there is one.
         """
         if self._audio[0] != utterance.audio:
             self._audio = (utterance.audio, _state(file_of(utterance.audio)))
@@ -386,10 +391,10 @@ def run_fingerprint(
     formats: Sequence[str],
     others: Sequence[str] = (),
 ) -> str:
-    """Return the fingerprint of a run: the contents of model and lexicon, the settings, and the
-    kinds of outputs.
+    """Return the fingerprint of a run.
 
-    `others` are further choices that change outputs (layout, manifests …), as texts.
+    It covers the contents of model and lexicon, the settings, and the kinds of outputs. `others`
+    are further choices that change outputs (layout, manifests …), as texts.
     """
     calibration = settings.get("calibration")
     parts = {
@@ -458,10 +463,10 @@ def _content(path: Path) -> str:
 
 
 def _counts(name: str, value: Any) -> bool:
-    """Return whether a setting counts: one that 0.4.0 had, or another value than the default of a
-    later one.
+    """Return whether a setting counts.
 
-    A new setting with its default changes no result, so runs of 0.4.0 resume.
+    One that 0.4.0 had counts; a later one counts if it differs from its default. A new setting with
+    its default changes no result, so runs of 0.4.0 resume.
     """
     return name in _OF_0_4 or (
         name not in _NOT_COUNTED and value != getattr(Settings(), name, None)
@@ -507,9 +512,9 @@ FaultsOf = Callable[[str | None, Sequence[tuple[GroupedUtterance, Line | None]]]
 def verify(
     jobs: Iterable[Job], faults_of: FaultsOf, outcomes: Outcomes, journal: Journal, everything: bool
 ) -> tuple[int, int, int]:
-    """Read the outputs of utterances, and make `outcomes` forget those that differ from their
-    lines.
+    """Read the outputs of utterances, and forget the outcomes of those that differ.
 
+    `outcomes` are the ones forgotten; an output differs if it is not as its line records it.
     Without `everything`, read only the unsure ones (a damaged or missing line may have been a later
     one about them), and those that share a file with them. The line of an utterance whose outputs
     are complete is appended again, after the damage, so that it is sure from then on. Failed
@@ -523,50 +528,69 @@ def verify(
     Raises:
         OutputError: the journal cannot be written.
     """
-    checked = damaged = unknown = 0
-    again: list[Line] = []
+    findings = _Findings(outcomes, journal)
     for (group, _), run in groupby(
         _utterances(jobs, outcomes), lambda job: (job.group, job.group or job.index)
     ):
-        of_group = list(run)
-        members = [GroupedUtterance.of(job.index, job.utterance) for job in of_group]
-        audio = {job.utterance.id: file_of(job.utterance.audio) for job in of_group}
-        if not (everything or any(outcomes.is_unsure(line_key(member.id)) for member in members)):
+        of_group = [(job, GroupedUtterance.of(job.index, job.utterance)) for job in run]
+        if not (everything or any(outcomes.is_unsure(line_key(one.id)) for _, one in of_group)):
             continue
-        found = [(member, _line_to_check(outcomes, member.id)) for member in members]
+        found = [(member, _line_to_check(outcomes, member.id)) for _, member in of_group]
         lines = [line for _, line in found if line is not None]
         faults = faults_of(group, found) if lines else {}
-        faults |= {
-            line.id: _OTHER_AUDIO
-            for line in lines
-            if everything and _has_other_audio(line, audio[line.id])
-        }
+        if everything:
+            audio = {member.id: file_of(job.utterance.audio) for job, member in of_group}
+            others = (line.id for line in lines if _has_other_audio(line, audio[line.id]))
+            faults |= dict.fromkeys(others, _OTHER_AUDIO)
         for line in lines:
-            checked += 1
-            unknown += line.result.files is None or line.result.audio is None
-            if line.id in faults:
-                damaged += 1
-                outcomes.forget(line.key)
-                if damaged <= _MOST_NAMED:
-                    logger.warning("%s: %s; it is done again", line.id, faults[line.id])
-            elif outcomes.is_unsure(line.key):
-                again.append(line)
-        if len(again) >= _MOST_LINES:
-            journal.append(again)
-            again = []
-    if again:
-        journal.append(again)
-    if damaged > _MOST_NAMED:
-        logger.warning("%d utterances in all are not as the journal recorded them", damaged)
-    return checked, damaged, unknown
+            findings.add(line, faults.get(line.id))
+        findings.write(_MOST_LINES)
+    findings.write()
+    if findings.damaged > _MOST_NAMED:
+        logger.warning(
+            "%d utterances in all are not as the journal recorded them", findings.damaged
+        )
+    return findings.checked, findings.damaged, findings.unknown
+
+
+class _Findings:
+    """The counts of `verify`, and the lines that it appends again."""
+
+    def __init__(self, outcomes: Outcomes, journal: Journal) -> None:
+        self._outcomes = outcomes
+        self._journal = journal
+        self._again: list[Line] = []
+        self.checked = 0
+        self.damaged = 0
+        self.unknown = 0
+
+    def add(self, line: Line, fault: str | None) -> None:
+        """Count an utterance whose outputs were read; `fault` is what is wrong with them."""
+        self.checked += 1
+        self.unknown += line.result.files is None or line.result.audio is None
+        if fault is not None:
+            self.damaged += 1
+            self._outcomes.forget(line.key)
+            if self.damaged <= _MOST_NAMED:
+                logger.warning("%s: %s; it is done again", line.id, fault)
+        elif self._outcomes.is_unsure(line.key):
+            self._again.append(line)
+
+    def write(self, fewest: int = 1) -> None:
+        """Append the lines to the journal if there are at least `fewest`."""
+        if len(self._again) >= fewest:
+            self._journal.append(self._again)
+            self._again = []
 
 
 _OTHER_AUDIO = "its recording is not the file that was read, although it has the same size and time"
 
 
 def _has_other_audio(line: Line, path: str) -> bool:
-    """Return whether the file of a recording has other bytes than when it was read; False if it is
-    missing."""
+    """Return whether the file of a recording has changed since it was read.
+
+    It is False if the file is missing.
+    """
     now = None
     if line.result.audio is not None:
         now = file_checksum(path)
@@ -574,8 +598,10 @@ def _has_other_audio(line: Line, path: str) -> bool:
 
 
 def _utterances(jobs: Iterable[Job], outcomes: Outcomes) -> Iterator[Job]:
-    """Yield the jobs of utterances; forget unsure outcomes of refused entries, so that they are
-    recorded again."""
+    """Yield the jobs of utterances.
+
+    Unsure outcomes of refused entries are forgotten, so that they are recorded again.
+    """
     for job in jobs:
         if isinstance(job.entry, Utterance):
             yield job

@@ -25,8 +25,7 @@ from ctc_align.types import NONE, POOR
 MOST_GAPS = 1000
 """The maximum number of gaps, and overlaps, that are listed for one text."""
 _FEWEST_TWICE = 4
-"""The minimum number of words in a row that count as an overlap: a word or two at an edge match by
-chance."""
+"""The fewest words in a row that count as an overlap: a few at an edge match by chance."""
 _SHOWN_CHARS = 60
 MOST_SAME = 1000
 """The maximum number of shared transcripts that a summary lists."""
@@ -37,11 +36,11 @@ _FEWEST_WORDS = 8
 
 
 class _Stretch(NamedTuple):
-    """A stretch of a text; `char_end` is None if it extends to the end of a text that can no longer
-    be read.
+    """A stretch of a text.
 
-    `utterances`: the recordings around a gap (None at the start and at the end of the text), or the
-    two of an overlap.
+    `char_end` is None if it extends to the end of a text that can no longer be read. `utterances`:
+    the recordings around a gap (None at the start and at the end of the text), or the two of an
+    overlap.
     """
 
     char_start: int
@@ -54,12 +53,16 @@ class TextCoverage:
 
     def __init__(self) -> None:
         self._read: dict[str, list[tuple[int, int, str]]] = {}
-        """The stretches that recordings read (first character, end, recording) by the path of their
-        text."""
+        """The stretches that recordings read, by the path of their text.
+
+        A stretch is (first character, end, recording).
+        """
 
     def add(self, line: Line) -> None:
-        """Add the part that a recording reads, if it reads most of its words; otherwise only its
-        text."""
+        """Add the part that a recording reads, if it reads most of its words.
+
+        Otherwise only its text is added.
+        """
         if line.result.book is None:
             return
         read = self._read.setdefault(line.result.book, [])
@@ -72,11 +75,10 @@ class TextCoverage:
             start = end
 
     def stretches(self) -> tuple[list[JsonObject], list[JsonObject]]:
-        """Return the passages that no recording reads, and those that two read, as in
-        `summary.json`.
+        """Return the passages that no recording reads, and those that two read.
 
-        Texts are read one by one, in order. A gap has words that can be spoken, an overlap several
-        of them.
+        They are as in `summary.json`. Texts are read one by one, in order. A gap has words that can
+        be spoken, an overlap several of them.
 
         Gaps: `text` (path), `char_start`, `char_end` (code points, end exclusive; None: to the end
         of a text that can no longer be read), `after` and `before`: the recordings around it (the
@@ -121,8 +123,10 @@ def _text_of(path: str) -> str | None:
 def _named(
     stretches: Sequence[_Stretch], text: str | None, fewest: int
 ) -> list[tuple[_Stretch, JsonObject]]:
-    """Return the first MOST_GAPS stretches of at least `fewest` words, with these; without the
-    text, all stretches."""
+    """Return the first MOST_GAPS stretches of at least `fewest` words, with the words.
+
+    Without the text, all stretches count.
+    """
     if text is None:
         return [(each, {"words": None, "begins": "", "ends": ""}) for each in stretches[:MOST_GAPS]]
     starts = _spoken_in(stretches, text)
@@ -137,8 +141,10 @@ def _named(
 
 
 def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
-    """Return where the words in ascending stretches begin; text that lies in several stretches is
-    split only once."""
+    """Return where the words in ascending stretches begin.
+
+    Text that lies in several stretches is split only once.
+    """
     joined: list[list[int]] = []
     for each in stretches:
         end = len(text) if each.char_end is None else each.char_end
@@ -204,10 +210,10 @@ def gap_place(gap: Mapping[str, Any]) -> str:
 
 
 def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterator[_Stretch]:
-    """Yield the passages around the parts `read` (ascending); `length` is the length of the text,
-    if known.
+    """Yield the passages around the parts `read` (ascending).
 
-    A passage that one recording leaves out lies between two that it reads.
+    `length` is the length of the text, if it is known. A passage that one recording leaves out lies
+    between two that it reads.
     """
     end = 0
     last: list[str | None] = [None]
@@ -225,8 +231,9 @@ def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterat
 
 
 def text_hash(text: str, words: int | None) -> str | None:
-    """Return 64 bits of a hash of a transcript, in hexadecimal; None if it is too short to be
-    telling.
+    """Return 64 bits of a hash of a transcript, in hexadecimal.
+
+    It is None if the transcript is too short to tell texts apart.
 
     >>> text_hash("a b", 8) == text_hash(" a  b ", 8), text_hash("a b", 2)
     (True, None)
@@ -259,11 +266,10 @@ class SameTexts:
         return {}
 
     def rows(self, lines: Iterable[Line]) -> list[JsonObject]:
-        """Return a row for each such transcript, as in `same_texts` of a summary, after a second
-        pass over all `lines`.
+        """Return a row for each such transcript, as in `same_texts` of a summary.
 
-        Transcripts that fit one of their recordings poorly or not at all come first, then those
-        with the most utterances.
+        This takes a second pass over all `lines`. Transcripts that fit one of their recordings
+        poorly or not at all come first, then those with the most utterances.
         """
         prints, counts, misfits = self._found()
         first = np.lexsort((-counts, misfits == 0))[:MOST_SAME]
@@ -290,8 +296,10 @@ class SameTexts:
         )
 
     def _found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return, for each transcript used more than once, its hash, its number of utterances, and
-        of misfits."""
+        """Return the transcripts that are used more than once.
+
+        Each has its hash, its number of utterances, and that of misfits.
+        """
         prints, indices, counts = np.unique(
             np.frombuffer(self._prints, np.uint64), return_inverse=True, return_counts=True
         )

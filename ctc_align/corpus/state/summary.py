@@ -1,5 +1,7 @@
-"""The summary of a corpus, counted from the journals, so that it is right after any number of
-resumed runs."""
+"""The summary of a corpus.
+
+It is counted from the journals, so it is right after any number of resumed runs.
+"""
 
 from __future__ import annotations
 
@@ -56,11 +58,11 @@ class NamedFiles:
 
 @dataclass(frozen=True)
 class RunStats:
-    """The work of one run; `stages` are the busy seconds of all workers together (empty without
-    `--profile`).
+    """The work of one run.
 
-    `left` are outputs that others changed and that stay as they are; `kept` are the present names
-    of changed outputs that were moved aside for new ones.
+    `stages` are the busy seconds of all workers together (empty without `--profile`). `left` are
+    outputs that others changed and that stay as they are; `kept` are the present names of changed
+    outputs that were moved aside for new ones.
     """
 
     wall_s: float = 0.0
@@ -302,8 +304,10 @@ class _Counter:
 
 
 def _skipped_share(result: UtteranceResult) -> float:
-    """Return the share of the words that are not in the recording; 1 if an earlier version counted
-    no words."""
+    """Return the share of the words that are not in the recording.
+
+    It is 1 if an earlier version counted no words.
+    """
     return (result.skipped or 0) / (result.words or result.skipped or 1)
 
 
@@ -337,8 +341,10 @@ _RANKINGS: dict[str, tuple[_Rank, _Row]] = {
         },
     ),
 }
-"""Rankings of a summary: the value to sort by, greatest first (None: not ranked), and the fields of
-a row."""
+"""Rankings of a summary: the value to sort by, and the fields of a row.
+
+The greatest value comes first; None is not ranked.
+"""
 
 
 def _distribution(losses: array[float]) -> dict[str, float]:

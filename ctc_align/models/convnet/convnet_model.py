@@ -1,10 +1,10 @@
-"""The project's own models: a folder with `model.toml` (the description) and `model.safetensors`
-(the weights).
+"""The project's own models.
 
-The folder may also hold what was learnt with the model: `calibration.toml`,
-`confidence.safetensors`, `edges.safetensors`.
-The embedded models are such folders. A recording of any length goes through in chunks with the
-network's whole context on both sides, so the result is that of one pass, in bounded memory.
+Each is a folder with `model.toml` (the description) and `model.safetensors` (the weights). The
+folder may also hold what was learnt with the model: `calibration.toml`, `confidence.safetensors`,
+`edges.safetensors`. The embedded models are such folders. A recording of any length goes through in
+chunks with the network's whole context on both sides, so the result is that of one pass, in bounded
+memory.
 """
 
 from __future__ import annotations
@@ -50,16 +50,13 @@ if TYPE_CHECKING:
 PIECE_FRAMES = 1024
 """Frames of a piece that goes through the network, a multiple of its stride."""
 STEP_FRAMES = 32
-"""A recording shorter than a piece is rounded up to these steps, so that a device can batch similar
-lengths."""
+"""Recordings shorter than a piece are rounded up to these steps, so that they share batches."""
 LAST_PIECES = 4
 """The last piece of several is rounded up to quarters of a piece."""
 CACHED_FRAMES = 12_000
-"""Features of at most two minutes (3 MB) are cached; those of longer audio are computed three
-times."""
+"""Features of at most two minutes (3 MB) are cached; longer ones are computed three times."""
 STATES_BYTES = 2**28
-"""Segmentation states that would take more memory (an hour and a half) lie on disk, if the device
-is the CPU."""
+"""Larger segmentation states (an hour and a half) lie on disk, if the device is the CPU."""
 PIECES_ON_DEVICE = 128
 """Pieces that a device other than the CPU computes at once: about 2 GB."""
 
@@ -116,8 +113,7 @@ class ConvNet(AcousticModel):
         layers = folded_layers(description.shape, weights)
         self.network = InferenceNetwork(description.shape, layers)
         self.device_network: DeviceNetwork | None = None
-        """Computes the emissions with torch: on another device than the CPU, or in another
-        precision than float32."""
+        """Computes the emissions with torch, on a GPU or in other precisions than float32."""
         if settings.precision == "auto":
             precision = "float32"
         else:
@@ -142,10 +138,10 @@ class ConvNet(AcousticModel):
             self.gaussians_per_state = mixtures.weights.shape[1]
 
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
-        """Return log-probs (T, C) float32, one frame for every begun 10 ms, and the segmentation
-        states (T, K).
+        """Return log-probs (T, C) float32 and the segmentation states (T, K).
 
-        Both lie on the model's device. May be called by several threads at once.
+        There is one frame for every begun 10 ms. Both lie on the model's device. May be called by
+        several threads at once.
 
         Args:
             audio: mono at 16 kHz.
@@ -159,12 +155,12 @@ class ConvNet(AcousticModel):
         return self._on_processor([audio], progress)[0]
 
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio; on the CPU, in float32, with the same bits as
-        `emissions`.
+        """Return the emissions of each audio.
 
-        On the CPU, each piece of an audio is computed alone, and several at once: a piece is large
-        enough to keep a core busy, and products of a different shape would round differently. On
-        other devices, pieces of all audios are batched together, the longest first.
+        On the CPU, in float32, they have the same bits as those of `emissions`. On the CPU, each
+        piece of an audio is computed alone, and several at once: a piece is large enough to keep a
+        core busy, and products of a different shape would round differently. On other devices,
+        pieces of all audios are batched together, the longest first.
 
         Raises:
             AudioError: an audio has no samples, or the wrong rate.
@@ -200,8 +196,10 @@ class ConvNet(AcousticModel):
     def _computed(
         self, recording: _Recording, piece: tuple[int, int]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return log-probs (t, C) and the states' scores (t, K) of a piece, up to the recording's
-        end."""
+        """Return log-probs (t, C) and the states' scores (t, K) of a piece.
+
+        They end where the recording ends.
+        """
         first, length = piece
         inputs = recording.inputs(first, length, self.description.shape.context_frames)
         tokens, segments = self.network(inputs)
@@ -315,8 +313,10 @@ class _Recording:
             yield self._log_mel(first, min(self.frames, first + PIECE_FRAMES))
 
     def pieces(self) -> list[tuple[int, int]]:
-        """Return first frame and length (a multiple of the stride) of each piece; they depend on
-        the audio alone."""
+        """Return first frame and length of each piece.
+
+        A length is a multiple of the stride; the pieces depend on the audio alone.
+        """
         if self.frames <= PIECE_FRAMES:
             return [(0, min(PIECE_FRAMES, -(-self.frames // STEP_FRAMES) * STEP_FRAMES))]
         whole, rest = divmod(self.frames, PIECE_FRAMES)
@@ -327,8 +327,10 @@ class _Recording:
         return pieces
 
     def inputs(self, first: int, length: int, context: int) -> np.ndarray:
-        """Return features (t, MELS) of `length` frames from `first` on with their context, silence
-        outside."""
+        """Return features (t, MELS) of `length` frames from `first` on, with their context.
+
+        Outside the recording they are those of silence.
+        """
         inside = max(0, first - context), min(self.frames, first + length + context)
         middle = features.normalise(self._log_mel(*inside), self._statistics)
         before = inside[0] - (first - context)
@@ -347,8 +349,10 @@ def mixtures_of(
 
 
 def state_offset(log_priors: np.ndarray, prior_scale: float, silence_bonus: float) -> np.ndarray:
-    """Return what is added to the states' log-posteriors (K,): minus the scaled log-priors, plus
-    silence's bonus."""
+    """Return what is added to the states' log-posteriors (K,).
+
+    It is minus the scaled log-priors, plus the bonus of silence.
+    """
     offset = -log_priors.astype(np.float32) * np.float32(prior_scale)
     offset[-1:] += silence_bonus
     return offset
@@ -504,8 +508,10 @@ def save_folder(
     dtype: torch.dtype,
     mixtures: Mixtures | None = None,
 ) -> None:
-    """Write a model's folder: matrices of weights as `dtype`, vectors (biases, statistics of norms)
-    as float32."""
+    """Write a model's folder.
+
+    Matrices of weights are stored as `dtype`, vectors (biases, statistics of norms) as float32.
+    """
     import torch
     from safetensors.torch import save
 
@@ -548,6 +554,8 @@ def save_folder(
 
 
 def _quoted(text: str) -> str:
-    """Return a TOML string: JSON's escapes are valid TOML, except for DEL and halves of surrogate
-    pairs."""
+    """Return a TOML string.
+
+    JSON's escapes are valid TOML, except for DEL and halves of surrogate pairs.
+    """
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

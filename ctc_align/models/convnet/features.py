@@ -26,9 +26,11 @@ FRAME_SHIFT_S = HOP_SAMPLES / SAMPLE_RATE
 LOW_HZ, HIGH_HZ = 50.0, 7800.0
 
 ROWS_OF_A_PRODUCT = 48
-"""Products begin and end at frames whose number is a multiple of this: BLAS sums the rows of its
-kernels (12 on AVX2) in different orders, and a frame must not depend on which others are computed
-with it."""
+"""Products begin and end at frames whose number is a multiple of this.
+
+BLAS sums the rows of its kernels (12 on AVX2) in different orders, and a frame must not depend on
+which others are computed with it.
+"""
 
 # All levels are in nats of power: 1 nat = 4.34 dB.
 SMALLEST_POWER = 1e-20
@@ -54,9 +56,12 @@ SCALE = 0.4
 LOWEST_BAND, HIGHEST_BAND = 40, 58
 BAND_EDGE_NATS = 2.8
 BELOW_EDGE = 5
-"""A recording has no sound above the first channel, of these, where the spectrum of its speech
-falls so far at once, from each of that many channels: it does by telephone, and in hardly one
-recording of a hundred with all frequencies. A steady tone fills up to three."""
+"""How the edge of a recording's band is found in the spectrum of its speech.
+
+A recording has no sound above the first channel, of these, where the spectrum of its speech falls
+so far at once, from each of that many channels: it does by telephone, and in hardly one recording
+of a hundred with all frequencies. A steady tone fills up to three.
+"""
 
 
 def frame_count(samples: int) -> int:
@@ -76,8 +81,10 @@ def _filters() -> tuple[np.ndarray, np.ndarray]:
 
 
 def log_mel(samples: np.ndarray, first: int, last: int) -> np.ndarray:
-    """Return frames [first, last) of a recording's samples (N,): (last - first, MELS) float32,
-    natural log of power."""
+    """Return the natural log of the mel power of frames [first, last).
+
+    The result is (last - first, MELS) float32, of a recording's samples (N,).
+    """
     reach = (WINDOW_SAMPLES - HOP_SAMPLES) // 2
     begin = first * HOP_SAMPLES - reach
     end = last * HOP_SAMPLES + reach
@@ -124,10 +131,13 @@ def level(frames: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of a recording: `loud`, the level of the louder frames; `mean` (MELS,) float32
-    over speech; `quiet`, the 5 % quantile of the levels of all frames that are not digital silence;
-    `band`, the number of channels that the recording's band has: what is above it is noise of its
-    coding, or nothing."""
+    """Levels and means of a recording, by which its frames are normalised.
+
+    `loud` is the level of the louder frames; `mean` (MELS,) float32 is taken over speech; `quiet`
+    is the 5 % quantile of the levels of all frames that are not digital silence. `band` is the
+    number of channels within the recording's band: what is above it is noise of its coding, or
+    nothing.
+    """
 
     loud: float
     mean: np.ndarray
@@ -136,24 +146,27 @@ class Statistics:
 
 
 def speech_weight(levels: np.ndarray, loud: float) -> np.ndarray:
-    """Return each frame's weight (T,) float64: near 1 within about 25 dB of the loud frames, near 0
-    below."""
+    """Return each frame's weight (T,) float64 as speech.
+
+    It is near 1 within about 25 dB of the loud frames, near 0 below.
+    """
     return 1.0 / (
         1.0 + np.exp((loud - SPEECH_BELOW_LOUD - levels.astype(np.float64)) / SPEECH_SOFTNESS)
     )
 
 
 def floor_of(loud: float) -> np.float32:
-    """Return the lower limit of all channels; it hides digital silence and the quantisation noise
-    of quiet files."""
+    """Return the lower limit of all channels.
+
+    It hides digital silence and the quantisation noise of quiet files.
+    """
     return np.float32(loud - math.log(MELS) - FLOOR_BELOW_LOUD)
 
 
 def normalise(frames: np.ndarray, statistics: Statistics) -> np.ndarray:
-    """Return the network's inputs (T, MELS): (max(x, floor) − mean) · SCALE, so that gain and a
-    fixed filter cancel.
+    """Return the network's inputs (T, MELS): (max(x, floor) − mean) · SCALE.
 
-    Above the recording's band they are 0.
+    Gain and a fixed filter cancel in them. Above the recording's band they are 0.
     """
     inputs = np.maximum(frames, floor_of(statistics.loud))
     inputs -= statistics.mean
@@ -179,11 +192,10 @@ def _smallest(levels: np.ndarray, rank: int) -> float:
 
 
 def _loud(levels: np.ndarray) -> float:
-    """Return the level of the louder frames: a quantile of all, but not far below the loudest
-    second.
+    """Return the level of the louder frames.
 
-    The quantile alone would be the level of a pause if speech fills less than 1 − LOUD_QUANTILE of
-    the recording.
+    It is a quantile of all levels, but not far below the loudest second. The quantile alone would
+    be the level of a pause if speech fills less than 1 − LOUD_QUANTILE of the recording.
     """
     loud = _smallest(levels, max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1))
     if len(levels) > LOUDEST_FRAMES:
@@ -194,8 +206,10 @@ def _loud(levels: np.ndarray) -> float:
 
 
 def _without_clicks(levels: np.ndarray) -> np.ndarray:
-    """Return the running median (T - 4,) of levels (T,): a click affects only two frames of
-    five."""
+    """Return the running median (T - 4,) of levels (T,).
+
+    A click lasts for only two frames of the five, so it does not show.
+    """
     near = np.lib.stride_tricks.sliding_window_view(levels, CLICK_FILTER_FRAMES)
     return np.asarray(np.sort(near, axis=1)[:, CLICK_FILTER_FRAMES // 2])
 
@@ -217,8 +231,10 @@ def _mean_weight(levels: np.ndarray, loud: float) -> np.ndarray:
 
 
 def gather_statistics(pieces: Callable[[], Iterator[np.ndarray]]) -> Statistics:
-    """Return the statistics of a recording in pieces (t, MELS); `pieces()` is called twice, sums
-    are float64."""
+    """Return the statistics of a recording in pieces (t, MELS).
+
+    `pieces()` is called twice; sums are float64.
+    """
     levels = np.concatenate([level(piece) for piece in pieces()])
     loud = _loud(levels)
     floor = floor_of(loud)
@@ -239,8 +255,10 @@ def gather_statistics(pieces: Callable[[], Iterator[np.ndarray]]) -> Statistics:
 
 
 def _band(mean: np.ndarray) -> int:
-    """Return the number of channels below the first edge of a band in the means (MELS,) of speech;
-    MELS without one."""
+    """Return the number of channels within the band of a recording.
+
+    They end at the first edge in the means (MELS,) of its speech; without an edge all MELS count.
+    """
     edges = range(LOWEST_BAND, HIGHEST_BAND)
     return next(
         (

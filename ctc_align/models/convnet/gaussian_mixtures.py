@@ -28,16 +28,22 @@ REACH = 4
 ROWS_IN_CACHE = 64
 """Rows of values whose products with all Gaussians are computed and summed at once."""
 MIXTURE_NATS = 4.5, 7.0
-"""Level ranges (`level_range`) between which the mixtures' weight grows from 0 to all of it: the
-mixtures were trained on clean speech, and noise 10 dB below it leaves 4 nats."""
+"""Level ranges (`level_range`) between which the mixtures' weight grows from 0 to all of it.
+
+The mixtures were trained on clean speech, and noise 10 dB below it leaves 4 nats.
+"""
 MALUS_NATS = 6.5, 9.0
-"""Level ranges between which the malus of silence falls from all of it to 0. Noise that leaves the
-mixtures useful already covers the quiet ends of words, as on a telephone."""
+"""Level ranges between which the malus of silence falls from all of it to 0.
+
+Noise that leaves the mixtures useful already covers the quiet ends of words, as on a telephone.
+"""
 
 
 def with_differences(static: np.ndarray) -> np.ndarray:
-    """Return cepstra (T, 13) with their first and second differences (T, 39); the ends are
-    repeated."""
+    """Return cepstra (T, 13) with their first and second differences (T, 39).
+
+    The first and last frame are repeated.
+    """
     first = _slope(static)
     return np.concatenate((static, first, _slope(first)), 1)
 
@@ -48,15 +54,19 @@ def cepstra_of(channels: np.ndarray) -> np.ndarray:
 
 
 def values_of(inputs: np.ndarray) -> np.ndarray:
-    """Return the values (T, 39) that mixtures score, from the network's inputs (T + 2 * REACH,
-    MELS)."""
+    """Return the values (T, 39) that mixtures score.
+
+    The network's inputs are (T + 2 * REACH, MELS).
+    """
     return with_differences(cepstra_of(inputs))[REACH:-REACH]
 
 
 @lru_cache(maxsize=1)
 def _cosines() -> np.ndarray:
-    """Return the cosine transform (MELS, 13): type II, orthonormal, without the constant's own
-    scale."""
+    """Return the cosine transform (MELS, 13).
+
+    It is of type II and orthonormal, without the constant's own scale.
+    """
     k = np.arange(CEPSTRA)[None]
     n = np.arange(features.MELS)[:, None]
     cosines = np.cos(math.pi / features.MELS * (n + 0.5) * k) * math.sqrt(2.0 / features.MELS)
@@ -90,16 +100,20 @@ def _ramp(value: float, limits: tuple[float, float]) -> float:
 
 @dataclass(frozen=True)
 class Mixtures:
-    """Mixtures of K states, M Gaussians each, over D values: log `weights` (K, M), `means`,
-    `variances` (K, M, D)."""
+    """Mixtures of K states, M Gaussians each, over D values.
+
+    `weights` (K, M) are logs; `means` and `variances` are (K, M, D).
+    """
 
     weights: np.ndarray
     means: np.ndarray
     variances: np.ndarray
 
     def scores(self, x: np.ndarray) -> np.ndarray:
-        """Return log p(x | state) = log Σ_m w_m N(x; μ_m, σ²_m) (T, K) float32 of values `x` (T,
-        D)."""
+        """Return log p(x | state) (T, K) float32 of values `x` (T, D).
+
+        It is log Σ_m w_m N(x; μ_m, σ²_m).
+        """
         states, gaussians, _ = self.means.shape
         result = np.empty((len(x), states), np.float32)
         weight, bias = self.product
@@ -116,14 +130,17 @@ class Mixtures:
         return result
 
     def log_posteriors(self, values: np.ndarray) -> np.ndarray:
-        """Return log p(state | frame) (T, K) of values (T, D), with all states equally likely a
-        priori."""
+        """Return log p(state | frame) (T, K) of values (T, D).
+
+        All states are equally likely a priori.
+        """
         return log_softmax(self.scores(values))
 
     @cached_property
     def product(self) -> tuple[np.ndarray, np.ndarray]:
-        """The log-likelihoods of all Gaussians as a product of matrices: (2 * D, M * K), and what
-        is added (M * K,).
+        """A matrix and constants that give the log-likelihoods of all Gaussians by one product.
+
+        They are (2 * D, M * K), and (M * K,) for what is added.
 
         log w N(x; μ, σ²) = log w − ½ Σ_d (log 2πσ_d² + μ_d² / σ_d²) + Σ_d (μ_d / σ_d² · x_d − ½
         x_d² / σ_d²): the rows are for x * x, then for x; the Gaussians of a state are K columns
@@ -144,8 +161,10 @@ class Mixtures:
         )
 
     def doubled(self) -> Mixtures:
-        """Return twice as many Gaussians: each is split, a fifth of its deviation to either
-        side."""
+        """Return twice as many Gaussians.
+
+        Each is split in two, a fifth of its deviation to either side.
+        """
         apart = np.float32(0.2) * np.sqrt(self.variances)
         return Mixtures(
             np.concatenate((self.weights, self.weights), 1) - np.float32(math.log(2)),
@@ -223,8 +242,10 @@ class StateScoring:
         return self.mixture_weight * _ramp(range_nats, MIXTURE_NATS)
 
     def values_of(self, inputs: np.ndarray) -> np.ndarray:
-        """Return what mixtures score (T, 39), from the network's inputs (T + 2 * context_frames,
-        MELS)."""
+        """Return what mixtures score (T, 39).
+
+        The network's inputs are (T + 2 * context_frames, MELS).
+        """
         return values_of(
             inputs[self.context_frames - REACH : len(inputs) - self.context_frames + REACH]
         )

@@ -1,5 +1,6 @@
-"""The trained network of the project's own models in NumPy: the numbers of torch's
-`AcousticNetwork`, up to rounding.
+"""The trained network of the project's own models in NumPy.
+
+It computes the numbers of torch's `AcousticNetwork`, up to rounding.
 
 The normalisations, which are constant after training, are folded into the convolutions before them.
 The channels of a frame are neighbours in memory: a convolution is a product of matrices for each of
@@ -75,8 +76,9 @@ class NetworkShape:
 
 @np.errstate(over="ignore", invalid="ignore")  # a damaged file may hold any numbers
 def folded_layers(shape: NetworkShape, weights: Mapping[str, np.ndarray]) -> dict[str, Layer]:
-    """Return the convolutions of a trained network by name, normalisations included; `body0`,
-    `body1` … are the body.
+    """Return the convolutions of a trained network by name, normalisations included.
+
+    `body0`, `body1` … are the body.
 
     Args:
         shape: the network's sizes.
@@ -84,8 +86,7 @@ def folded_layers(shape: NetworkShape, weights: Mapping[str, np.ndarray]) -> dic
     """
 
     def norm(name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the factors (C,) and constants (C,) to which a normalisation reduces after
-        training."""
+        """Return the factors (C,) and constants (C,) that a trained normalisation amounts to."""
         scale, bias, mean, variance = (
             np.asarray(weights[f"{name}.{part}"], np.float64)
             for part in ("weight", "bias", "running_mean", "running_var")
@@ -140,8 +141,10 @@ class InferenceNetwork:
             )
 
     def __call__(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return logits (T, C) and (T, K) of features (T + 2 * context_frames, inputs) float32; T
-        is even."""
+        """Return logits (T, C) and (T, K) of features.
+
+        The features are (T + 2 * context_frames, inputs) float32; T is even.
+        """
         shape = self.shape
         stem = _rectified(self._convolved("stem", features))
         pairs = len(stem) // STRIDE
@@ -171,8 +174,9 @@ class InferenceNetwork:
         return np.asarray(y)
 
     def _convolved_in_pairs(self, name: str, x: np.ndarray, dilation: int) -> np.ndarray:
-        """Return a convolution of three taps, Σ_k x[t + k * dilation] @ g[k] + bias, by four
-        products for two outputs.
+        """Return a convolution of three taps, by four products for two outputs.
+
+        An output is Σ_k x[t + k * dilation] @ g[k] + bias.
 
         F(2, 3) of Winograd (Lavin and Gray 2016): of inputs x0 … x3, `dilation` rows apart, the
         outputs are

@@ -68,8 +68,10 @@ class AcousticNetwork(nn.Module):
         self.states = nn.Conv1d(shape.head, shape.states, 1) if shape.states else None
 
     def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return logits (B, T, C) and (B, T, K) of features (B, T + 2 * context_frames, inputs); T
-        is even."""
+        """Return logits (B, T, C) and (B, T, K) of features.
+
+        The features are (B, T + 2 * context_frames, inputs); T is even.
+        """
         stem = self.stem(features.transpose(1, 2))
         body = self.body(self.down(stem))
         phases = self.up(body)
@@ -91,11 +93,11 @@ class AcousticNetwork(nn.Module):
 
 
 class DeviceNetwork(nn.Module):
-    """A trained network and the scores of its states on a device: the numbers of
-    `InferenceNetwork`, up to rounding.
+    """A trained network and the scores of its states on a device.
 
-    It computes a batch of pieces in half the time of `AcousticNetwork`: convolutions have their
-    normalisations folded in, channels are last, one of a single tap is a linear map.
+    It computes the numbers of `InferenceNetwork`, up to rounding. It computes a batch of pieces in
+    half the time of `AcousticNetwork`: convolutions have their normalisations folded in, channels
+    are last, one of a single tap is a linear map.
 
     Args:
         shape: its sizes.
@@ -159,8 +161,10 @@ class DeviceNetwork(nn.Module):
         return log_probs, scores
 
     def logits(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return logits (B, T, C) and (B, T, K) of features (B, T + 2 * context_frames, inputs); T
-        is even."""
+        """Return logits (B, T, C) and (B, T, K) of features.
+
+        The features are (B, T + 2 * context_frames, inputs); T is even.
+        """
         batch, width, _ = features.shape
         stem = F.conv2d(_as_image(features.to(self.precision)), *self._of("stem")).relu_()
         x = F.conv2d(stem, *self._of("down"), stride=(1, STRIDE)).relu_()
