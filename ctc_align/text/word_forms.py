@@ -127,8 +127,6 @@ def _dotted(low: str, capital: bool, after: str) -> str | None:
 def spelled_out(word: str, shouting: bool) -> str | None:
     """Return the letters of an acronym that is spelled out; None for a word that is read.
 
-    The module says which is which.
-
     >>> spelled_out("BBC", False), spelled_out("TVs", False), spelled_out("NASA", False), spelled_out("BBC", True)
     ('b b c', "t v's", None, None)
     """
@@ -243,8 +241,6 @@ _TOLL_FREE = lazy_regex(r"[89]00")
 
 def telephone_words(written: Sequence[str]) -> dict[int, str]:
     """Return the spoken forms of the words of telephone numbers, by their indices.
-
-    A word may be a number, or a part of one.
 
     >>> telephone_words(["Call", "(212)", "555-0123", "x4567."])
     {1: 'two one two', 2: 'five five five zero one two three', 3: 'extension four five six seven'}
@@ -369,10 +365,7 @@ def speak(word: str, context: Context) -> str:
 
 
 def _whole(text: str, context: Context) -> str | None:
-    """Read abbreviations, Roman numerals and set phrases.
-
-    They need the whole word and its neighbours.
-    """
+    """Read abbreviations, Roman numerals and set phrases."""
     bare = text.strip("\"'()[],.;:!?" + GAP)
     if bare.lower() in _READ_WHOLE:
         return _READ_WHOLE[bare.lower()]
