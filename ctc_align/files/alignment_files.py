@@ -1,5 +1,4 @@
-"""Alignments and their output files, which are written completely or not at all; and reading them
-again."""
+"""Alignments and their output files: written whole or not at all, and read again."""
 
 from __future__ import annotations
 
@@ -44,8 +43,9 @@ def save_alignment(
 
 
 def read_alignment(path: str | Path) -> Alignment:
-    """Read the JSON file of an alignment; its times then count from the utterance's start, even if
-    not in the file.
+    """Read the JSON file of an alignment.
+
+    Its times then count from the utterance's start, even if those in the file do not.
 
     Raises:
         InputError: the file cannot be read, is not JSON, or is not in this format.
@@ -63,8 +63,10 @@ def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Ali
 
 
 def document_tiers(alignment: Alignment) -> tuple[str, ...]:
-    """Return the names of the tiers if the transcript is a TextGrid or an ELAN file; () for other
-    transcripts."""
+    """Return the names of the tiers if the transcript is a TextGrid or an ELAN file.
+
+    () for other transcripts.
+    """
     if is_document(alignment.subtitles, TEXTGRID):
         from ctc_align.files.textgrid import textgrid_layout
 
@@ -79,8 +81,9 @@ def document_tiers(alignment: Alignment) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """The files of one alignment: `name` + extension for every format, in `out_dir`, which is
-    created if necessary.
+    """The files of one alignment.
+
+    They are `name` + extension for every format, in `out_dir`, which is created if necessary.
 
     Args:
         force: replace files that exist.
@@ -251,8 +254,9 @@ def _write_whole(
     written: Written | None = None,
     sound: Audio | str | None = None,
 ) -> list[Path]:
-    """Write temporary files, which replace their targets when all are complete; return the files
-    that were added.
+    """Write temporary files, which replace their targets when all are complete.
+
+    Return the files that were added.
 
     Existing files with hand corrections that would be lost are moved aside. A corpus run (with
     `written`) writes exactly the planned files, none of which brings another file with it.
@@ -282,8 +286,10 @@ def _write_whole(
 
 
 def _holds_fixes(alignment: Alignment, path: Path) -> bool:
-    """Return whether an alignment is of the text in a file, with all of its hand-corrected words,
-    and its sign-off."""
+    """Return whether an alignment has a file's text, hand-corrected words and sign-off.
+
+    The words are all of those that a person fixed in the file.
+    """
     if not is_corrected(path):
         return True
     try:

@@ -1,5 +1,4 @@
-"""Hand corrections: keep them when outputs are written, and find the latest of several files of one
-alignment."""
+"""Hand corrections: kept when outputs are written, and the latest of several files."""
 
 from __future__ import annotations
 
@@ -27,8 +26,10 @@ logger = logging.getLogger(__name__)
 
 
 def is_corrected(path: Path) -> bool:
-    """Return whether a file (not a link) is the JSON of an alignment that a person has checked, or
-    fixed words in."""
+    """Return whether a file holds an alignment that a person has checked or corrected.
+
+    It must be the JSON of an alignment, and no link.
+    """
     try:
         if path.suffix != ".json" or is_link(path) or not path.is_file():
             return False
@@ -72,8 +73,9 @@ def keep_aside(path: Path) -> Path:
 
 
 def keep_corrected(path: Path) -> None:
-    """Rename a file that a person has corrected to NAME.hand.json, and warn; leave all other files
-    unchanged.
+    """Rename a file that a person has corrected to NAME.hand.json, and warn.
+
+    All other files are left unchanged.
 
     Raises:
         OutputError: it cannot be moved.
@@ -184,15 +186,19 @@ def latest_beside(path: Path) -> LatestWork:
 
 
 class LatestBeside:
-    """Finds the latest version of alignments among the files of their folders; lists each folder
-    only once."""
+    """Finds the latest version of alignments among the files of their folders.
+
+    Each folder is listed only once.
+    """
 
     def __init__(self) -> None:
         self._made: dict[Path, Mapping[Path, list[Path]]] = {}
 
     def of(self, path: Path) -> LatestWork:
-        """Return the latest version of the alignment in a file, or of the alignment that the file
-        corrects."""
+        """Return the latest version of the alignment in a file.
+
+        Or of the alignment that the file corrects.
+        """
         folder = path.parent
         original = original_of(path)
         if folder not in self._made:
@@ -221,8 +227,10 @@ def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
 
 
 def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
-    """Yield the latest version among files of one name; different utterances are different
-    alignments."""
+    """Yield the latest version among files of one name.
+
+    Different utterances are different alignments.
+    """
     if len(group) == 1:
         yield LatestWork(group[0])
         return
@@ -254,8 +262,9 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
 
 
 def has_later_fixes(later: Path, path: Path) -> bool:
-    """Return whether a person has fixed words in one file but not in the other; True if one file
-    cannot be read.
+    """Return whether a person has fixed words in one file but not in the other.
+
+    True if one file cannot be read.
 
     An alignment that was made again from a file has that file's corrections.
     """
@@ -281,8 +290,10 @@ def _words_of(found: JsonObject | None) -> list[JsonObject]:
 
 
 def _is_work(path: Path, original: Path) -> bool:
-    """Return whether a file has corrections: by its name, or because a person has fixed words in
-    the original."""
+    """Return whether a file has corrections.
+
+    It says so by its name, or a person has fixed words in the original.
+    """
     if path == original:
         return is_corrected(path)
     match = _MADE.search(path.stem)
@@ -297,8 +308,10 @@ def _changed(path: Path) -> int:
 
 
 def _object(path: Path) -> JsonObject | None:
-    """Return the JSON object of an alignment; None if it cannot be read, which its reader
-    reports."""
+    """Return the JSON object of an alignment.
+
+    None if it cannot be read, which its reader reports.
+    """
     try:
         return read_object(path)
     except CtcAlignError:
@@ -310,8 +323,10 @@ def _agree(one: JsonObject | None, other: JsonObject | None, names: Iterable[str
 
 
 def _is_same(one: JsonObject | None, other: JsonObject | None) -> bool:
-    """Return whether two alignments have the same text and the same length; True if one cannot be
-    read."""
+    """Return whether two alignments have the same text and the same length.
+
+    True if one cannot be read.
+    """
     if one is None or other is None:
         return True
     if not _agree(one, other, ("text", "text_offset")):

@@ -44,8 +44,9 @@ def fast_cues(alignment: Alignment, style: Style, formats: Iterable[str] = ()) -
 
 
 def broken_limits(alignment: Alignment, style: Style) -> dict[str, list[int]]:
-    """Return the numbers, from 1, of the cues beyond limits of the style or of options, by what they
-    are: "shorter than 0.8 s".
+    """Return the numbers, from 1, of the cues beyond limits of the style or of options.
+
+    They are grouped by what they are: "shorter than 0.8 s".
 
     A limit counts if the style has it, or if it is not the default. `fast_cues` is about `max_cps`.
     """

@@ -1,5 +1,6 @@
-"""ELAN's files (EAF): read as a transcript, and written with tiers of words and tokens, also into
-an existing document.
+"""ELAN's files (EAF), read as a transcript and written.
+
+Tiers of words and tokens are also written into an existing document.
 
 The parser is expat; a file with a document type, and so with entity definitions, is refused.
 Offsets count the document's UTF-8 bytes, so that everything except the new tiers stays unchanged.
@@ -149,8 +150,10 @@ class ElanDocument:
         return tiers
 
     def _times(self) -> dict[str, float]:
-        """Return the seconds of each slot; those without a time lie evenly between their
-        neighbours."""
+        """Return the seconds of each slot.
+
+        Those without a time lie evenly between their neighbours.
+        """
         known = [
             (index, value) for index, (_, value, _) in enumerate(self.slots) if value is not None
         ]
@@ -171,8 +174,9 @@ def _depth(name: str, parents: dict[str, str]) -> int:
 
 
 def elan_transcript(document: str, source: str) -> Transcript:
-    """Return the text of the sentence tiers in an ELAN file, a cue for each annotation, with the
-    whole document.
+    """Return the text of the sentence tiers in an ELAN file, with the whole document.
+
+    Each annotation is a cue.
 
     Raises:
         TranscriptError: it cannot be read, with the line, or no annotation with times has letters.
@@ -185,8 +189,10 @@ def elan_transcript(document: str, source: str) -> Transcript:
 
 
 def elan_tiers(data: bytes, name: str) -> list[Tier]:
-    """Return the tiers in the bytes of an ELAN file, with all labels, also of silence. Raises as
-    `read_elan`."""
+    """Return the tiers in the bytes of an ELAN file, with all labels, also of silence.
+
+    Raises what `read_elan` raises.
+    """
     return read_elan(data.decode("utf-8-sig"), name).label_tiers(lambda label: not label.strip())
 
 
@@ -297,8 +303,9 @@ class _Reader:
 
 
 class ElanWriter(Writer):
-    """Tiers `words` and `tokens` (or `phones`) of annotations with times, in whole milliseconds,
-    for each speaker.
+    """Tiers of annotations with times, in whole milliseconds, for each speaker.
+
+    They are `words` and `tokens` (or `phones`).
 
     A tier of tokens depends on its tier of words, if there is one, with each token within its word
     (ELAN's `Included_In`). If speakers are named, a tier `speakers` says who speaks when, unless
@@ -341,8 +348,10 @@ class ElanWriter(Writer):
 
 
 def _parents(tiers: Sequence[SpokenTier]) -> list[int | None]:
-    """Return the index of the tier that each tier depends on; None for tokens that are not all
-    within words."""
+    """Return the index of the tier on which each tier depends.
+
+    None for tokens that are not all within words.
+    """
     of_words = {tier.speaker: index for index, tier in enumerate(tiers) if tier.kind == WORDS}
     indices = [
         of_words.get(tier.speaker) if tier.kind in (*DERIVED, TOKENS) else None for tier in tiers
@@ -379,8 +388,9 @@ def _media(audio: str) -> str:
 def _added(
     document: str, found: ElanDocument, tiers: Sequence[SpokenTier], parents: Sequence[int | None]
 ) -> str:
-    """Return a document with further tiers at the end, their slots inserted by time, and their
-    types.
+    """Return a document with further tiers at the end, and their types.
+
+    Their slots are inserted by time.
 
     `parents` has the index of the tier that each depends on; [] if none does, as in a document that
     has types.
@@ -456,8 +466,10 @@ def _linguistic_type(id: str, constraint: str = "") -> str:
 
 
 def _slots_among(found: ElanDocument, slots: Sequence[tuple[int, str]]) -> list[Replacement]:
-    """Return where new slots go, each before the first one of the document that is later: (offset,
-    offset, text)."""
+    """Return where new slots go, as (offset, offset, text).
+
+    Each goes before the first slot of the document that is later.
+    """
     at = 0
     texts = dict[int, list[str]]()
     for time_ms, id in slots:

@@ -1,5 +1,6 @@
-"""EPUB books as transcripts: the text of the pages in the order of the spine, and the elements of
-its paragraphs.
+"""EPUB books as transcripts.
+
+The text of the pages in the order of the spine, and the elements of its paragraphs.
 
 EPUB 2 and 3 (https://www.w3.org/TR/epub-33/): a ZIP archive whose META-INF/container.xml names the
 package document, whose spine names the pages in order. The table of contents (`nav`) and pages
@@ -91,8 +92,10 @@ logger = logging.getLogger(__name__)
 
 
 class Handlers:
-    """The events of a document, XML or HTML, with names in lower case and without their namespaces'
-    prefixes."""
+    """The events of a document, XML or HTML.
+
+    Names are in lower case, without their namespaces' prefixes.
+    """
 
     def begin(self, parser: expat.XMLParserType) -> None:
         """Take the parser of an XML document, before its first event."""
@@ -143,8 +146,10 @@ def parse_xml(data: bytes, handlers: Handlers) -> None:
 
 
 def parse_html(data: bytes, handlers: Handlers) -> None:
-    """Read a page that is not XML as browsers do: the end of an element also closes the open
-    elements inside it."""
+    """Read a page that is not XML as browsers do.
+
+    The end of an element also closes the open elements inside it.
+    """
     reader = _HtmlReader(handlers)
     reader.feed(data.decode("utf-8-sig", "replace"))
     reader.close()
@@ -186,8 +191,10 @@ class _HtmlReader(HTMLParser):
 
 @dataclass
 class _Element:
-    """An open element: its steps in the page's CFI, its id, and where its text began (None: it has
-    no text yet)."""
+    """An open element.
+
+    Its steps in the page's CFI, its id, and where its text began (None: it has no text yet).
+    """
 
     name: str
     steps: str
@@ -281,8 +288,10 @@ class BookText(Handlers):
         self._open.append(element)
 
     def end(self, name: str) -> None:
-        """End the innermost element; an element with an id and text of its own within a paragraph
-        is kept."""
+        """End the innermost element.
+
+        An element with an id and text of its own within a paragraph is kept.
+        """
         element = self._open.pop()
         if element.is_block:
             self._end_paragraph()
@@ -325,8 +334,10 @@ class BookText(Handlers):
             element.start = start
 
     def _mark_language(self, start: int, *, is_new: bool) -> None:
-        """Add the passage from `start`, if it is in a marked language, to the one before it in the
-        same language; not if it begins a new paragraph."""
+        """Note that the passage from `start` is in a marked language, if it is.
+
+        It joins the one before it in the same language, unless it begins a new paragraph.
+        """
         language = self._open[-1].language
         if not language:
             return
@@ -367,8 +378,10 @@ def is_epub(data: bytes) -> bool:
 
 
 def epub_version(path: str) -> str:
-    """Return the EPUB version that a book declares ("2.0", "3.0"); "" if unreadable (its reader
-    reports that)."""
+    """Return the EPUB version that a book declares ("2.0", "3.0").
+
+    "" if it cannot be read, which its reader reports.
+    """
     try:
         with open_epub(read_input(path, factor=1), path) as book:
             return book.version()
@@ -377,8 +390,9 @@ def epub_version(path: str) -> str:
 
 
 def read_epub(data: bytes, source: str) -> Transcript:
-    """Return the text of a book, with the elements of its paragraphs; `source` is its name in
-    messages.
+    """Return the text of a book, with the elements of its paragraphs.
+
+    `source` is its name in messages.
 
     Raises:
         TranscriptError: the archive is damaged, encrypted, too large when unpacked, or lacks a part
@@ -406,8 +420,10 @@ def open_epub(data: bytes, source: str) -> Iterator[EpubArchive]:
 
 
 class SpinePage(NamedTuple):
-    """A page of the spine: its id in the manifest, its name in the archive, the steps of its
-    CFI."""
+    """A page of the spine.
+
+    Its id in the manifest, its name in the archive, and the steps of its CFI.
+    """
 
     id: str
     href: str
@@ -451,8 +467,10 @@ class EpubArchive:
         return self.parsed(self.package(), _Package()).version
 
     def spine(self) -> tuple[str, list[SpinePage]]:
-        """Return the package document's name, and the pages in order; raise TranscriptError if one
-        is encrypted."""
+        """Return the package document's name, and the pages in order.
+
+        Raises TranscriptError if a page is encrypted.
+        """
         path = self.package()
         pages = self.parsed(path, _Package()).pages(posixpath.dirname(path))
         if not pages:
@@ -588,8 +606,10 @@ class _Package(Handlers):
 
 
 class _Encryption(Handlers):
-    """The `files` in META-INF/encryption.xml that are truly encrypted, not only obfuscated
-    fonts."""
+    """The `files` in META-INF/encryption.xml that are truly encrypted.
+
+    Fonts may be only obfuscated.
+    """
 
     def __init__(self) -> None:
         self.files: set[str] = set()

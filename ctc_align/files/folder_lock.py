@@ -42,7 +42,8 @@ class Shard:
 
     @property
     def suffix(self) -> str:
-        """
+        """The end of the names of the shard's files, "" without shards.
+
         >>> Shard().suffix, Shard(1, 4).suffix
         ('', '.1-of-4')
         """
@@ -94,8 +95,10 @@ class FolderLock:
         self._release()
 
     def _refuse_other_counts(self) -> None:
-        """Raise UsageError if runs with a different number of shards are at work: they would repeat
-        this run's work."""
+        """Raise UsageError if runs with a different number of shards are at work.
+
+        They would repeat this run's work.
+        """
         for path in self.out_dir.glob(".ctc-align*.lock"):
             match = _NAME.fullmatch(path.name)
             if match is None or path == self.path or int(match[2] or 1) == self.shard.count:
@@ -151,8 +154,10 @@ def holder_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Run the block in one process at a time, by a lock on the file at `path`; at once if it cannot
-    be locked."""
+    """Run the block in one process at a time, by a lock on the file at `path`.
+
+    Run it at once if the file cannot be locked.
+    """
     lock = FileLock(path, thread_local=False)
     with contextlib.suppress(OSError):
         refuse_link(path.parent)
@@ -192,8 +197,10 @@ def _acquired(lock: BaseFileLock) -> BaseFileLock | None:
 
 
 def _release(lock: BaseFileLock, path: Path) -> None:
-    """Release a lock and remove its files; a process that waits for the removed file notices, and
-    creates a new one."""
+    """Release a lock and remove its files.
+
+    A process that waits for the removed file notices, and creates a new one.
+    """
     for file in (_holder_path(path), *([path] if isinstance(lock, UnixFileLock) else [])):
         with contextlib.suppress(OSError):
             file.unlink()
@@ -201,8 +208,10 @@ def _release(lock: BaseFileLock, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the identity of a file, which changes if the file is replaced; None if there is no
-    file."""
+    """Return the identity of a file, which changes if the file is replaced.
+
+    None if there is no file.
+    """
     try:
         status = os.stat(path)
     except OSError:

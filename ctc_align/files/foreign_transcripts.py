@@ -165,8 +165,10 @@ def _joined(words: Sequence[Segment]) -> Segment:
 
 
 def _ends_sentence(text: str, following: str) -> bool:
-    """Return whether a sentence ends between a piece of text and a word, which a space begins in
-    most languages."""
+    """Return whether a sentence ends between a piece of text and a word.
+
+    In most languages the word begins with a space.
+    """
     words = text.split()
     after = following.split()
     if not words or not after or not (following[0].isspace() or words[-1][-1] in "。！？｡"):
@@ -218,8 +220,10 @@ def language_of_chat(text: str) -> str:
 
 
 def _read_chat(text: str, source: str) -> Iterator[Segment]:
-    """Yield the main tiers, in parts with a bullet each; without any bullet, they keep their
-    names."""
+    """Yield the main tiers, in parts with a bullet each.
+
+    Without any bullet, they keep their names.
+    """
     plain = _CHAT_UNDERLINING.sub("", text)
     tiers = filter(None, map(_CHAT_TIER.fullmatch, _CHAT_LINE_END.split(plain.strip())))
     is_timed = _BULLET.search(plain) is not None
@@ -502,8 +506,11 @@ def xml_transcript(data: bytes, source: str) -> Transcript | None:
 
 
 class _XmlReader:
-    """Takes the elements of a document: `Turn`, `Sync` and `Who` of Transcriber; `text` (srv1, with
-    seconds; srv2) and `p` (srv3) of YouTube."""
+    """Takes the elements of a document of Transcriber or YouTube.
+
+    `Turn`, `Sync` and `Who` of Transcriber; `text` (srv1, with seconds; srv2) and `p` (srv3) of
+    YouTube.
+    """
 
     def __init__(self) -> None:
         self.language = ""

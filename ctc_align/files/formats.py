@@ -57,8 +57,10 @@ def _imported(name: str) -> Any:
 
 
 def _reader(name: str, *arguments: str, of_text: bool = True) -> Callable[[bytes, str], object]:
-    """Return a reader that calls a function with a file's text, or its bytes, its name, and
-    arguments."""
+    """Return a reader that calls a function with a file's content.
+
+    The function gets the file's text, or its bytes, its name, and arguments.
+    """
     return lambda data, file: _imported(name)(data.decode() if of_text else data, file, *arguments)
 
 
@@ -201,8 +203,10 @@ def parse_formats(formats: str) -> tuple[str, ...]:
 
 
 def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list[Path]:
-    """Return the files of an alignment called `name`: one or more for each of `formats`, in their
-    order."""
+    """Return the files of an alignment called `name`.
+
+    One or more for each of `formats`, in their order.
+    """
     return [
         Path(out_dir) / f"{name}{extension}"
         for format in formats
@@ -211,8 +215,10 @@ def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list
 
 
 def writer_of(path: Path) -> type[Writer]:
-    """Return the writer for the extension of a file name; raise UsageError if no format has this
-    extension."""
+    """Return the writer for the extension of a file name.
+
+    Raises UsageError if no format has this extension.
+    """
     name = path.name.casefold()
     fitting = [extension for extension in EXTENSIONS if name.endswith(extension.casefold())]
     if not fitting:

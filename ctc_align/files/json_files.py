@@ -93,8 +93,9 @@ def json_schema() -> JsonObject:
 
 
 def to_dict(alignment: Alignment, style: Style | None = None) -> JsonObject:
-    """Return the JSON object of an alignment: plain dicts, lists, strings and finite numbers or
-    None.
+    """Return the JSON object of an alignment.
+
+    It consists of plain dicts, lists, strings and finite numbers or None.
 
     `offset_s` is always the start of the utterance in `audio` and `duration_s` its length. With
     times
@@ -107,8 +108,10 @@ def to_dict(alignment: Alignment, style: Style | None = None) -> JsonObject:
 
 
 def _object(alignment: Alignment, style: Style) -> JsonObject:
-    """Return the JSON object with an iterator over its words, so that long recordings need not fit
-    into memory."""
+    """Return the JSON object with an iterator over its words.
+
+    So long recordings need not fit into memory.
+    """
     if style.times != RECORDING:
         config = alignment.config
     else:
@@ -239,8 +242,10 @@ def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
 
 
 def _written_s(shift_s: float, last_unit: int, seconds: float | None) -> float | None:
-    """Return a time as written: moved by the utterance's offset, in whole units up to the end of
-    its audio."""
+    """Return a time as written.
+
+    It is moved by the utterance's offset, and in whole units up to the end of its audio.
+    """
     if finite(seconds) is None or seconds is None:
         return None
     first_unit = math.ceil(shift_s * UNITS_PER_S - 1e-4)
@@ -324,8 +329,10 @@ def read_object(path: str | Path) -> JsonObject:
 
 
 def parse_object(data: bytes, name: str) -> JsonObject:
-    """Return the JSON object of an alignment in the bytes of a file, called `name`. Raises as
-    `read_object`."""
+    """Return the JSON object of an alignment in the bytes of a file, called `name`.
+
+    Raises what `read_object` raises.
+    """
     try:
         found = parse_json(data.decode("utf-8-sig"), parse_constant=no_number)
     except ValueError as error:
@@ -368,8 +375,9 @@ def alignment_fields(data: JsonObject, name: str | Path = "the JSON object") -> 
 
 
 class Fields:
-    """The fields of a JSON object, each converted to its required type; `path` is the object's path
-    in messages.
+    """The fields of a JSON object, each converted to its required type.
+
+    `path` is the object's path in messages.
 
     Raises:
         ValueError: this is not an object, or a field is missing or invalid.
@@ -398,8 +406,10 @@ class Fields:
         convert: Callable[[Any], Item],
         types: tuple[type, ...] = (int, float),
     ) -> Item:
-        """Return a field of some types converted by `convert`; `kind` describes the expected value
-        in messages."""
+        """Return a field of some types, converted by `convert`.
+
+        `kind` describes the expected value in messages.
+        """
         value = self.value(key)
         try:
             if not isinstance(value, types):
@@ -589,8 +599,10 @@ def _region(part: Fields, shift_s: float) -> Region:
 
 
 def _moved(seconds: float | None, shift_s: float) -> Any:
-    """Return a time of the file as one from the start of the utterance; raise ValueError if it lies
-    before that."""
+    """Return a time of the file as one from the start of the utterance.
+
+    Raises ValueError if it lies before that.
+    """
     if seconds is not None and seconds + shift_s < -SLACK_S:
         raise ValueError(f"expected times from the start of the utterance on, got {seconds} s")
     if seconds is None:
@@ -635,8 +647,10 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
 
 
 def _check_bare(path: str, status: str, fields: JsonObject) -> None:
-    """Raise ValueError if a word without times still has fields, which are not None, of an aligned
-    one."""
+    """Raise ValueError if a word without times still has fields of an aligned one.
+
+    Fields that are None do not count.
+    """
     left = [name for name, value in fields.items() if value is not None]
     if left:
         raise ValueError(
@@ -665,8 +679,10 @@ def _by(item: Fields) -> str:
 
 
 def _timed(item: Fields, shift_s: float) -> JsonObject:
-    """Return the times of a word or token, moved, with their standard deviations and `by`, if
-    known."""
+    """Return the times of a word or token, moved.
+
+    With their standard deviations and `by`, if known.
+    """
     start_s, end_s = item.seconds_or_none("start_s"), item.seconds_or_none("end_s")
     if start_s is not None and end_s is not None and start_s > end_s:
         raise ValueError(f"{item.path}: expected start_s up to end_s, got {start_s} and {end_s}")
@@ -685,8 +701,10 @@ def is_fixed(word: AlignedWord) -> bool:
 
 
 def fixes_of(words: Sequence[AlignedWord]) -> set[tuple[object, ...]]:
-    """Return what a person has fixed: the spans and times, in seconds, of words, and the tokens in
-    them."""
+    """Return what a person has fixed.
+
+    The spans and times, in seconds, of words, and the tokens in them.
+    """
     return {
         (
             word.char_start,
@@ -721,8 +739,9 @@ def fixed_name(word: AlignedWord) -> str:
 def check_fixed_words(
     words: Sequence[AlignedWord], text: str, duration_s: float, name: str
 ) -> None:
-    """Raise InputError, which begins with `name`, if words are impossible (overlaps, times outside
-    …), by hand or not.
+    """Raise InputError if words are impossible (overlaps, times outside …).
+
+    Whether they are by hand or not; the message begins with `name`.
 
     Args:
         words: those of the transcript, in order; a word with times has both.

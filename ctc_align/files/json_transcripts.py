@@ -204,8 +204,10 @@ def _text(dialect: Dialect, item: Any) -> str | None:
 
 
 def _fits(dialect: Dialect, root: Any, items: Sequence[_Item]) -> bool:
-    """Return whether a dialect's items are there, with texts and times, and are not lines of a
-    manifest."""
+    """Return whether a dialect's items are there, with texts and times.
+
+    They must not be lines of a manifest.
+    """
     for paths in dialect.when.split():
         if (_value(root, paths.lstrip("!")) in (None, 0)) != paths.startswith("!"):
             return False

@@ -62,8 +62,9 @@ GOP_COLUMNS = ("gop", "gop_percentile", "heard")
 
 
 class CtmWriter(Writer):
-    """`<utterance> <channel> <start> <duration> <word> <confidence>`; the loss in a `;;` comment
-    line.
+    """CTM: `<utterance> <channel> <start> <duration> <word> <confidence>`.
+
+    The loss is in a `;;` comment line.
 
     White space and control characters in a word or in the utterance's name are "_".
     """
@@ -92,8 +93,9 @@ class TokenCtmWriter(CtmWriter):
 
 
 class TsvWriter(Writer):
-    """A header and one aligned word per line: start_s, end_s (3 decimals), word, confidence,
-    char_start, char_end.
+    """A header and one aligned word per line.
+
+    start_s, end_s (3 decimals), word, confidence, char_start, char_end.
 
     Words are written as in CTM, without their outer punctuation unless labels are "written"; a tab,
     line end or backslash becomes \\t, \\n, \\r or \\\\, another control character \\x1b. An
@@ -142,8 +144,10 @@ def _shown(number: float | None) -> str:
 
 
 def _utterance_field(utterance: str) -> str:
-    """Return the utterance as the first field; replace a leading ";", which would make the line a
-    comment."""
+    """Return the utterance as the first field.
+
+    A leading ";", which would make the line a comment, is replaced.
+    """
     name = without_spaces(utterance)
     return "_" * (len(name) - len(name.lstrip(";"))) + name.lstrip(";")
 
@@ -158,8 +162,9 @@ def _tens_of_us(units: int) -> str:
 
 
 class CsvWriter(Writer):
-    """A header and a row for each word of the transcript and each of its tokens; cells without a
-    value are empty.
+    """A header and a row for each word of the transcript and each of its tokens.
+
+    Cells without a value are empty.
 
     `tier` is "words", and "phones" or "tokens"; the style's `tiers` may name others, too. `word` is
     the word's number in the transcript, from 1; in rows of tokens, it is the number of the word
@@ -309,8 +314,9 @@ def _cell(text: str) -> str:
 
 
 def csv_tiers(data: bytes, name: str) -> list[Tier]:
-    """Return the tiers in a table that `CsvWriter` made, perhaps saved again by a spreadsheet:
-    `SPEAKER - words`.
+    """Return the tiers in a table that `CsvWriter` made: `SPEAKER - words`.
+
+    A spreadsheet may have saved it again.
 
     Raises:
         InputError: a column is missing, or a time is not a number.

@@ -1,5 +1,6 @@
-"""Wrap the words or sentences of a book's page in `<span>` elements, without changing a character
-of the text.
+"""Wrap the words or sentences of a book's page in `<span>` elements.
+
+No character of the text changes.
 
 If markup begins or ends within a sentence, so that a single element cannot contain it, each part
 gets an element. Offsets count the page's UTF-8 bytes.
@@ -58,8 +59,10 @@ class SourceNode:
 
 
 class XmlSource(Handlers):
-    """Handles the events of a UTF-8 document, and keeps its elements in the order of their start
-    tags."""
+    """Handles the events of a UTF-8 document.
+
+    It keeps the elements in the order of their start tags.
+    """
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -133,8 +136,11 @@ def _declared(version: str, encoding: str | None, standalone: int) -> None:
 
 
 class SpanWord(NamedTuple):
-    """A word: its characters [first, last) in the book, its times (None without any), and its
-    recording's number."""
+    """A word of a book's page.
+
+    Its characters [first, last) in the book, its times (None without any), and its recording's
+    number.
+    """
 
     first: int
     last: int
@@ -153,8 +159,10 @@ class PageSpan(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _TextRun:
-    """Characters of the book from `first` on, in the bytes from `offset` on; `whole`: what cannot
-    be divided there."""
+    """Characters of the book from `first` on, in the bytes from `offset` on.
+
+    `whole` says what cannot be divided there.
+    """
 
     first: int
     text: str
@@ -267,8 +275,9 @@ class PageSource(XmlSource):
     def marked(
         self, units: Sequence[Sequence[SpanWord]], prefix: str, link: str
     ) -> tuple[bytes, list[PageSpan]]:
-        """Return the page with an element for each unit of words, and these elements; the text is
-        the same.
+        """Return the page with an element for each unit of words, and these elements.
+
+        The text is the same.
 
         Args:
             units: sentences or words of this page, ascending, without overlaps.
@@ -292,8 +301,10 @@ class PageSource(XmlSource):
         return edited(self.data, edits), spans
 
     def _parts(self, units: Sequence[Sequence[SpanWord]]) -> Iterator[_Part]:
-        """Yield the stretches that become one element each: units, or parts of a unit that no
-        element can hold."""
+        """Yield the stretches that become one element each.
+
+        They are units, or parts of a unit that no element can hold.
+        """
         free = 0
         waiting: _Part | None = None
         for unit in units:
@@ -329,8 +340,10 @@ class PageSource(XmlSource):
         return lifted
 
     def _parts_of(self, words: Sequence[SpanWord]) -> Iterator[_Part]:
-        """Yield the longest stretches of words that one element can hold; yield a word that none
-        can hold in pieces."""
+        """Yield the longest stretches of words that one element can hold.
+
+        A word that none can hold is yielded in pieces.
+        """
         at = 0
         while at < len(words):
             if not _holds_spans(self._run(words[at].first).node):
@@ -354,8 +367,10 @@ class PageSource(XmlSource):
             at = max(end, at + 1)
 
     def _pieces_of(self, word: SpanWord, times: tuple[float, float]) -> Iterator[_Part]:
-        """Yield the pieces of a word that markup cuts, each with its share of the time, by
-        letters."""
+        """Yield the pieces of a word that markup cuts.
+
+        Each has its share of the time, by letters.
+        """
         start_s, end_s = times
         step_s = (end_s - start_s) / (word.last - word.first)
         first = word.first
@@ -377,8 +392,10 @@ class PageSource(XmlSource):
         return self._runs[bisect_right(self._firsts, character) - 1]
 
     def _wrapped(self, first: int, last: int) -> tuple[int, int, SourceNode] | None:
-        """Return where tags around characters go, and the element around them; None if tags are
-        impossible there."""
+        """Return where tags around characters go, and the element around them.
+
+        None if tags are impossible there.
+        """
         begin, end = self._run(first), self._run(last - 1)
         home = _common(begin.node, end.node)
         if begin.whole:

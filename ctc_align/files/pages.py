@@ -1,5 +1,7 @@
-"""Pages and pictures of alignments: HTML with the recording inside, beside the page, or linked;
-PNG, SVG; notebooks."""
+"""Pages and pictures of alignments: HTML, PNG, SVG, and cells of notebooks.
+
+The recording is inside a page, beside it, or linked.
+"""
 
 from __future__ import annotations
 
@@ -58,8 +60,10 @@ _DRAWING = threading.Lock()
 
 
 def page_object(alignment: Alignment) -> dict[str, Any]:
-    """Return the JSON object that a page shows; its times count from the start of the utterance, as
-    its config says."""
+    """Return the JSON object that a page shows.
+
+    Its times count from the start of the utterance, as its config says.
+    """
     if "times" in alignment.config:
         config = {**alignment.config, "times": "utterance"}
     else:
@@ -68,8 +72,9 @@ def page_object(alignment: Alignment) -> dict[str, Any]:
 
 
 class HtmlWriter(Writer):
-    """A page that shows the alignment, with the recording inside or, if it is too large, beside it
-    (NAME.page.ogg).
+    """A page that shows the alignment, with the recording inside.
+
+    If it is too large, it stands beside the page (NAME.page.ogg).
 
     The sound is the one that was aligned, if the context has it; otherwise it is read from the
     recording that the alignment names. If there is neither (log-probs), the page has no sound, and
@@ -90,8 +95,10 @@ class HtmlWriter(Writer):
 
 
 def _sound(alignment: Alignment, context: WritingContext) -> PageSound | None:
-    """Return the sound of an alignment that was just made or read; None, with a warning, if it
-    cannot be read."""
+    """Return the sound of an alignment that was just made or read.
+
+    None, with a warning, if it cannot be read.
+    """
     if isinstance(context.sound, str):
         recording = context.sound
     else:
@@ -166,8 +173,9 @@ def linked_recording(
     folder: Path,
     peaks: np.ndarray | None = None,
 ) -> PageSound:
-    """Return a link to the whole recording from a page in `folder`; `peaks` are those of the
-    stretch, if known.
+    """Return a link to the whole recording from a page in `folder`.
+
+    `peaks` are those of the stretch, if known.
 
     Raises:
         AudioError: there is no such recording, or the stretch is not in it.
@@ -189,8 +197,9 @@ def linked_recording(
 def aligned_stretch(
     alignment: Alignment, recording: str | PathLike[str], sample_rate: int = _PEAKS_RATE
 ) -> Audio:
-    """Return the aligned stretch of a recording, as float32 at a sample rate; by default enough for
-    its outline.
+    """Return the aligned stretch of a recording, as float32 at a sample rate.
+
+    By default the rate is enough for its outline.
 
     Raises:
         AudioError: there is no such recording, or the stretch is not in it.
@@ -277,8 +286,9 @@ def picture_sound(alignment: Alignment, audio: AudioLike | None = None) -> Audio
 
 
 def notebook_html(alignment: Alignment) -> str:
-    """Return an alignment for a notebook: its page in a frame, with a recording of up to ten
-    minutes inside.
+    """Return an alignment for a notebook: its page in a frame.
+
+    A recording of up to ten minutes is inside.
 
     If the recording is missing, it is a table of the words. The frame may run the page's script and
     save files, but has no access to the notebook.
@@ -299,8 +309,10 @@ def notebook_html(alignment: Alignment) -> str:
 
 
 def _words_table(alignment: Alignment, note: str) -> str:
-    """Return the words with their times and confidences as a table of HTML, and why it is not a
-    page."""
+    """Return the words with their times and confidences as a table of HTML.
+
+    It says why it is not a page.
+    """
     rows = []
     for word in alignment.words:
         times = [

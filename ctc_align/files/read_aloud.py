@@ -68,8 +68,9 @@ _BOOK_BYTES = 8
 
 
 class SmilWriter(Writer):
-    """A SMIL document: a `seq` for each page, with a `par` for each element with an id whose words
-    are read.
+    """A SMIL document: a `seq` for each page.
+
+    It has a `par` for each element with an id whose words are read.
 
     Pages and elements are in the order of the book; `text` refers to them by their names in the
     book's archive. `audio` is the recording's file name, with the times of the element's first and
@@ -119,8 +120,10 @@ class SmilWriter(Writer):
 
 
 class SmilClip(NamedTuple):
-    """An element of a page and the stretch of a recording in which it is read; `text` and `audio`
-    are URLs."""
+    """An element of a page and the stretch of a recording in which it is read.
+
+    `text` and `audio` are URLs.
+    """
 
     text: str
     audio: str
@@ -157,8 +160,9 @@ def write_smil(pages: Iterable[SmilPage], file: TextIO) -> None:
 
 
 def _smil_clips(alignment: Alignment) -> tuple[list[tuple[BookPlace, int, int]], int, int]:
-    """Return the elements that are read, in the order of the book, with their times in the
-    recording, milliseconds.
+    """Return the elements that are read, with their times in the recording, milliseconds.
+
+    They are in the order of the book.
 
     Also return the numbers of omitted words with times: those in no element with an id, and those
     that are read apart from the rest of their element.
@@ -183,8 +187,10 @@ def _smil_clips(alignment: Alignment) -> tuple[list[tuple[BookPlace, int, int]],
 
 
 def _finest(places: Sequence[BookPlace], starts: Sequence[int]) -> list[BookPlace]:
-    """Return elements with words, none inside another; inner ones replace an element if they have
-    all of its words."""
+    """Return elements with words, none inside another.
+
+    Inner ones replace an element if they have all of its words.
+    """
     found: list[BookPlace] = []
     at = 0
     ordered = sorted(places, key=lambda place: (place.char_start, -place.char_end))
@@ -217,14 +223,18 @@ def _count(starts: Sequence[int], place: BookPlace) -> int:
 
 
 def quoted(name: str) -> str:
-    """Return a name as a URL, without what URLs cannot hold: halves of surrogate pairs and control
-    characters."""
+    """Return a name as a URL, without what URLs cannot hold.
+
+    Halves of surrogate pairs and control characters.
+    """
     return quote(without_controls(name).encode("utf-8", "replace"), safe=_SAFE)
 
 
 class SpokenClip(NamedTuple):
-    """An element of a page, and the stretch of a recording (by its index in a list) in which it is
-    read."""
+    """An element of a page and the stretch in which it is read, by its recording's index.
+
+    The index is that in a list of recordings.
+    """
 
     id: str
     recording: int
@@ -260,8 +270,10 @@ class BookFolder:
         return posixpath.join(self.path, name)
 
     def overlay(self, number: int) -> str:
-        """Return the name of the overlay of a page, by its index among those that are read, from
-        0."""
+        """Return the name of the overlay of a page.
+
+        The index counts the pages that are read, from 0.
+        """
         return self.named(f"page{number + 1}.smil")
 
 
@@ -271,8 +283,10 @@ def href_from(name: str, folder: str) -> str:
 
 
 def sound_kind(recording: Path) -> tuple[str, str] | None:
-    """Return the extension and the media type of a recording that is copied into a book; None for
-    all others."""
+    """Return the extension and the media type of a recording that is copied into a book.
+
+    None for all others.
+    """
     try:
         with MediaFile(str(recording), str(recording)) as media:
             codec = media.stream.codec_context
@@ -369,8 +383,10 @@ def _overlay(page: SpokenPage, sounds: Sequence[str], folder: BookFolder) -> str
 
 
 def refuse_old(book: EpubArchive) -> None:
-    """Raise TranscriptError for a book that is not EPUB 3; the message names a converter that keeps
-    its text."""
+    """Raise TranscriptError for a book that is not EPUB 3.
+
+    The message names a converter that keeps its text.
+    """
     version = book.version()
     if not version.startswith("3"):
         raise book.fault(
@@ -388,8 +404,10 @@ def _package(
     folder: BookFolder,
     items: Sequence[tuple[str, str]],
 ) -> bytes:
-    """Return the package document with the overlays, their lengths, and the new files (name, media
-    type)."""
+    """Return the package document with the overlays and their lengths.
+
+    It also lists the new files (name, media type).
+    """
     data = book.read(name)
     source = XmlSource(data)
     try:
@@ -457,8 +475,10 @@ def _only(book: EpubArchive, file: str, source: XmlSource, name: str) -> SourceN
 
 @dataclass(frozen=True)
 class Reading:
-    """An alignment of the book or of a part of it, the recording, and the name of the alignment in
-    messages."""
+    """An alignment of the book or of a part of it, and the recording.
+
+    `name` is what messages call the alignment.
+    """
 
     alignment: Alignment
     recording: Path
@@ -466,8 +486,10 @@ class Reading:
 
 
 class ReadAloud(NamedTuple):
-    """A book that was written: the numbers of its pages with sound, of all its pages, and of
-    highlighted elements."""
+    """A book that was written.
+
+    The numbers of its pages with sound, of all its pages, and of highlighted elements.
+    """
 
     pages: int
     all_pages: int
@@ -483,8 +505,9 @@ class _BookPage(NamedTuple):
 def write_read_aloud(
     book: Path, readings: Sequence[Reading], target: Path, by: str = SENTENCES
 ) -> ReadAloud:
-    """Write the book of several alignments to `target`, whole or not at all, and return what is in
-    it.
+    """Write the book of several alignments to `target`, whole or not at all.
+
+    Return what is in it.
 
     Args:
         book: the EPUB 3 that was aligned.
@@ -572,8 +595,10 @@ def _units(reading: Reading, text: str, by: str, recording: int) -> Iterator[lis
 
 
 def _refuse_twice(units: Sequence[tuple[Sequence[SpanWord], str]], text: str) -> None:
-    """Raise UsageError if two alignments have times for the same words; the message says how
-    many."""
+    """Raise UsageError if two alignments have times for the same words.
+
+    The message says how many.
+    """
     for (unit, name), (following, other) in pairwise(units):
         word = following[0]
         if word.first >= unit[-1].last:
@@ -641,8 +666,10 @@ def _marked(
 
 
 def _clips(spans: Sequence[PageSpan]) -> list[SpokenClip]:
-    """Return the stretches of the recordings, in whole milliseconds; a short pause belongs to the
-    stretch before it."""
+    """Return the stretches of the recordings, in whole milliseconds.
+
+    A short pause belongs to the stretch before it.
+    """
     times = [(round(span.start_s * MS_PER_S), round(span.end_s * MS_PER_S)) for span in spans]
     clips = []
     for index, (span, (start_ms, end_ms)) in enumerate(zip(spans, times)):

@@ -1,5 +1,4 @@
-"""JSON for other programs: segments as Whisper and WhisperX write them, and tasks of Label
-Studio."""
+"""JSON for other programs: segments of Whisper and WhisperX, tasks of Label Studio."""
 
 from __future__ import annotations
 
@@ -44,8 +43,9 @@ _LABELS = {
 
 
 class WhisperWriter(Writer):
-    """`text`, `segments` (sentences) with their `words`, and `word_segments`, as Whisper and
-    WhisperX write them.
+    """Segments as Whisper and WhisperX write them.
+
+    `text`, `segments` (sentences) with their `words`, and `word_segments`.
 
     As in Whisper, a word begins with the space before it, and text without a time (a dash, letters
     that the model does not know) is added to the word before it, so that the words of a segment add
@@ -93,8 +93,10 @@ def _segment(
 def _whisper_words(
     sentence: Sentence, row_of: dict[int, TimedLabel], space: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the words with times; add the text of others to the word before, or at the beginning to
-    the word after."""
+    """Yield the words with times.
+
+    The text of others is added to the word before, or at the beginning to the word after.
+    """
     text = ""
     timed = None
     for index, each in enumerate(sentence.words):
@@ -125,8 +127,9 @@ def _whisper_word(text: str, word: Any, row_of: dict[int, TimedLabel]) -> dict[s
 
 
 class LabelStudioWriter(Writer):
-    """A list of one task of Label Studio, whose prediction has a region of the recording for each
-    row of the tiers.
+    """A list of one task of Label Studio.
+
+    Its prediction has a region of the recording for each row of the tiers.
 
     The style's `tiers` select the rows, by default words. A region has a label ("Word", "Phone",
     "Syllable", "Sentence" or "Speaker", from the control `tier`) and its text (`transcription`),

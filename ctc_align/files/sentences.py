@@ -1,5 +1,6 @@
-"""Sentences of a transcript with their times, and running text: its width in columns and its
-possible line breaks.
+"""Sentences of a transcript with their times, and running text.
+
+Of running text, its width in columns and its possible line breaks.
 
 A sentence ends at a full stop (except that of an abbreviation), a question or exclamation mark, a
 blank line, a change of speaker, and where the recording continues with a different part of the
@@ -64,8 +65,9 @@ class TextPiece:
 
 
 def columns(text: str) -> int:
-    """Return the width of a text: two columns for wide characters (CJK, emoji), none for combining
-    marks.
+    """Return the width of a text in columns.
+
+    Two for wide characters (CJK, emoji), none for combining marks.
 
     >>> columns("né"), columns("日本"), columns("e\\u0301")
     (2, 4, 1)
@@ -84,8 +86,9 @@ def _columns_of(char: str) -> int:
 
 
 def break_cost(word: str, after: str, following: str) -> float:
-    """Return the cost of a break after `word`; `after` is the white space behind it, `following`
-    the next word.
+    """Return the cost of a break after `word`.
+
+    `after` is the white space behind it, `following` the next word.
 
     >>> break_cost("Stop!", " ", "He"), break_cost("Dr.", " ", "No"), break_cost("well,", " ", "he")
     (0.0, 8.0, 4.0)
@@ -103,8 +106,10 @@ def break_cost(word: str, after: str, following: str) -> float:
 
 
 def _is_shortened(word: str, following: str) -> bool:
-    """Return True if a full stop marks an abbreviation: in titles, in initials, and before a
-    lower-case letter."""
+    """Return whether a full stop marks an abbreviation.
+
+    In titles, in initials, and before a lower-case letter.
+    """
     if not word.endswith(".") or word.endswith(".."):
         return False
     first = next((char for char in following if char.isalnum()), "")
@@ -113,8 +118,10 @@ def _is_shortened(word: str, following: str) -> bool:
 
 
 class TextRow:
-    """Consecutive pieces of text, with the width of any stretch of them; a line has
-    `line_columns`."""
+    """Consecutive pieces of text, with the width of any stretch of them.
+
+    A line has `line_columns`.
+    """
 
     def __init__(self, pieces: Sequence[TextPiece], line_columns: int = LINE_COLUMNS) -> None:
         self.pieces = pieces
@@ -142,8 +149,10 @@ class TextRow:
         )
 
     def lines(self, start: int, end: int) -> list[tuple[TextPiece, ...]]:
-        """Return pieces [start, end) as one line, or as two of similar width, broken at a cheap
-        gap."""
+        """Return pieces [start, end) as one line, or as two of similar width.
+
+        They are broken at a cheap gap.
+        """
         gaps = [at for at in range(start + 1, end) if self._both_fit(start, at, end)]
         if self.columns(start, end) <= self._line_columns or not gaps:
             return [tuple(self.pieces[start:end])]
@@ -187,8 +196,10 @@ def parts_of_word(word: str, line_columns: int = LINE_COLUMNS) -> list[str]:
 
 
 class WrittenWord(NamedTuple):
-    """A word with the white space that stands before it in its sentence, "" before the first, " "
-    or "\\n"."""
+    """A word with the white space that stands before it in its sentence.
+
+    "" before the first, " " or "\n".
+    """
 
     space: str
     word: AlignedWord
@@ -262,8 +273,10 @@ def _goes_on(text: str, word: AlignedWord, following: AlignedWord) -> bool:
 
 
 def text_shown_once(alignment: Alignment) -> str:
-    """Return the text with spaces for lines of captions that are shown again, and for the line ends
-    after them."""
+    """Return the text with spaces for lines of captions that are shown again.
+
+    And for the line ends after them.
+    """
     text = alignment.text
     pieces = []
     at = 0
@@ -280,8 +293,10 @@ def text_shown_once(alignment: Alignment) -> str:
 
 
 def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
-    """Return words with the white space before each: one space, a line end between lines, or "" if
-    there is none."""
+    """Return words with the white space before each.
+
+    One space, a line end between lines, or "" if there is none.
+    """
     found = []
     for index, word in enumerate(words):
         space = ""
@@ -292,8 +307,9 @@ def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
 
 
 def space_between(text: str, word: AlignedWord, following: AlignedWord | None) -> str:
-    """Return the white space between two words; markup may stand between them, and a line break
-    counts as a line end.
+    """Return the white space between two words.
+
+    Markup may stand between them, and a line break counts as a line end.
 
     It is a paragraph's end where the recording continues elsewhere in the text, and "" after the
     last word.

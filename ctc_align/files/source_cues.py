@@ -124,8 +124,10 @@ def cues_without_times(alignment: Alignment) -> list[int]:
 
 
 def missing_cues(alignment: Alignment) -> list[int]:
-    """Return the numbers, from 1, of the transcript's cues that have words to speak, none of which
-    is in the recording."""
+    """Return the numbers, from 1, of the cues that the recording does not have.
+
+    They have words to speak, none of which is in the recording.
+    """
     starts = [] if alignment.subtitles is None else [c.char_start for c in alignment.subtitles.cues]
     skipped = {
         bisect_right(starts, word.char_start) for word in alignment.words if word.status == SKIPPED

@@ -1,5 +1,6 @@
-"""Subtitles and lyrics: SRT, WebVTT and LRC, read and written; ASS (Advanced SubStation Alpha) for
-karaoke.
+"""Subtitles and lyrics: SRT, WebVTT and LRC, read and written.
+
+ASS (Advanced SubStation Alpha) is written, for karaoke.
 
 Like players, the reader accepts many faults: missing or repeated numbers, missing or doubled blank
 lines, times without hours, points instead of commas, cues without text. Blank lines within a cue
@@ -130,8 +131,9 @@ def has_cues(text: str) -> bool:
 
 
 def has_damaged_times(text: str) -> bool:
-    """Return whether a line is two complete times with something between them that may have been an
-    arrow.
+    """Return whether a line is two complete times with something between them.
+
+    It may have been an arrow.
 
     >>> has_damaged_times("1\\n00:00:01,000 -- 00:00:02,000\\nHello"), has_damaged_times("from 1:00 - 2:00")
     (True, False)
@@ -140,8 +142,9 @@ def has_damaged_times(text: str) -> bool:
 
 
 def without_times_lines(text: str) -> str:
-    """Return the text of a cue, in which no line may read as times: the arrow of such a line gets a
-    space.
+    """Return the text of a cue, in which no line may read as times.
+
+    The arrow of such a line gets a space.
 
     >>> without_times_lines("Now:\\n00:00:01.000 --> 00:00:02.000\\na -> b")
     'Now:\\n00:00:01.000 -- > 00:00:02.000\\na -> b'
@@ -263,8 +266,10 @@ def _is_meant_as_times(line: str) -> bool:
 
 
 def _opens_cue(lines: Sequence[str], index: int, id_index: int, format: str) -> bool:
-    """Return whether a cue begins here: its number or name follows a blank line; in VTT it may have
-    none."""
+    """Return whether a cue begins here.
+
+    Its number or name follows a blank line; in VTT it may have none.
+    """
     return (id_index < index or format == VTT) and (
         id_index == 0 or not lines[id_index - 1].strip()
     )
@@ -273,8 +278,10 @@ def _opens_cue(lines: Sequence[str], index: int, id_index: int, format: str) -> 
 def _id_index(
     lines: Sequence[str], index: int, free: int, format: str, rows: Sequence[_CueLines]
 ) -> int:
-    """Return the line with the number or name of the cue with times at `index`; lines before `free`
-    are taken."""
+    """Return the line with the number or name of the cue with times at `index`.
+
+    Lines before `free` are taken.
+    """
     above = index - 1
     if above < free:
         return index
@@ -315,8 +322,10 @@ def _seconds(parts: Sequence[str | None]) -> float:
 
 
 def _header(lines: Sequence[str], format: str) -> tuple[str, str]:
-    """Return the header of the file, and the blocks (NOTE, STYLE …) between it and the first
-    cue."""
+    """Return the header of the file, and the blocks between it and the first cue.
+
+    In VTT these are NOTE, STYLE and others.
+    """
     if format != VTT:
         return "", ""
     headed = bool(lines) and _HEADER.match(lines[0]) is not None
@@ -327,8 +336,10 @@ def _header(lines: Sequence[str], format: str) -> tuple[str, str]:
 
 
 def _payload(lines: Sequence[str], format: str) -> tuple[str, str]:
-    """Return the text of a cue, without blank lines around it, and in VTT the blocks that follow
-    it."""
+    """Return the text of a cue, and in VTT the blocks that follow it.
+
+    The text has no blank lines around it.
+    """
     end = len(lines)
     if format == VTT:
         starts = (
@@ -387,8 +398,9 @@ def _write_srt(file: TextIO, cues: Sequence[tuple[int, int, str]]) -> None:
 
 
 def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]:
-    """Yield a copy of a cue for each stretch in which one word, or none, is highlighted: (start_ms,
-    end_ms, text).
+    """Yield a copy of a cue for each stretch in which one word, or none, is highlighted.
+
+    Each is (start_ms, end_ms, text).
 
     A word stays highlighted until the next one if the gap between them is shorter than a frame.
     """
@@ -436,8 +448,9 @@ def _lit_texts(cue: WordCue) -> list[str]:
 
 
 class VttWriter(Writer):
-    """The same subtitles as in SubRip; "&", "<" and ">" are escaped (so "-->" is text), and
-    speakers are voices.
+    """The same subtitles as in SubRip, as WebVTT.
+
+    "&", "<" and ">" are escaped (so "-->" is text), and speakers are voices.
 
     A control character is written as U+FFFD, as in WebVTT for NUL. With `highlight_words`, each
     word's start time precedes it (`<00:00:01.200>`), and browsers and players show past words in a
@@ -490,16 +503,19 @@ def _voice(speaker: str) -> str:
 
 
 def _stamp(word: CueWord, after: int, before: int) -> str:
-    """Return the time of a spoken word for WebVTT, between the last one and the cue's end; "" if
-    there is none."""
+    """Return the time of a spoken word for WebVTT, between the last one and the cue's end.
+
+    "" if there is none.
+    """
     if word.is_spoken and after < word.start < before:
         return f"<{clock(word.start)}>"
     return ""
 
 
 def source_srt(alignment: Alignment, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
-    """Return the cues of the transcript as an SRT file; `shift_s` is added to every time,
-    `frame_rate` as `on_frames`.
+    """Return the cues of the transcript as an SRT file.
+
+    `shift_s` is added to every time, `frame_rate` as `on_frames`.
 
     The numbers are those of the file if they ascend, otherwise 1, 2, 3 …; settings after the times
     stay. From VTT cues, whatever SRT lacks (voices, classes) is left out. Text of other files is
@@ -523,8 +539,9 @@ def source_srt(alignment: Alignment, shift_s: float = 0.0, frame_rate: float = 0
 
 
 def source_vtt(alignment: Alignment, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
-    """Return the cues of the transcript as a WebVTT file with its header, notes, styles, names and
-    settings.
+    """Return the cues of the transcript as a WebVTT file.
+
+    With its header, notes, styles, names and settings.
 
     Times within a cue (`<00:00:01.500>`) become the starts of the words that follow them. The
     speaker of a segment from another kind of file becomes its voice (`<v Ann>`).
@@ -553,8 +570,10 @@ def source_vtt(alignment: Alignment, shift_s: float = 0.0, frame_rate: float = 0
 
 
 def cue_numbers(subtitles: Subtitles) -> list[int]:
-    """Return the numbers of an SRT file's cues if they ascend; otherwise, and for other files, 1,
-    2, 3 …"""
+    """Return the numbers of an SRT file's cues if they ascend.
+
+    Otherwise, and for other files, 1, 2, 3 …
+    """
     names = [cue.name for cue in subtitles.cues]
     if subtitles.format == SRT and all(name.isdecimal() and len(name) < 10 for name in names):
         numbers = list(map(int, names))
@@ -564,14 +583,17 @@ def cue_numbers(subtitles: Subtitles) -> list[int]:
 
 
 def _plain_lines(text: str) -> str:
-    """Return a text without blank lines, which would end the cue, and without lines that read as
-    times."""
+    """Return a text without blank lines and without lines that read as times.
+
+    A blank line would end the cue.
+    """
     return without_times_lines("\n".join(filter(str.strip, text.split("\n"))))
 
 
 def srt_text(text: str) -> str:
-    r"""Return the text of a cue, changed so that no player takes it for markup, and no reader for
-    times.
+    r"""Return the text of a cue as players and readers of SRT take it for text.
+
+    No player takes it for markup, and no reader for times.
 
     >>> srt_text("a <b>x</b> {\\an8} 1 < 2 > 0")
     'a ‹b›x‹/b› (\\an8) 1 < 2 > 0'
@@ -586,8 +608,10 @@ def _without_tags(text: str) -> str:
 
 
 def _srt_of_vtt(payload: str) -> str:
-    """Return the payload of a VTT cue for SRT: keep bold, italic and underlining; all other text is
-    plain."""
+    """Return the payload of a VTT cue for SRT.
+
+    Bold, italic and underlining are kept; all other text is plain.
+    """
     pieces = []
     end = 0
     for match in _VTT_TAG.finditer(payload):
@@ -636,8 +660,9 @@ def _retimed(
 
 
 class AssWriter(Writer):
-    r"""Karaoke: each word with `\k` and the hundredths of a second for which it is lit; the speaker
-    is the line's name.
+    r"""Karaoke: each word with `\k` and the hundredths of a second for which it is lit.
+
+    The speaker is the line's name.
 
     Unspoken text (labels, directions) has no time, and is never lit. A line's times add up from its
     start, pauses included (`{\k25}` without text), so every word begins within 5 ms of its
@@ -695,8 +720,9 @@ _LAST_LINE_S = 5.0
 
 
 def has_lyrics(text: str) -> bool:
-    """Return whether a text is lyrics with times (LRC): lines with times, and a tag of LRC or
-    several times at a line.
+    """Return whether a text is lyrics with times (LRC).
+
+    It has lines with times, and a tag of LRC or several times at a line.
 
     >>> has_lyrics("[ti:A Title]\\n[00:12.00]La"), has_lyrics("[00:12.00]So\\n[00:15.00]it was")
     (True, False)
@@ -709,8 +735,9 @@ def has_lyrics(text: str) -> bool:
 
 
 def parse_lyrics(text: str, source: str) -> Transcript:
-    """Return the lines of lyrics in order of time, each as often as it has times, and the tags as
-    the header.
+    """Return the lines of lyrics in order of time, and the tags as the header.
+
+    A line is there as often as it has times.
 
     Lines without a time belong to the line before them.
 
@@ -765,8 +792,9 @@ def _lrc_seconds(parts: tuple[str, ...]) -> float:
 
 
 class LrcWriter(Writer):
-    """Lyrics, `[mm:ss.xx]` before each line; with `highlight_words` enhanced LRC, `<mm:ss.xx>`
-    before each word too.
+    """Lyrics, `[mm:ss.xx]` before each line.
+
+    With `highlight_words` enhanced LRC: `<mm:ss.xx>` before each word, too.
 
     The end of an enhanced line is the time after its last word. An empty line marks a pause of two
     seconds or more. Square brackets in the text are written as parentheses: LRC has no escape for
@@ -801,7 +829,8 @@ def _plain(words: Sequence[CueWord]) -> str:
 
 
 def _enhanced(cue: WordCue) -> str:
-    """
+    """Return a line of enhanced LRC, with the time of each spoken word.
+
     >>> words = (CueWord("A:", False, 12, 12, False), CueWord("So", True, 12, 40), CueWord("be", True, 40, 61))
     >>> _enhanced(WordCue(10, 120, (words,)))
     'A: <00:00.12>So <00:00.40>be<00:00.61>'
@@ -818,7 +847,8 @@ def _lrc_text(text: str) -> str:
 
 
 def _lrc_time(centiseconds: int) -> str:
-    """
+    """Return a time in centiseconds as LRC writes it.
+
     >>> _lrc_time(366_101)
     '61:01.01'
     """

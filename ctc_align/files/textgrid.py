@@ -1,5 +1,7 @@
-"""Praat's TextGrids in the long and the short text format, read (also as a transcript) and
-written."""
+"""Praat's TextGrids, read (also as a transcript) and written.
+
+In the long and the short text format.
+"""
 
 from __future__ import annotations
 
@@ -85,8 +87,9 @@ class TextGrid:
 
 
 def read_textgrid(path: str | Path, encoding: str | None = None) -> TextGrid:
-    """Read a TextGrid: binary, or in long or short text format, UTF-8 or UTF-16, with or without a
-    byte order mark.
+    """Read a TextGrid: binary, or in the long or short text format.
+
+    As text it is UTF-8 or UTF-16, with or without a byte order mark.
 
     Any other is in `encoding`, as in `decode_text`.
 
@@ -102,8 +105,10 @@ def read_textgrid(path: str | Path, encoding: str | None = None) -> TextGrid:
 
 
 def parse_textgrid(data: bytes, name: str | Path, encoding: str | None = None) -> TextGrid:
-    """Return the tiers in the bytes of a TextGrid; `name` is what messages call it. Raises as
-    `read_textgrid`."""
+    """Return the tiers in the bytes of a TextGrid; `name` is what messages call it.
+
+    Raises what `read_textgrid` raises.
+    """
     if data.startswith(_BINARY):
         return _BinaryParser(data, name).grid()
     return _Parser(decoded_textgrid(data, name, encoding), str(name)).textgrid()
@@ -133,8 +138,9 @@ def _encoding(raw: bytes) -> str:
 
 
 def is_textgrid(data: bytes) -> bool:
-    """Return whether a file that begins with `data` is a TextGrid, or another object of Praat's, as
-    text or binary.
+    """Return whether a file that begins with `data` is a TextGrid, or another object of Praat's.
+
+    As text or binary.
 
     >>> is_textgrid(b'File type = "ooTextFile"'), is_textgrid(b'"ooTextFile"'), is_textgrid(b"Hello")
     (True, True, False)
@@ -146,8 +152,9 @@ def is_textgrid(data: bytes) -> bool:
 
 
 def textgrid_transcript(data: bytes, source: str, encoding: str | None = None) -> Transcript:
-    """Return the text of the sentence tiers in a TextGrid, a cue for each interval, with the whole
-    document.
+    """Return the text of the sentence tiers in a TextGrid, with the whole document.
+
+    Each interval is a cue.
 
     Raises:
         TranscriptError: it cannot be read, with the line, or no interval has letters.
@@ -171,8 +178,9 @@ def textgrid_transcript(data: bytes, source: str, encoding: str | None = None) -
 def textgrid_layout(
     document: str, name: str = "TextGrid"
 ) -> tuple[list[re.Match[str]], tuple[str, ...], bool]:
-    """Return the parts of a TextGrid that change when it gets more tiers. Raises InputError if it
-    cannot be read.
+    """Return the parts of a TextGrid that change when it gets more tiers.
+
+    Raises InputError if it cannot be read.
 
     They are the grid's start, its end and the number of tiers, as matches in the text; the names of
     all tiers; and whether it is in the long format.
@@ -329,8 +337,9 @@ def _cut(text: str) -> str:
 
 
 class TextGridWriter(Writer):
-    """Interval tiers `words` and `tokens` (or `phones`) that cover the recording without gaps;
-    silence is "".
+    """Interval tiers that cover the recording without gaps; silence is "".
+
+    They are `words` and `tokens` (or `phones`).
 
     The style's `tiers` may name others: `sentences`, and `speakers` (who speaks when). If the
     transcript names several speakers, each has tiers, named as in MFA: `SPEAKER - words` and
@@ -368,8 +377,9 @@ def write_tiers(
     *,
     is_short: bool = False,
 ) -> None:
-    """Write a TextGrid of interval tiers (name, rows in order), from 0 to `end` units of 10 µs; ""
-    fills the gaps.
+    """Write a TextGrid of interval tiers (name, rows in order).
+
+    It goes from 0 to `end` units of 10 µs; "" fills the gaps.
 
     `is_short`: in Praat's short text format, which has the same numbers and texts without their
     names.
@@ -424,8 +434,10 @@ class _Bounds:
     end_text: str
 
     def covering(self, rows: Sequence[TimedLabel]) -> Iterator[tuple[str, str, str]]:
-        """Yield the rows with silence before, between and after them, without gaps, as (start, end,
-        label)."""
+        """Yield the rows with silence before, between and after them, without gaps.
+
+        Each is (start, end, label).
+        """
         at = self.start
         at_text = self.start_text
         for row in rows:
@@ -453,8 +465,10 @@ def _write_tier(
     rows: Sequence[TimedLabel],
     bounds: _Bounds,
 ) -> None:
-    """Write the head of a tier and its intervals in a text format, `_LONG_TIER` or
-    `_SHORT_TIER`."""
+    """Write the head of a tier and its intervals in a text format.
+
+    `_LONG_TIER` or `_SHORT_TIER`.
+    """
     head, interval = form
     edges = {"xmin": bounds.start_text, "xmax": bounds.end_text}
     count = sum(1 for _ in bounds.covering(rows))

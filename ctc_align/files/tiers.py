@@ -1,5 +1,6 @@
-"""Tiers: the tiers of a document that are the transcript, and tiers of words, tokens, sentences,
-speakers and languages to write.
+"""The tiers of a document that are its transcript, and the tiers to write.
+
+Of words, tokens, sentences, speakers and languages.
 
 The text of a document (TextGrid, ELAN file) consists of its sentence tiers, one for each speaker,
 in order of time. Tiers of words and phones, which aligners add, are not text. A tier whose labels
@@ -94,8 +95,9 @@ def is_silence(label: str) -> bool:
 
 
 def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: str) -> Transcript:
-    """Return the labels of the text tiers, in order of time, as a transcript with a cue for each
-    label.
+    """Return the labels of the text tiers, in order of time, as a transcript.
+
+    Each label is a cue.
 
     Args:
         tiers: of the document, without silence; a tier comes before those that depend on it.
@@ -134,8 +136,9 @@ def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: 
 
 
 def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:
-    """Return the tiers whose labels are sentences; if there are none, that with the most letters,
-    or tiers of words.
+    """Return the tiers whose labels are sentences.
+
+    If there are none, that with the most letters, or tiers of words.
 
     >>> from ctc_align.types import Interval
     >>> tiers = [Tier(name, tuple(Interval(at, at + len(labels[0]), label) for at, label in enumerate(labels)))
@@ -160,8 +163,9 @@ def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:
 
 
 def utterance_tiers(tiers: Sequence[Tier]) -> tuple[list[Tier], list[str]]:
-    """Return the tiers whose labels are the utterances of speakers, and the names of others with
-    text to mention.
+    """Return the tiers whose labels are the utterances of speakers.
+
+    And the names of other tiers with text, which are worth a mention.
 
     They are the sentence tiers. Without any, labels of single words are utterances, too, unless the
     tier is one of words or sounds by its name, by its labels, or because it divides another one. No
@@ -196,8 +200,10 @@ def _is_of_segments(tier: Tier) -> bool:
 
 
 def _divides(tier: Tier, other: Tier) -> bool:
-    """Return whether labels of a tier are parts of those of another, which they mostly fill,
-    several in one."""
+    """Return whether the labels of a tier are parts of those of another.
+
+    They mostly fill these, several in one.
+    """
     ends = [row.end_s for row in other.intervals if row.label.strip()]
     starts = [row.start_s for row in other.intervals if row.label.strip()]
     inner = [row for row in tier.intervals if row.label.strip()]
@@ -275,8 +281,10 @@ def tiers_by_speaker(
 
 
 def speaker_names(words: Sequence[AlignedWord]) -> list[str]:
-    """Return the speaker of each word: `UNNAMED` before the first name if several are named, ""
-    without names."""
+    """Return the speaker of each word.
+
+    `UNNAMED` before the first name if several are named, "" without names.
+    """
     speakers = [word.speaker for word in words]
     if len({*speakers} - {""}) > 1:
         return [speaker or UNNAMED for speaker in speakers]
@@ -289,8 +297,10 @@ def is_document(subtitles: Subtitles | None, format: str) -> TypeGuard[Subtitles
 
 
 def tiers_by_source(alignment: Alignment, style: Style, units_per_s: int) -> list[SpokenTier]:
-    """Return tiers as `tiers_by_speaker` does, but for each text tier of the transcript: `TIER -
-    words`."""
+    """Return tiers as `tiers_by_speaker` does, but for each text tier of the transcript.
+
+    They are called `TIER - words`.
+    """
     subtitles = alignment.subtitles
     assert subtitles is not None, "the transcript is a document of tiers"
     names = _cue_names(words_by_time(alignment), subtitles)
@@ -313,8 +323,10 @@ def _tiers(
     owners: Sequence[str],
     order: Iterable[str],
 ) -> list[SpokenTier]:
-    """Return the tiers of some kinds, for each owner; `owners` has the owner of each word by time
-    ("" for none)."""
+    """Return the tiers of some kinds, for each owner.
+
+    `owners` has the owner of each word by time ("" for none).
+    """
     rows = word_rows(alignment, style, units_per_s)
 
     def inner_rows(of: Alignment) -> list[tuple[TimedLabel, str]]:
@@ -346,8 +358,9 @@ def _tiers(
 
 
 def syllabified(alignment: Alignment) -> Alignment:
-    """Return the alignment with the syllables of each word, by maximal onsets, in place of its
-    phones.
+    """Return the alignment with the syllables of each word in place of its phones.
+
+    Syllables have maximal onsets.
 
     A label has the phones of the syllable, parted by spaces; stress in IPA is before them. Its
     confidence is that of its least certain phone.
@@ -377,8 +390,9 @@ def syllabified(alignment: Alignment) -> Alignment:
 
 
 def with_goodness(alignment: Alignment) -> Alignment:
-    """Return the alignment with the goodness of each token as its label: `3.1`; `-2.4 IH` if IH is
-    likelier, `-2.4 ∅` if nothing is.
+    """Return the alignment with the goodness of each token as its label.
+
+    `3.1`; `-2.4 IH` if IH is likelier, `-2.4 ∅` if nothing is.
 
     Raises:
         UsageError: no token has any.
@@ -419,8 +433,10 @@ DERIVED: dict[str, Callable[[Alignment], Alignment]] = {
 def in_alphabet(
     words: Sequence[AlignedWord], alphabet: str, *, stress: bool = False
 ) -> tuple[AlignedWord, ...]:
-    """Return words whose labels of English phones are in "arpabet" or "ipa"; `stress` keeps their
-    marks."""
+    """Return words whose labels of English phones are in "arpabet" or "ipa".
+
+    `stress` keeps their marks.
+    """
     return tuple(
         replace(
             word,
@@ -479,8 +495,10 @@ def _syllable(phones: Sequence[AlignedToken]) -> AlignedToken:
 def sentence_rows(
     alignment: Alignment, rows: Sequence[TimedLabel], owners: Sequence[str]
 ) -> list[tuple[TimedLabel, str]]:
-    """Return the sentences and their owners; a sentence begins and ends with the rows of its
-    words."""
+    """Return the sentences and their owners.
+
+    A sentence begins and ends with the rows of its words.
+    """
     by_word = {
         id(word): (row, owner) for word, row, owner in zip(words_by_time(alignment), rows, owners)
     }
@@ -494,8 +512,9 @@ def sentence_rows(
 
 
 def turn_rows(alignment: Alignment, kind: str, rows: Sequence[TimedLabel]) -> list[TimedLabel]:
-    """Return the turns of a kind of `TURNS`: from the first to the last word with the same name,
-    before one with another.
+    """Return the turns of a kind of `TURNS`.
+
+    Each goes from the first to the last word with the same name, before one with another.
 
     `rows` are those of the words by time.
     """

@@ -1,5 +1,7 @@
-"""Read a transcript file: a UTF-8 text, a file with cues, or a book; for any other file, report
-what it is."""
+"""Read a transcript file: a text, a file with cues, or a book.
+
+For any other file, report what it is.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,9 @@ _TEXT_BYTES = 8
 
 
 def read_transcript(path: str | Path, encoding: str | None = None) -> str:
-    """Read the text of a file: a plain text unchanged, or its cues (SRT, VTT, JSON with segments)
-    one after the other.
+    """Read the text of a file.
+
+    A plain text unchanged, or its cues (SRT, VTT, JSON with segments) one after the other.
 
     "-" is standard input; a byte order mark is removed. Line ends are kept; those of subtitles
     become "\\n". `read_transcript_file` also keeps the cues. Raises the same errors.
@@ -45,8 +48,9 @@ def read_transcript(path: str | Path, encoding: str | None = None) -> str:
 def read_transcript_file(
     path: str | Path, encoding: str | None = None, language: str = ""
 ) -> Transcript:
-    """Read a transcript (a text, a file with cues, or a book) from a file, or from standard input
-    for "-".
+    """Read the transcript of a file, or of standard input for "-".
+
+    A text, a file with cues, or a book.
 
     A text is UTF-8, or in the encoding that its byte order mark says, or else in `encoding`. If the
     call has a `language`, that of the file does not count.
@@ -113,8 +117,9 @@ def require_text(text: str, source: str) -> None:
 
 
 def parse_transcript(data: bytes, source: str, encoding: str | None = None) -> Transcript:
-    """Return the transcript in the bytes of a file; `source` is its name in messages. Raises as
-    `read_transcript_file`.
+    """Return the transcript in the bytes of a file; `source` is its name in messages.
+
+    Raises what `read_transcript_file` raises.
 
     >>> parse_transcript(b"\\xef\\xbb\\xbfSo be it.", "text.txt").text
     'So be it.'
@@ -170,8 +175,9 @@ def is_elan(text: str) -> bool:
 
 
 def name_unless_object(head: bytes) -> str:
-    """Return the kind of a file that starts with `head`, with an article; "" if it may be a JSON
-    object.
+    """Return the kind of a file that starts with `head`, with an article.
+
+    "" if it may be a JSON object.
 
     >>> name_unless_object(b'{"format": "ctc-align/1"'), name_unless_object(b"WEBVTT"), name_unless_object(b" ")
     ('', 'subtitles', 'an empty file')

@@ -43,8 +43,10 @@ class Parts:
         self.pairs = list(zip(targets, parts))
 
     def add(self, target: Path) -> Path:
-        """Return the part of another target, in the folder of the first: it takes its place with
-        the others."""
+        """Return the part of another target, in the folder of the first.
+
+        It takes its place with the others.
+        """
         part = self.pairs[0][1].with_name(f".ctc-align.{secrets.token_hex(8)}.part")
         self.pairs.append((target, part))
         return part
@@ -59,8 +61,9 @@ class Parts:
 def placing(
     targets: Sequence[Path], folder: Path | None = None, *, sync: bool = False
 ) -> Iterator[Parts]:
-    """Yield the parts for the block to write; at the end of the block each part replaces its
-    target.
+    """Yield the parts for the block to write.
+
+    At the end of the block each part replaces its target.
 
     After a power failure, a target that existed before is either the old or the new file, complete
     in both cases. A new one may be missing or empty until the disk is flushed (`write_to_disk`);
@@ -124,8 +127,10 @@ def write_whole(
 
 
 def _make_below(root: Path, folder: Path) -> None:
-    """Create `folder` and missing folders between it and `root`, but never `root`, and nothing
-    through a link."""
+    """Create `folder` and missing folders between it and `root`.
+
+    Never `root` itself, and nothing through a link.
+    """
     for path in _between(root, folder):
         refuse_link(path)
         path.mkdir(exist_ok=True)
@@ -211,8 +216,9 @@ def write_to_disk(root: Path, names: Sequence[str]) -> None:
 
 
 def sync_file_system(path: Path) -> bool:
-    """Flush the whole file system of a path to disk (`syncfs` on Linux); return False if there is
-    no such call.
+    """Flush the whole file system of a path to disk (`syncfs` on Linux).
+
+    Return False if there is no such call.
 
     Raises:
         OSError: the disk cannot be written.

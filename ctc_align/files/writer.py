@@ -46,13 +46,17 @@ StyleSource = Settings | Mapping[str, Any] | None
 
 
 class Style(Settings):
-    """The settings with which an alignment is written: writers use those of times, labels,
-    subtitles and tiers."""
+    """The settings with which an alignment is written.
+
+    Writers use those of times, labels, subtitles and tiers.
+    """
 
     @classmethod
     def of(cls, settings: StyleSource) -> Style:
-        """Return the style in `settings` or in an alignment's `config`; defaults replace values of
-        the wrong type."""
+        """Return the style in `settings` or in an alignment's `config`.
+
+        Defaults replace values of the wrong type.
+        """
         values: Mapping[str, Any] = {}
         if isinstance(settings, Mapping):
             values = settings
@@ -90,8 +94,10 @@ class Style(Settings):
 
 
 def _as_its_default(value: Any, default: Any) -> Any:
-    """Return a value of an alignment's `config`; the default if it has the wrong type or is too
-    large."""
+    """Return a value of an alignment's `config`.
+
+    The default if it has the wrong type or is too large.
+    """
     if isinstance(default, float) and type(value) is int:
         if abs(value) <= MOST_NUMBER:
             return float(value)
@@ -155,8 +161,10 @@ class Writer:
     def write_bytes(
         self, alignment: Alignment, file: BinaryIO, context: WritingContext = NO_CONTEXT
     ) -> None:
-        """Write the bytes of the file: here the text as UTF-8, in pieces, so that it is never in
-        memory as a whole."""
+        """Write the bytes of the file.
+
+        Here they are the text as UTF-8, in pieces, so that it is never in memory as a whole.
+        """
         text = _TextPieces(file.write, self.encoding_errors)
         self.write(alignment, text)
         text.flush()
@@ -222,8 +230,9 @@ def runs_in_time(words: Sequence[AlignedWord]) -> list[list[AlignedWord]]:
 
 
 def words_that_are_shown(words: Sequence[AlignedWord]) -> list[AlignedWord]:
-    """Return the words without those that are missing from the recording, and without unspoken
-    words between these.
+    """Return the words without those that are missing from the recording.
+
+    And without unspoken words between these.
 
     An unspoken word is kept if a word beside it is kept, the name of a speaker only if the word
     after it is kept.
@@ -295,8 +304,10 @@ def rows_by_word(
 
 
 def _unjudged(word: AlignedWord) -> bool:
-    """Return whether a word is known only from a person's correction, which makes its presence
-    certain."""
+    """Return whether a word is known only from a person's correction.
+
+    Its presence is then certain.
+    """
     return bool(word.by) and word.confidence is None
 
 
@@ -316,8 +327,10 @@ def token_rows(
 def _rows(
     spans: Iterable[tuple[float, float, str, float | None]], units_per_s: int, last_unit: int
 ) -> list[TimedLabel]:
-    """Return labels with rounded edges (not durations: neighbours still touch), never empty, never
-    overlapping."""
+    """Return labels with rounded edges, never empty, never overlapping.
+
+    Edges are rounded, not durations, so that neighbours still touch.
+    """
     coarser = UNITS_PER_S // units_per_s
     rows: list[TimedLabel] = []
     free = 0
@@ -349,8 +362,10 @@ def time_units(seconds: float, last_unit: int) -> int:
 
 
 def end_units(alignment: Alignment, style: Style) -> int:
-    """Return the end of the audio in units, rounded down so that no time exceeds it (with slack for
-    float errors)."""
+    """Return the end of the audio in units, rounded down so that no time exceeds it.
+
+    With slack for float errors.
+    """
     return math.floor((alignment.duration_s + style.shift_s(alignment)) * UNITS_PER_S + 1e-4)
 
 
@@ -370,8 +385,9 @@ Replacement = tuple[int, int, str]
 
 
 def edited(data: bytes, edits: Iterable[Replacement]) -> bytes:
-    """Return a document in which each edit's bytes [start, end) are replaced by its text; edits do
-    not overlap.
+    """Return a document in which each edit's bytes [start, end) are replaced by its text.
+
+    Edits do not overlap.
 
     >>> edited(b"<p>So be it.</p>", [(12, 12, "</b>"), (3, 3, "<b>")])
     b'<p><b>So be it.</b></p>'
@@ -401,8 +417,9 @@ def keep_filled(**fields: Any) -> JsonObject:
 
 
 def without_spaces(label: str) -> str:
-    """Return a label as one field of a line: white space and control characters become "_"; an
-    empty one "-".
+    """Return a label as one field of a line.
+
+    White space and control characters become "_"; an empty one "-".
 
     >>> without_spaces("my file")
     'my_file'

@@ -1,5 +1,6 @@
-"""The labels that were written with the JSON of an alignment: a record in the JSON, which shows
-later corrections.
+"""The labels that were written with the JSON of an alignment.
+
+A record in the JSON, which shows later corrections.
 
 A program such as Praat saves a file in a different encoding, format and precision without a person
 having changed anything in it. So the record has the labels and their times, not a checksum: they
@@ -28,8 +29,9 @@ _FILE = re.compile(rf"(?:\.aligned)*(?:{'|'.join(map(re.escape, LABELS))})")
 def with_written(
     alignment: Alignment, json_path: Path, paths: Iterable[Path], style: Style
 ) -> Alignment:
-    """Return the alignment with a record of the labels that are written with its JSON; without one
-    if there are none.
+    """Return the alignment with a record of the labels that are written with its JSON.
+
+    Without one if there are none.
 
     `paths` are all files that are written.
     """

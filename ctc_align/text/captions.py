@@ -1,5 +1,6 @@
-"""The cues of subtitles: which lines are shown again without being spoken again, and who speaks in
-them.
+"""The cues of subtitles: which lines are shown again, and who speaks in them.
+
+A line that is shown again is not spoken again.
 
 Captions roll: each line is shown two or three times and spoken once. Downloads of automatic
 captions repeat the line above the new one and put cues of 10 ms between; captions of television
@@ -38,8 +39,10 @@ _LEAST_OVERLAP = 4
 
 @dataclass(frozen=True)
 class Repeats:
-    """Spans of lines that are shown again, ascending: `certain` ones, and `possible` ones that may
-    be spoken again."""
+    """Spans of lines that are shown again, ascending.
+
+    `certain` lines are not spoken again; `possible` ones may be.
+    """
 
     certain: Sequence[Span] = ()
     possible: Sequence[Span] = ()
@@ -47,8 +50,10 @@ class Repeats:
 
 @dataclass(frozen=True)
 class _Shown:
-    """The words of a cue, in lower case without marks, their spans, and the indices at which its
-    lines begin."""
+    """The words of a cue in lower case, without marks, their spans and the starts of lines.
+
+    `lines` are the indices of the words at which lines begin.
+    """
 
     words: Sequence[str]
     spans: Sequence[Span]
@@ -59,8 +64,9 @@ class _Shown:
 
 @dataclass(frozen=True)
 class _Overlap:
-    """The words that a cue repeats: its first `count`, and those of the cue before from the index
-    `start` on.
+    """The words that a cue repeats of the one before it.
+
+    They are its first `count` words, and those of the cue before from the index `start` on.
 
     With `is_partial` the last of them was not whole there ("hel" before "hello").
     """
@@ -129,16 +135,16 @@ def repeated_lines(
 
 
 def _is_fast(shown: Sequence[_Shown]) -> bool:
-    """Return whether nobody could say all that the cues show in the time for which they are
-    shown."""
+    """Return whether the cues show more words than anybody could say while they are shown."""
     seconds = sum(max(cue.end_s - cue.start_s, 0.0) for cue in shown)
     letters = sum(_letters(cue.words) for cue in shown)
     return letters > _SAYABLE * seconds or any(_rate(cue) > _UNSAYABLE for cue in shown)
 
 
 def _is_steady_without(overlaps: Sequence[_Overlap | None], shown: Sequence[_Shown]) -> bool:
-    """Return whether the speech is steadier if repeated words are not spoken: cues last as long as
-    their new words.
+    """Return whether the speech is steadier if repeated words are not spoken.
+
+    Then cues last as long as their new words.
 
     Songs and tales may grow by a line each time, too ("This is the house that Jack built"); they
     take their time for all lines. The spread is that of the logarithms of the rates, in letters per
@@ -189,8 +195,10 @@ def _shown(text: str, cues: Sequence[SourceCue], starts: Sequence[int] | None) -
 
 
 def _overlap(before: _Shown, cue: _Shown) -> _Overlap | None:
-    """Return what a cue repeats: whole lines if there are any, otherwise the most words; None if
-    nothing."""
+    """Return what a cue repeats; None if nothing.
+
+    Whole lines if there are any, otherwise the most words.
+    """
     growing = None
     found = None
     for start in range(max(len(before.words) - _MOST_WORDS, 0), len(before.words)):
@@ -237,8 +245,10 @@ def _joined(text: str, spans: Sequence[Span]) -> list[Span]:
 
 
 def _with_marks(text: str, cue: _Shown, first: int, last: int) -> Span:
-    """Return the span of words, with what stands beside them up to a space, or to the ends of their
-    line."""
+    """Return the span of words, extended to the next space or to the ends of their line.
+
+    This takes in the marks that stand beside the words.
+    """
     start, end = cue.spans[first][0], cue.spans[last - 1][1]
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", end)
@@ -356,8 +366,10 @@ def _is_voice(word: Word) -> bool:
 
 
 def _names_every_turn(words: Sequence[Word], cues: Sequence[int], count: int) -> bool:
-    """Return whether every change of speaker in `count` cues has a label; `cues` are those of the
-    words."""
+    """Return whether every change of speaker in `count` cues has a label.
+
+    `cues` are those of the words.
+    """
     labels: list[tuple[int, str]] = []
     is_label = False
     for word, cue in zip(words, cues):
@@ -375,8 +387,10 @@ def _names_every_turn(words: Sequence[Word], cues: Sequence[int], count: int) ->
 
 
 def _sentence_goes_on(before: Word | None, words: Sequence[Word], index: int) -> bool:
-    """Return whether the words from an index on, where a cue begins, continue the sentence of the
-    word `before`."""
+    """Return whether the words from an index on continue the sentence of the word `before`.
+
+    A cue begins at the index.
+    """
     first = words[index]
     if before is None or (first.kind == MARKUP and first.text.strip("-–—") == ""):
         return False  # a dash: somebody else

@@ -39,8 +39,10 @@ _OPENED_INSIDE = re.compile(rf"(?<={LETTER})‘(?={LETTER})")
 
 
 class _LazyRegex:
-    """A regular expression that is compiled at its first use, when its attributes become those of
-    the compiled one."""
+    """A regular expression that is compiled at its first use.
+
+    Its attributes then become those of the compiled expression.
+    """
 
     def __init__(self, expression: str, flags: int) -> None:
         self._arguments = expression, flags
@@ -54,8 +56,9 @@ class _LazyRegex:
 
 
 def lazy_regex(expression: str, flags: int = 0) -> re.Pattern[str]:
-    """Return what `re.compile` does, but compile later: two thirds of the many for texts are not
-    needed for most.
+    """Return what `re.compile` does, but compile at the first use.
+
+    Of the many expressions for texts, most texts need a third.
 
     >>> lazy_regex("[ab]+").findall("abba cab")
     ['abba', 'ab']
@@ -64,8 +67,9 @@ def lazy_regex(expression: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def plain(word: str) -> str:
-    """Return `word` in NFC with ASCII quotes and hyphens, – for every dash and decimal digits as
-    0-9.
+    """Return `word` in NFC, with ASCII quotes and hyphens and the digits 0-9.
+
+    Every dash becomes –, and every decimal digit an ASCII one.
 
     Invisible characters (soft hyphens, joiners, selectors, tatweel) are dropped, vulgar fractions
     become " 1/2". Anything but letters, marks, digits, ASCII and `SIGNS` becomes `GAP`.
@@ -118,8 +122,10 @@ def _compatible(character: str) -> str:
 
 
 def _number(character: str) -> str:
-    """Return a numeral in ASCII: ½ → " 1/2", ⑤ → "5", Ⅷ → "VIII", a superscript after a sign: ⁴ →
-    "⁺4"."""
+    """Return a numeral in ASCII.
+
+    ½ → " 1/2", ⑤ → "5", Ⅷ → "VIII"; a superscript after a sign: ⁴ → "⁺4".
+    """
     compatible = _compatible(character)
     if "⁄" in compatible:
         return " " + compatible.replace("⁄", "/")
@@ -145,8 +151,9 @@ Letters = TypeVar("Letters", str, tuple[str, ...])
 
 
 def runs(words: tuple[Word, ...]) -> Iterator[list[Word]]:
-    """Yield groups of words without a space or a sign between them, whose sounds depend on each
-    other.
+    """Yield groups of words without a space or a sign between them.
+
+    The sounds of the words of a group depend on each other.
 
     A word with a reading from a dictionary is alone, except after Japanese ッ and ン, which the next
     word changes.
@@ -221,8 +228,9 @@ def _escape(char: str) -> str:
 
 
 def json_escaped(text: str) -> str:
-    r"""Return a JSON text with the same content in which control characters and direction marks are
-    escaped.
+    r"""Return a JSON text with the same content, without bare control characters.
+
+    Control characters and direction marks are escaped.
 
     >>> json_escaped('"\x9b2J\u202e"')
     '"\\u009b2J\\u202e"'
@@ -233,8 +241,9 @@ def json_escaped(text: str) -> str:
 
 
 def without_controls(text: str) -> str:
-    r"""Return a text with U+FFFD for each control character except tab and line feed, and spaces
-    for U+2028 and U+2029.
+    r"""Return a text with U+FFFD for each control character except tab and line feed.
+
+    U+2028 and U+2029 become spaces.
 
     >>> without_controls("a\x1b[1m\x00b")
     'a�[1m�b'
@@ -243,8 +252,9 @@ def without_controls(text: str) -> str:
 
 
 def spreadsheet_cell(text: str) -> str:
-    """Return a cell that a spreadsheet takes as text: a formula gets an apostrophe before it;
-    numbers stay.
+    """Return a cell that a spreadsheet takes as text.
+
+    A formula gets an apostrophe before it; numbers stay.
 
     A formula that has an apostrophe gets another one, so that removing one always restores the
     text.

@@ -1,5 +1,6 @@
-"""The encoding of a text that is not UTF-8, by its letters and language; texts that were decoded
-wrongly.
+"""The encoding of a text that is not UTF-8, from its letters and language.
+
+It also notices texts that were decoded wrongly.
 
 A byte is another letter in each of some thirty encodings, and nothing in a file names its own. All
 of them are tried; the likeliest is the one whose text has the letters of a language that is written
@@ -90,8 +91,11 @@ outside ASCII."""
 
 
 class LikelyEncoding(NamedTuple):
-    """An encoding by Python's name, the language of its text, how likely it is (0 to 1), and a word
-    of the text."""
+    """An encoding that a text may have.
+
+    Python's name of it, the language of the text, how likely it is (0 to 1), and a word of the
+    text.
+    """
 
     codec: str
     language: str
@@ -199,8 +203,9 @@ def _place(data: bytes, codec: str, error: UnicodeError) -> str:
 
 @lru_cache(maxsize=64)
 def likely_encodings(data: bytes) -> tuple[LikelyEncoding, ...]:
-    """Return the likely encodings of a text, the best first; several if they are about as likely,
-    () if none is.
+    """Return the likely encodings of a text, the best first.
+
+    Several if they are about as likely, () if none is.
 
     Of encodings that give the same text, the commonest is meant.
 
@@ -228,8 +233,9 @@ def likely_encodings(data: bytes) -> tuple[LikelyEncoding, ...]:
 
 
 def encoding_advice(data: bytes, *, has_option: bool = True) -> str:
-    """Return what the encoding of a text may be, and what to do, for a message after the text's
-    name.
+    """Return what the encoding of a text may be, and what to do about it.
+
+    The words follow the text's name in a message.
 
     `has_option`: whether the user can name an encoding.
 
@@ -282,8 +288,9 @@ def decoding_note(text: str) -> str:
 
 
 def wrong_decoding(text: str) -> str:
-    """Return why a text seems to have been decoded by a wrong encoding, for a message; "" if it
-    does not.
+    """Return why a text seems to have been decoded with a wrong encoding, for a message.
+
+    "" if it does not seem so.
 
     >>> wrong_decoding("GrÃ¼ÃŸe aus KÃ¶ln")
     '"GrÃ¼ÃŸe" is "Grüße" in UTF-8 that was read as Windows-1252'
@@ -358,8 +365,10 @@ def _score(text: str, language: str, codec: str = "") -> float:
 
 
 class _Reading(NamedTuple):
-    """The counts of a text: its characters outside ASCII but marks; capitals after small letters;
-    characters outside ASCII beside letters of ASCII; marks in words; and its words, in lower case.
+    """The counts of a text, and its words in lower case.
+
+    The counts are of characters outside ASCII that are no marks, of capitals after small letters,
+    of characters outside ASCII beside letters of ASCII, and of marks inside words.
     """
 
     high: Counter[str]
@@ -431,8 +440,10 @@ def _short(word: str) -> str:
 
 
 def _encoded(text: str, codec: str) -> bytes:
-    """Return the bytes from which a text was decoded; "?" for characters that the encoding does not
-    have."""
+    """Return the bytes from which a text was decoded.
+
+    "?" stands for characters that the encoding does not have.
+    """
     try:
         return text.encode(codec)
     except UnicodeEncodeError:
@@ -454,8 +465,10 @@ def _from_utf8(data: bytes, text: str, codec: str) -> str:
 
 
 def _from_other(data: bytes, text: str) -> tuple[str, str]:
-    """Return the text in bytes of another encoding, and its name; "" if that is not proven to be
-    better."""
+    """Return the text in bytes of another encoding, and the name of that encoding.
+
+    The name is "" if the other encoding is not proven to be better.
+    """
     is_whole = (
         data.count(b"?") == text.count("?") and sum(byte >= 0x80 for byte in data) >= _FEWEST_WRONG
     )

@@ -1,5 +1,6 @@
-"""English readings of digits, the American way: numbers, years, Roman numerals, money, times,
-dates, measures.
+"""English readings of digits, the American way.
+
+Numbers, years, Roman numerals, money, times, dates and measures.
 
 A written word is scanned from left to right. At each position the rules are tried in order, and the
 first that applies is used. Numbers in words have no "and", no hyphens and no commas.
@@ -18,8 +19,10 @@ from ctc_align.text.tables import text_table, word_list
 
 
 class Context(NamedTuple):
-    """The neighbours of a word as written ("" at the ends), and whether the whole transcript is in
-    capitals."""
+    """The neighbours of a word as written, and whether the whole transcript is in capitals.
+
+    A neighbour is "" at the ends.
+    """
 
     before: str = ""
     after: str = ""
@@ -28,8 +31,10 @@ class Context(NamedTuple):
 
 @dataclass
 class Scan:
-    """The scan of a word (from `characters.plain`): the position reached and the words spoken so
-    far."""
+    """The scan of a word: the position reached, and the words spoken so far.
+
+    The word comes from `characters.plain`.
+    """
 
     text: str
     context: Context
@@ -55,8 +60,10 @@ Reader = Callable[[re.Match[str], Scan], "str | None"]
 
 
 class Rule(NamedTuple):
-    """A pattern, and a reader that returns the spoken words of a match, or None if the rule does
-    not apply."""
+    """A pattern, and a reader of its matches.
+
+    The reader returns the spoken words of a match, or None if the rule does not apply.
+    """
 
     pattern: re.Pattern[str]
     reader: Reader
@@ -68,8 +75,10 @@ def rule(pattern: str, reader: Reader) -> Rule:
 
 
 def apply(rules: tuple[Rule, ...], scan: Scan) -> bool:
-    """Try `rules` at `scan.position`; on success add the spoken words, move the position and return
-    True."""
+    """Try `rules` at `scan.position`; return whether one applied.
+
+    If one does, its spoken words are added and the position moves behind the match.
+    """
     for pattern, reader in rules:
         match = pattern.match(scan.text, scan.position)
         words = reader(match, scan) if match else None
@@ -102,8 +111,9 @@ CENTS = _names_of_sums("cents")
 
 
 def unit_name(written: str, *, singular: bool = False) -> str | None:
-    """Return the name of a unit after a number, in the plural unless `singular`; None for anything
-    else.
+    """Return the name of a unit after a number; None for anything else.
+
+    It is in the plural unless `singular`.
 
     >>> unit_name("km/h"), unit_name("kg", singular=True), unit_name("m2"), unit_name("zz")
     ('kilometers per hour', 'kilogram', 'square meters', None)
@@ -128,8 +138,9 @@ def unit_name(written: str, *, singular: bool = False) -> str | None:
 
 
 def spaced_unit_name(written: str, before: str) -> str | None:
-    """Return the name of a unit that is a separate word, after the word `before`; None if that
-    would be a guess.
+    """Return the name of a unit that is a separate word after the word `before`.
+
+    None if that would be a guess.
 
     >>> spaced_unit_name("kg", "5"), spaced_unit_name("kg", "five"), spaced_unit_name("in", "5")
     ('kilograms', 'kilograms', None)
@@ -187,8 +198,9 @@ def digits(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def cardinal(text: str) -> str:
-    """Read a whole number; digit by digit if it looks like a code (a leading zero) or a telephone
-    number (long).
+    """Read a whole number.
+
+    Digit by digit if it looks like a code (a leading zero) or a telephone number (long).
 
     >>> cardinal("1,250"), cardinal("05")
     ('one thousand two hundred fifty', 'zero five')
@@ -274,8 +286,9 @@ def number(text: str) -> str:
 
 
 def other_readings(chunks: Sequence[str]) -> list[str]:
-    """Return the ways in which people read a code of digits and letters besides its value, the
-    likeliest first.
+    """Return the ways in which people read a code of digits and letters.
+
+    The likeliest comes first; the reading as a value is not among them.
 
     They read digit by digit (0 is zero or oh, two equal digits double), in pairs, as a number or
     year, or "and" in it.
@@ -365,8 +378,10 @@ def roman(numeral: str, before: str, shouting: bool) -> str | None:
 
 
 def _roman_letter(numeral: str, name: str, titled: bool) -> str | None:
-    """Read one letter; "I" only after a capitalised word such as Chapter, since it is a pronoun
-    elsewhere."""
+    """Read one letter as a Roman numeral.
+
+    "I" only after a capitalised word such as Chapter, because elsewhere it is a pronoun.
+    """
     if numeral == "I":
         numbered = titled and name in _NUMBERED_BEFORE_I
     else:
@@ -406,8 +421,9 @@ _MONTHS = word_list("months", "english")
 
 
 def money_before(word: str) -> str:
-    """Return the currency's plural if `word` is a sum of money ("$2", before "million"), otherwise
-    "".
+    """Return the currency's plural if `word` is a sum of money, otherwise "".
+
+    For example "$2" before "million".
 
     >>> money_before("$2"), money_before("2")
     ('dollars', '')
@@ -539,8 +555,10 @@ def _several(match: re.Match[str], scan: Scan) -> str:
 
 
 def _old_money(match: re.Match[str], scan: Scan) -> str | None:
-    """Read "15s. 8d." and "£3 10s. 6d.", Britain's money until 1971; one of these alone may be
-    something else."""
+    """Read "15s. 8d." and "£3 10s. 6d.", Britain's money until 1971.
+
+    One of these alone may be something else.
+    """
     amount = match["amount"]
     coin = match["coin"]
     before = scan.text[: match.start()] or scan.context.before

@@ -38,8 +38,9 @@ _OTHER_NAMES = text_table("words", "other-names")
 
 @lru_cache(maxsize=64)
 def known_language(language: str, option: str = "--language") -> str:
-    """Return the code of a language that is given by a code (unchanged: ISO 639, or BCP 47) or by
-    its English name.
+    """Return the code of a language that is given by its code or its English name.
+
+    A code (ISO 639 or BCP 47) is returned unchanged.
 
     It knows the names of languages with a two-letter code.
 
@@ -69,8 +70,9 @@ def known_language(language: str, option: str = "--language") -> str:
 
 
 def known_languages(languages: str, option: str = "--language") -> str:
-    """Return the codes of one or several languages, separated by commas. Raises as
-    `known_language`.
+    """Return the codes of one or several languages, separated by commas.
+
+    Raises what `known_language` raises.
 
     >>> known_languages("en, German"), known_languages("de")
     ('en,de', 'de')
@@ -190,8 +192,9 @@ _FUNCTION_WORDS = {code: word_list(f"function-words:{code}") for code in NAMES i
 
 
 def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
-    """Return the code of the language of a text in Latin letters, one of `NAMES`; "" if it is
-    unclear.
+    """Return the code of the language of a text in Latin letters.
+
+    One of `NAMES`; "" if it is unclear.
 
     Function words, which are a third of any text, decide. Texts of fewer than `least` words, and
     mixtures of languages, are unclear.
@@ -236,8 +239,9 @@ def likely_language(text: str, *, least: int = LEAST_WORDS) -> str:
 
 
 def script_of(text: str) -> str:
-    """Return the common name of the script of most letters of a text; "" for a text without
-    letters.
+    """Return the common name of the script of most letters of a text.
+
+    "" for a text without letters.
 
     >>> script_of("Добрый день, Mr. Smith"), script_of("42")
     ('Cyrillic', '')
@@ -302,8 +306,9 @@ _OF_LETTERS = [
 
 
 def likely_other_language(text: str, weights: Path = NGRAM_WEIGHTS) -> str:
-    """Return the code of a text's language, `UNKNOWN` if that is unclear; "" for a text that is
-    English, or may be.
+    """Return the code of a text's language if it is not English.
+
+    `UNKNOWN` if the language is unclear; "" for a text that is English, or may be.
 
     The script of most letters decides, then function words, then a logistic regression on the
     letter n-grams of each word. A text of fewer than five different words in Latin letters may
@@ -351,8 +356,9 @@ def shown_language(code: str) -> str:
 
 
 def _word_scores(text: str, weights: Path) -> Sequence[tuple[float, int]]:
-    """Return (score, number of occurrences) of each different word; a score above 0 is rather
-    English.
+    """Return the score of each different word, and how often it occurs.
+
+    A word with a score above 0 looks English.
 
     Single letters, words without a vowel and cries are ignored.
     """
@@ -363,8 +369,10 @@ def _word_scores(text: str, weights: Path) -> Sequence[tuple[float, int]]:
 
 
 def _mean_score(scores: Sequence[tuple[float, int]]) -> float:
-    """Return the mean of the scores, weighted by the square roots of the counts, so that a refrain
-    counts less."""
+    """Return the mean of the scores, weighted by the square roots of the counts.
+
+    So a refrain counts less.
+    """
     import numpy as np
 
     weights = np.sqrt([count for _, count in scores])
@@ -406,8 +414,10 @@ def _counts(word: str) -> bool:
 
 
 def _language_in(script: str, text: str) -> str:
-    """Return the code of the likely language of a text (lower case) in a script other than
-    Latin."""
+    """Return the code of the likely language of a text in a script other than Latin.
+
+    The text is in lower case.
+    """
     letters = sum(map(str.isalpha, text))
     for code, name, shown in _OF_LETTERS:
         if name == script and sum(map(text.count, shown)) > letters / 300:

@@ -1,5 +1,6 @@
-"""The letter-to-phone network, from letters to CTC probabilities of phones, and the beam search
-over its output.
+"""The letter-to-phone network, and the beam search over its output.
+
+It maps letters to CTC probabilities of phones.
 
 Every block has attention over the whole word and a convolution over each letter's neighbours. The
 last layer makes `SPREAD` output frames for each letter, so that a letter can have several phones
@@ -31,8 +32,9 @@ _LETTER_ID = {letter: index + 1 for index, letter in enumerate(LETTERS)}
 
 
 def encode(words: Sequence[str]) -> np.ndarray:
-    """Return letter ids (B, letters + 2) int64 of words of equal length, with an edge mark on both
-    sides.
+    """Return the ids of the letters of words of equal length.
+
+    (B, letters + 2) int64, with an edge mark on both sides.
 
     >>> encode(["ab"]).tolist()
     [[0, 1, 2, 0]]
@@ -53,8 +55,11 @@ class LetterNetworkShape:
 
 
 class LetterNetwork:
-    """Letter ids (B, N) to probabilities (B, SPREAD * N, 40), class 0 the blank;
-    `research/g2p_training.py` trains it."""
+    """The network from letters to CTC probabilities of phones.
+
+    Letter ids (B, N) become probabilities (B, SPREAD * N, 40), class 0 the blank.
+    `research/g2p_training.py` trains it.
+    """
 
     def __init__(self, shape: LetterNetworkShape, weights: Mapping[str, np.ndarray]) -> None:
         self.shape = shape
@@ -71,8 +76,11 @@ class LetterNetwork:
         return _softmax(self._mapped("output", x))
 
     def _block(self, name: str, x: np.ndarray) -> np.ndarray:
-        """Return attention over the word, then two layers over each letter and its neighbours, both
-        added to x."""
+        """Return x after a block of attention and convolution.
+
+        Attention over the word, then two layers over each letter and its neighbours, are both added
+        to x.
+        """
         batch, length, d = x.shape
         heads = self._mapped(name + "project", self._normalised(name + "norm_attention", x))
         size = d // self.shape.heads
@@ -96,16 +104,20 @@ class LetterNetwork:
         return y.reshape(*x.shape[:-1], -1)
 
     def _normalised(self, name: str, x: np.ndarray) -> np.ndarray:
-        """Return x with mean 0 and variance 1 over the last axis, times a factor, plus a
-        constant."""
+        """Return x normalized over the last axis to mean 0 and variance 1.
+
+        It is then scaled by a factor and shifted by a constant.
+        """
         x = x - x.mean(-1, keepdims=True)
         x /= np.sqrt(np.square(x).mean(-1, keepdims=True) + np.float32(_NORM_EPSILON))
         return np.asarray(x * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"])
 
 
 def _neighbours(x: np.ndarray) -> np.ndarray:
-    """Return each row with the rows before and after it, (B, N, D) -> (B, N, 3 D), for a
-    convolution as one product."""
+    """Return each row with the rows before and after it, (B, N, D) -> (B, N, 3 D).
+
+    A convolution is then one product.
+    """
     padded = np.pad(x, ((0, 0), (1, 1), (0, 0)))
     return np.concatenate((padded[:, :-2], x, padded[:, 2:]), 2)
 
@@ -129,8 +141,10 @@ def _softmax(x: np.ndarray) -> np.ndarray:
 
 
 def read_network(path: Path) -> LetterNetwork:
-    """Read the network of a file: weights as float16 safetensors, with the sizes in the
-    metadata."""
+    """Read the network of a file.
+
+    Weights are float16 safetensors; the sizes are in the metadata.
+    """
     from safetensors import safe_open
 
     with safe_open(path, framework="numpy") as file:
@@ -143,8 +157,9 @@ def read_network(path: Path) -> LetterNetwork:
 
 
 def likeliest(probs: np.ndarray, best: int) -> list[tuple[tuple[int, ...], float]]:
-    """Return the `best` likeliest label sequences with their probabilities, summed over their CTC
-    paths (blank 0).
+    """Return the `best` likeliest label sequences with their probabilities.
+
+    Probabilities are summed over the CTC paths of a sequence; class 0 is the blank.
 
     Args:
         probs: (T, C) float, rows sum to 1.
@@ -178,8 +193,10 @@ def _likely_classes(probs: np.ndarray) -> list[list[int]]:
 def _beam_step(
     beam: dict[tuple[int, ...], tuple[float, float]], labels: list[int], row: list[float]
 ) -> dict[tuple[int, ...], tuple[float, float]]:
-    """Return the prefixes of `beam`, and these extended by one of `labels`, after a frame with
-    probabilities `row`."""
+    """Return the prefixes of `beam` after a frame with probabilities `row`.
+
+    Each prefix stays as it is, or is extended by one of `labels`.
+    """
     grown: dict[tuple[int, ...], tuple[float, float]] = {}
     for prefix, (in_blank, in_label) in beam.items():
         total = in_blank + in_label

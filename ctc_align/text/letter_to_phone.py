@@ -1,5 +1,6 @@
-"""Pronunciations of English words: from CMUdict if it has the word, otherwise from a small CTC
-network.
+"""Pronunciations of English words.
+
+From CMUdict if it has the word, otherwise from a small CTC network.
 
 Words are folded to the letters a-z and apostrophes first; clitics ('s, 'll) are added by rules, and
 initials are spelled out.
@@ -31,8 +32,9 @@ _LONGEST_INITIALS = 4
 
 
 def fold(spoken: str) -> tuple[str, tuple[str, ...]]:
-    """Return (a spoken word in letters a-z and apostrophes, its letters in NFC that have no such
-    spelling).
+    """Return a word in a-z and apostrophes, and its letters that cannot be written so.
+
+    The letters are in NFC.
 
     Accents are removed (é is e), ß is ss, æ is ae; anything but letters, digits and marks is
     dropped.
@@ -57,8 +59,10 @@ def fold(spoken: str) -> tuple[str, tuple[str, ...]]:
 
 @lru_cache(maxsize=16384)
 def _folded(character: str) -> str | None:
-    """Return one character in a-z and '; "" if it is not pronounced, None if English has no letters
-    for it."""
+    """Return one character in a-z and '.
+
+    "" if it is not pronounced, None if English has no letters for it.
+    """
     if "a" <= character <= "z" or character == "'":
         return character
     if character in _FOLDED:
@@ -124,8 +128,9 @@ def add_suffix(phones: Phones, suffix: str) -> Phones:
 
 
 def is_initialism(word: str) -> bool:
-    """Return whether a word looks like initials that are spelled out: two to four letters without a
-    vowel.
+    """Return whether a word looks like initials that are spelled out.
+
+    Two to four letters without a vowel.
 
     >>> is_initialism("bbc"), is_initialism("rhythm"), is_initialism("b")
     (True, False, False)
@@ -146,8 +151,9 @@ _PIECE_LETTERS = 40
 
 
 class Dictionary:
-    """A dictionary whose words are looked up in its file, of which only the pages that are needed
-    are read.
+    """A dictionary whose words are looked up in its file.
+
+    Only the pages of the file that are needed are read.
 
     A line is `word<TAB>P P P[<TAB>P P P …]`, the most common pronunciation first; the lines are
     sorted by their bytes.
@@ -228,8 +234,10 @@ class LetterToPhone:
         return self.dictionary.pronunciations(word) or self._derived(word, best)[:best]
 
     def _derived(self, word: str, best: int) -> list[Phones]:
-        """Return the pronunciations of a word that the dictionary lacks, by rules and the
-        network."""
+        """Return the pronunciations of a word that the dictionary lacks.
+
+        They come from rules and from the network.
+        """
         if not word:
             return []
         if word.endswith("'") or word.startswith("'"):
@@ -270,8 +278,10 @@ class LetterToPhone:
         return [phones for phones, ratio in candidates if ratio >= LEAST_RATIO]
 
     def _run(self, words: Sequence[str]) -> dict[str, list[tuple[Phones, float]]]:
-        """Return the network's candidates with their likelihood relative to the first, in batches
-        of one length."""
+        """Return the network's candidates with their likelihood relative to the first.
+
+        Words of one length are a batch.
+        """
         if not words:
             return {}
         from ctc_align.text.letter_network import LABELS, encode, likeliest

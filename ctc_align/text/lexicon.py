@@ -31,8 +31,11 @@ _TEXT_BYTES = 8
 
 @dataclass(frozen=True)
 class LexiconEntry:
-    """A line: its labels (with stress marks), their probability (1 without one) and the number of
-    the line."""
+    """A line of a lexicon.
+
+    Its labels (with stress marks), their probability (1 if none is written) and the number of the
+    line.
+    """
 
     labels: Labels
     probability: float
@@ -47,16 +50,20 @@ class Lexicon:
     entries: Mapping[str, tuple[LexiconEntry, ...]]
 
     def get(self, word: str) -> tuple[Labels, ...] | None:
-        """Return the pronunciations of `word` in any case, the most probable first; None if it has
-        no entry."""
+        """Return the pronunciations of `word` in any case, the most probable first.
+
+        None if it has no entry.
+        """
         entries = self.entries.get(normalised(word))
         if entries is None:
             return None
         return tuple(entry.labels for entry in entries)
 
     def line(self, word: str) -> int:
-        """Return the number of the line with the first pronunciation of a word that has an
-        entry."""
+        """Return the number of the line with the first pronunciation of a word.
+
+        The word must have an entry.
+        """
         return self.entries[normalised(word)][0].line
 
     def phones(self) -> dict[str, int]:
@@ -141,8 +148,10 @@ def _entry(line: str, where: str, number: int) -> tuple[str, LexiconEntry]:
 
 
 def _columns(line: str) -> tuple[str, list[str], list[str]]:
-    """Return word, number columns and phones of one line; the word may hold spaces if a tab follows
-    it."""
+    """Return the word, the number columns and the phones of one line.
+
+    The word may hold spaces if a tab follows it.
+    """
     word, tab, rest = line.rstrip().partition("\t")
     columns = [column.strip() for column in rest.split("\t")]
     leading = columns[:-1] or columns
@@ -165,8 +174,10 @@ def _without_comment(fields: list[str]) -> list[str]:
 
 
 def _best_first(entries: list[LexiconEntry]) -> tuple[LexiconEntry, ...]:
-    """Return the pronunciations, each once, the most probable first, otherwise in the order of
-    lines."""
+    """Return each pronunciation once, the most probable first.
+
+    Equally probable ones stay in the order of their lines.
+    """
     unique: dict[Labels, LexiconEntry] = {}
     for entry in sorted(entries, key=lambda entry: -entry.probability):
         unique.setdefault(entry.labels, entry)

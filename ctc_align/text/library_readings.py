@@ -1,5 +1,6 @@
-"""Readings of words by other libraries, which are extras: Latin letters by uroman, words and kana
-by dictionaries.
+"""Readings of words by other libraries, which are extras.
+
+Latin letters come from uroman, words and kana from dictionaries.
 
 uroman (Hermjakob, May and Knight 2018) romanises runs of words without spaces between them as a
 whole: one word, or in spaceless scripts many, whose sounds depend on their neighbours (きゃ is kya,
@@ -53,8 +54,9 @@ def require_uroman() -> None:
 
 
 def romanized(words: Words, language: str) -> Words:
-    """Return `words` from `split`, each with its spoken form in Latin letters as `roman`:
-    lower-case, space-separated.
+    """Return `words` from `split`, each with its spoken form in Latin letters as `roman`.
+
+    It is in lower case, separated by spaces.
 
     A silent letter (a Thai consonant under a thanthakhat) becomes "". ASCII, and characters that
     uroman lacks, stay.
@@ -94,8 +96,10 @@ def _romanized_run(spokens: tuple[str, ...], code: str | None) -> tuple[str, ...
 
 
 def _pieces(text: str, code: str | None) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end exclusive, Latin letters) of pieces that cover `text` without gaps, in
-    order."""
+    """Yield the pieces of `text` in Latin letters, which cover it without gaps, in order.
+
+    Each is (start, end exclusive, Latin letters).
+    """
     before = ""
     for edge in _edges(text, code):
         if edge.txt == _REPEATED:
@@ -166,8 +170,10 @@ _ENOUGH = 500
 
 
 class Token(NamedTuple):
-    """A word of a dictionary in a run, `end` exclusive, and its reading in katakana, "" if it has
-    none."""
+    """A word that a dictionary finds in a run.
+
+    `end` is exclusive; the reading is in katakana, "" if it has none.
+    """
 
     start: int
     end: int
@@ -175,8 +181,10 @@ class Token(NamedTuple):
 
 
 def require_dictionary(language: str) -> None:
-    """Raise UsageError if the dictionary of a language is not installed; most languages need
-    none."""
+    """Raise UsageError if the dictionary of a language is not installed.
+
+    Most languages need none.
+    """
     extras = {"ja": "ja", "th": "th", "zh": "zh", "yue": "zh"}
     for each in split_languages(language):
         _require(extras.get(base_code(each), ""))
@@ -292,8 +300,10 @@ def _require(extra: str) -> None:
 
 @lru_cache(maxsize=3)
 def _cutter(extra: str) -> Callable[[str], list[Token]]:
-    """Return the function that cuts a run without spaces into the words of a dictionary, which is
-    loaded once."""
+    """Return the function that cuts a run without spaces into words.
+
+    It uses a dictionary, which is loaded once.
+    """
     _require(extra)
     return {"ja": _japanese, "zh": _chinese, "th": _thai}[extra]()
 
@@ -311,8 +321,10 @@ def _japanese() -> Callable[[str], list[Token]]:
 
 
 def _reading(morpheme: Any) -> str:
-    """Return the katakana of a word in kana and kanji, "" for other words and for numbers, which
-    have rules."""
+    """Return the katakana of a word in kana and kanji.
+
+    "" for other words and for numbers, which have rules of their own.
+    """
     surface = morpheme.surface()
     kind = morpheme.part_of_speech()
     if kind[0] == "助詞" and surface in _PARTICLES:

@@ -26,8 +26,9 @@ _ENDINGS = ("'s", "s", "es", "ed", "d", "ing", "ly", "er", "ers")
 
 
 def line_divisions(text: str, language: str) -> list[Span]:
-    r"""Return the spans of the hyphens and line ends inside words that are divided at the ends of
-    lines, ascending.
+    r"""Return the spans of hyphens and line ends inside words divided at the ends of lines.
+
+    They are in ascending order.
 
     >>> text = "It is compar-\natively well-\nknown."
     >>> [text[start - 6 : end + 7] for start, end in line_divisions(text, "en")]
@@ -61,8 +62,9 @@ def line_divisions(text: str, language: str) -> list[Span]:
 def _is_divided(
     first: str, second: str, written: Collection[str], language: str, is_part: bool
 ) -> bool:
-    """Return whether two parts with a hyphen and a line end between them are one word, or `is_part`
-    one of a compound.
+    """Return whether a hyphen and a line end divide one word, or a compound at `is_part`.
+
+    The two parts stand on either side of them.
 
     `written` has the words and compounds of the whole text.
     """

@@ -128,8 +128,10 @@ def breaks_line(marks: str) -> bool:
 
 
 def is_tag(text: str, word: Word | AlignedWord) -> bool:
-    """Return whether a word is markup of a format, or names a speaker in markup (`<v Mary
-    Ann>`)."""
+    """Return whether a word is markup of a format.
+
+    It may name a speaker (`<v Mary Ann>`).
+    """
     if word.kind != SPEAKER:
         return word.kind == MARKUP
     around = (max(word.char_start - _TAG_CHARS, 0), word.char_start + 1)
@@ -142,8 +144,9 @@ def text_said_once(
     span: tuple[int, int | None] = (0, None),
     left_out: Collection[int] = (),
 ) -> str:
-    """Return a part of a text as other programs read it: on one line, without markup and lines that
-    are shown again.
+    """Return a part of a text as other programs read it.
+
+    It is on one line, without markup and without lines that are shown again.
 
     Args:
         text: the transcript.
@@ -166,8 +169,9 @@ def text_said_once(
 
 @dataclass(frozen=True)
 class MappedText:
-    """A text with replaced parts: its character i is `starts[i]` to `ends[i]` (exclusive) of the
-    source.
+    """A text in which parts were replaced.
+
+    Its character i is `starts[i]` to `ends[i]` (exclusive) of the source.
 
     Without `starts` it is the source itself.
     """
@@ -232,8 +236,9 @@ class Markup:
 
 
 def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en") -> Markup:
-    """Return a text without its markup, and the marks that are not spoken; of `cues` also lines
-    that are shown again.
+    """Return a text without its markup, and the marks that are not spoken.
+
+    Of `cues`, lines that are shown again are marks, too.
 
     >>> found = read_markup("<i>JOHN:</i> Hi &amp; [laughs] bye")
     >>> found.spoken.text, [(mark.kind, mark.speaker) for mark in found.marks]
@@ -282,8 +287,10 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
 
 
 def _with_whole_words(spoken: MappedText, cues: Sequence[SourceCue], language: str) -> MappedText:
-    """Return a text whose words are not divided at the ends of lines; those of two cues stay
-    two."""
+    """Return a text whose words are not divided at the ends of lines.
+
+    Words of two cues stay two.
+    """
     ends = [cue.char_end for cue in cues]
 
     def is_inside(span: Span) -> bool:
@@ -300,8 +307,10 @@ def _start(mark: Mark) -> int:
 
 
 class _Page:
-    """A text in which marks become spaces once they are found, so that later patterns do not match
-    them again."""
+    """A text in which marks become spaces once they are found.
+
+    So later patterns do not match them again.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -336,8 +345,10 @@ def _decoded(text: str) -> MappedText:
 
 
 def _without_notation(source: MappedText, edits: Sequence[Edit], marks: list[Mark]) -> MappedText:
-    """Return the text with the signs of transcribers replaced; add to `marks` those that are words
-    of their own."""
+    """Return the text with the signs of transcribers replaced.
+
+    Signs that are words of their own are added to `marks`.
+    """
     kinds = {"mark": DIRECTION, "sign": MARKUP}
     unspoken = [edit for edit in edits if edit.treatment in kinds]
     marks += [Mark(*source.span(edit.start, edit.end), kinds[edit.treatment]) for edit in unspoken]
@@ -345,8 +356,10 @@ def _without_notation(source: MappedText, edits: Sequence[Edit], marks: list[Mar
 
 
 def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
-    """Return the text without its tags, which are added to `marks` with their spans in the source
-    of `source`."""
+    """Return the text without its tags, and add them to `marks`.
+
+    Their spans are those in the source of `source`.
+    """
     text = source.text
     if "<" not in text and "{" not in text:
         return source
@@ -380,8 +393,10 @@ def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
 
 
 def _hidden(text: str) -> Iterator[Span]:
-    """Yield the spans of comments and of elements that are not shown; an end that is not there is
-    sought once."""
+    """Yield the spans of comments and of elements that are not shown.
+
+    An end that is not there is searched for once.
+    """
     at = 0
     endless = set[str]()
     while match := _HIDDEN.search(text, at):
@@ -474,8 +489,10 @@ def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
 
 
 def _links(text: str) -> list[Span]:
-    """Return the unspoken parts of Markdown's links and tables: brackets and addresses, and the
-    lines of cells."""
+    """Return the unspoken parts of Markdown's links and tables.
+
+    Brackets and addresses, and the lines of cells.
+    """
     spans: list[Span] = []
     if "](" in text or "][" in text:
         references = _REFERENCE.search(text) is not None
@@ -490,8 +507,9 @@ def _links(text: str) -> list[Span]:
 
 
 def _numbers_of_lists(text: str) -> list[Span]:
-    """Return the numbers of lists, which count up by one at the beginnings of lines; some people
-    read them.
+    """Return the numbers of lists, which count up by one at the beginnings of lines.
+
+    Some people read them.
 
     >>> _numbers_of_lists("1. one\\n2. two\\n1984. So")
     [(0, 2), (7, 9)]
@@ -506,8 +524,10 @@ def _numbers_of_lists(text: str) -> list[Span]:
 
 
 def _timed_lines(text: str) -> list[Span]:
-    """Return the bare times at the beginnings of lines of a transcript: several, ascending, on most
-    lines."""
+    """Return the bare times at the beginnings of the lines of a transcript.
+
+    There are several, ascending, on most lines.
+    """
     if ":" not in text:
         return []
     found = list(_BARE_TIME.finditer(text))
@@ -555,8 +575,10 @@ _AFTER_PARENTHESIS = "\"'”’»—–-*_….,;:!?、。，；：！？"
 
 @dataclass(frozen=True)
 class Directions:
-    """Spans in a text, ascending: stage directions, other marks (footnotes), and brackets that may
-    be spoken."""
+    """Spans of brackets and marks in a text, ascending.
+
+    Stage directions, other marks (footnotes), and brackets whose words may be spoken.
+    """
 
     certain: Sequence[Span]
     marks: Sequence[Span]
@@ -564,8 +586,9 @@ class Directions:
 
 
 def stage_directions(text: str) -> Directions:
-    """Return the stage directions of a text and what looks like one; the end of a span is
-    exclusive.
+    """Return the stage directions of a text, and what looks like one.
+
+    The end of a span is exclusive.
 
     >>> found = stage_directions("So [laughs], it [T]hen went [in the end] (applause) on.[1] ♪ la la ♪")
     >>> found.certain, found.possible
@@ -588,8 +611,9 @@ def stage_directions(text: str) -> Directions:
 
 
 def is_known_direction(words: str) -> bool:
-    """Return whether words name a sound: all of them are known, and one of them is a sound, or a
-    corpus's mark of one.
+    """Return whether words name a sound.
+
+    All of them are known, and one of them is a sound, or a corpus's mark of one.
 
     >>> list(map(is_known_direction, ("audience laughs", "INAUDIBLE 00:12", "SPOKEN_NOISE", "vocalized-noise")))
     [True, True, True, True]
@@ -602,16 +626,20 @@ def is_known_direction(words: str) -> bool:
 
 
 def _with_trailing(text: str, match: re.Match[str]) -> Span:
-    """Return the span with the punctuation that follows it, which would otherwise be a separate
-    word."""
+    """Return the span with the punctuation that follows it.
+
+    The punctuation would otherwise be a separate word.
+    """
     start, end = match.span()
     trailing = _TRAILING.match(text, end)
     return start, trailing.end() if trailing else end
 
 
 def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
-    """Return in which spans of `Directions` brackets are, "" for those that are part of the
-    text."""
+    """Return the field of `Directions` to which brackets belong.
+
+    "" for brackets that are part of the text.
+    """
     inside = match["inside"]
     start, end = match.span()
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
@@ -663,8 +691,10 @@ def _sung(text: str) -> Iterator[Span]:
 
 
 def _end_of_verse(text: str, start: int, line_end: int) -> int:
-    """Return the end of a verse with one note in its line: the last note of a later line, or the
-    end of the line."""
+    """Return the end of a verse that has one note in its line.
+
+    It is the last note of a later line, or the end of the line.
+    """
     end = line_end
     for _ in range(3):
         next_end = _line_end(text, end + 1)
@@ -729,8 +759,9 @@ _SLACK_S = 0.03
 
 
 def may_have_sample_numbers(text: str) -> bool:
-    """Return whether the only line of a text begins with 0, the first sample of a recording, and a
-    larger number.
+    """Return whether the only line of a text may begin with sample numbers.
+
+    They are 0, the first sample of a recording, and a larger number.
 
     >>> may_have_sample_numbers("0 63488 She had it.\\n"), may_have_sample_numbers("1990 63488 had it.")
     (True, False)
@@ -739,8 +770,10 @@ def may_have_sample_numbers(text: str) -> bool:
 
 
 def _last_sample(text: str) -> re.Match[str] | None:
-    """Return the match of sample numbers at the beginning of a text of one line; its first group is
-    the last sample."""
+    """Return the match of sample numbers at the beginning of a text of one line.
+
+    Its first group is the last sample.
+    """
     found = _SAMPLE_NUMBERS.match(text)
     is_one = (
         found is not None
@@ -753,8 +786,9 @@ def _last_sample(text: str) -> re.Match[str] | None:
 
 
 def without_sample_numbers(words: Words, duration_s: float) -> Words:
-    """Return the words of a transcript; sample numbers at its beginning (TIMIT: `0 63488 She had
-    …`) become unspoken.
+    """Return the words of a transcript with its sample numbers unspoken.
+
+    TIMIT begins its lines with them: `0 63488 She had …`.
 
     They are sample numbers if the last sample is at the end of the recording, to a hundredth, at a
     usual sample rate.

@@ -1,5 +1,6 @@
-"""Signs that transcribers and corpora write inside a line: Jefferson, GAT 2, CHAT, Kaldi,
-Switchboard, Fisher, Buckeye.
+"""Signs that transcribers and corpora write inside a line.
+
+Jefferson, GAT 2, CHAT, Kaldi, Switchboard, Fisher and Buckeye.
 
 `BEFORE_TAGS` and `AFTER_TAGS` are tables of these signs, one convention a row. The names of the
 groups of a row say how the characters of a group are treated:
@@ -39,8 +40,11 @@ _PARTS = lazy_regex(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}")
 
 
 class SignPattern(NamedTuple):
-    """A row: characters that a text with it has, its pattern, and a pattern that the text must also
-    have."""
+    """A row of the table of signs.
+
+    Characters that a text with the sign has, its pattern, and a pattern that the text must also
+    have.
+    """
 
     signs: str
     pattern: re.Pattern[str]
@@ -48,8 +52,10 @@ class SignPattern(NamedTuple):
 
 
 class Edit(NamedTuple):
-    """Characters `start` to `end` (exclusive) of a text, how they are treated, and what replaces
-    them."""
+    """A sign in a text: its span, how it is treated, and what replaces it.
+
+    It is the characters `start` to `end` (exclusive).
+    """
 
     start: int
     end: int
@@ -117,8 +123,9 @@ AFTER_TAGS = (
 
 
 def find_notation(text: str, rows: tuple[SignPattern, ...]) -> list[Edit]:
-    """Return what the signs of a text become, ascending and without overlaps; earlier rows come
-    first.
+    """Return what the signs of a text become, ascending and without overlaps.
+
+    Where two rows match, the earlier one holds.
 
     >>> [(text[edit.start : edit.end], edit.treatment) for text in ["!SIL the(2) re(p)resented &-uh"]
     ...  for edit in find_notation(text, AFTER_TAGS)]
@@ -167,8 +174,7 @@ _WORDS = lazy_regex(rf"{_L}(?:{_L}|['’:])*")
 
 
 def find_prosody(text: str, is_english: bool) -> list[Edit]:
-    """Return what the colons inside words and the equals signs between words of a text become,
-    ascending.
+    """Return what colons inside words and equals signs between words become, ascending.
 
     >>> [(text[edit.start : edit.end], edit.treatment) for text in ["at pre:sent it is said:Then in=the"]
     ...  for edit in find_prosody(text, True)]
@@ -206,8 +212,9 @@ def _is_lengthened(word: str, is_english: bool, is_conversation: bool) -> bool:
 
 
 def without_optional_letters(word: str) -> str:
-    """Return a word without its letters that may be unspoken (`re(p)resented`), and its cut-off
-    mark.
+    """Return a word without its cut-off mark and the letters that may be unspoken.
+
+    For example `re(p)resented`.
 
     >>> without_optional_letters(f"w{OPEN}ere{CLOSE}-"), without_optional_letters("were")
     ('w-', 'were')

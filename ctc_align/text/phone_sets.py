@@ -1,5 +1,6 @@
-"""The two sets of phones: ARPAbet for English, and broad phones of the International Phonetic
-Alphabet.
+"""The two sets of phones.
+
+ARPAbet for English, and broad phones of the International Phonetic Alphabet.
 
 ARPAbet has the 39 phones of CMUdict without stress marks. The 52 phones of IPA are for all
 languages. They do not distinguish length, tone, stress, aspiration and palatalisation, because the
@@ -38,8 +39,9 @@ _STRESS = "012"
 
 
 def strip_stress(label: str) -> str:
-    """Return a phone without its stress digit; anything but an ARPAbet vowel with a digit is
-    unchanged.
+    """Return a phone without its stress digit.
+
+    Anything but an ARPAbet vowel with a digit is unchanged.
 
     >>> [strip_stress(label) for label in ("EY1", "a1", "t", "X2")]
     ['EY', 'a1', 't', 'X2']
@@ -59,8 +61,9 @@ def strip_all(labels: Iterable[str]) -> Phones:
 
 
 def arpabet_class(phone: str) -> str | None:
-    """Return the key of `ARPABET_CLASSES` that a phone belongs to; None if it is not one of the 39
-    phones.
+    """Return the key of `ARPABET_CLASSES` to which a phone belongs.
+
+    None if it is not one of the 39 phones.
 
     >>> arpabet_class("AH0"), arpabet_class("CH"), arpabet_class("spn")
     ('vowel', 'affricate', None)
@@ -105,8 +108,9 @@ _ARPABET_LABELS = {ipa: strip_stress(arpabet) for arpabet, ipa in _IPA_LABELS.it
 
 
 def arpabet_label(label: str, *, stress: bool) -> str:
-    """Return the ARPAbet label of an English phone that is shown in IPA; anything else is
-    unchanged.
+    """Return the ARPAbet label of an English phone that is shown in IPA.
+
+    Anything else is unchanged.
 
     >>> [arpabet_label(label, stress=True) for label in ("ˈɔɪ", "ʌ", "ɚ", "t", "OY1")]
     ['OY1', 'AH0', 'ER0', 'T', 'OY1']
@@ -121,8 +125,9 @@ def arpabet_label(label: str, *, stress: bool) -> str:
 
 
 def label_in(alphabet: str, label: str, *, stress: bool) -> str:
-    """Return the label of an English phone in "arpabet" or "ipa"; anything else is unchanged, and
-    so by any other name.
+    """Return the label of an English phone in "arpabet" or "ipa".
+
+    Anything else is unchanged, and so are all labels for any other name.
 
     >>> [label_in(*each, stress=False) for each in (("ipa", "OY1"), ("arpabet", "ɔɪ"), ("auto", "ɔɪ"))]
     ['ɔɪ', 'OY', 'ɔɪ']
@@ -158,8 +163,9 @@ _UNWRITTEN = "ːˑˈˌ͜͡"
 
 
 def broad_phones(token: str) -> Phones:
-    """Return an IPA symbol, or several in one token, as phones of `IPA_PHONES`; () for anything
-    else.
+    """Return an IPA symbol, or several in one token, as phones of `IPA_PHONES`.
+
+    () for anything else.
 
     >>> [broad_phones(token) for token in ("ɑː", "t͡ʃʰ", "oʊ", "ɝ", "ũ", "SIL")]
     [('a',), ('tʃ',), ('o', 'ʊ'), ('ə', 'ɹ'), ('u',), ()]
@@ -187,8 +193,9 @@ def broad_phones(token: str) -> Phones:
 
 
 def reads_ipa(vocab: Iterable[str]) -> bool:
-    """Return whether most tokens are IPA symbols, some of which no orthography has; phones may be
-    missing.
+    """Return whether most tokens are IPA symbols, some of which no orthography has.
+
+    Phones may be missing.
 
     >>> reads_ipa(IPA_PHONES[::2]), reads_ipa("abcçdeəfgğhxıijkqlm"), reads_ipa("abdɖeɛfgɣhiklmnŋoɔprstuvʋwyz")
     (True, False, False)
@@ -201,8 +208,9 @@ def reads_ipa(vocab: Iterable[str]) -> bool:
 
 
 def is_ipa(vocab: Iterable[str]) -> bool:
-    """Return whether a vocabulary has all of `IPA_PHONES`, as the models of this project do (see
-    `reads_ipa`).
+    """Return whether a vocabulary has all of `IPA_PHONES`.
+
+    Those of the models of this project do; see `reads_ipa` for others.
 
     >>> is_ipa(("<blank>", *IPA_PHONES)), is_ipa("abdefhijklmnopqrstuvwxyz")
     (True, False)
@@ -280,8 +288,9 @@ def syllable_starts(labels: Sequence[str], code: str, *, has_diphthongs: bool = 
 
 
 def ipa_class(phone: str) -> str | None:
-    """Return the key of `IPA_CLASSES` that a phone belongs to; None if it is not one of
-    `IPA_PHONES`.
+    """Return the key of `IPA_CLASSES` to which a phone belongs.
+
+    None if it is not one of `IPA_PHONES`.
 
     >>> ipa_class("ɲ"), ipa_class("AA")
     ('nasal', None)
@@ -290,8 +299,9 @@ def ipa_class(phone: str) -> str | None:
 
 
 def phone_set_of(text: str) -> frozenset[str]:
-    """Return all phones, ARPAbet or IPA, if nearly all written words of a text are phones;
-    otherwise an empty set.
+    """Return the set of phones, ARPAbet or IPA, in which a text is written.
+
+    Nearly all written words must be phones of it; otherwise the set is empty.
 
     >>> len(phone_set_of("K AE1 T sil DH AH0 D AO1 G S AH0 N")), len(phone_set_of("ʃ i s æ t")), len(phone_set_of("ø"))
     (39, 52, 0)

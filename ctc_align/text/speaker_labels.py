@@ -55,8 +55,9 @@ _NO_NAME = word_set(
 
 @dataclass(frozen=True)
 class Mark:
-    """Characters `start` to `end` (exclusive) that are not spoken; `speaker` speaks after them,
-    unless it is None.
+    """Characters `start` to `end` (exclusive) that are not spoken.
+
+    `speaker` speaks after them, unless it is None.
 
     `speaker` is "" if an unnamed speaker begins. `certain` is False for a label that may be spoken.
     """
@@ -70,8 +71,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A possible label: its span, the name without the signs around it, the form of the name, and
-    the evidence."""
+    """A possible label.
+
+    Its span, the name without the signs around it, the form of the name, and the evidence.
+    """
 
     start: int
     end: int
@@ -121,8 +124,9 @@ def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Mark]:
 
 
 def names_speaker(words: str) -> bool:
-    """Return whether all words are roles, titles, first names or numbers, as "[Host]" and
-    "SPEAKER_00".
+    """Return whether all words are roles, titles, first names or numbers.
+
+    For example "[Host]" and "SPEAKER_00".
 
     >>> names_speaker("[Speaker 1]"), names_speaker("SPEAKER_00"), names_speaker("Dr. Jane"), names_speaker("Chapter 1")
     (True, True, True, False)
@@ -181,8 +185,10 @@ def _candidates(text: str, stamped: Collection[int]) -> Iterator[_Candidate]:
 def _candidate(
     head: str, start: int, end: int, text: str, *, timed: bool = False, marked: bool = False
 ) -> _Candidate | None:
-    """Return the candidate of the characters `head` before a colon or a time, None if they cannot
-    be a label."""
+    """Return the candidate of the characters `head` before a colon or a time.
+
+    None if they cannot be a label.
+    """
     bare = head.strip(" \t*_\u00a0")
     bracketed = bare[:1] in "[<【" and bare[-1:] in "]>】"
     if bracketed:
@@ -300,8 +306,10 @@ def _is_certain(
 
 
 def _in_lower_case(one: _Candidate, text: str, written: Collection[str]) -> bool:
-    """Return whether the name is also an ordinary word of the text, whose words without a colon are
-    `written`."""
+    """Return whether the name is also an ordinary word of the text.
+
+    `written` are the text's words without a colon.
+    """
     if one.form == "caseless" or any(word in _ROLES for word in one.words):
         return False
     if one.key in written or len(one.words) > 1 or one.key.isalnum() or one.key not in text:
@@ -310,8 +318,10 @@ def _in_lower_case(one: _Candidate, text: str, written: Collection[str]) -> bool
 
 
 def _inside_lines(text: str, labels: list[Mark]) -> list[Mark]:
-    """Return labels after the end of a sentence inside a line: names that are labels elsewhere, and
-    capitals."""
+    """Return labels after the end of a sentence inside a line.
+
+    Names that are labels elsewhere, and names in capitals.
+    """
     known = {label.speaker for label in labels if label.certain and label.speaker}
     if not known:
         return []

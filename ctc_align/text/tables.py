@@ -33,8 +33,10 @@ _CODE_POINT = re.compile(r"U\+([0-9A-F]{4})")
 
 
 class Section(NamedTuple):
-    """A section of a table: its entries, its options ("" for one without a value), and the section
-    that it extends."""
+    """A section of a table.
+
+    Its entries, its options ("" for one without a value), and the section that it extends.
+    """
 
     entries: str
     options: Mapping[str, str]
@@ -80,8 +82,9 @@ def sections(file: str) -> dict[str, Section]:
 
 @lru_cache(maxsize=512)
 def text_table(file: str, *names: str) -> dict[str, str]:
-    """Return the values of the entries key=value of sections, later ones first; a section may be
-    missing.
+    """Return the values of the entries key=value of sections.
+
+    Later sections take precedence; a section may be missing.
 
     >>> text_table("sounds/letter-names", "fr")["w"], text_table("english", "units")["mph"], text_table("english", "xx")
     ('doublevé', 'mile per hour', {})

@@ -68,8 +68,9 @@ def split(
     by_dictionary: bool = False,
     cues: Sequence[SourceCue] = (),
 ) -> Words:
-    """Split `text` into its written words; `char_start` and `char_end` count code points,
-    `char_end` exclusive.
+    """Split `text` into its written words.
+
+    `char_start` and `char_end` count code points; `char_end` is exclusive.
 
     A word is a run of non-space characters (Unicode spaces, as `str.isspace` knows them), attached
     punctuation and hyphens included; it also ends after a dash, an ellipsis, a slash or a sentence
@@ -136,8 +137,10 @@ def split(
 def _other_readings(
     written: Sequence[str], forms: Sequence[str], language: str
 ) -> dict[int, tuple[str, ...]]:
-    """Return the other spoken forms of words, by index: of numbers, and of words with letters that
-    may be unspoken."""
+    """Return the other spoken forms of words, by index.
+
+    Those of numbers, and of words with letters that may be unspoken.
+    """
     found: dict[int, tuple[str, ...]] = {}
     for index, (word, form) in enumerate(zip(written, forms)):
         if OPEN in word:
@@ -152,8 +155,10 @@ def _other_readings(
 def _with_readings(
     words: list[Word], readings: Sequence[str | None], others: Mapping[int, tuple[str, ...]]
 ) -> list[Word]:
-    """Return words with their readings, of which "" means the spoken form, and with the others that
-    they may have."""
+    """Return words with their readings and the other readings that they may have.
+
+    Of the readings, "" means the spoken form.
+    """
     for index, forms in others.items():
         words[index] = replace(words[index], others=tuple(Word(form, form, 0, 0) for form in forms))
     if not readings:
@@ -171,8 +176,9 @@ def words_of(
     subtitles: Subtitles | None = None,
     marked: Sequence[LanguageSpan] = (),
 ) -> Words:
-    """Split a transcript, which may be of subtitles, by the settings `language` (English if empty),
-    `words_by` and `romanize`.
+    """Split a transcript by the settings `language`, `words_by` and `romanize`.
+
+    It may be of subtitles; an empty `language` is English.
 
     Words in a passage of `marked` are read in its language, all others in each language of the
     settings: the first one's form of a word is its own, the others' are its `others`.
@@ -277,8 +283,10 @@ def _marked_words(
     forms: Sequence[str],
     readings: tuple[Sequence[str | None], Mapping[int, tuple[str, ...]]],
 ) -> Words:
-    """Return the words of a text with marks: the spoken ones, `spans` of `markup.spoken`, and those
-    of the marks."""
+    """Return the words of a text with marks.
+
+    The spoken ones, in the `spans` of `markup.spoken`, and those of the marks.
+    """
     spoken = markup.spoken
     marks = [
         Mark(*spoken.span(mark.start, mark.end), mark.kind, mark.speaker) for mark in markup.marks
@@ -303,8 +311,10 @@ def _marked_words(
 
 
 def _unspoken_words(text: str, spoken: Sequence[Span], marks: Sequence[Mark]) -> Iterator[Word]:
-    """Yield the runs of characters outside the `spoken` spans (ascending), cut where marks begin
-    and end."""
+    """Yield the runs of characters outside the `spoken` spans, which are ascending.
+
+    They are cut where marks begin and end.
+    """
     cuts = sorted({edge for mark in marks for edge in (mark.start, mark.end)})
     gaps = zip([0, *(end for _, end in spoken)], [*(start for start, _ in spoken), len(text)])
     runs = [
@@ -324,8 +334,10 @@ def _unspoken_words(text: str, spoken: Sequence[Span], marks: Sequence[Mark]) ->
 def _optional_words(
     words: Sequence[Word], markup: Markup, spans: Sequence[Span], source_spans: Sequence[Span]
 ) -> Iterator[OptionalWords]:
-    """Yield the passages that may be spoken or not, except those too long for an aside, and one of
-    the whole text."""
+    """Yield the passages that may be spoken or not.
+
+    Without those too long for an aside, and one of the whole text.
+    """
     index_of = {word.char_start: index for index, word in enumerate(words)}
     said = sum(bool(word.spoken) for word in words)
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
@@ -380,8 +392,9 @@ def has_spaceless(text: str) -> bool:
 
 
 def character_spans(run: str, *, every: bool = False) -> list[Span]:
-    """Cut a run without spaces into words; the spans (start, end exclusive) cover it without gaps,
-    in order.
+    """Cut a run without spaces into words.
+
+    The spans (start, end exclusive) cover it without gaps, in order.
 
     A letter of a spaceless script with its marks is a word, and so is each stretch between such
     letters (Latin words, digits). With `every`, each letter and digit of any script is a word.
@@ -628,16 +641,19 @@ def _after_closing(text: str, index: int) -> int:
 
 
 def _is_open(text: str, index: int) -> bool:
-    """Return whether the sign at `index`, which both opens and closes, has been opened before in
-    its line."""
+    """Return whether the sign at `index` has been opened before in its line.
+
+    The sign both opens and closes.
+    """
     sign = text[index]
     before = text[text.rfind("\n", 0, index) + 1 : index]
     return before.count(sign) % 2 == 1 or before.replace(sign * 2, sign).count(sign) % 2 == 1
 
 
 def cut_at(spans: list[Span], cuts: list[int]) -> Iterator[Span]:
-    """Yield the spans (start, end exclusive; ascending), each cut at those of `cuts` that lie
-    inside it.
+    """Yield the spans, each cut at those of `cuts` that lie inside it.
+
+    Spans are (start, end exclusive), ascending.
 
     >>> list(cut_at([(0, 5), (6, 9)], [2, 5, 8]))
     [(0, 2), (2, 5), (6, 8), (8, 9)]

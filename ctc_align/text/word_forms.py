@@ -78,8 +78,9 @@ SPECIAL = frozenset(
 
 
 def abbreviation(word: str, dotted: bool, context: Context) -> str | None:
-    """Return the expansion of a written `word` (letters only), `dotted` or not; None for an
-    ordinary word.
+    """Return the expansion of a written `word`; None for an ordinary word.
+
+    The word has letters only, and is `dotted` or not.
 
     >>> abbreviation("Dr", True, Context("", "Brown")), abbreviation("No", True, Context("", "way"))
     ('doctor', None)
@@ -124,8 +125,7 @@ def _dotted(low: str, capital: bool, after: str) -> str | None:
 
 
 def spelled_out(word: str, shouting: bool) -> str | None:
-    """Return the letters of an acronym that is spelled out (see the module); None for a word that
-    is read.
+    """Return the letters of an acronym that is spelled out; None for a word that is read.
 
     >>> spelled_out("BBC", False), spelled_out("TVs", False), spelled_out("NASA", False), spelled_out("BBC", True)
     ('b b c', "t v's", None, None)
@@ -144,8 +144,9 @@ def spelled_out(word: str, shouting: bool) -> str | None:
 
 
 def is_elision(word: str, mark: str, closed: bool = False) -> bool:
-    """Return whether the apostrophe `mark` before `word` belongs to it ('tis, 'em) rather than to a
-    quotation.
+    """Return whether the apostrophe `mark` before `word` belongs to it ('tis, 'em).
+
+    Otherwise it opens a quotation.
 
     Args:
         word: without the apostrophe.
@@ -169,8 +170,9 @@ def is_elision(word: str, mark: str, closed: bool = False) -> bool:
 
 
 def drops_g(word: str) -> bool:
-    """Return whether an apostrophe after `word` replaces a g (goin', nothin') rather than closes a
-    quotation.
+    """Return whether an apostrophe after `word` replaces a g (goin', nothin').
+
+    Otherwise it closes a quotation.
 
     >>> drops_g("goin"), drops_g("again"), drops_g("Berlin")
     (True, False, False)
@@ -238,8 +240,7 @@ _TOLL_FREE = lazy_regex(r"[89]00")
 
 
 def telephone_words(written: Sequence[str]) -> dict[int, str]:
-    """Return the spoken forms of the words that are telephone numbers or parts of one, by their
-    indices.
+    """Return the spoken forms of the words of telephone numbers, by their indices.
 
     >>> telephone_words(["Call", "(212)", "555-0123", "x4567."])
     {1: 'two one two', 2: 'five five five zero one two three', 3: 'extension four five six seven'}
@@ -364,8 +365,7 @@ def speak(word: str, context: Context) -> str:
 
 
 def _whole(text: str, context: Context) -> str | None:
-    """Read abbreviations, Roman numerals and set phrases, which need the whole word and its
-    neighbours."""
+    """Read abbreviations, Roman numerals and set phrases."""
     bare = text.strip("\"'()[],.;:!?" + GAP)
     if bare.lower() in _READ_WHOLE:
         return _READ_WHOLE[bare.lower()]
@@ -440,8 +440,10 @@ def _letters(match: re.Match[str], scan: Scan) -> str | None:
 
 
 def _is_spelled_here(letters: str, mark: str, after: str) -> bool:
-    """Return whether letters are spelled next to a digit (mp3, B2B), a superscript (mc²) or an
-    ampersand (AT&T)."""
+    """Return whether letters are spelled beside a digit, a superscript or an ampersand.
+
+    mp3, B2B, mc², AT&T.
+    """
     if mark.isdigit() or after.isdigit() or (after in ("⁺", "^") and len(letters) <= 2):
         return _MIXED.fullmatch(letters) is not None
     return "&" in (mark, after) and len(letters) <= 2 and letters.isupper()
@@ -473,8 +475,10 @@ def _rises(first: str, second: str) -> bool:
 
 
 def _power(match: re.Match[str], scan: Scan) -> str:
-    """Read a superscript after a number or one or two letters; after a word it is a footnote, which
-    is not read."""
+    """Read a superscript after a number or one or two letters.
+
+    After a word it is a footnote, which is not read.
+    """
     if not _POWERED.search(scan.text[max(0, match.start() - 3) : match.start()]):
         return ""
     named = {"2": "squared", "3": "cubed"}.get(match[1])
@@ -592,8 +596,9 @@ _CHUNK = lazy_regex(r"\d+|[A-Za-z]+")
 
 
 def other_readings(written: str, spoken: str, language: str) -> tuple[str, ...]:
-    """Return the other ways to read a word of digits, or of digits and letters; those of `spoken`
-    are left out.
+    """Return the other ways to read a word of digits, or of digits and letters.
+
+    Those of `spoken` are left out.
 
     >>> other_readings("A42", "a forty two", "en"), other_readings("42,", "zweiundvierzig", "de")
     (('a four two',), ('vier zwei',))
@@ -639,8 +644,9 @@ def primary_subtag(language: str) -> str:
 
 
 def _other_language(word: str, language: str) -> str:
-    """Return the lower-case words (letters, marks, inner apostrophes) of one written word, without
-    punctuation.
+    """Return the lower-case words of one written word, without punctuation.
+
+    They have letters, marks and inner apostrophes.
 
     num2words spells digits in `language` (a code such as "de", "pt-BR" or "deu"); in a language
     that it lacks they stay digits, which a model without digits reports as unknown.
@@ -685,8 +691,10 @@ def language_base(language: str) -> str:
 
 
 def _number(written: str, opens: bool, code: str) -> str:
-    """Return a number in words, or its digits, space-separated, in a language that num2words
-    lacks."""
+    """Return a number in words, in a language that num2words lacks.
+
+    Or its digits, separated by spaces.
+    """
     sign = ""
     if opens and written[0] in "-−":
         sign = "-"
@@ -715,8 +723,9 @@ _TELEPHONE = lazy_regex(r"(?i:\b(?:t[eé]l[eé]?\w*|тел\w*|puh\w*|tlf|nr|č|�
 
 
 def digit_groups(text: str, language: str) -> list[tuple[int, int, str]]:
-    r"""Return the spaces between groups of digits of one number, each with the mark that `language`
-    has there.
+    r"""Return the spaces between groups of digits of one number.
+
+    Each with the mark that `language` has there.
 
     >>> digit_groups("10 000 + 1 234", "en"), digit_groups("1 234 567,5", "fr")
     ([(2, 3, ',')], [(1, 2, '.'), (5, 6, '.')])
@@ -741,8 +750,10 @@ def digit_groups(text: str, language: str) -> list[tuple[int, int, str]]:
 
 
 def _converter(code: str) -> str | None:
-    """Return the code of a language in num2words, with or without the region; None if it lacks the
-    language."""
+    """Return the code of a language in num2words, with or without the region.
+
+    None if it lacks the language.
+    """
     from num2words import CONVERTER_CLASSES
 
     return next((name for name in (code, _base(code)) if name in CONVERTER_CLASSES), None)
@@ -750,8 +761,10 @@ def _converter(code: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def _in_words(number: str, code: str, bare: bool) -> str | None:
-    """Return `number` (ASCII digits, perhaps "-" and a point) in words; four `bare` digits may be a
-    year."""
+    """Return `number` (ASCII digits, perhaps "-" and a point) in words.
+
+    Four `bare` digits may be a year.
+    """
     from num2words import num2words
 
     name = _converter(code)
@@ -785,8 +798,9 @@ _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
 def outer_punctuation_stripped(word: str) -> str:
-    """Return `word` without the punctuation around it; inner punctuation stays, and a word never
-    becomes empty.
+    """Return `word` without the punctuation around it.
+
+    Inner punctuation stays, and a word never becomes empty.
 
     Signs that are spoken (currency, %, #, @, &, +, °, a minus or a point before a digit) stay, and
     so do the apostrophe of a known elision ('tis, '90s, goin'), the last dot of initials (U.S.) and
@@ -828,8 +842,7 @@ LINE_END_HYPHEN = lazy_regex(r"[-‐¬\u00ad][ \t\f\r]*\n[ \t\f\r\n]{0,40}")
 
 
 def without_markup(word: str) -> str:
-    """Return `word` with its entities decoded, without the tags inside it, and not divided at the
-    end of a line.
+    """Return `word` with entities decoded, without tags, and not divided at the end of a line.
 
     >>> without_markup("R&amp;D"), without_markup("un<b>believ</b>able"), without_markup("compar-\\natively")
     ('R&D', 'unbelievable', 'comparatively')

@@ -67,8 +67,10 @@ def pronounced(words: Words, language: str) -> Words:
 
 
 def _with_initials(word: Word, code: str) -> str:
-    """Return the pronunciations of a word whose parts in capitals are spelled out, or said as
-    words."""
+    """Return the pronunciations of a word with parts in capitals.
+
+    The parts are spelled out, or said as words.
+    """
     parts = word.reading_text.split()
     variants: list[Sequence[Phones]] = []
     for part, spelled in zip(parts, initials_spelled_out(word.text, parts, code)):
@@ -145,8 +147,10 @@ def phones_together(words: Iterable[str | None]) -> str | None:
 
 
 def _joined_variants(parts: Iterable[Sequence[Phones]]) -> str:
-    """Return the best pronunciations of a word in the notation of `Word.phones`, from those of its
-    parts."""
+    """Return the best pronunciations of a word, joined from those of its parts.
+
+    They are in the notation of `Word.phones`.
+    """
     variants: list[list[str]] = [[]]
     for part in parts:
         first, *others = dict.fromkeys(part)

@@ -81,8 +81,10 @@ def _with_short_vowels(letters: Sequence[Letter], *, final_clusters: str) -> lis
 
 
 def _fill(letters: Sequence[Letter], start: int, end: int) -> None:
-    """Insert short vowels into letters[start:end], which are followed by a consonant with its
-    vowel."""
+    """Insert short vowels into letters[start:end].
+
+    The last of them is followed by a consonant with its vowel.
+    """
     last = letters[start - 1] if start else None
     # after a short vowel the first consonant closes that syllable: mak-tab; after a long one it
     # begins the next
@@ -92,8 +94,10 @@ def _fill(letters: Sequence[Letter], start: int, end: int) -> None:
 
 
 def _fill_last(letters: Sequence[Letter], start: int, final_clusters: str) -> int:
-    """Insert short vowels into letters[start:], the end of the word; return the index of a doubtful
-    one, or -1."""
+    """Insert short vowels into letters[start:], the end of the word.
+
+    Return the index of a doubtful one, or -1.
+    """
     end = len(letters)
     last = letters[start - 1] if start else None
     after_vowel = last is not None and bool(last.vowel)
@@ -137,8 +141,9 @@ _KURDISH = word_set("ckb ku")
 
 
 def arabic_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each letter with its marks: Arabic, Persian, Urdu, Pashto, Sindhi,
-    Kurdish, Uyghur and others.
+    """Return a piece for each letter with its marks, in languages with Arabic letters.
+
+    Arabic, Persian, Urdu, Pashto, Sindhi, Kurdish, Uyghur and others.
 
     >>> [" ".join(piece.phones) for piece in arabic_pieces("كتاب", "ar")]
     ['k ə', 't', 'a', 'b']
@@ -162,8 +167,10 @@ def _arabic_table(code: str) -> dict[str, Phones]:
 
 
 def _full_letters(text: str, language: str) -> list[Letter]:
-    """Return the letters of a script that writes its vowels; Kurdish و and ی are vowels beside
-    consonants."""
+    """Return the letters of a script that writes its vowels.
+
+    Kurdish و and ی are vowels beside consonants.
+    """
     known = _arabic_table(language)
     letters: list[Letter] = []
     for index, character in enumerate(text):
@@ -222,8 +229,10 @@ def _is_silent_waw(text: str, index: int, language: str) -> bool:
 
 
 def _article(match: re.Match[str], text: str) -> list[Letter]:
-    """Return the letters of the article, whose l becomes the next consonant if that is a
-    coronal."""
+    """Return the letters of the article.
+
+    Its l becomes the next consonant if that is a coronal.
+    """
     start = 0
     if match["prefix"]:
         start = match.end("prefix")
@@ -343,8 +352,9 @@ _HEBREW_MARKS = "".join(_POINTS) + _DAGESH + _SIN_DOT + "\u05bd\u05c1\u05bf"
 
 
 def hebrew_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each letter with its points: Modern Hebrew, with or without points, and
-    Yiddish.
+    """Return a piece for each letter with its points, in Modern Hebrew and Yiddish.
+
+    Modern Hebrew may have points or not.
 
     >>> [" ".join(piece.phones) for piece in hebrew_pieces("שלום", "he")]
     ['ʃ ə', 'l', 'o', 'm']

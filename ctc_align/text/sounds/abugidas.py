@@ -23,8 +23,10 @@ _BLOCK = 0x80
 
 
 def _by_offset(*names: str) -> dict[int, Phones]:
-    """Return the phones of sections that are keyed by letters of Devanagari, by their offsets in a
-    block."""
+    """Return the phones of sections by the offsets of letters in a block.
+
+    The sections are keyed by letters of Devanagari.
+    """
     return {
         ord(letter) % _BLOCK: phones for letter, phones in phone_table("abugidas", *names).items()
     }
@@ -88,8 +90,10 @@ _VELAR_ANUSVARA = ("bn", "as", "or", "si")
 
 @dataclass(slots=True)
 class _Letter:
-    """A consonant or vowel with its marks; `vowel` is () if a virama removed it, None if no sign is
-    written."""
+    """A consonant or vowel with its marks.
+
+    `vowel` is () if a virama removed it, and None if no sign is written.
+    """
 
     start: int
     end: int
@@ -138,8 +142,10 @@ def brahmic_pieces(text: str, language: str) -> list[Piece]:
 
 
 def _language(text: str, language: str) -> str:
-    """Return the language whose rules are used: the text's, or if it has none, the main language of
-    the script."""
+    """Return the language whose rules are used.
+
+    The text's, or if it has none, the main language of the script.
+    """
     if "\u0d80" <= text[0] <= "\u0dff":
         return "si"
     default = _LANGUAGE_OF_BLOCK.get(ord(text[0]) // _BLOCK * _BLOCK, "hi")
@@ -178,8 +184,10 @@ def _letters(text: str, language: str) -> list[_Letter]:
 
 @lru_cache(maxsize=4096)
 def _read(character: str, language: str) -> tuple[str, Phones]:
-    """Return (kind, phones) of a character; the phone of a nasal is N for an anusvara, ~ for a
-    candrabindu."""
+    """Return the kind and the phones of a character.
+
+    The phone of a nasal is N for an anusvara and ~ for a candrabindu.
+    """
     offset = ord(character) % _BLOCK
     block = ord(character) - offset
     if block not in _LANGUAGE_OF_BLOCK or offset in _SILENT.get(block, ()):
@@ -218,8 +226,10 @@ def _inherent(language: str) -> Phones:
 
 
 def _read_clusters(letters: list[_Letter], language: str) -> None:
-    """Read the clusters that sound differently, and give letters without a sign the vowel that they
-    carry."""
+    """Read clusters that sound differently, and add inherent vowels.
+
+    Letters without a sign get the vowel that they carry.
+    """
     for index, letter in enumerate(letters):
         last = letters[index - 1] if index else None
         if last is not None and last.vowel == () and last.onset and letter.onset:
@@ -352,8 +362,10 @@ def _colour_vowels(letters: list[_Letter], language: str) -> None:
 
 
 def _place_nasals(letters: list[_Letter], language: str) -> None:
-    """Read anusvara and candrabindu: a nasal at the index of the next consonant, or a nasal
-    vowel."""
+    """Read anusvara and candrabindu.
+
+    They become a nasal at the index of the next consonant, or make the vowel nasal.
+    """
     for index, letter in enumerate(letters):
         if letter.nasal not in (("~",), ("N",)):
             continue
@@ -412,8 +424,9 @@ def thaana_pieces(text: str, language: str) -> list[Piece]:
 
 
 def ethiopic_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each letter; the vowel of the sixth order is pronounced only where
-    consonants would meet.
+    """Return a piece for each letter of Ethiopic.
+
+    The vowel of the sixth order is pronounced only where consonants would meet.
 
     >>> [" ".join(piece.phones) for piece in ethiopic_pieces("ሰላም", "am")]
     ['s ə', 'l a', 'm']

@@ -321,8 +321,9 @@ _SMALL = "ぁぃぅぇぉゃゅょゎ"
 
 @lru_cache(maxsize=512)
 def roman_kana(character: str) -> str:
-    """Return a kana in Latin letters: "shi" for し, "ya" for small ゃ; "" for anything else (tones of
-    Taiwanese, too).
+    """Return a kana in Latin letters.
+
+    "shi" for し, "ya" for small ゃ; "" for anything else, the tones of Taiwanese, too.
 
     >>> roman_kana("シ"), roman_kana("ゃ"), roman_kana("ん")
     ('shi', 'ya', 'n')
@@ -386,8 +387,9 @@ def _kana_onset(onset: str) -> Phones:
 
 
 def kana_morae(kana: str) -> list[tuple[int, int, Phones]]:
-    """Return (start, end, phones) of the morae of kana; the kana that makes a vowel long has that
-    vowel.
+    """Return the morae of kana, each as (start, end, phones).
+
+    The kana that makes a vowel long has that vowel.
 
     >>> kana_morae("がっこう")
     [(0, 1, ('ɡ', 'a')), (1, 3, ('k', 'o')), (3, 4, ('o',))]
@@ -423,8 +425,10 @@ def kana_morae(kana: str) -> list[tuple[int, int, Phones]]:
 
 
 def _mora(text: str, roman: str, index: int) -> tuple[Phones, int]:
-    """Return the phones of a kana with the small one that may follow at `index`, and where the next
-    one begins."""
+    """Return the phones of a kana, and the index of the next one.
+
+    A small kana may follow at `index`.
+    """
     onset = roman[:-1]
     vowel = roman[-1]
     small = ""
@@ -597,8 +601,10 @@ def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
 
 
 def _assimilated(reading: str, following: str, before: str) -> str:
-    """Return a Chinese reading as it changes beside others: gaku before kou is gak, hyou after
-    hatsu is pyou."""
+    """Return a Chinese reading as it changes beside others.
+
+    gaku before kou is gak, hyou after hatsu is pyou.
+    """
     if before.endswith(("tsu", "chi")) and len(before) > 3 and reading[:1] in ("h", "f"):
         reading = f"p{reading[1:]}"
     if (
@@ -613,8 +619,10 @@ def _assimilated(reading: str, following: str, before: str) -> str:
 
 
 def _stems(kun: _Readings, following: list[str]) -> list[str]:
-    """Return the parts of Japanese readings that belong to a kanji if kana write the rest, the best
-    first."""
+    """Return the parts of Japanese readings that belong to a kanji, the best first.
+
+    Kana write the rest of the reading.
+    """
     if not following:
         return []
     scored: list[tuple[int, str]] = []
@@ -629,8 +637,10 @@ def _stems(kun: _Readings, following: list[str]) -> list[str]:
 
 
 def _fit(ending: list[str], before: str, following: list[str]) -> int:
-    """Return how well the end of a reading matches the kana, in any form of a verb or adjective; 0
-    if not at all."""
+    """Return how well the end of a reading matches the kana, 0 if not at all.
+
+    The kana may be those of any form of a verb or adjective.
+    """
     same = 0
     while same < min(len(ending), len(following)) and ending[same] == following[same]:
         same += 1

@@ -1,5 +1,6 @@
-"""Pieces of text and their phones: a run of letters is split where the script changes, and each
-script has its rules.
+"""Pieces of text and their phones.
+
+A run of letters is split where the script changes, and each script has its rules.
 
 The module with the rules of a script is imported when a text first needs it.
 """
@@ -105,8 +106,9 @@ def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _without_look_alikes(text: str, scripts: list[str]) -> list[str]:
-    """Return the scripts of the letters of a word, with letters that replace some of its alphabet
-    in that alphabet.
+    """Return the scripts of the letters of a word, look-alikes counted as its own letters.
+
+    A letter of another alphabet may stand in place of one of the word's.
 
     These are Latin letters that look like Cyrillic ones, beside Cyrillic ones, and single letters.
     """
@@ -126,8 +128,9 @@ def _without_look_alikes(text: str, scripts: list[str]) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def script_of_letter(character: str) -> str:
-    """Return the script of a letter in lower case, a key of `SCRIPTS` if it has rules; "" for
-    marks, signs, digits.
+    """Return the script of a letter in lower case.
+
+    A key of `SCRIPTS` if it has rules; "" for marks, signs and digits.
 
     >>> script_of_letter("ß"), script_of_letter("я"), script_of_letter("'")
     ('latin', 'cyrillic', '')
@@ -142,8 +145,10 @@ def script_of_letter(character: str) -> str:
 
 @lru_cache(maxsize=256)
 def _function(script: str) -> Callable[[str, str], list[Piece]]:
-    """Return the function of a script; the module with its tables is read when a text first needs
-    it."""
+    """Return the function of a script.
+
+    The module with its tables is imported when a text first needs it.
+    """
     module, name = SCRIPTS.get(script, SCRIPTS[_BY_NAME])
     return cast(
         Callable[[str, str], "list[Piece]"],
@@ -152,8 +157,9 @@ def _function(script: str) -> Callable[[str, str], list[Piece]]:
 
 
 def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return pieces without repeated phones, within a piece or between two: length is not
-    distinguished.
+    """Return pieces without repeated phones, within a piece or between two.
+
+    Length is not distinguished.
 
     >>> [piece.phones for piece in without_repeats([Piece(0, 1, ("a", "m")), Piece(1, 2, ("m", "a"))])]
     [('a', 'm'), ('a',)]
@@ -178,8 +184,10 @@ def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
 
 
 def unknown(character: str) -> Phones:
-    """Return the phones of a character that has no rule: a letter or digit is itself, anything else
-    is silent."""
+    """Return the phones of a character that has no rule.
+
+    A letter or digit is its own phone; anything else is silent.
+    """
     if unicodedata.category(character)[0] in "LN":
         return (character,)
     return ()

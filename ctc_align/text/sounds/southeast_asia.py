@@ -42,8 +42,9 @@ _SHORTENED = "ฯ"
 
 
 def thai_pieces(text: str, language: str) -> list[Piece]:
-    """Return the pieces of Thai or Lao: for each syllable its beginning with the vowel, and its
-    last consonant.
+    """Return the pieces of Thai or Lao.
+
+    For each syllable there are two: its beginning with the vowel, and its last consonant.
 
     >>> "".join(phone for piece in thai_pieces("สวัสดี", "th") for phone in piece.phones)
     'sawatdi'
@@ -121,8 +122,10 @@ def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
 
 
 def _last_syllable(found: list[Piece]) -> Phones:
-    """Return the phones of the last syllable: its vowel, what follows, and the consonants before
-    it."""
+    """Return the phones of the last syllable.
+
+    Its vowel, what follows, and the consonants before it.
+    """
     phones: Phones = ()
     for piece in reversed(found):
         phones = (*piece.phones, *phones)
@@ -174,8 +177,10 @@ def _syllable(thai: str, index: int) -> re.Match[str] | None:
 
 
 def _tables(is_lao: bool) -> tuple[dict[str, Phones], dict[str, Phones]]:
-    """Return the phones of consonants at the beginning of a syllable and at its end, by Thai
-    letters."""
+    """Return the phones of consonants by Thai letters.
+
+    One table holds at the beginning of a syllable, one at its end.
+    """
     languages = ["th"]
     if is_lao:
         languages.append("lo")
@@ -273,8 +278,10 @@ def _khmer_syllable(match: re.Match[str]) -> Piece:
 def _syllables(
     text: str, pattern: re.Pattern[str], piece: Callable[[re.Match[str]], Piece]
 ) -> list[Piece]:
-    """Return the pieces of the syllables that a pattern finds; letters outside any syllable are
-    unknown."""
+    """Return the pieces of the syllables that a pattern finds.
+
+    Letters outside any syllable are unknown.
+    """
     found: list[Piece] = []
     index = 0
     while index < len(text):

@@ -1,5 +1,6 @@
-"""Spelling rules: tables of letters and their phones, longest match first, with a little context;
-and alphabets.
+"""Spelling rules: tables of letters and their phones; and alphabets.
+
+The longest match comes first, with a little context.
 
 The entries of the tables in this folder (see `ctc_align.text.tables`) are
 
@@ -57,8 +58,9 @@ def options_of(file: str, name: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=256)
 def spelling_rules(file: str, language: str) -> SpellingRules:
-    """Return the rules of a language in the letters of a table file; a language without a section
-    has those of "*".
+    """Return the rules of a language in the letters of a table file.
+
+    A language without a section has those of "*".
 
     The options "vowels" and "front" apply to all sections based on the one that has them;
     "devoiced", "assimilated" and "hiatus" apply to one section only.
@@ -81,8 +83,9 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
 
 @lru_cache(maxsize=256)
 def phone_table(file: str, *names: str) -> dict[str, Phones]:
-    """Return the phones of letters, syllables or words from sections without contexts; later
-    sections take precedence.
+    """Return the phones of letters, syllables or words from sections without contexts.
+
+    Later sections take precedence.
 
     >>> phone_table("abjads", "Hebrew-consonants")["צ"]
     ('ts',)
@@ -185,8 +188,10 @@ class SpellingRules:
         ]
 
     def _known(self, letter: str) -> str:
-        """Return a form of a letter that has rules: the letter itself, with only one of its marks,
-        or without marks."""
+        """Return a form of a letter that has rules.
+
+        The letter itself, the letter with one of its marks, or without marks.
+        """
         if letter in self._letters:
             return letter
         base, *marks = list(unicodedata.normalize("NFD", letter))
@@ -206,8 +211,10 @@ class SpellingRules:
         return f"(?:{before})" + re.escape(spelling) + (f"(?={right})" if right else "")
 
     def _connected(self, sounds: list[Phones]) -> list[Phones]:
-        """Return the phones of adjacent pieces after assimilation of voicing, with equal neighbours
-        merged."""
+        """Return the phones of adjacent pieces after assimilation of voicing.
+
+        Equal neighbours are merged.
+        """
         owners = [piece for piece, phones in enumerate(sounds) for _ in phones]
         phones = [phone for phones in sounds for phone in phones]
         if "devoiced" in self._options and not IPA_VOWELS.isdisjoint(phones):
@@ -328,15 +335,19 @@ armenian_pieces = _reader_of("small-alphabets", "hy", "hyw")
 
 
 def prepare_english(words: Sequence[str]) -> None:
-    """Run letter-to-phone once on all English words of a text; if there are none, do not even load
-    it."""
+    """Run letter-to-phone once on all English words of a text.
+
+    Without any, the network is not even loaded.
+    """
     if words:
         letter_to_phone().pronounce(words, _MOST_PRONUNCIATIONS)
 
 
 def _english_pieces(word: str) -> list[Piece]:
-    """Return one piece for a word, with all its pronunciations; if it has none, a piece for each
-    letter."""
+    """Return one piece for a word, with all its pronunciations.
+
+    A word without one has a piece for each letter.
+    """
     found = letter_to_phone().pronounce([word], _MOST_PRONUNCIATIONS)[0]
     variants = tuple(
         dict.fromkeys(
@@ -363,8 +374,10 @@ _SIGNS = text_table("sounds/scripts", "named-signs")
 
 
 def named_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each character of a script without rules; one whose name says nothing is
-    its own phone."""
+    """Return a piece for each character of a script without rules.
+
+    A character whose name says nothing is its own phone.
+    """
     found: list[Piece] = []
     for index, character in enumerate(text):
         phones = _named_phones(character)
@@ -415,8 +428,9 @@ letters are unknown."""
 
 
 def initials_spelled_out(text: str, spoken: Sequence[str], code: str) -> list[Phones | None]:
-    """Return for each part of a word the phones of its initials, spelled out; None for a part
-    without initials.
+    """Return for each part of a word the phones of its initials, spelled out.
+
+    None for a part without initials.
 
     Args:
         text: the word as it is written; initials are in capitals.
