@@ -17,7 +17,7 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
@@ -123,6 +123,19 @@ _downloads = functools.partial(setting, panel=MACHINE, commands=(*_READ, "models
 them."""
 
 
+def _expands_style(kind: type[Config]) -> type[Config]:
+    """Return a class of settings that takes the limits of a style with which it is called."""
+    without_limits = kind.__init__
+
+    @functools.wraps(without_limits)
+    def init(self: Any, *args: Any, **given: Any) -> None:
+        without_limits(self, *args, **with_style(given, given.get("frame_rate")))
+
+    setattr(kind, "__init__", init)
+    return kind
+
+
+@_expands_style
 @dataclass(frozen=True)
 class Settings:
     """The settings of an alignment. Names of seconds end in `_s`.
@@ -130,8 +143,12 @@ class Settings:
     A setting is declared here alone: its option, its field in HTTP requests, its line in TOML and
     its row in the documentation are made from the field.
 
+    The limits of `style` are those of the settings that are not given beside it.
+
     >>> Settings().to_dict()["chunk_s"]
     60.0
+    >>> Settings(style="netflix", max_line=40).max_cps, Settings(style="netflix", max_line=40).max_line
+    (20.0, 40)
     """
 
     channel: str = _reading(
@@ -580,6 +597,31 @@ def with_style(given: dict[str, Any], frame_rate: Any = 0.0) -> dict[str, Any]:
     return {**limits, **given}
 
 
+def styled_levels(levels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return levels of settings, of which later ones win, with the limits of the style they end in.
+
+    Limits in the first level that are those of its own style go: they were not given.
+
+    >>> netflix = Settings(style="netflix", max_duration_s=5.0).to_dict()
+    >>> found = Settings(**functools.reduce(merged, styled_levels([netflix, {"style": "bbc"}])))
+    >>> found.max_line, found.max_cps, found.max_duration_s
+    (37, 17.0, 5.0)
+    """
+    together = functools.reduce(merged, levels)
+    style = together.get("style")
+    base = levels[0]
+    of_base = with_style({"style": base.get("style")}, base.get("frame_rate"))
+    given = {
+        name: value
+        for name, value in base.items()
+        if name == "style" or name not in of_base or value != of_base[name]
+    }
+    return [
+        with_style(level, together.get("frame_rate")) if level.get("style") == style else level
+        for level in (given, *levels[1:])
+    ]
+
+
 def known_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the values of an alignment's `config` that are settings of this version.
 
@@ -632,8 +674,7 @@ def load_config(
     checked_values(kind, overridden, "", faults)
     levels = [base or {}, read, assigned, overridden]
     if kind is Settings:
-        frame_rate = functools.reduce(merged, levels).get("frame_rate")
-        levels[1:] = [with_style(level, frame_rate) for level in levels[1:]]
+        levels = styled_levels(levels)
     values = checked_values(kind, functools.reduce(merged, levels), "", [])
     if faults:
         raise ConfigError("\n".join(faults))

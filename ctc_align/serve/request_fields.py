@@ -8,11 +8,11 @@ import json
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from pathlib import PurePath
 from typing import Any
 
-from ctc_align.config import Settings, checked_values, known_settings, with_style
+from ctc_align.config import Settings, checked_values, known_settings, merged, styled_levels
 from ctc_align.errors import UsageError
 from ctc_align.files import FORMATS, rendered
 from ctc_align.models.acoustic_model import family_of
@@ -189,8 +189,8 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
         except UsageError as error:
             raise RefusedError(422, str(error)) from error
     _check_model_settings(values, base, model)
-    styled = with_style(values, values.get("frame_rate", base.frame_rate))
-    return dataclasses.replace(base, **styled)
+    levels = styled_levels([base.to_dict(), values])
+    return Settings(**reduce(merged, levels))
 
 
 def _check_model_settings(values: Mapping[str, Any], base: Settings, model: str) -> None:
