@@ -17,7 +17,8 @@ from ctc_align.files.foreign_transcripts import (
     with_marks,
 )
 from ctc_align.reading import as_seconds, parse_json, shown
-from ctc_align.text.characters import lazy_regex
+from ctc_align.text.characters import lazy_regex, printable
+from ctc_align.text.note_kinds import name_first
 from ctc_align.types import FORMAT, Transcript
 
 
@@ -43,9 +44,11 @@ class Dialect(NamedTuple):
 
     program: str
     items: str
-    text: str = "text|segment|sentence|words|transcript"
-    start: str = "start|start_s|start_time|begin|timestamp.0|offsets.from"
-    end: str = "end|end_s|end_time|timestamp.1|offsets.to|+duration"
+    text: str = "text|segment|sentence|words|transcript|utterance|caption|line"
+    start: str = "start|start_s|start_time|startTime|startSec|begin|timestamp.0|offsets.from"
+    end: str = (
+        "end|end_s|end_time|endTime|endSec|stop|stopTime|finish|timestamp.1|offsets.to|+duration"
+    )
     per_s: float = 1.0
     is_words: bool = False
     glue: str = " "
@@ -71,6 +74,12 @@ _LAST_TAGGED = (
 _AZURE = "Azure Speech"
 _AZURE_SEGMENTS = "AudioFileResults.*.SegmentResults.*|*|"
 
+_SEGMENTS = (
+    "segments.*|timestamp.segment.*|timestep.segment.*|chunks.*|transcription.*|utterances.*"
+    "|sentences.*|captions.*|subtitles.*|*"
+)
+_WORDS = "words.*|word_segments.*|timestamp.word.*|segments.*|*"
+
 DIALECTS = (
     Dialect("AWS Transcribe", "results.audio_segments.*"),
     Dialect("AWS Transcribe", "results.channel_labels.channels.*.items.*|results.items.*", "alternatives.0.content",
@@ -95,7 +104,12 @@ DIALECTS = (
     Dialect("YouTube", "events.*", "segs.*.utf8", "tStartMs", "+dDurationMs", 1e3, glue=""),
     Dialect("", "transcription.*", start="offsets.from", end="offsets.to", per_s=1e3),  # whisper.cpp
     # Whisper, NeMo and NeMo before 2.1, pipelines of transformers, and lists or lines of segments
-    Dialect("", "segments.*|timestamp.segment.*|timestep.segment.*|chunks.*|transcription.*|*"),
+    Dialect("", _SEGMENTS),
+    Dialect("", _SEGMENTS, start="t0|tmin|xmin|begin|from|in", end="t1|tmax|xmax|end|to|out|finish|+duration"),
+    Dialect("", _SEGMENTS, start="onset", end="offset|+duration"),
+    Dialect("", _SEGMENTS, start="start_ms|startMs|begin_ms|t0_ms", end="end_ms|endMs|t1_ms|+duration_ms|+durationMs", per_s=1e3),
+    Dialect("", _WORDS, "word|punctuated_word|token", is_words=True),
+    Dialect("", _WORDS, "word|token|text", start="t0|begin|from|onset", end="t1|finish|to|offset|+duration", is_words=True),
 )  # fmt: skip
 """The dialects, in the order in which they are tried."""
 PROGRAMS = tuple(dict.fromkeys(dialect.program for dialect in DIALECTS if dialect.program))
@@ -103,13 +117,13 @@ _ENVELOPES = ("response", "result", "data")
 """Keys of the one value of an answer."""
 _SOUNDS = ("audio_filepath", "audio")
 _CLOCK = lazy_regex(r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,4}(?:[.,]\d+)?)")
+_MOST_KEYS = 8
+"""The most keys that a message names."""
 _UNITS_OF_NANOS = 1e-9
-_START_KEY = lazy_regex(r"(?i).*(?:start|begin|from|offset|onset).*|ts|t|time")
-_END_KEY = lazy_regex(r"(?i).*(?:end|stop|until|dur).*|to")
 _LETTERS = lazy_regex(r"[^\W\d_]")
 _FEWEST = 2
-_LONGEST_S = 1e5
-"""Times above this are hardly seconds."""
+_LEAST_PER_S = 0.3
+"""Characters a second below which times are hardly seconds, but milliseconds or hundredths."""
 
 
 def parse_json_transcript(text: str, source: str) -> Transcript | None:
@@ -140,7 +154,10 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
         for dialect, path in ((each, path) for each in DIALECTS for path in each.items.split("|")):
             items = list(_walk(root, path))
             if _fits(dialect, root, items):
-                return segments_transcript(_segments(dialect, root, items, source))
+                segments = _segments(dialect, root, items, source)
+                if not dialect.program:
+                    _require_seconds(segments, source)
+                return segments_transcript(segments)
     _refuse_unknown(data, source)
     return None
 
@@ -319,54 +336,57 @@ def _seconds(value: Any, per_s: float = 1.0) -> float | None:
     return as_seconds(value.removesuffix("s") if isinstance(value, str) else value) / per_s
 
 
+def _require_seconds(segments: Sequence[Segment], source: str) -> None:
+    """Raise WrongFileError if whole numbers are too large for seconds: nobody speaks so slowly."""
+    times = [time for each in segments for time in (each.start_s, each.end_s) if time is not None]
+    lengths = [(each.end_s or 0.0) - (each.start_s or 0.0) for each in segments]
+    letters = sum(len(each.text) for each in segments)
+    if len(segments) >= _FEWEST and letters < _LEAST_PER_S * sum(lengths):
+        if all(map(float.is_integer, times)):
+            raise WrongFileError(
+                f"{source}: its times, from {min(times):g} to {max(times):g}, are hardly seconds:"
+                f" {letters} characters would last {sum(lengths):g} s; write them in seconds"
+            )
+
+
 def _refuse_unknown(data: Any, source: str) -> None:
-    """Raise WrongFileError if a list in a value seems to hold segments."""
-    found = max(_timed_lists(data, ""), key=lambda each: len(each[1]), default=None)
-    if found is None or len(found[1]) < _FEWEST:
+    """Raise WrongFileError if a list in a value seems to hold segments: texts beside two times."""
+    path, items = max(_timed_lists(data, ""), key=lambda each: len(each[1]), default=("", []))
+    if len(items) < _FEWEST:
         return
-    path, times = found
-    first = min(start for start, _ in times)
-    last = max(end for _, end in times)
-    if last < _LONGEST_S:
-        span = f"from {first:.2f} to {last:.2f} s"
-    else:
-        span = f"from {first:g} to {last:g}, perhaps milliseconds,"
+    keys = printable(name_first(list(items[0]), len(items[0]), _MOST_KEYS))
     raise WrongFileError(
-        f"{source}: JSON of an unknown program; it seems to hold {len(times)} segments {span} under"
-        f" {path or 'its list'}; known are {', '.join(PROGRAMS)}, and segments of Whisper, WhisperX"
-        ' and NeMo; convert it to SRT, or to {"segments": [{"start": 0.0, "end": 1.0, "text":'
-        ' "Hello"}]} with seconds'
+        f"{source}: JSON of an unknown program; it seems to hold {len(items)} segments under"
+        f" {printable(path) or 'its list'}, with the keys {keys}; known are"
+        f" {', '.join(PROGRAMS)}, and segments of Whisper, WhisperX and NeMo; convert it to SRT,"
+        ' or to {"segments": [{"start": 0.0, "end": 1.0, "text": "Hello"}]} with seconds'
     )
 
 
-def _timed_lists(value: Any, path: str) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield the paths of lists of objects with texts and times, and their times."""
+def _timed_lists(value: Any, path: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the paths of lists of objects with a text and two times, and these objects."""
     inner: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         inner = list(value.items())
     elif isinstance(value, list):
         inner = list(enumerate(value))
-        times = [found for item in value if (found := _likely_times(item))]
-        if times:
-            yield path, times
+        items = [item for item in value if _has_text_and_times(item)]
+        if items:
+            yield path, items
     for key, item in inner:
         yield from _timed_lists(item, f"{path}.{key}".lstrip("."))
 
 
-def _likely_times(item: Any) -> tuple[float, float] | None:
-    """Return what seem to be the times of an object with a text."""
+def _has_text_and_times(item: Any) -> bool:
+    """Return whether an object has a text and two times, and is no line of a manifest."""
     if not isinstance(item, dict) or any(key in item for key in _SOUNDS):
-        return None
-    if not any(isinstance(value, str) and _LETTERS.search(value) for value in item.values()):
-        return None
-    times = []
-    for pattern in (_START_KEY, _END_KEY):
-        value = next((value for key, value in item.items() if pattern.fullmatch(key)), None)
-        try:
-            time_s = _seconds(value)
-        except ValueError:
-            time_s = None
-        if time_s is None:
-            return None
-        times.append(time_s)
-    return times[0], max(times)
+        return False
+    texts = [value for value in item.values() if isinstance(value, str) and _LETTERS.search(value)]
+    return bool(texts) and sum(map(_is_time, item.values())) >= len(("start", "end"))
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and _seconds(value) is not None
+    except ValueError:
+        return False
