@@ -131,7 +131,7 @@ def _expands_style(kind: type[Config]) -> type[Config]:
     def init(self: Any, *args: Any, **given: Any) -> None:
         without_limits(self, *args, **with_style(given, given.get("frame_rate")))
 
-    setattr(kind, "__init__", init)
+    kind.__init__ = init  # type: ignore[method-assign]
     return kind
 
 

@@ -105,11 +105,11 @@ DIALECTS = (
     Dialect("", "transcription.*", start="offsets.from", end="offsets.to", per_s=1e3),  # whisper.cpp
     # Whisper, NeMo and NeMo before 2.1, pipelines of transformers, and lists or lines of segments
     Dialect("", _SEGMENTS),
-    Dialect("", _SEGMENTS, start="t0|tmin|xmin|begin|from|in", end="t1|tmax|xmax|end|to|out|finish|+duration"),
+    Dialect("", _SEGMENTS, start="t0|tmin|xmin|begin|from|in", end="t1|tmax|xmax|to|out|+duration"),
     Dialect("", _SEGMENTS, start="onset", end="offset|+duration"),
-    Dialect("", _SEGMENTS, start="start_ms|startMs|begin_ms|t0_ms", end="end_ms|endMs|t1_ms|+duration_ms|+durationMs", per_s=1e3),
+    Dialect("", _SEGMENTS, start="start_ms|startMs|t0_ms", end="end_ms|endMs|t1_ms|+duration_ms", per_s=1e3),
     Dialect("", _WORDS, "word|punctuated_word|token", is_words=True),
-    Dialect("", _WORDS, "word|token|text", start="t0|begin|from|onset", end="t1|finish|to|offset|+duration", is_words=True),
+    Dialect("", _WORDS, "word|token|text", "t0|begin|from|onset", "t1|to|offset|+duration", is_words=True),
 )  # fmt: skip
 """The dialects, in the order in which they are tried."""
 PROGRAMS = tuple(dict.fromkeys(dialect.program for dialect in DIALECTS if dialect.program))
@@ -341,12 +341,12 @@ def _require_seconds(segments: Sequence[Segment], source: str) -> None:
     times = [time for each in segments for time in (each.start_s, each.end_s) if time is not None]
     lengths = [(each.end_s or 0.0) - (each.start_s or 0.0) for each in segments]
     letters = sum(len(each.text) for each in segments)
-    if len(segments) >= _FEWEST and letters < _LEAST_PER_S * sum(lengths):
-        if all(map(float.is_integer, times)):
-            raise WrongFileError(
-                f"{source}: its times, from {min(times):g} to {max(times):g}, are hardly seconds:"
-                f" {letters} characters would last {sum(lengths):g} s; write them in seconds"
-            )
+    is_slow = len(segments) >= _FEWEST and letters < _LEAST_PER_S * sum(lengths)
+    if is_slow and all(map(float.is_integer, times)):
+        raise WrongFileError(
+            f"{source}: its times, from {min(times):g} to {max(times):g}, are hardly seconds:"
+            f" {letters} characters would last {sum(lengths):g} s; write them in seconds"
+        )
 
 
 def _refuse_unknown(data: Any, source: str) -> None:
