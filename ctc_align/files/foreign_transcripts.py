@@ -239,7 +239,7 @@ def _read_chat(text: str, source: str) -> Iterator[Segment]:
 _STM_LINE = lazy_regex(
     r"\S+[ \t]+\S+[ \t]+(?=\S*[^\W\d])\S+[ \t]+\d+(?:\.\d*)?[ \t]+\d+(?:\.\d*)?(?:[ \t]+.*)?"
 )
-_ALTERNATIVES = lazy_regex(r"\{\s*@?([^{}/]*?)\s*/[^{}]*\}")
+_ALTERNATIVES = lazy_regex(r"\{([^{}]*/[^{}]*)\}")
 _RTTM_LINE = lazy_regex(
     r"(?:SPEAKER|LEXEME|NON-LEX|NON-SPEECH|SPKR-INFO|SEGMENT|NOSCORE|EDIT|FILLER|IP|SU|CB|A/P)(?:[ \t]+\S+){7,9}"
 )
@@ -291,9 +291,25 @@ def _stm_rows(text: str) -> Iterator[tuple[str, Segment]]:
         words = "".join(rest)
         if words.startswith("<"):
             words = words.partition(">")[2].strip()
-        words = _ALTERNATIVES.sub(r"\1", words)
+        before = ""
+        while words != before:  # the inner ones first
+            before = words
+            words = _ALTERNATIVES.sub(_first_alternative, words)
         if speaker != "inter_segment_gap" and words.lower() != "ignore_time_segment_in_scoring":
             yield name, Segment(as_seconds(start), as_seconds(end), words, speaker)
+
+
+def _first_alternative(match: re.Match[str]) -> str:
+    """Return the first of some alternatives; in parentheses if nothing (`@`) is another.
+
+    >>> _ALTERNATIVES.sub(_first_alternative, "so { @ / uh } we {I'm / I am}")
+    "so (uh) we I'm"
+    """
+    readings = [part.strip() for part in match[1].split("/")]
+    spoken = [part for part in readings if part not in ("", "@")]
+    if not spoken or len(spoken) == len(readings):
+        return "".join(spoken[:1])
+    return f"({spoken[0].strip('()')})"
 
 
 def _read_rttm(text: str, source: str) -> Iterator[Segment]:

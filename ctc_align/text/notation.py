@@ -91,7 +91,7 @@ AFTER_TAGS = (
     _sign("(", r"(?P<any>\(\()\s+(?P<sign>\)\))"),
     _sign("[", rf"(?<={_L})(?P<open>\[)[^\W\d_][\w']*(?P<close>\])(?=-)"),
     _sign("[", rf"(?<!\S)-(?P<open>\[)[^\W\d_][\w']*(?P<close>\])(?={_L})"),
-    _sign("%", rf"(?<!\S)(?P<hide>%)(?={_L}+\b(?!:))"),
+    _sign("%", rf"(?<![^\s(])(?:(?P<mark>%hesitation)\b|(?P<hide>%)(?={_L}+\b(?!:)))", flags=re.IGNORECASE),
     # CHAT
     _sign("[", rf"(?P<sign>{_CODE})"),
     _sign("&", r"(?<![^\s<(\"])(?:(?P<mark>&=[\w:+-]+)|(?P<hide>&\*[A-Z]{3}:)(?=\w))"),

@@ -14,6 +14,7 @@ from ctc_align.text import split
         ("pre:sent cra::fts, the(2) the@c", ["present", "crafts", "the", "the"]),
         ("°all° >so fast< in=the #creaky#", ["all", "so", "fast", "in", "the", "creaky"]),
         ("w[ere]- [laughter-yes] <LAUGH-you_know>", ["were", "yes", "you know"]),
+        ("so %HESITATION (%um) yes", ["so", "", "um", "yes"]),
         ("&-uh <the man> [//] !AK!zent %hm", ["uh", "the", "man", "", "akzent", "hm"]),
         ("<unk>, <UNK> [oov] xxx (( ))", ["*", "*", "*", "*", "*", ""]),
         ("20 °C x=5 #tag E=mc² (yes) f(x)", ["twenty", "degrees celsius", "x equals five", "hashtag tag",
