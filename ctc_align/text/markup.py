@@ -462,15 +462,9 @@ def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
             return MARKUP
         return ""
     words = f"{match['name']} {inside}"
-    if is_known_direction(words):
+    if is_known_direction(words) or match[0][1] == "/" or (words.isupper() and not inside):
         return DIRECTION
-    if inside:
-        if "=" in inside:
-            return MARKUP
-        return ""
-    if words.islower() or words.isupper():
-        return DIRECTION
-    return ""
+    return MARKUP if "=" in inside else ""
 
 
 def _links(text: str) -> list[Span]:
@@ -540,6 +534,7 @@ _WORD = lazy_regex(r"[^\W\d_]+(?:_[^\W\d_]+)?")
 _BRACKETS = lazy_regex(r"[\[［【](?P<inside>[^\[\]［］【】]{0,400})[\]］】]")
 _OTHER_BRACKETS = lazy_regex(
     r"[(（](?P<paren>[^()（）\n]{1,80})[)）]|\{(?P<brace>[^{}\n]{1,60})\}|(?<![\w*])\*(?P<star>[^*\n]{1,60})\*(?![\w*])"
+    r"|(?<!\w)<(?P<angle>[a-z][\w:.-]*)/?>(?!\w)"
 )
 _MOST_WORDS = 25
 _FOOTNOTE = lazy_regex(r"[\d\s,–*†‡-]*|[xX]|citation needed|sic")
@@ -576,11 +571,11 @@ def stage_directions(text: str) -> Directions:
         for match in _BRACKETS.finditer(text):
             kind = _kind_of_brackets(text, match)
             spans[kind].append(match.span() if kind == "possible" else _with_trailing(text, match))
-    if any(sign in text for sign in "({*（"):
+    if any(sign in text for sign in "({*（<"):
         for match in _OTHER_BRACKETS.finditer(text):
             if is_known_direction(match[match.lastgroup or 0]):
                 spans["certain"].append(_with_trailing(text, match))
-            elif match["brace"] and _WORD.search(match["brace"]):
+            elif _WORD.search(match["brace"] or match["angle"] or ""):
                 spans["possible"].append(match.span())
     if _ANY_NOTE.search(text):
         spans["certain"] += _sung(text)

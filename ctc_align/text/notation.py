@@ -77,10 +77,12 @@ BEFORE_TAGS = (
     _sign("[", rf"(?P<hide1><)[^<>\n]{{1,300}}(?P<hide2>>)(?=\s*{_CODE})"),
     _sign("-", rf"(?P<hide1>[\[<](?:{_MANNERS})[-_])(?={_L})[\w'-]+(?P<hide2>(?:=[\w'-]*)?[\]>])", flags=re.IGNORECASE),
     _sign("<[", r"(?P<any><(?:unk|oov|unknown)>|\[(?:unk|oov)\])", flags=re.IGNORECASE),
+    _sign("<", r"(?P<sign1><(?P<n>[@%]|[A-Z][A-Z\d]{,5})=?)\s[^<>\n]{1,300}?\s(?P<sign2>(?P=n)=?>)"),
     _sign(">", r"(?<![\w<>-])(?P<hide1>>{1,2})(?=[^\W\d_(])[^<>\n]{1,200}(?P<hide2><{1,2})(?![\w/!])"),
     _sign(">", r"(?P<hide1><)(?=[^\W\d_])[^<>\n]{1,200}(?P<hide2>>)", needs=_FAST),
 )  # fmt: skip
-"""SignPatterns with angle brackets, and `<unk>` and `[unk]` of many corpora."""
+"""SignPatterns with angle brackets, also Du Bois's manners of speaking (`<Q so Q>`), and `<unk>` and
+`[unk]` of many corpora."""
 
 AFTER_TAGS = (
     # Kaldi, HTK, Sphinx and TED-LIUM
@@ -100,17 +102,21 @@ AFTER_TAGS = (
     _sign("+", r"(?<!\S)(?P<sign>\+[./!?\"<,^+]+)(?!\S)"),
     _sign("%@", rf"^(?P<sign>(?:%[a-z]{{3}}:|{_HEADERS}).*)$",
          needs=r"(?m)^(?:\*[A-Z\d]{2,4}:|@Begin\b)", flags=re.MULTILINE),
-    _sign("xy", r"(?<!\S)(?P<any>xxx|yyy)(?=[.,?!]*(?:\s|\Z))"),
+    _sign("0", r"(?<!\S)(?P<mark>0[a-z]{2,})(?=[.,?!]*(?:\s|\Z))", needs=r"\[/|&[-=+~]|^\*[A-Z\d]{3}:|(?<!\S)[(+]\."),
+    _sign("&", r"(?<!\S)(?P<maybe>&)(?=(?:[aeiou]+[hmr]+|h?m+|h[ae]h?)\b)"),
+    _sign("xy", r"(?<![^\s(])(?P<any>xxx|yyy)(?=[.,?!)]*(?:\s|\Z))"),
     _sign("(", rf"(?:(?<={_L}{{2}})|(?<={_L})(?=\([^()\s]+\){_L}))(?P<open>\()[^\W\d_'][^\W\d_]{{0,7}}(?P<close>\))"),
     _sign("(", rf"(?<![^\s\"“‘\[])(?P<open>\()[^\W\d_][^\W\d_']{{0,7}}(?P<close>\))(?={_L}{{2}})"),
     # Jefferson and GAT 2
     _sign("h", r"(?<!\S)(?P<mark>[.°·]+h+|h+°|h{2,})(?=[.,]?(?:\s|\Z))"),
-    _sign("°£#~@", rf"(?<!\w)(?P<hide1>[{_AROUND}])(?={_L})[^\n{_AROUND}]{{,200}}{_END}(?P<hide2>(?P=hide1))(?!\w)"),
+    _sign("°£#~@", rf"(?<!\w)(?P<hide1>°+|[{_AROUND}])(?={_L})[^\n{_AROUND}]{{,200}}{_END}(?P<hide2>(?P=hide1))(?!\w)"),
     _sign("°", rf"(?<![\d\w])(?<!\d\s)(?P<hide>°+)(?={_L}{{2}})"),
     _sign("°", rf"(?:(?<={_L}{{2}})|(?<={_L}[.,?!;:-]))(?P<hide>°+)(?=[.,?!;:]*(?:\s|\Z))"),
     _sign("↑↓", rf"(?<={_L})(?P<hide>[↑↓]+)(?={_L})"),
     _sign("!", rf"(?P<hide1>!)[A-ZÄÖÜ]{{1,6}}(?P<hide2>!)(?={_L})"),
-    # Du Bois's numbered overlaps
+    _sign("#", rf"(?<!\S)(?P<hide>##+)(?={_L})"),
+    # Du Bois's numbered overlaps, and his pauses
+    _sign("(", r"(?<!\S)(?P<sign>\.{2,3}\(\d*\.?\d+\))(?!\S)"),
     _sign("[", r"(?P<sign1>\[(?P<n>\d{1,2}))(?=[^\d:.,])[^\[\]\n]{1,300}?(?<![\d:.,])(?P<sign2>(?P=n)\])"),
 )  # fmt: skip
 """All other conventions."""
