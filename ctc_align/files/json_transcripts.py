@@ -1,12 +1,14 @@
 """Transcripts in JSON of other programs, read by a table of dialects.
 
-To read another dialect, add its row to `DIALECTS`. A row says where the segments or words are, and
+To read another dialect, add its row to `json_dialects.toml`. A row says where the segments or words are, and
 which keys have their text, times and speaker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ctc_align.errors import TranscriptError, WrongFileError
@@ -16,7 +18,7 @@ from ctc_align.files.foreign_transcripts import (
     segments_transcript,
     with_marks,
 )
-from ctc_align.reading import as_seconds, parse_json, shown
+from ctc_align.reading import as_seconds, parse_json, parse_toml, shown
 from ctc_align.text.characters import lazy_regex, printable
 from ctc_align.text.note_kinds import name_first
 from ctc_align.types import FORMAT, Transcript
@@ -29,9 +31,9 @@ class Dialect(NamedTuple):
     Where several paths have a bar between them (`a.b|c`), the first that has a value counts.
 
     Attributes:
+        items: paths of the segments or words; "" is the whole file.
         program: in messages; "" for any program that writes such segments, all of which must have a
             text.
-        items: paths of the segments or words; "" is the whole file.
         text: paths in an item; the texts of a list are joined.
         start, end: paths in an item; "+" before a path of an end means that it is a length.
         per_s: units of time per second.
@@ -42,8 +44,8 @@ class Dialect(NamedTuple):
         when: paths that must have a value in the file, or with "!" before them must have none.
     """
 
-    program: str
     items: str
+    program: str = ""
     text: str = "text|segment|sentence|words|transcript|utterance|caption|line"
     start: str = "start|start_s|start_time|startTime|startSec|begin|timestamp.0|offsets.from"
     end: str = (
@@ -64,55 +66,20 @@ _SPEAKER = (
 _CHANNEL = "channel|channel_label|channelTag|channel_tag|Channel|ChannelNumber|channels#"
 """Paths of the speaker and the channel in an item, or in an object around it; `channels#` is the
 index in such a list."""
-_GOOGLE = "Google Speech-to-Text"
-_GOOGLE_START = "startTime|start_time|startOffset|start_offset"
-_GOOGLE_END = "endTime|end_time|endOffset|end_offset"
-_GOOGLE_RESULT_END = "resultEndTime|result_end_time|resultEndOffset|result_end_offset"
-_LAST_TAGGED = (
-    "results.-1.alternatives.0.words.0.speakerTag|results.-1.alternatives.0.words.0.speaker_tag"
-)
-_AZURE = "Azure Speech"
-_AZURE_SEGMENTS = "AudioFileResults.*.SegmentResults.*|*|"
 
-_SEGMENTS = (
-    "segments.*|timestamp.segment.*|timestep.segment.*|chunks.*|transcription.*|utterances.*"
-    "|sentences.*|captions.*|subtitles.*|*"
-)
-_WORDS = "words.*|word_segments.*|timestamp.word.*|segments.*|*"
 
-DIALECTS = (
-    Dialect("AWS Transcribe", "results.audio_segments.*"),
-    Dialect("AWS Transcribe", "results.channel_labels.channels.*.items.*|results.items.*", "alternatives.0.content",
-            is_words=True, whole="results.transcripts.*.transcript", turns="results.speaker_labels.segments.*.items.*"),
-    Dialect("AWS Transcribe", "Transcript.*", "Content", "BeginOffsetMillis", "EndOffsetMillis", 1e3),
-    Dialect("Deepgram", "results.utterances.*|results.channels.*.alternatives.0.paragraphs.paragraphs.*.sentences.*"),
-    Dialect("Deepgram", "results.channels.*.alternatives.0.words.*", "punctuated_word|word", is_words=True),
-    # v1 repeats the words of all results, with speakers, in the last one
-    Dialect(_GOOGLE, "results.-1.alternatives.0.words.*", "word", _GOOGLE_START, _GOOGLE_END, is_words=True,
-            when=f"{_LAST_TAGGED} !{_LAST_TAGGED.replace('-1', '0')}"),
-    Dialect(_GOOGLE, "results.*.alternatives.0.words.*", "word", _GOOGLE_START, _GOOGLE_END, is_words=True,
-            whole="results.*.alternatives.0.transcript"),
-    Dialect(_GOOGLE, "results.*", "alternatives.0.transcript", "", _GOOGLE_RESULT_END),
-    Dialect(_AZURE, "recognizedPhrases.*", "nBest.0.display", "offsetInTicks", "+durationInTicks", 1e7),
-    Dialect(_AZURE, "phrases.*", "text", "offsetMilliseconds", "+durationMilliseconds", 1e3),
-    Dialect(_AZURE, _AZURE_SEGMENTS, "NBest.0.Display|DisplayText", "Offset", "+Duration", 1e7),
-    Dialect("Rev", "monologues.*.elements.*", "value", "ts|timestamp", "end_ts|end_timestamp", is_words=True, glue=""),
-    Dialect("AssemblyAI", "utterances.*|sentences.*|paragraphs.*", per_s=1e3, when="id|audio_url|audio_duration"),
-    Dialect("AssemblyAI", "words.*", per_s=1e3, is_words=True, whole="text", when="id|audio_url|audio_duration"),
-    Dialect("gentle", "words.*", "word", is_words=True, whole="transcript", when="words.0.case"),
-    Dialect("aeneas", "fragments.*", "lines.*", glue="\n"),
-    Dialect("YouTube", "events.*", "segs.*.utf8", "tStartMs", "+dDurationMs", 1e3, glue=""),
-    Dialect("", "transcription.*", start="offsets.from", end="offsets.to", per_s=1e3),  # whisper.cpp
-    # Whisper, NeMo and NeMo before 2.1, pipelines of transformers, and lists or lines of segments
-    Dialect("", _SEGMENTS),
-    Dialect("", _SEGMENTS, start="t0|tmin|xmin|begin|from|in", end="t1|tmax|xmax|to|out|+duration"),
-    Dialect("", _SEGMENTS, start="onset", end="offset|+duration"),
-    Dialect("", _SEGMENTS, start="start_ms|startMs|t0_ms", end="end_ms|endMs|t1_ms|+duration_ms", per_s=1e3),
-    Dialect("", _WORDS, "word|punctuated_word|token", is_words=True),
-    Dialect("", _WORDS, "word|token|text", "t0|begin|from|onset", "t1|to|offset|+duration", is_words=True),
-)  # fmt: skip
-"""The dialects, in the order in which they are tried."""
-PROGRAMS = tuple(dict.fromkeys(dialect.program for dialect in DIALECTS if dialect.program))
+@cache
+def dialects() -> tuple[Dialect, ...]:
+    """Return the rows of `json_dialects.toml`, in the order in which they are tried."""
+    path = Path(__file__).with_name("json_dialects.toml")
+    return tuple(Dialect(**row) for row in parse_toml(path.read_text("utf-8"))["dialect"])
+
+
+def programs() -> list[str]:
+    """Return the programs whose JSON is known by its name."""
+    return list(dict.fromkeys(filter(None, (dialect.program for dialect in dialects()))))
+
+
 _ENVELOPES = ("response", "result", "data")
 """Keys of the one value of an answer."""
 _SOUNDS = ("audio_filepath", "audio")
@@ -151,7 +118,9 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
     ):
         return Transcript(data["text"])
     for root in _roots(data):
-        for dialect, path in ((each, path) for each in DIALECTS for path in each.items.split("|")):
+        for dialect, path in (
+            (each, path) for each in dialects() for path in each.items.split("|")
+        ):
             items = list(_walk(root, path))
             if _fits(dialect, root, items):
                 segments = _segments(dialect, root, items, source)
@@ -358,7 +327,7 @@ def _refuse_unknown(data: Any, source: str) -> None:
     raise WrongFileError(
         f"{source}: JSON of an unknown program; it seems to hold {len(items)} segments under"
         f" {printable(path) or 'its list'}, with the keys {keys}; known are"
-        f" {', '.join(PROGRAMS)}, and segments of Whisper, WhisperX and NeMo; convert it to SRT,"
+        f" {', '.join(programs())}, and segments of Whisper, WhisperX and NeMo; convert it to SRT,"
         ' or to {"segments": [{"start": 0.0, "end": 1.0, "text": "Hello"}]} with seconds'
     )
 

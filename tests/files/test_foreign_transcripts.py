@@ -11,7 +11,7 @@ from rows import over_rows
 
 from ctc_align.errors import TranscriptError, WrongFileError
 from ctc_align.files.foreign_transcripts import KINDS
-from ctc_align.files.json_transcripts import PROGRAMS
+from ctc_align.files.json_transcripts import programs
 from ctc_align.files.transcripts import parse_transcript, read_transcript_file
 from ctc_align.text import split, with_cues
 
@@ -204,5 +204,5 @@ def test_what_cannot_be_read_is_named(data: str, error: type[Exception], says: s
 
 def test_the_documentation_names_each_kind() -> None:
     page = Path(__file__).parents[2].joinpath("docs", "transcripts.md").read_text(encoding="utf-8")
-    names = [*(kind.name for kind in KINDS), *PROGRAMS]
+    names = [*(kind.name for kind in KINDS), *programs()]
     assert [name for name in names if name not in page] == []
