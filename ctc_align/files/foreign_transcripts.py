@@ -22,7 +22,7 @@ from ctc_align.errors import InputError, TranscriptError, WrongFileError
 from ctc_align.files.labels import audacity_tiers
 from ctc_align.files.sentences import SENTENCE, break_cost
 from ctc_align.files.tiers import is_silence
-from ctc_align.reading import as_seconds
+from ctc_align.reading import as_seconds, clock_seconds
 from ctc_align.text.characters import lazy_regex
 from ctc_align.text.languages import known_code
 from ctc_align.types import SEGMENTS, SourceCue, Subtitles, Transcript
@@ -437,7 +437,7 @@ def _read_partitur(text: str, source: str) -> Iterator[Segment]:
 
 # Tables and subtitles
 
-_CLOCK = r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,4}(?:[.,]\d+)?)"
+_CLOCK = r"((?:\d{1,4}:){1,2}\d{1,4}(?:[.,]\d+)?)"
 _LABEL = lazy_regex(r"\d+\.\d+\t\d+\.\d+\t")
 _SBV_TIMES = lazy_regex(rf"\s*{_CLOCK},{_CLOCK}\s*")
 
@@ -478,17 +478,9 @@ def _read_sbv(text: str, source: str) -> Iterator[Segment]:
             lines.append(line.replace("[br]", "\n"))
             continue
         if times is not None:
-            start_s = _clock_seconds(times.groups()[:3])
-            yield Segment(start_s, _clock_seconds(times.groups()[3:]), "\n".join(lines))
+            yield Segment(clock_seconds(times[1]), clock_seconds(times[2]), "\n".join(lines))
         times = found
         lines = []
-
-
-def _clock_seconds(parts: Sequence[str | None]) -> float:
-    hours, minutes, seconds = parts
-    return (
-        3600 * int(hours or 0) + 60 * int(minutes or 0) + float((seconds or "").replace(",", "."))
-    )
 
 
 # XML: Transcriber (trans-14.dtd) and YouTube's timed text (srv1, srv2, srv3)

@@ -18,7 +18,7 @@ from ctc_align.files.foreign_transcripts import (
     segments_transcript,
     with_marks,
 )
-from ctc_align.reading import as_seconds, parse_json, parse_toml, shown
+from ctc_align.reading import as_seconds, clock_seconds, parse_json, parse_toml, shown
 from ctc_align.text.characters import lazy_regex, printable
 from ctc_align.text.note_kinds import name_first
 from ctc_align.types import FORMAT, Transcript
@@ -83,7 +83,7 @@ def programs() -> list[str]:
 _ENVELOPES = ("response", "result", "data")
 """Keys of the one value of an answer."""
 _SOUNDS = ("audio_filepath", "audio")
-_CLOCK = lazy_regex(r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,4}(?:[.,]\d+)?)")
+_CLOCK = lazy_regex(r"(?:\d{1,4}:){1,2}\d{1,4}(?:[.,]\d+)?")
 _MOST_KEYS = 8
 """The most keys that a message names."""
 _UNITS_OF_NANOS = 1e-9
@@ -298,10 +298,8 @@ def _seconds(value: Any, per_s: float = 1.0) -> float | None:
         return as_seconds(value.get("seconds", 0)) + _UNITS_OF_NANOS * as_seconds(
             value.get("nanos", 0)
         )
-    clock = _CLOCK.fullmatch(value) if isinstance(value, str) else None
-    if clock:
-        hours, minutes, seconds = clock.groups()
-        return 3600 * int(hours or 0) + 60 * int(minutes) + float(seconds.replace(",", "."))
+    if isinstance(value, str) and _CLOCK.fullmatch(value):
+        return clock_seconds(value)
     return as_seconds(value.removesuffix("s") if isinstance(value, str) else value) / per_s
 
 

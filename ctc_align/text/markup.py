@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import attrgetter
 
+from ctc_align.reading import clock_seconds
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.characters import Span, lazy_regex
 from ctc_align.text.languages import base_code, known_code
@@ -507,25 +508,13 @@ def _timed_lines(text: str) -> list[Span]:
     found = list(_BARE_TIME.finditer(text))
     if len(found) < 2:
         return []
-    seconds = [_seconds(match["time"]) for match in found]
+    seconds = [clock_seconds(match["time"]) for match in found]
     alone = sum(not match["rest"].strip() for match in found) == len(found)
     lines = sum(not line.isspace() for line in text.splitlines() if line)
     ascending = all(first <= second for first, second in pairwise(seconds))
     if not ascending or not (alone or (len(found) > 2 and 2 * len(found) >= lines)):
         return []
     return [match.span("time") for match in found]
-
-
-def _seconds(time: str) -> float:
-    """Return a time stamp in seconds.
-
-    >>> _seconds("01:02.5"), _seconds("1:00:00")
-    (62.5, 3600.0)
-    """
-    seconds = 0.0
-    for part in time.replace(",", ".").split(":"):
-        seconds = 60 * seconds + float(part)
-    return seconds
 
 
 _SOUNDS = word_list("sounds")
