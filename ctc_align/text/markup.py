@@ -27,8 +27,6 @@ from ctc_align.text.characters import Span, lazy_regex
 from ctc_align.text.languages import base_code, known_code
 from ctc_align.text.line_divisions import line_divisions
 from ctc_align.text.notation import (
-    AFTER_TAGS,
-    BEFORE_TAGS,
     MAYBE,
     Edit,
     find_notation,
@@ -242,9 +240,9 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     """
     tags: list[Mark] = []
     spoken = _decoded(text.replace("\r\n", " \n").replace("\r", "\n"))
-    spoken = _without_notation(spoken, find_notation(spoken.text, BEFORE_TAGS), tags)
+    spoken = _without_notation(spoken, find_notation(spoken.text, "before_tags"), tags)
     spoken = _without_tags(spoken, tags)
-    spoken = _without_notation(spoken, find_notation(spoken.text, AFTER_TAGS), tags)
+    spoken = _without_notation(spoken, find_notation(spoken.text, "after_tags"), tags)
     spoken = _without_notation(spoken, find_prosody(spoken.text, is_english(language)), tags)
     spoken = _with_whole_words(spoken, cues, language)
     spoken = spoken.replaced(digit_groups(spoken.text, language))
