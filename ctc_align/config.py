@@ -17,11 +17,12 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
 
+from ctc_align.cue_styles import STYLES, merged, styled_levels, with_style
 from ctc_align.errors import ConfigError
 from ctc_align.reading import MOST_NUMBER, open_input, parse_toml, shown
 from ctc_align.types import FITS, SoundChoice
@@ -93,20 +94,6 @@ SUBTITLES = "Subtitles and tiers"
 MACHINE = "Model and machine"
 LOG_PROBS = "Log-probs and models of other projects"
 """Headings of `--help` for settings; `ctc_align.cli.options` has all headings in order."""
-_NETFLIX_FRAMES = 2
-STYLES: dict[str, dict[str, Any]] = {
-    "netflix": {
-        "max_line": 42,
-        "max_cps": 20.0,
-        "min_gap_s": _NETFLIX_FRAMES / 24,
-        "min_duration_s": 5 / 6,
-        "max_duration_s": 7.0,
-        "close_gaps_s": 0.5,
-    },
-    "bbc": {"max_line": 37, "min_gap_s": 0.0, "close_gaps_s": 1.0},
-    "ebu": {"max_line": 36},
-}
-"""The values that style guides of subtitles name, with their sources in docs/transcripts.md."""
 _ALIGN = ("align", "corpus", "realign")
 _WRITE = (*_ALIGN, "convert")
 _TIME = (*_ALIGN, "serve")
@@ -582,46 +569,6 @@ def load_settings(
     return load_config(Settings, source, overrides, assignments, base)
 
 
-def with_style(given: dict[str, Any], frame_rate: Any = 0.0) -> dict[str, Any]:
-    """Return given settings with the limits of their style, over which they win.
-
-    Netflix's gap is two frames at any rate.
-
-    >>> with_style({"style": "netflix", "max_cps": 17.0}, 25.0)["min_gap_s"], with_style({"style": "bbc"})["max_line"]
-    (0.08, 37)
-    """
-    style = given.get("style")
-    limits = dict(STYLES.get(style, {})) if isinstance(style, str) else {}
-    if style == "netflix" and isinstance(frame_rate, float) and frame_rate > 0:
-        limits["min_gap_s"] = _NETFLIX_FRAMES / frame_rate
-    return {**limits, **given}
-
-
-def styled_levels(levels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return levels of settings, of which later ones win, with the limits of the style they end in.
-
-    Limits in the first level that are those of its own style go: they were not given.
-
-    >>> netflix = Settings(style="netflix", max_duration_s=5.0).to_dict()
-    >>> found = Settings(**functools.reduce(merged, styled_levels([netflix, {"style": "bbc"}])))
-    >>> found.max_line, found.max_cps, found.max_duration_s
-    (37, 17.0, 5.0)
-    """
-    together = functools.reduce(merged, levels)
-    style = together.get("style")
-    base = levels[0]
-    of_base = with_style({"style": base.get("style")}, base.get("frame_rate"))
-    given = {
-        name: value
-        for name, value in base.items()
-        if name == "style" or name not in of_base or value != of_base[name]
-    }
-    return [
-        with_style(level, together.get("frame_rate")) if level.get("style") == style else level
-        for level in (given, *levels[1:])
-    ]
-
-
 def known_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the values of an alignment's `config` that are settings of this version.
 
@@ -722,18 +669,6 @@ def _value(text: str, wanted: Any) -> Any:
     if wanted is str and not isinstance(value, str):
         return text
     return value
-
-
-def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Return `base` updated with `over`, table by table."""
-    tables = dict(base)
-    for key, value in over.items():
-        inner = tables.get(key)
-        if isinstance(inner, dict) and isinstance(value, dict):
-            tables[key] = merged(inner, value)
-        else:
-            tables[key] = value
-    return tables
 
 
 def settings_toml() -> str:

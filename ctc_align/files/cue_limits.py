@@ -7,7 +7,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ctc_align.config import STYLES, Settings
+from ctc_align.config import Settings
+from ctc_align.cue_styles import STYLES
 from ctc_align.files.cues import MS_PER_S, new_cues, shown_times, source_subtitles
 from ctc_align.files.sentences import columns
 from ctc_align.files.writer import Style

@@ -239,6 +239,7 @@ def _read_chat(text: str, source: str) -> Iterator[Segment]:
 _STM_LINE = lazy_regex(
     r"\S+[ \t]+\S+[ \t]+(?=\S*[^\W\d])\S+[ \t]+\d+(?:\.\d*)?[ \t]+\d+(?:\.\d*)?(?:[ \t]+.*)?"
 )
+_STM_GAPS = ("inter_segment_gap", "excluded_region", "ignore_time_segment_in_scoring")
 _ALTERNATIVES = lazy_regex(r"\{([^{}]*/[^{}]*)\}")
 _RTTM_LINE = lazy_regex(
     r"(?:SPEAKER|LEXEME|NON-LEX|NON-SPEECH|SPKR-INFO|SEGMENT|NOSCORE|EDIT|FILLER|IP|SU|CB|A/P)(?:[ \t]+\S+){7,9}"
@@ -295,7 +296,7 @@ def _stm_rows(text: str) -> Iterator[tuple[str, Segment]]:
         while words != before:  # the inner ones first
             before = words
             words = _ALTERNATIVES.sub(_first_alternative, words)
-        if speaker != "inter_segment_gap" and words.lower() != "ignore_time_segment_in_scoring":
+        if speaker not in _STM_GAPS and words.lower() not in _STM_GAPS:
             yield name, Segment(as_seconds(start), as_seconds(end), words, speaker)
 
 
@@ -443,14 +444,20 @@ _SBV_TIMES = lazy_regex(rf"\s*{_CLOCK},{_CLOCK}\s*")
 
 
 def _read_table(text: str, source: str) -> Iterator[Segment]:
-    """Yield the rows of Whisper's TSV, or of whisper.cpp's CSV, whose times are milliseconds."""
+    """Yield the rows of Whisper's TSV, or of whisper.cpp's CSV.
+
+    Their times are milliseconds, in tables of other programs seconds with decimals.
+    """
     rows = io.StringIO(text.strip())
     if "\t" in text.partition("\n")[0]:
         table = csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
         table = csv.DictReader(rows)
-    for row in table:
-        start_s, end_s = (as_seconds(row[key] or 0) / _MS_PER_S for key in ("start", "end"))
+    table_rows = list(table)
+    is_seconds = any("." in f"{row['start']}{row['end']}" for row in table_rows)
+    per_s = 1.0 if is_seconds else _MS_PER_S
+    for row in table_rows:
+        start_s, end_s = (as_seconds(row[key] or 0) / per_s for key in ("start", "end"))
         yield Segment(start_s, end_s, row["text"] or "", row.get("speaker") or "")
 
 

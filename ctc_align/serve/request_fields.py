@@ -12,7 +12,8 @@ from functools import partial, reduce
 from pathlib import PurePath
 from typing import Any
 
-from ctc_align.config import Settings, checked_values, known_settings, merged, styled_levels
+from ctc_align.config import Settings, checked_values, known_settings
+from ctc_align.cue_styles import merged, styled_levels
 from ctc_align.errors import UsageError
 from ctc_align.files import FORMATS, rendered
 from ctc_align.models.acoustic_model import family_of

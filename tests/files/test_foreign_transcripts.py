@@ -40,6 +40,7 @@ STM = """;; LABEL "o" "all" "everything"
 talk 1 Ann 0.50 2.25 <o,f0,female> so { uh / @ } we begin
 talk 1 inter_segment_gap 2.25 3.00
 talk 1 Ben 2.3 2.4 IGNORE_TIME_SEGMENT_IN_SCORING
+talk 1 excluded_region 2.4 2.5
 talk 1 Ben 3.00 4.10 <o,f0,male> (%hm) yes
 """
 RTTM = """;; words
@@ -108,6 +109,7 @@ TIMES = [
     ("Partitur", PARTITUR, ["0.2-1 : guten Morgen"]),
     ("Partitur, turns", PARTITUR_TURNS, ["0.1-0.5 AAA: ja, gut!", "0.6-0.8 BBB: nein"]),
     ("TSV", WHISPER_TSV, ['0.5-1.5 : "Well," he said.', "2-3.25 : No."]),
+    ("CSV in seconds", "start,end,text\n0.5,1.5,Yes\n2,3,No", ["0.5-1.5 : Yes", "2-3 : No"]),
     ("CSV of whisper.cpp", WHISPER_CSV, ["0.5-1.5 0: Well, yes.", "2-3.25 1: No."]),
     ("SBV", SBV, ["0.5-1.5 : Hello\nthere", "2-3.25 : ANNA: you\nyou"]),
     ("SBV without hours", SBV_SHORT, ["60.5-62 : Hello"]),
