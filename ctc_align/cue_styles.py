@@ -50,11 +50,10 @@ def styled_levels(levels: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     together = functools.reduce(merged, levels)
     style = together.get("style")
     base = levels[0]
-    of_base = with_style({"style": base.get("style")}, base.get("frame_rate"))
+    limits = with_style({"style": base.get("style")}, base.get("frame_rate"))
+    del limits["style"]
     given = {
-        name: value
-        for name, value in base.items()
-        if name == "style" or name not in of_base or value != of_base[name]
+        name: value for name, value in base.items() if name not in limits or value != limits[name]
     }
     return [
         with_style(level, together.get("frame_rate")) if level.get("style") == style else level

@@ -51,9 +51,8 @@ def cut_reason(path: str) -> str | None:
     size = os.path.getsize(path)
     with open(path, "rb") as file:
         head = file.read(_HEAD_BYTES)
-        if (end := _declared_end(head)) is not None:
-            pass
-        elif head[:4] == b"\x1aE\xdf\xa3":
+        end = _declared_end(head)
+        if head[:4] == b"\x1aE\xdf\xa3":
             end = _matroska_end(file, size)
         elif head[:4] == b"0&\xb2u":
             end = _asf_end(file)
@@ -63,7 +62,7 @@ def cut_reason(path: str) -> str | None:
             return "ends in the middle of a packet"
         elif head[:1] == b"G" and _packet_bytes(file) and size % _packet_bytes(file):
             return "ends in the middle of a packet"
-        else:
+        elif end is None:
             end = max((start + length for _, start, length in boxes(file, size)), default=0)
     if end > size + _PADDING_BYTES:
         return f"lacks its last {end - size} bytes"

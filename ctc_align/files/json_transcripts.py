@@ -349,7 +349,7 @@ def _has_text_and_times(item: Any) -> bool:
     if not isinstance(item, dict) or any(key in item for key in _SOUNDS):
         return False
     texts = [value for value in item.values() if isinstance(value, str) and _LETTERS.search(value)]
-    return bool(texts) and sum(map(_is_time, item.values())) >= len(("start", "end"))
+    return bool(texts) and sum(map(_is_time, item.values())) >= 2
 
 
 def _is_time(value: Any) -> bool:

@@ -64,11 +64,12 @@ class Edit(NamedTuple):
 def sign_patterns(table: str) -> tuple[SignPattern, ...]:
     """Return the rows of a table of `notation.toml`: `before_tags` or `after_tags`."""
     rows = parse_toml(Path(__file__).with_name("notation.toml").read_text("utf-8"))[table]
-    return tuple(SignPattern(row.pop("signs"), **_patterns(row)) for row in rows)
-
-
-def _patterns(row: dict[str, str]) -> dict[str, re.Pattern[str]]:
-    return {name: lazy_regex(pattern) for name, pattern in row.items()}
+    return tuple(
+        SignPattern(
+            row["signs"], *map(lazy_regex, filter(None, (row["pattern"], row.get("needs"))))
+        )
+        for row in rows
+    )
 
 
 def find_notation(text: str, table: str) -> list[Edit]:
