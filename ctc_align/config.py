@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
 
+from ctc_align.cue_styles import STYLES, merged, styled_levels, with_style
 from ctc_align.errors import ConfigError
 from ctc_align.reading import MOST_NUMBER, open_input, parse_toml, shown
 from ctc_align.types import FITS, SoundChoice
@@ -93,20 +94,6 @@ SUBTITLES = "Subtitles and tiers"
 MACHINE = "Model and machine"
 LOG_PROBS = "Log-probs and models of other projects"
 """Headings of `--help` for settings; `ctc_align.cli.options` has all headings in order."""
-_NETFLIX_FRAMES = 2
-STYLES: dict[str, dict[str, Any]] = {
-    "netflix": {
-        "max_line": 42,
-        "max_cps": 20.0,
-        "min_gap_s": _NETFLIX_FRAMES / 24,
-        "min_duration_s": 5 / 6,
-        "max_duration_s": 7.0,
-        "close_gaps_s": 0.5,
-    },
-    "bbc": {"max_line": 37, "min_gap_s": 0.0, "close_gaps_s": 1.0},
-    "ebu": {"max_line": 36},
-}
-"""The values that style guides of subtitles name, with their sources in docs/transcripts.md."""
 _ALIGN = ("align", "corpus", "realign")
 _WRITE = (*_ALIGN, "convert")
 _TIME = (*_ALIGN, "serve")
@@ -123,6 +110,19 @@ _downloads = functools.partial(setting, panel=MACHINE, commands=(*_READ, "models
 them."""
 
 
+def _expands_style(kind: type[Config]) -> type[Config]:
+    """Return a class of settings that takes the limits of a style with which it is called."""
+    without_limits = kind.__init__
+
+    @functools.wraps(without_limits)
+    def init(self: Any, *args: Any, **given: Any) -> None:
+        without_limits(self, *args, **with_style(given, given.get("frame_rate")))
+
+    kind.__init__ = init  # type: ignore[method-assign]
+    return kind
+
+
+@_expands_style
 @dataclass(frozen=True)
 class Settings:
     """The settings of an alignment. Names of seconds end in `_s`.
@@ -130,8 +130,12 @@ class Settings:
     A setting is declared here alone: its option, its field in HTTP requests, its line in TOML and
     its row in the documentation are made from the field.
 
+    The limits of `style` are those of the settings that are not given beside it.
+
     >>> Settings().to_dict()["chunk_s"]
     60.0
+    >>> Settings(style="netflix", max_line=40).max_cps, Settings(style="netflix", max_line=40).max_line
+    (20.0, 40)
     """
 
     channel: str = _reading(
@@ -565,21 +569,6 @@ def load_settings(
     return load_config(Settings, source, overrides, assignments, base)
 
 
-def with_style(given: dict[str, Any], frame_rate: Any = 0.0) -> dict[str, Any]:
-    """Return given settings with the limits of their style, over which they win.
-
-    Netflix's gap is two frames at any rate.
-
-    >>> with_style({"style": "netflix", "max_cps": 17.0}, 25.0)["min_gap_s"], with_style({"style": "bbc"})["max_line"]
-    (0.08, 37)
-    """
-    style = given.get("style")
-    limits = dict(STYLES.get(style, {})) if isinstance(style, str) else {}
-    if style == "netflix" and isinstance(frame_rate, float) and frame_rate > 0:
-        limits["min_gap_s"] = _NETFLIX_FRAMES / frame_rate
-    return {**limits, **given}
-
-
 def known_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
     """Return the values of an alignment's `config` that are settings of this version.
 
@@ -632,8 +621,7 @@ def load_config(
     checked_values(kind, overridden, "", faults)
     levels = [base or {}, read, assigned, overridden]
     if kind is Settings:
-        frame_rate = functools.reduce(merged, levels).get("frame_rate")
-        levels[1:] = [with_style(level, frame_rate) for level in levels[1:]]
+        levels = styled_levels(levels)
     values = checked_values(kind, functools.reduce(merged, levels), "", [])
     if faults:
         raise ConfigError("\n".join(faults))
@@ -681,18 +669,6 @@ def _value(text: str, wanted: Any) -> Any:
     if wanted is str and not isinstance(value, str):
         return text
     return value
-
-
-def merged(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Return `base` updated with `over`, table by table."""
-    tables = dict(base)
-    for key, value in over.items():
-        inner = tables.get(key)
-        if isinstance(inner, dict) and isinstance(value, dict):
-            tables[key] = merged(inner, value)
-        else:
-            tables[key] = value
-    return tables
 
 
 def settings_toml() -> str:

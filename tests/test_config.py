@@ -76,6 +76,17 @@ def test_a_style_sets_limits_where_it_is_given_and_options_win(tmp_path: Path) -
     assert (found.max_cps, found.min_gap_s) == (17.0, 0.04), "two frames, and the option's default"
 
 
+def test_another_style_replaces_the_limits_of_the_first_but_not_those_that_were_given() -> None:
+    first = Settings(style="netflix", frame_rate=25.0, max_duration_s=5.0)
+    assert (first.max_cps, first.min_gap_s) == (20.0, 0.08), "also in Python"
+    found = load_settings(base=first.to_dict(), style="bbc")
+    assert (found.max_line, found.max_cps, found.min_duration_s) == (37, 17.0, 0.8)
+    assert found.max_duration_s == 5.0
+    found = load_settings(base=first.to_dict(), frame_rate=50.0)
+    assert (found.max_cps, found.min_gap_s) == (20.0, 0.04), "two frames at the new rate"
+    assert dataclasses.replace(first, max_cps=15.0).max_cps == 15.0
+
+
 def test_tables_and_lists(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
     path.write_text("[training]\nepochs = 7\nrounds = [[5]]\n")

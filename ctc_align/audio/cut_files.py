@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import struct
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -18,6 +20,21 @@ _LAYER2_KBITS = (0, 32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 3
 """Bit rates of layer II of MPEG 1; those of layer II of MPEG 2 are layer III's."""
 _ID3_HEADER_BYTES = 10
 _SEGMENT = 0x18538067
+_HEAD_BYTES = 1024
+"""Those of NIST SPHERE; all other heads are shorter."""
+_UNKNOWN = 0x7F00_0000
+_DECLARED_ENDS = (
+    (b"RIFF", 4, "<I", 8, 0xFFFF_0000 - 8),
+    (b"RF64", 20, "<Q", 8, 1 << 62),
+    (b"BW64", 20, "<Q", 8, 1 << 62),
+    (b"riff\x2e\x91", 16, "<Q", 0, 1 << 62),  # Wave64
+    (b"FORM", 4, ">I", 8, _UNKNOWN),  # AIFF
+    (b".snd", 8, ">I", 24, _UNKNOWN),  # Sun's AU
+)
+"""First bytes of a kind of file; where and how its length is written; how many bytes this does not
+count; and from which value on it means an unknown length: programs write such values into pipes."""
+_NIST_FIELD = re.compile(rb"^(\w+) -i (\d{1,15})$", re.MULTILINE)
+_NIST_COUNTS = (b"sample_count", b"channel_count", b"sample_n_bytes")
 _PADDING_BYTES = 8
 """Writers may count padding that they do not write."""
 _MOST_PADDING_BYTES = 65536
@@ -33,11 +50,9 @@ def cut_reason(path: str) -> str | None:
     """
     size = os.path.getsize(path)
     with open(path, "rb") as file:
-        head = file.read(16)
-        if head[:4] == b"RIFF":
-            end = 8 + struct.unpack("<I", head[4:8])[0]
-            end = 0 if end >= 0xFFFF_0000 else end
-        elif head[:4] == b"\x1aE\xdf\xa3":
+        head = file.read(_HEAD_BYTES)
+        end = _declared_end(head)
+        if head[:4] == b"\x1aE\xdf\xa3":
             end = _matroska_end(file, size)
         elif head[:4] == b"0&\xb2u":
             end = _asf_end(file)
@@ -47,10 +62,32 @@ def cut_reason(path: str) -> str | None:
             return "ends in the middle of a packet"
         elif head[:1] == b"G" and _packet_bytes(file) and size % _packet_bytes(file):
             return "ends in the middle of a packet"
-        else:
+        elif end is None:
             end = max((start + length for _, start, length in boxes(file, size)), default=0)
     if end > size + _PADDING_BYTES:
         return f"lacks its last {end - size} bytes"
+    return None
+
+
+def missing_share(path: str) -> float:
+    """Return how much is missing of a file whose head declares its end, as a share of what is there."""
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        end = _declared_end(file.read(_HEAD_BYTES)) or 0
+    return max(0.0, end / size - 1)
+
+
+def _declared_end(head: bytes) -> int | None:
+    """Return the end in bytes that the head of a file declares; 0 for a stream, None for other
+    kinds of files."""
+    for mark, at, form, more, most in _DECLARED_ENDS:
+        if head.startswith(mark) and len(head) >= at + struct.calcsize(form):
+            (length,) = struct.unpack_from(form, head, at)
+            return length + more if length < most else 0
+    if head.startswith(b"NIST_1A"):
+        fields = dict(_NIST_FIELD.findall(head))
+        counts = [int(fields.get(name, 0)) for name in _NIST_COUNTS]
+        return _HEAD_BYTES + math.prod(counts) if b"shorten" not in head else 0
     return None
 
 

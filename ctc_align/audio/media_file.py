@@ -307,6 +307,7 @@ class MediaFile:
         for packet in self._packets():
             if not packet.size or packet.time_base is None:
                 continue
+            self._note_end(packet)
             length_s = float((packet.duration or 0) * packet.time_base)
             counted_s += length_s
             if packet.pts is not None:

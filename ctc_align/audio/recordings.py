@@ -23,7 +23,13 @@ from itertools import chain
 import numpy as np
 import soundfile
 
-from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise, wav_seconds
+from ctc_align.audio.cut_files import (
+    cut_reason,
+    is_cut_frame,
+    missing_share,
+    mp3_promise,
+    wav_seconds,
+)
 from ctc_align.audio.media_file import (
     ByteRange,
     Conversion,
@@ -88,6 +94,13 @@ class Recording(AbstractContextManager["Recording"]):
         """Return sentences on what is wrong with the file.
 
         They are known after `received` samples of a part were read.
+        """
+        return []
+
+    def find_cut(self, length_s: float) -> list[str]:
+        """Return sentences on a file that ends early, as `faults`, decoding as little as needed.
+
+        `length_s` is what `estimated_s` returned.
         """
         return []
 
@@ -184,6 +197,7 @@ class SoundFileRecording(Recording):
     def __init__(self, name: str, path: str | None = None, *, is_cut: bool = False) -> None:
         self.name = name
         path = path or name
+        self._path = path
         self._is_cut = is_cut
         # by descriptor, libsndfile goes by content; by name it takes .raw, .vox or .gsm for
         # headerless audio
@@ -250,9 +264,20 @@ class SoundFileRecording(Recording):
                 f"{missing_s:.2f} s of audio are damaged and skipped, so later times are too early"
                 " by that"
             ]
+        if is_whole and self._sound.format not in _WAV:
+            missing_s = max(missing_s, missing_share(self._path) * received / self.rate)
         if is_whole or received:
             return ends_early(missing_s, received / self.rate)
         return []
+
+    def find_cut(self, length_s: float) -> list[str]:
+        if self.samples is None or (
+            self._seek(self.samples - 1) and any(map(len, self._blocks(1)))
+        ):
+            return self.faults(0, None, self.samples or round(length_s * self.rate))
+        # libsndfile took the length of a FLAC from its header, and cannot go on after it failed
+        with SoundFileRecording(self.name, self._path) as again:
+            return again.faults(0, None, sum(map(len, again.read(0, None))))
 
     def _seek(self, first: int) -> bool:
         try:
@@ -504,6 +529,9 @@ class MediaRecording(Recording):
                 f"the file {reason}: it is cut or damaged; the first {used_s:.2f} s are used"
             )
         return found
+
+    def find_cut(self, length_s: float) -> list[str]:
+        return self.faults(0, None, round(length_s * self.rate))
 
     def _cut_reason(self) -> str | None:
         damage = self._media.damage

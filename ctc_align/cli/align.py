@@ -27,7 +27,6 @@ from ctc_align.cli.notes import (
     fast_cue_notes,
     language_notes,
     limit_lines,
-    limit_notes,
     old_book_notes,
     unknown_letters,
     written_line,
@@ -249,6 +248,9 @@ def write_alignment(
 
     `sound`: the aligned sound, if it is in memory.
     """
+    from ctc_align.files import Style
+    from ctc_align.files.cue_limits import limit_notes
+
     if files is None:
         write_stdout(alignment, format, settings, sound)
         report(alignment, [], talk)
@@ -258,7 +260,7 @@ def write_alignment(
         report(alignment, paths, talk)
     formats = (format,) if files is None else files.formats
     talk.notes(fast_cue_notes(alignment, settings, formats))
-    talk.notes(limit_notes(alignment, settings, formats))
+    talk.notes(limit_notes(alignment, Style.of(settings), formats))
     unmet = limit_lines(alignment)
     for line in unmet:  # even when quiet
         say(f"{PROGRAM}: {line}")

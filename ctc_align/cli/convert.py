@@ -23,7 +23,6 @@ from ctc_align.cli.arguments import alignments_at, check_alignments, kind_of
 from ctc_align.cli.notes import (
     effect_notes,
     fast_cue_notes,
-    limit_notes,
     recording_notes,
     tier_notes,
 )
@@ -149,7 +148,8 @@ class _Conversion:
     def convert_file(self, path: str, files: OutputFiles | None) -> int:
         """Write the alignment in a file to other files, or to stdout; return the exit code."""
         from ctc_align.evaluate.corrected_labels import read_corrected
-        from ctc_align.files import FORMATS
+        from ctc_align.files import FORMATS, Style
+        from ctc_align.files.cue_limits import limit_notes
 
         corrected = read_corrected(path)
         self.notes.add(path, corrected.notes, "alignments with later corrections")
@@ -161,7 +161,7 @@ class _Conversion:
             logging.getLogger(_WRITER_OF_PAGES).disabled = recording is None
         fast = fast_cue_notes(alignment, settings, self.formats)
         self.notes.add(path, fast, "cues faster than --max-cps, because the speech is")
-        broken = limit_notes(alignment, settings, self.formats)
+        broken = limit_notes(alignment, Style.of(settings), self.formats)
         self.notes.add(path, broken, "cues that break --style or its limits")
         if files is None:
             write_stdout(alignment, self.formats[0], settings, recording)

@@ -436,25 +436,6 @@ def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[s
     ] * bool(fast)
 
 
-def limit_notes(alignment: Alignment, settings: Settings, formats: Sequence[str]) -> list[str]:
-    """Return a note on the cues that break the limits of --style, or of options."""
-    from ctc_align.files import Style
-    from ctc_align.files.cue_limits import CUED, broken_limits
-
-    if CUED.isdisjoint(formats):
-        return []
-    style = Style.of(settings)
-    broken = [
-        f"{counted(len(cues), 'cue is', 'cues are')} {what} ({several(list(map(str, cues)), ', ', 3)})"
-        for what, cues in broken_limits(alignment, style).items()
-    ]
-    if style.keeps_cues(alignment):
-        why = "kept as in the transcript; --cues again makes new ones"
-    else:
-        why = "because of the speech"
-    return [f"{'; '.join(broken)}: {why}"] * bool(broken)
-
-
 def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
     """Return the numbers of the cues at ascending ranks, which count from 1.
 

@@ -169,12 +169,9 @@ def header_of(name: str) -> Header:
 
     try:
         with open_recording(name) as recording:
-            return Header(
-                recording.estimated_s(),
-                recording.rate,
-                recording.channels,
-                cut=cut_reason(name) or "",
-            )
+            length_s = recording.estimated_s()
+            cut = cut_reason(name) or "; ".join(recording.find_cut(length_s))
+            return Header(length_s, recording.rate, recording.channels, cut=cut)
     except (CtcAlignError, OSError, ValueError) as error:
         return Header(fault=str(error).removeprefix(f"{name}: "))
 

@@ -7,10 +7,12 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ctc_align.config import STYLES, Settings
+from ctc_align.config import Settings
+from ctc_align.cue_styles import STYLES
 from ctc_align.files.cues import MS_PER_S, new_cues, shown_times, source_subtitles
 from ctc_align.files.sentences import columns
 from ctc_align.files.writer import Style
+from ctc_align.text.note_kinds import name_first
 from ctc_align.text.word_forms import without_markup
 from ctc_align.types import Alignment
 
@@ -77,6 +79,22 @@ def broken_limits(alignment: Alignment, style: Style) -> dict[str, list[int]]:
         for name, what, broken in tests
         if name in counted and any(broken)
     }
+
+
+def limit_notes(alignment: Alignment, style: Style, formats: Iterable[str]) -> list[str]:
+    """Return a note on the cues that break limits, if one of `formats` has cues."""
+    if CUED.isdisjoint(formats):
+        return []
+    broken = [
+        f"{len(cues)} {'cue is' if len(cues) == 1 else 'cues are'} {what}"
+        f" ({name_first(list(map(str, cues)), len(cues))})"
+        for what, cues in broken_limits(alignment, style).items()
+    ]
+    if style.keeps_cues(alignment):
+        why = "kept as in the transcript; --cues again makes new ones"
+    else:
+        why = "because of the speech"
+    return [f"{'; '.join(broken)}: {why}"] * bool(broken)
 
 
 def _shown_cues(alignment: Alignment, style: Style) -> list[tuple[list[str], tuple[int, int]]]:

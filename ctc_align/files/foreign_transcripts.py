@@ -22,7 +22,7 @@ from ctc_align.errors import InputError, TranscriptError, WrongFileError
 from ctc_align.files.labels import audacity_tiers
 from ctc_align.files.sentences import SENTENCE, break_cost
 from ctc_align.files.tiers import is_silence
-from ctc_align.reading import as_seconds
+from ctc_align.reading import as_seconds, clock_seconds
 from ctc_align.text.characters import lazy_regex
 from ctc_align.text.languages import known_code
 from ctc_align.types import SEGMENTS, SourceCue, Subtitles, Transcript
@@ -243,7 +243,8 @@ def _read_chat(text: str, source: str) -> Iterator[Segment]:
 _STM_LINE = lazy_regex(
     r"\S+[ \t]+\S+[ \t]+(?=\S*[^\W\d])\S+[ \t]+\d+(?:\.\d*)?[ \t]+\d+(?:\.\d*)?(?:[ \t]+.*)?"
 )
-_ALTERNATIVES = lazy_regex(r"\{\s*@?([^{}/]*?)\s*/[^{}]*\}")
+_STM_GAPS = ("inter_segment_gap", "excluded_region", "ignore_time_segment_in_scoring")
+_ALTERNATIVES = lazy_regex(r"\{([^{}]*/[^{}]*)\}")
 _RTTM_LINE = lazy_regex(
     r"(?:SPEAKER|LEXEME|NON-LEX|NON-SPEECH|SPKR-INFO|SEGMENT|NOSCORE|EDIT|FILLER|IP|SU|CB|A/P)(?:[ \t]+\S+){7,9}"
 )
@@ -295,9 +296,25 @@ def _stm_rows(text: str) -> Iterator[tuple[str, Segment]]:
         words = "".join(rest)
         if words.startswith("<"):
             words = words.partition(">")[2].strip()
-        words = _ALTERNATIVES.sub(r"\1", words)
-        if speaker != "inter_segment_gap" and words.lower() != "ignore_time_segment_in_scoring":
+        before = ""
+        while words != before:  # the inner ones first
+            before = words
+            words = _ALTERNATIVES.sub(_first_alternative, words)
+        if speaker not in _STM_GAPS and words.lower() not in _STM_GAPS:
             yield name, Segment(as_seconds(start), as_seconds(end), words, speaker)
+
+
+def _first_alternative(match: re.Match[str]) -> str:
+    """Return the first of some alternatives; in parentheses if nothing (`@`) is another.
+
+    >>> _ALTERNATIVES.sub(_first_alternative, "so { @ / uh } we {I'm / I am}")
+    "so (uh) we I'm"
+    """
+    readings = [part.strip() for part in match[1].split("/")]
+    spoken = [part for part in readings if part not in ("", "@")]
+    if not spoken or len(spoken) == len(readings):
+        return "".join(spoken[:1])
+    return f"({spoken[0].strip('()')})"
 
 
 def _read_rttm(text: str, source: str) -> Iterator[Segment]:
@@ -425,20 +442,26 @@ def _read_partitur(text: str, source: str) -> Iterator[Segment]:
 
 # Tables and subtitles
 
-_CLOCK = r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,4}(?:[.,]\d+)?)"
+_CLOCK = r"((?:\d{1,4}:){1,2}\d{1,4}(?:[.,]\d+)?)"
 _LABEL = lazy_regex(r"\d+\.\d+\t\d+\.\d+\t")
 _SBV_TIMES = lazy_regex(rf"\s*{_CLOCK},{_CLOCK}\s*")
 
 
 def _read_table(text: str, source: str) -> Iterator[Segment]:
-    """Yield the rows of Whisper's TSV, or of whisper.cpp's CSV, whose times are milliseconds."""
+    """Yield the rows of Whisper's TSV, or of whisper.cpp's CSV.
+
+    Their times are milliseconds, in tables of other programs seconds with decimals.
+    """
     rows = io.StringIO(text.strip())
     if "\t" in text.partition("\n")[0]:
         table = csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
         table = csv.DictReader(rows)
-    for row in table:
-        start_s, end_s = (as_seconds(row[key] or 0) / _MS_PER_S for key in ("start", "end"))
+    table_rows = list(table)
+    is_seconds = any("." in f"{row['start']}{row['end']}" for row in table_rows)
+    per_s = 1.0 if is_seconds else _MS_PER_S
+    for row in table_rows:
+        start_s, end_s = (as_seconds(row[key] or 0) / per_s for key in ("start", "end"))
         yield Segment(start_s, end_s, row["text"] or "", row.get("speaker") or "")
 
 
@@ -466,17 +489,9 @@ def _read_sbv(text: str, source: str) -> Iterator[Segment]:
             lines.append(line.replace("[br]", "\n"))
             continue
         if times is not None:
-            start_s = _clock_seconds(times.groups()[:3])
-            yield Segment(start_s, _clock_seconds(times.groups()[3:]), "\n".join(lines))
+            yield Segment(clock_seconds(times[1]), clock_seconds(times[2]), "\n".join(lines))
         times = found
         lines = []
-
-
-def _clock_seconds(parts: Sequence[str | None]) -> float:
-    hours, minutes, seconds = parts
-    return (
-        3600 * int(hours or 0) + 60 * int(minutes or 0) + float((seconds or "").replace(",", "."))
-    )
 
 
 # XML: Transcriber (trans-14.dtd) and YouTube's timed text (srv1, srv2, srv3)

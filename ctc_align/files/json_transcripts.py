@@ -1,12 +1,14 @@
 """Transcripts in JSON of other programs, read by a table of dialects.
 
-To read another dialect, add its row to `DIALECTS`. A row says where the segments or words are, and
+To read another dialect, add its row to `json_dialects.toml`. A row says where the segments or words are, and
 which keys have their text, times and speaker.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ctc_align.errors import TranscriptError, WrongFileError
@@ -16,8 +18,9 @@ from ctc_align.files.foreign_transcripts import (
     segments_transcript,
     with_marks,
 )
-from ctc_align.reading import as_seconds, parse_json, shown
-from ctc_align.text.characters import lazy_regex
+from ctc_align.reading import as_seconds, clock_seconds, parse_json, parse_toml, shown
+from ctc_align.text.characters import lazy_regex, printable
+from ctc_align.text.note_kinds import name_first
 from ctc_align.types import FORMAT, Transcript
 
 
@@ -28,9 +31,9 @@ class Dialect(NamedTuple):
     Where several paths have a bar between them (`a.b|c`), the first that has a value counts.
 
     Attributes:
+        items: paths of the segments or words; "" is the whole file.
         program: in messages; "" for any program that writes such segments, all of which must have a
             text.
-        items: paths of the segments or words; "" is the whole file.
         text: paths in an item; the texts of a list are joined.
         start, end: paths in an item; "+" before a path of an end means that it is a length.
         per_s: units of time per second.
@@ -41,11 +44,13 @@ class Dialect(NamedTuple):
         when: paths that must have a value in the file, or with "!" before them must have none.
     """
 
-    program: str
     items: str
-    text: str = "text|segment|sentence|words|transcript"
-    start: str = "start|start_s|start_time|begin|timestamp.0|offsets.from"
-    end: str = "end|end_s|end_time|timestamp.1|offsets.to|+duration"
+    program: str = ""
+    text: str = "text|segment|sentence|words|transcript|utterance|caption|line"
+    start: str = "start|start_s|start_time|startTime|startSec|begin|timestamp.0|offsets.from"
+    end: str = (
+        "end|end_s|end_time|endTime|endSec|stop|stopTime|finish|timestamp.1|offsets.to|+duration"
+    )
     per_s: float = 1.0
     is_words: bool = False
     glue: str = " "
@@ -61,55 +66,31 @@ _SPEAKER = (
 _CHANNEL = "channel|channel_label|channelTag|channel_tag|Channel|ChannelNumber|channels#"
 """Paths of the speaker and the channel in an item, or in an object around it; `channels#` is the
 index in such a list."""
-_GOOGLE = "Google Speech-to-Text"
-_GOOGLE_START = "startTime|start_time|startOffset|start_offset"
-_GOOGLE_END = "endTime|end_time|endOffset|end_offset"
-_GOOGLE_RESULT_END = "resultEndTime|result_end_time|resultEndOffset|result_end_offset"
-_LAST_TAGGED = (
-    "results.-1.alternatives.0.words.0.speakerTag|results.-1.alternatives.0.words.0.speaker_tag"
-)
-_AZURE = "Azure Speech"
-_AZURE_SEGMENTS = "AudioFileResults.*.SegmentResults.*|*|"
 
-DIALECTS = (
-    Dialect("AWS Transcribe", "results.audio_segments.*"),
-    Dialect("AWS Transcribe", "results.channel_labels.channels.*.items.*|results.items.*", "alternatives.0.content",
-            is_words=True, whole="results.transcripts.*.transcript", turns="results.speaker_labels.segments.*.items.*"),
-    Dialect("AWS Transcribe", "Transcript.*", "Content", "BeginOffsetMillis", "EndOffsetMillis", 1e3),
-    Dialect("Deepgram", "results.utterances.*|results.channels.*.alternatives.0.paragraphs.paragraphs.*.sentences.*"),
-    Dialect("Deepgram", "results.channels.*.alternatives.0.words.*", "punctuated_word|word", is_words=True),
-    # v1 repeats the words of all results, with speakers, in the last one
-    Dialect(_GOOGLE, "results.-1.alternatives.0.words.*", "word", _GOOGLE_START, _GOOGLE_END, is_words=True,
-            when=f"{_LAST_TAGGED} !{_LAST_TAGGED.replace('-1', '0')}"),
-    Dialect(_GOOGLE, "results.*.alternatives.0.words.*", "word", _GOOGLE_START, _GOOGLE_END, is_words=True,
-            whole="results.*.alternatives.0.transcript"),
-    Dialect(_GOOGLE, "results.*", "alternatives.0.transcript", "", _GOOGLE_RESULT_END),
-    Dialect(_AZURE, "recognizedPhrases.*", "nBest.0.display", "offsetInTicks", "+durationInTicks", 1e7),
-    Dialect(_AZURE, "phrases.*", "text", "offsetMilliseconds", "+durationMilliseconds", 1e3),
-    Dialect(_AZURE, _AZURE_SEGMENTS, "NBest.0.Display|DisplayText", "Offset", "+Duration", 1e7),
-    Dialect("Rev", "monologues.*.elements.*", "value", "ts|timestamp", "end_ts|end_timestamp", is_words=True, glue=""),
-    Dialect("AssemblyAI", "utterances.*|sentences.*|paragraphs.*", per_s=1e3, when="id|audio_url|audio_duration"),
-    Dialect("AssemblyAI", "words.*", per_s=1e3, is_words=True, whole="text", when="id|audio_url|audio_duration"),
-    Dialect("gentle", "words.*", "word", is_words=True, whole="transcript", when="words.0.case"),
-    Dialect("aeneas", "fragments.*", "lines.*", glue="\n"),
-    Dialect("YouTube", "events.*", "segs.*.utf8", "tStartMs", "+dDurationMs", 1e3, glue=""),
-    Dialect("", "transcription.*", start="offsets.from", end="offsets.to", per_s=1e3),  # whisper.cpp
-    # Whisper, NeMo and NeMo before 2.1, pipelines of transformers, and lists or lines of segments
-    Dialect("", "segments.*|timestamp.segment.*|timestep.segment.*|chunks.*|transcription.*|*"),
-)  # fmt: skip
-"""The dialects, in the order in which they are tried."""
-PROGRAMS = tuple(dict.fromkeys(dialect.program for dialect in DIALECTS if dialect.program))
+
+@cache
+def dialects() -> tuple[Dialect, ...]:
+    """Return the rows of `json_dialects.toml`, in the order in which they are tried."""
+    path = Path(__file__).with_name("json_dialects.toml")
+    return tuple(Dialect(**row) for row in parse_toml(path.read_text("utf-8"))["dialect"])
+
+
+def programs() -> list[str]:
+    """Return the programs whose JSON is known by its name."""
+    return list(dict.fromkeys(filter(None, (dialect.program for dialect in dialects()))))
+
+
 _ENVELOPES = ("response", "result", "data")
 """Keys of the one value of an answer."""
 _SOUNDS = ("audio_filepath", "audio")
-_CLOCK = lazy_regex(r"(?:(\d{1,4}):)?(\d{1,4}):(\d{1,4}(?:[.,]\d+)?)")
+_CLOCK = lazy_regex(r"(?:\d{1,4}:){1,2}\d{1,4}(?:[.,]\d+)?")
+_MOST_KEYS = 8
+"""The most keys that a message names."""
 _UNITS_OF_NANOS = 1e-9
-_START_KEY = lazy_regex(r"(?i).*(?:start|begin|from|offset|onset).*|ts|t|time")
-_END_KEY = lazy_regex(r"(?i).*(?:end|stop|until|dur).*|to")
 _LETTERS = lazy_regex(r"[^\W\d_]")
 _FEWEST = 2
-_LONGEST_S = 1e5
-"""Times above this are hardly seconds."""
+_LEAST_PER_S = 0.3
+"""Characters a second below which times are hardly seconds, but milliseconds or hundredths."""
 
 
 def parse_json_transcript(text: str, source: str) -> Transcript | None:
@@ -137,10 +118,15 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
     ):
         return Transcript(data["text"])
     for root in _roots(data):
-        for dialect, path in ((each, path) for each in DIALECTS for path in each.items.split("|")):
+        for dialect, path in (
+            (each, path) for each in dialects() for path in each.items.split("|")
+        ):
             items = list(_walk(root, path))
             if _fits(dialect, root, items):
-                return segments_transcript(_segments(dialect, root, items, source))
+                segments = _segments(dialect, root, items, source)
+                if not dialect.program:
+                    _require_seconds(segments, source)
+                return segments_transcript(segments)
     _refuse_unknown(data, source)
     return None
 
@@ -314,61 +300,62 @@ def _seconds(value: Any, per_s: float = 1.0) -> float | None:
         return as_seconds(value.get("seconds", 0)) + _UNITS_OF_NANOS * as_seconds(
             value.get("nanos", 0)
         )
-    clock = _CLOCK.fullmatch(value) if isinstance(value, str) else None
-    if clock:
-        hours, minutes, seconds = clock.groups()
-        return 3600 * int(hours or 0) + 60 * int(minutes) + float(seconds.replace(",", "."))
+    if isinstance(value, str) and _CLOCK.fullmatch(value):
+        return clock_seconds(value)
     return as_seconds(value.removesuffix("s") if isinstance(value, str) else value) / per_s
 
 
+def _require_seconds(segments: Sequence[Segment], source: str) -> None:
+    """Raise WrongFileError if whole numbers are too large for seconds: nobody speaks so slowly."""
+    times = [time for each in segments for time in (each.start_s, each.end_s) if time is not None]
+    lengths = [(each.end_s or 0.0) - (each.start_s or 0.0) for each in segments]
+    letters = sum(len(each.text) for each in segments)
+    is_slow = len(segments) >= _FEWEST and letters < _LEAST_PER_S * sum(lengths)
+    if is_slow and all(map(float.is_integer, times)):
+        raise WrongFileError(
+            f"{source}: its times, from {min(times):g} to {max(times):g}, are hardly seconds:"
+            f" {letters} characters would last {sum(lengths):g} s; write them in seconds"
+        )
+
+
 def _refuse_unknown(data: Any, source: str) -> None:
-    """Raise WrongFileError if a list in a value seems to hold segments."""
-    found = max(_timed_lists(data, ""), key=lambda each: len(each[1]), default=None)
-    if found is None or len(found[1]) < _FEWEST:
+    """Raise WrongFileError if a list in a value seems to hold segments: texts beside two times."""
+    path, items = max(_timed_lists(data, ""), key=lambda each: len(each[1]), default=("", []))
+    if len(items) < _FEWEST:
         return
-    path, times = found
-    first = min(start for start, _ in times)
-    last = max(end for _, end in times)
-    if last < _LONGEST_S:
-        span = f"from {first:.2f} to {last:.2f} s"
-    else:
-        span = f"from {first:g} to {last:g}, perhaps milliseconds,"
+    keys = printable(name_first(list(items[0]), len(items[0]), _MOST_KEYS))
     raise WrongFileError(
-        f"{source}: JSON of an unknown program; it seems to hold {len(times)} segments {span} under"
-        f" {path or 'its list'}; known are {', '.join(PROGRAMS)}, and segments of Whisper, WhisperX"
-        ' and NeMo; convert it to SRT, or to {"segments": [{"start": 0.0, "end": 1.0, "text":'
-        ' "Hello"}]} with seconds'
+        f"{source}: JSON of an unknown program; it seems to hold {len(items)} segments under"
+        f" {printable(path) or 'its list'}, with the keys {keys}; known are"
+        f" {', '.join(programs())}, and segments of Whisper, WhisperX and NeMo; convert it to SRT,"
+        ' or to {"segments": [{"start": 0.0, "end": 1.0, "text": "Hello"}]} with seconds'
     )
 
 
-def _timed_lists(value: Any, path: str) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield the paths of lists of objects with texts and times, and their times."""
+def _timed_lists(value: Any, path: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield the paths of lists of objects with a text and two times, and these objects."""
     inner: list[tuple[Any, Any]] = []
     if isinstance(value, dict):
         inner = list(value.items())
     elif isinstance(value, list):
         inner = list(enumerate(value))
-        times = [found for item in value if (found := _likely_times(item))]
-        if times:
-            yield path, times
+        items = [item for item in value if _has_text_and_times(item)]
+        if items:
+            yield path, items
     for key, item in inner:
         yield from _timed_lists(item, f"{path}.{key}".lstrip("."))
 
 
-def _likely_times(item: Any) -> tuple[float, float] | None:
-    """Return what seem to be the times of an object with a text."""
+def _has_text_and_times(item: Any) -> bool:
+    """Return whether an object has a text and two times, and is no line of a manifest."""
     if not isinstance(item, dict) or any(key in item for key in _SOUNDS):
-        return None
-    if not any(isinstance(value, str) and _LETTERS.search(value) for value in item.values()):
-        return None
-    times = []
-    for pattern in (_START_KEY, _END_KEY):
-        value = next((value for key, value in item.items() if pattern.fullmatch(key)), None)
-        try:
-            time_s = _seconds(value)
-        except ValueError:
-            time_s = None
-        if time_s is None:
-            return None
-        times.append(time_s)
-    return times[0], max(times)
+        return False
+    texts = [value for value in item.values() if isinstance(value, str) and _LETTERS.search(value)]
+    return bool(texts) and sum(map(_is_time, item.values())) >= 2
+
+
+def _is_time(value: Any) -> bool:
+    try:
+        return not isinstance(value, bool) and _seconds(value) is not None
+    except ValueError:
+        return False

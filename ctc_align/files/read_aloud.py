@@ -86,7 +86,6 @@ class SmilWriter(Writer):
         clips, nameless, apart = _smil_clips(alignment)
         if not clips:
             what = "the transcript is not a book"
-            what = "the transcript is not a book"
             other = ""
             if alignment.places:
                 what = "no element that is read has an id"

@@ -58,7 +58,7 @@ def read_transcript_file(
     Each kind is recognised by its content: subtitles (SRT, VTT) by a line of two times with an
     arrow between them, lyrics (LRC) by their tags and times, a TextGrid or an ELAN file by its
     first lines, an EPUB book by the type in its archive, and transcripts of other programs by the
-    tables `KINDS` (`foreign_transcripts`) and `DIALECTS` (`json_transcripts`). For an alignment of
+    tables `KINDS` (`foreign_transcripts`) and `json_dialects.toml`. For an alignment of
     this package (JSON), the transcript is its text.
 
     Raises:

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 
-from ctc_align.config import checked_values, merged, read_toml, setting
+from ctc_align.config import checked_values, read_toml, setting
+from ctc_align.cue_styles import merged
 from ctc_align.errors import ConfigError, UsageError, one_line
 from ctc_align.extras import install_line
 from ctc_align.models.convnet.features import mel_filters

@@ -276,6 +276,18 @@ def as_seconds(value: object) -> float:
     return seconds
 
 
+def clock_seconds(time: str) -> float:
+    """Return a time of hours, minutes and seconds, or of fewer of them, in seconds.
+
+    >>> clock_seconds("01:02.5"), clock_seconds("1:00:00,25")
+    (62.5, 3600.25)
+    """
+    seconds = 0.0
+    for part in time.replace(",", ".").split(":"):
+        seconds = 60 * seconds + float(part)
+    return seconds
+
+
 def as_number(value: object) -> float:
     """Return a number as a finite float; raise ValueError for anything else, texts included.
 

@@ -10,11 +10,12 @@ import json
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
 from pathlib import PurePath
 from typing import Any
 
-from ctc_align.config import Settings, checked_values, known_settings, with_style
+from ctc_align.config import Settings, checked_values, known_settings
+from ctc_align.cue_styles import merged, styled_levels
 from ctc_align.errors import UsageError
 from ctc_align.files import FORMATS, rendered
 from ctc_align.models.acoustic_model import family_of
@@ -191,8 +192,8 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
         except UsageError as error:
             raise RefusedError(422, str(error)) from error
     _check_model_settings(values, base, model)
-    styled = with_style(values, values.get("frame_rate", base.frame_rate))
-    return dataclasses.replace(base, **styled)
+    levels = styled_levels([base.to_dict(), values])
+    return Settings(**reduce(merged, levels))
 
 
 def _check_model_settings(values: Mapping[str, Any], base: Settings, model: str) -> None:

@@ -21,13 +21,12 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import attrgetter
 
+from ctc_align.reading import clock_seconds
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.characters import Span, lazy_regex
 from ctc_align.text.languages import base_code, known_code
 from ctc_align.text.line_divisions import line_divisions
 from ctc_align.text.notation import (
-    AFTER_TAGS,
-    BEFORE_TAGS,
     MAYBE,
     Edit,
     find_notation,
@@ -246,9 +245,9 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     """
     tags: list[Mark] = []
     spoken = _decoded(text.replace("\r\n", " \n").replace("\r", "\n"))
-    spoken = _without_notation(spoken, find_notation(spoken.text, BEFORE_TAGS), tags)
+    spoken = _without_notation(spoken, find_notation(spoken.text, "before_tags"), tags)
     spoken = _without_tags(spoken, tags)
-    spoken = _without_notation(spoken, find_notation(spoken.text, AFTER_TAGS), tags)
+    spoken = _without_notation(spoken, find_notation(spoken.text, "after_tags"), tags)
     spoken = _without_notation(spoken, find_prosody(spoken.text, is_english(language)), tags)
     spoken = _with_whole_words(spoken, cues, language)
     spoken = spoken.replaced(digit_groups(spoken.text, language))
@@ -477,15 +476,9 @@ def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
             return MARKUP
         return ""
     words = f"{match['name']} {inside}"
-    if is_known_direction(words):
+    if is_known_direction(words) or match[0][1] == "/" or (words.isupper() and not inside):
         return DIRECTION
-    if inside:
-        if "=" in inside:
-            return MARKUP
-        return ""
-    if words.islower() or words.isupper():
-        return DIRECTION
-    return ""
+    return MARKUP if "=" in inside else ""
 
 
 def _links(text: str) -> list[Span]:
@@ -533,7 +526,7 @@ def _timed_lines(text: str) -> list[Span]:
     found = list(_BARE_TIME.finditer(text))
     if len(found) < 2:
         return []
-    seconds = [_seconds(match["time"]) for match in found]
+    seconds = [clock_seconds(match["time"]) for match in found]
     alone = sum(not match["rest"].strip() for match in found) == len(found)
     lines = sum(not line.isspace() for line in text.splitlines() if line)
     ascending = all(first <= second for first, second in pairwise(seconds))
@@ -542,24 +535,13 @@ def _timed_lines(text: str) -> list[Span]:
     return [match.span("time") for match in found]
 
 
-def _seconds(time: str) -> float:
-    """Return a time stamp in seconds.
-
-    >>> _seconds("01:02.5"), _seconds("1:00:00")
-    (62.5, 3600.0)
-    """
-    seconds = 0.0
-    for part in time.replace(",", ".").split(":"):
-        seconds = 60 * seconds + float(part)
-    return seconds
-
-
 _SOUNDS = word_list("sounds")
 _BESIDE_SOUNDS = word_list("beside-sounds")
 _WORD = lazy_regex(r"[^\W\d_]+(?:_[^\W\d_]+)?")
 _BRACKETS = lazy_regex(r"[\[［【](?P<inside>[^\[\]［］【】]{0,400})[\]］】]")
 _OTHER_BRACKETS = lazy_regex(
     r"[(（](?P<paren>[^()（）\n]{1,80})[)）]|\{(?P<brace>[^{}\n]{1,60})\}|(?<![\w*])\*(?P<star>[^*\n]{1,60})\*(?![\w*])"
+    r"|(?<!\w)<(?P<angle>[a-z][\w:.-]*)/?>(?!\w)"
 )
 _MOST_WORDS = 25
 _FOOTNOTE = lazy_regex(r"[\d\s,–*†‡-]*|[xX]|citation needed|sic")
@@ -599,11 +581,11 @@ def stage_directions(text: str) -> Directions:
         for match in _BRACKETS.finditer(text):
             kind = _kind_of_brackets(text, match)
             spans[kind].append(match.span() if kind == "possible" else _with_trailing(text, match))
-    if any(sign in text for sign in "({*（"):
+    if any(sign in text for sign in "({*（<"):
         for match in _OTHER_BRACKETS.finditer(text):
             if is_known_direction(match[match.lastgroup or 0]):
                 spans["certain"].append(_with_trailing(text, match))
-            elif match["brace"] and _WORD.search(match["brace"]):
+            elif _WORD.search(match["brace"] or match["angle"] or ""):
                 spans["possible"].append(match.span())
     if _ANY_NOTE.search(text):
         spans["certain"] += _sung(text)

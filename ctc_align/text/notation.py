@@ -2,7 +2,7 @@
 
 Jefferson, GAT 2, CHAT, Kaldi, Switchboard, Fisher and Buckeye.
 
-`BEFORE_TAGS` and `AFTER_TAGS` are tables of these signs, one convention a row. The names of the
+`notation.toml` has tables of these signs, one convention a row. The names of the
 groups of a row say how the characters of a group are treated:
 
 mark, sign     a word that is not spoken: a direction, or markup
@@ -19,8 +19,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
+from ctc_align.reading import parse_toml
 from ctc_align.text.characters import lazy_regex, plain
 from ctc_align.text.letter_to_phone import english_words
 
@@ -63,77 +66,30 @@ class Edit(NamedTuple):
     replacement: str
 
 
-def _sign(signs: str, pattern: str, needs: str = "", flags: int = 0) -> SignPattern:
-    return SignPattern(signs, lazy_regex(pattern, flags), lazy_regex(needs) if needs else None)
+@cache
+def sign_patterns(table: str) -> tuple[SignPattern, ...]:
+    """Return the rows of a table of `notation.toml`: `before_tags` or `after_tags`."""
+    rows = parse_toml(Path(__file__).with_name("notation.toml").read_text("utf-8"))[table]
+    return tuple(
+        SignPattern(
+            row["signs"], *map(lazy_regex, filter(None, (row["pattern"], row.get("needs"))))
+        )
+        for row in rows
+    )
 
 
-_L = r"[^\W\d_]"
-_CODE = r"\[(?:[/=:%+*?!<>^-]+\d*(?:\s[^\[\]\n]*)?|x \d+)\]"
-"""CHAT's codes in brackets: [/], [//], [= a note], [: target], [*], [>1], [x 3]."""
-_FAST = r"(?<![\w<>-])>{1,2}(?=[^\W\d_(])[^<>\n]{1,200}<{1,2}(?![\w/!])"
-
-_AROUND, _END = "°£#~@", r"(?<=[\w.,?!:;'’-])"
-_MANNERS = "laugh(?:ter|ing)?|cutoff|ext|hes"
-"""How words are said that stand in a mark: [laughter-yes], <CUTOFF-th=the>."""
-_SPECIAL_FORMS = "fp|fs|lp|sas|si|sl|wp|[abcdefgiklnopqstux]|z:\\w+"
-"""CHAT's kinds of words that are no words of the language: mama@f, the@s:eng."""
-_HEADERS = "@(?:Begin|End|UTF8|Languages|Participants|ID|Media|Comment|Situation|Date)\\b"
-
-BEFORE_TAGS = (
-    _sign("[", rf"(?P<hide1><)[^<>\n]{{1,300}}(?P<hide2>>)(?=\s*{_CODE})"),
-    _sign("-", rf"(?P<hide1>[\[<](?:{_MANNERS})[-_])(?={_L})[\w'-]+(?P<hide2>(?:=[\w'-]*)?[\]>])", flags=re.IGNORECASE),
-    _sign("<[", r"(?P<any><(?:unk|oov|unknown)>|\[(?:unk|oov)\])", flags=re.IGNORECASE),
-    _sign(">", r"(?<![\w<>-])(?P<hide1>>{1,2})(?=[^\W\d_(])[^<>\n]{1,200}(?P<hide2><{1,2})(?![\w/!])"),
-    _sign(">", r"(?P<hide1><)(?=[^\W\d_])[^<>\n]{1,200}(?P<hide2>>)", needs=_FAST),
-)  # fmt: skip
-"""SignPatterns with angle brackets, and `<unk>` and `[unk]` of many corpora."""
-
-AFTER_TAGS = (
-    # Kaldi, HTK, Sphinx and TED-LIUM
-    _sign("!", r"(?<!\S)(?P<mark>![A-Z]+)(?!\S)"),
-    _sign("#", r"(?<!\S)(?P<sign>#\d+)(?!\S)", needs=r"(?<!\S)#0(?!\S)"),
-    _sign("(", rf"(?<={_L})(?P<hide>\(\d{{1,2}}\))(?![\w(])"),
-    # Fisher and Switchboard
-    _sign("(", r"(?P<any>\(\()\s+(?P<sign>\)\))"),
-    _sign("[", rf"(?<={_L})(?P<open>\[)[^\W\d_][\w']*(?P<close>\])(?=-)"),
-    _sign("[", rf"(?<!\S)-(?P<open>\[)[^\W\d_][\w']*(?P<close>\])(?={_L})"),
-    _sign("%", rf"(?<!\S)(?P<hide>%)(?={_L}+\b(?!:))"),
-    # CHAT
-    _sign("[", rf"(?P<sign>{_CODE})"),
-    _sign("&", r"(?<![^\s<(\"])(?:(?P<mark>&=[\w:+-]+)|(?P<hide>&\*[A-Z]{3}:)(?=\w))"),
-    _sign("&", rf"(?<![^\s<(\"])(?P<maybe>&[-+~])(?={_L})"),
-    _sign("@", rf"(?<={_L})(?P<hide>@(?:{_SPECIAL_FORMS})(?::[a-z&+]+)?)(?![\w@:]|\.\w)"),
-    _sign("+", r"(?<!\S)(?P<sign>\+[./!?\"<,^+]+)(?!\S)"),
-    _sign("%@", rf"^(?P<sign>(?:%[a-z]{{3}}:|{_HEADERS}).*)$",
-         needs=r"(?m)^(?:\*[A-Z\d]{2,4}:|@Begin\b)", flags=re.MULTILINE),
-    _sign("xy", r"(?<!\S)(?P<any>xxx|yyy)(?=[.,?!]*(?:\s|\Z))"),
-    _sign("(", rf"(?:(?<={_L}{{2}})|(?<={_L})(?=\([^()\s]+\){_L}))(?P<open>\()[^\W\d_'][^\W\d_]{{0,7}}(?P<close>\))"),
-    _sign("(", rf"(?<![^\s\"“‘\[])(?P<open>\()[^\W\d_][^\W\d_']{{0,7}}(?P<close>\))(?={_L}{{2}})"),
-    # Jefferson and GAT 2
-    _sign("h", r"(?<!\S)(?P<mark>[.°·]+h+|h+°|h{2,})(?=[.,]?(?:\s|\Z))"),
-    _sign("°£#~@", rf"(?<!\w)(?P<hide1>[{_AROUND}])(?={_L})[^\n{_AROUND}]{{,200}}{_END}(?P<hide2>(?P=hide1))(?!\w)"),
-    _sign("°", rf"(?<![\d\w])(?<!\d\s)(?P<hide>°+)(?={_L}{{2}})"),
-    _sign("°", rf"(?:(?<={_L}{{2}})|(?<={_L}[.,?!;:-]))(?P<hide>°+)(?=[.,?!;:]*(?:\s|\Z))"),
-    _sign("↑↓", rf"(?<={_L})(?P<hide>[↑↓]+)(?={_L})"),
-    _sign("!", rf"(?P<hide1>!)[A-ZÄÖÜ]{{1,6}}(?P<hide2>!)(?={_L})"),
-    # Du Bois's numbered overlaps
-    _sign("[", r"(?P<sign1>\[(?P<n>\d{1,2}))(?=[^\d:.,])[^\[\]\n]{1,300}?(?<![\d:.,])(?P<sign2>(?P=n)\])"),
-)  # fmt: skip
-"""All other conventions."""
-
-
-def find_notation(text: str, rows: tuple[SignPattern, ...]) -> list[Edit]:
+def find_notation(text: str, table: str) -> list[Edit]:
     """Return what the signs of a text become, ascending and without overlaps.
 
     Where two rows match, the earlier one holds.
 
     >>> [(text[edit.start : edit.end], edit.treatment) for text in ["!SIL the(2) re(p)resented &-uh"]
-    ...  for edit in find_notation(text, AFTER_TAGS)]
+    ...  for edit in find_notation(text, "after_tags")]
     [('!SIL', 'mark'), ('(2)', 'hide'), ('(', 'open'), (')', 'close'), ('&-', 'maybe')]
     """
     found: list[Edit] = []
     taken: set[int] = set()
-    for signs, pattern, needs in rows:
+    for signs, pattern, needs in sign_patterns(table):
         if not any(sign in text for sign in signs) or (
             needs is not None and not needs.search(text)
         ):
@@ -154,6 +110,8 @@ def _edits(match: re.Match[str]) -> Iterator[Edit]:
         elif characters and treatment in _UNSPOKEN:
             yield Edit(*match.span(name), treatment, " ")
 
+
+_L = r"[^\W\d_]"
 
 # Lengthening (`pre:sent`) and latching (`in=the`)
 #

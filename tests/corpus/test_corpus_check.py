@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from corpus_runs import write_clip, write_manifest
+
+from ctc_align.corpus.corpus_check import header_of
 
 CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "right": ({"text": "we call it bear"}, []),
@@ -55,6 +58,19 @@ def test_each_problem_is_found_and_nothing_else(tmp_path: Path, cli: Any) -> Non
             row["problem"] in ("refused", "audio", "length", "unspoken", "crowded")
         )
     assert found == {id: problems for id, (_, problems) in CASES.items()}
+
+
+@pytest.mark.parametrize("kind", ["flac", "ogg", "aiff", "au", "w64", "rf64", "nist", "mp3"])
+def test_recordings_that_end_early_are_found_by_their_structure(kind: str, tmp_path: Path) -> None:
+    whole = write_clip(tmp_path / f"a.{kind}", 3.0, format=kind.upper())
+    found = header_of(str(whole))
+    assert (found.cut, found.fault) == ("", "")
+    assert found.length_s == pytest.approx(3.0, abs=0.1)
+    cut = tmp_path / f"b.{kind}"
+    for share in (2, 50):
+        cut.write_bytes(whole.read_bytes()[: whole.stat().st_size // share])
+        found = header_of(str(cut))
+        assert found.cut or found.fault, f"1/{share}"
 
 
 def test_the_report_counts_and_names_them(tmp_path: Path, cli: Any) -> None:

@@ -259,6 +259,14 @@ def test_words_are_marked_counted_and_told(
     assert "words in doubt" in capsys.readouterr().out
 
 
+def test_cues_that_break_limits_are_told(
+    corpus: Corpus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus("good.jsonl", "--format", "srt", "--min-duration", 0.5)
+    told = capsys.readouterr().err
+    assert "note: 1 cue is shorter than 0.5 s (1): because of the speech" in told
+
+
 def test_failures_come_first(corpus: Corpus, tmp_path: Path) -> None:
     assert corpus("bad.jsonl", "--min-confidence", 0.999) == 1
     found = runs.summary(tmp_path / "out")

@@ -11,7 +11,7 @@ from rows import over_rows
 
 from ctc_align.errors import TranscriptError, WrongFileError
 from ctc_align.files.foreign_transcripts import KINDS
-from ctc_align.files.json_transcripts import PROGRAMS
+from ctc_align.files.json_transcripts import programs
 from ctc_align.files.transcripts import parse_transcript, read_transcript_file
 from ctc_align.text import split, with_cues
 
@@ -40,6 +40,7 @@ STM = """;; LABEL "o" "all" "everything"
 talk 1 Ann 0.50 2.25 <o,f0,female> so { uh / @ } we begin
 talk 1 inter_segment_gap 2.25 3.00
 talk 1 Ben 2.3 2.4 IGNORE_TIME_SEGMENT_IN_SCORING
+talk 1 excluded_region 2.4 2.5
 talk 1 Ben 3.00 4.10 <o,f0,male> (%hm) yes
 """
 RTTM = """;; words
@@ -94,7 +95,9 @@ TIMES = [
     ("CHAT", CHAT, ["0.2-1.4 MOT: ¿qué quieres , cielo ?", "1.5-2.6 CHI: &-eh quiero (a)gua [//] agua .",
                     "2.6-2.6 CHI: más !"]),
     ("CHAT, older", OLD_CHAT, ["0-0.9 SUE: well then .", "1-1.5 SUE: one", "1.5-2.1 SUE: two ."]),
-    ("STM", STM, ["0.5-2.25 Ann: so uh we begin", "3-4.1 Ben: (%hm) yes"]),
+    ("STM", STM, ["0.5-2.25 Ann: so (uh) we begin", "3-4.1 Ben: (%hm) yes"]),
+    ("STM, alternatives", "talk 1 A 1 2 { @ / uh } {a / b} {i'm / {i am / i m}} { (uh) / um / @ }",
+     ["1-2 A: (uh) a i'm (uh)"]),
     ("STM without labels", "talk A A 1 2.5 hello there\n", ["1-2.5 A: hello there"]),
     ("RTTM", RTTM, ["0.4-1.35 ann: good morning", "1.1-1.35 ben: hi", "3-3.5 ann: again"]),
     ("RTTM without speakers", OLD_RTTM, ["0.5-1 : so be"]),
@@ -106,6 +109,7 @@ TIMES = [
     ("Partitur", PARTITUR, ["0.2-1 : guten Morgen"]),
     ("Partitur, turns", PARTITUR_TURNS, ["0.1-0.5 AAA: ja, gut!", "0.6-0.8 BBB: nein"]),
     ("TSV", WHISPER_TSV, ['0.5-1.5 : "Well," he said.', "2-3.25 : No."]),
+    ("CSV in seconds", "start,end,text\n0.5,1.5,Yes\n2,3,No", ["0.5-1.5 : Yes", "2-3 : No"]),
     ("CSV of whisper.cpp", WHISPER_CSV, ["0.5-1.5 0: Well, yes.", "2-3.25 1: No."]),
     ("SBV", SBV, ["0.5-1.5 : Hello\nthere", "2-3.25 : ANNA: you\nyou"]),
     ("SBV without hours", SBV_SHORT, ["60.5-62 : Hello"]),
@@ -202,5 +206,5 @@ def test_what_cannot_be_read_is_named(data: str, error: type[Exception], says: s
 
 def test_the_documentation_names_each_kind() -> None:
     page = Path(__file__).parents[2].joinpath("docs", "transcripts.md").read_text(encoding="utf-8")
-    names = [*(kind.name for kind in KINDS), *PROGRAMS]
+    names = [*(kind.name for kind in KINDS), *programs()]
     assert [name for name in names if name not in page] == []

@@ -506,25 +506,44 @@ def test_lines_of_objects_are_a_list() -> None:
     assert cue_lines(parse_transcript(data.encode(), "talk.json")) == ONE
 
 
-def test_other_json_is_refused_with_the_segments_that_it_seems_to_hold() -> None:
+@over_rows(
+    ("keys", "per_s"),
+    [
+        ("start stop text", 1),
+        ("begin finish utterance", 1),
+        ("t0 t1 text", 1),
+        ("onset offset caption", 1),
+        ("startTime endTime line", 1),
+        ("start_ms end_ms text", 1000),
+    ],
+)
+def test_segments_of_programs_without_a_row_are_read_by_their_usual_keys(
+    keys: str, per_s: int
+) -> None:
+    times = [(0.5, 1.5, "Hello"), (2, 3.25, "there")]
     rows = [
-        {"line": "Hello", "startSec": 0, "endSec": 1.5},
-        {"line": "there", "startSec": 2, "endSec": 183.2},
+        dict(zip(keys.split(), (start * per_s, end * per_s, text))) for start, end, text in times
     ]
-    for scale, span in (
-        (1, "from 0.00 to 183.20 s"),
-        (1000, "from 0 to 183200, perhaps milliseconds,"),
-    ):
-        scaled = [
-            {**row, "startSec": row["startSec"] * scale, "endSec": row["endSec"] * scale}
-            for row in rows
-        ]
-        with pytest.raises(WrongFileError) as caught:
-            parse_transcript(json.dumps({"a": {"parts": scaled}}).encode(), "x.json")
-        assert str(caught.value).startswith(
-            f"x.json: JSON of an unknown program; it seems to hold 2 segments {span} under a.parts; known are AWS"
-        )
-        assert "convert it to SRT" in str(caught.value)
+    for data in (rows, {"segments": rows}):
+        lines = cue_lines(parse_transcript(json.dumps(data).encode(), "x.json"))
+        assert lines == ["0.5-1.5 : Hello", "2-3.25 : there"]
+
+
+def test_other_json_is_refused_with_the_segments_that_it_seems_to_hold() -> None:
+    rows = [{"says": "Hello", "a": 0, "b": 1.5}, {"says": "there", "a": 2, "b": 183.2}]
+    with pytest.raises(WrongFileError) as caught:
+        parse_transcript(json.dumps({"c": {"parts": rows}}).encode(), "x.json")
+    assert str(caught.value).startswith(
+        "x.json: JSON of an unknown program; it seems to hold 2 segments under c.parts, with the"
+        " keys says, a, b; known are AWS"
+    )
+    assert "convert it to SRT" in str(caught.value)
+
+
+def test_times_that_are_hardly_seconds_are_refused() -> None:
+    rows = [{"text": "Hello", "t0": 0, "t1": 150}, {"text": "there", "t0": 200, "t1": 320}]
+    with pytest.raises(WrongFileError, match="10 characters would last 270 s; write them in sec"):
+        parse_transcript(json.dumps(rows).encode(), "x.json")
 
 
 def test_a_broken_time_is_named() -> None:

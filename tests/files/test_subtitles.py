@@ -19,7 +19,7 @@ from sample_alignments import aligned, conversation, make_alignment, random_alig
 from spoken_documents import timed
 from subtitle_checks import Shown, faults, read_srt, read_vtt, width
 
-from ctc_align.config import with_style
+from ctc_align.cue_styles import with_style
 from ctc_align.errors import OutputError
 from ctc_align.files import OutputFiles, Style, rendered
 from ctc_align.files.cue_limits import broken_limits, fast_cues

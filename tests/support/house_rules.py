@@ -16,7 +16,18 @@ GROUPS = {
     "ground": ("_version", "errors", "extras", "machine", "threads", "units"),
     "engine": ("ctc", "functional", "kernels", "lattice", "losses", "pipelines"),
     "core": (
-        *("alignment", "audio", "config", "files", "models", "reading", "text", "tokens", "types"),
+        *(
+            "alignment",
+            "audio",
+            "config",
+            "cue_styles",
+            "files",
+            "models",
+            "reading",
+            "text",
+            "tokens",
+            "types",
+        ),
     ),
     "plug-ins": (
         *("files.elan", "files.epub", "files.page_spans", "files.pages", "files.read_aloud"),

@@ -14,6 +14,9 @@ from ctc_align.text import split
         ("pre:sent cra::fts, the(2) the@c", ["present", "crafts", "the", "the"]),
         ("°all° >so fast< in=the #creaky#", ["all", "so", "fast", "in", "the", "creaky"]),
         ("w[ere]- [laughter-yes] <LAUGH-you_know>", ["were", "yes", "you know"]),
+        ("°°all°° ##so (xxx) ..(0.7) &um &c.", ["all", "so", "*", "", "um", "et cetera"]),
+        ("<Q so Q> <@ all @> 0is [/] 5km", ["", "so", "", "", "all", "", "", "", "five kilometers"]),
+        ("so %HESITATION (%um) yes", ["so", "", "um", "yes"]),
         ("&-uh <the man> [//] !AK!zent %hm", ["uh", "the", "man", "", "akzent", "hm"]),
         ("<unk>, <UNK> [oov] xxx (( ))", ["*", "*", "*", "*", "*", ""]),
         ("20 °C x=5 #tag E=mc² (yes) f(x)", ["twenty", "degrees celsius", "x equals five", "hashtag tag",
@@ -58,3 +61,9 @@ def test_other_readings(language: str, written: str, readings: set[str]) -> None
     assert readings <= others
     assert word.spoken not in others
     assert readings or not others
+
+
+def test_a_word_in_angle_brackets_that_is_no_known_tag_may_be_spoken() -> None:
+    words = split("we <went> on <em>now</em> <COMMA>")
+    assert [word.spoken for word in words.words] == ["we", "went", "on", "", "now", "", ""]
+    assert [(passage.first, passage.last) for passage in words.optional] == [(1, 2)]

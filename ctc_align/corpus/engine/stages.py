@@ -25,7 +25,7 @@ from ctc_align.corpus.outputs.records import file_checksum
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.errors import NOTE, CtcAlignError, InputError, LostFolderError, OutputError
-from ctc_align.files.cue_limits import fast_cues
+from ctc_align.files.cue_limits import fast_cues, limit_notes
 from ctc_align.files.folder_lock import exclusive
 from ctc_align.files.whole_files import write_to_disk
 from ctc_align.files.writer import Style
@@ -146,6 +146,7 @@ class AlignTask:
         alignment = replace(
             state.result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s
         )
+        style = Style.of(alignment.config)
         placed = self.layout.place(job.index, utterance, alignment, job.recorded)
         seconds = state.seconds + time.perf_counter() - started
         result = UtteranceResult(
@@ -168,11 +169,8 @@ class AlignTask:
             row=placed.row,
             local_loss=_finite(alignment.local_loss),
             audio=state.audio,
-            fast_cues=len(
-                fast_cues(alignment, Style.of(alignment.config), self.layout.formats_written)
-            )
-            or None,
-            notes=_notes(state),
+            fast_cues=len(fast_cues(alignment, style, self.layout.formats_written)) or None,
+            notes=_notes(state, limit_notes(alignment, style, self.layout.formats_written)),
         )
         return Outcome(
             job.index,
@@ -526,10 +524,10 @@ def _is_about(note: str, state: JobState, is_alone: bool) -> bool:
     return is_alone or note.startswith((f"{utterance.id}:", utterance.audio))
 
 
-def _notes(state: JobState) -> tuple[str, ...] | None:
+def _notes(state: JobState, others: Sequence[str] = ()) -> tuple[str, ...] | None:
     """Return the notes on an utterance for the journal, None if there are none."""
     utterance = state.job.utterance
-    notes = list(state.notes)
+    notes = [*state.notes, *others]
     if utterance.book is None and (wrong := decoding_note(utterance.text)):
         notes.append(wrong)
     return tuple(dict.fromkeys(notes)) or None
