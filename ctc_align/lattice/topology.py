@@ -131,7 +131,7 @@ class Topology:
 
     @cached_property
     def interleaved(self) -> np.ndarray:
-        """Whether each utterance alternates blanks and tokens as in CTC: (B,) bool.
+        """Mark the utterances (B,) bool that alternate blanks and tokens as CTC does.
 
         True if all even states emit one class and are not skipped into, and every state may be
         stayed in. Kernels need half the work for such utterances.
