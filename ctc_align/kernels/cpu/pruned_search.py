@@ -139,7 +139,7 @@ class _Loss:
 
 
 class _Search:
-    """What the searches for a path and for a sum share.
+    """The part that the searches for a path and for a sum share.
 
     The lattice, the bounds and the range of vectors.
     """
