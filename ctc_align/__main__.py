@@ -1,4 +1,4 @@
-"""python -m ctc_align"""
+"""Run the command line: `python -m ctc_align`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Arrays in, arrays out: CTC functions with the interfaces of PyTorch and torchaudio, on the
-kernels of this package.
+"""Arrays in, arrays out: CTC functions with the interfaces of PyTorch and torchaudio.
+
+They run on the kernels of this package.
 
     ctc_loss          like torch.nn.functional.ctc_loss; both derivatives are right for unnormalised scores, too;
                       `ctc_align.CTCLoss` is the module form
@@ -93,8 +94,9 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> torch.Tensor:
-    """Return the CTC loss, -log p(target | log_probs) over all paths; like
-    `torch.nn.functional.ctc_loss`.
+    """Return the CTC loss, -log p(target | log_probs) over all paths.
+
+    Like `torch.nn.functional.ctc_loss`.
 
     The gradient with respect to `log_probs` is minus the occupancy times the upstream gradient.
     This is the true derivative, with or without a preceding `log_softmax`; PyTorch returns
@@ -163,8 +165,9 @@ def occupancy(
     target_lengths: Lengths,
     blank: int = 0,
 ) -> torch.Tensor:
-    """Return the posterior of each class at each frame given the transcript: CTC's soft alignment
-    targets.
+    """Return the posterior of each class at each frame given the transcript.
+
+    These are CTC's soft alignment targets.
 
     The result has no gradient. (`ctc_align.ctc.autograd.occupancies` is differentiable.)
 
@@ -195,8 +198,9 @@ def hessian(
     target_lengths: Lengths,
     blank: int = 0,
 ) -> torch.Tensor:
-    """Return all second derivatives of each utterance's CTC loss with respect to the logits, for
-    small problems.
+    """Return all second derivatives of each utterance's CTC loss by its logits.
+
+    This is for small problems.
 
         loss = sum_t logsumexp(logits[t]) - log Z(logits)
         d2 loss = (diag(y_t) - y_t y_t') in each frame, y = softmax, minus the covariance of the
@@ -246,8 +250,9 @@ def forced_align(
     target_lengths: Lengths | None = None,
     blank: int = 0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the most likely CTC path of each target: `torchaudio.functional.forced_align`, for any
-    batch size.
+    """Return the most likely CTC path of each target, for any batch size.
+
+    Like `torchaudio.functional.forced_align`.
 
     Args:
         log_probs: (B, T, C), natural log, normalised or not, floating point; or a nested tensor
@@ -317,8 +322,10 @@ def _align_nested(
 
 
 def _nest(values: torch.Tensor, frames: list[int], like: Any) -> torch.Tensor:
-    """Return the first `frames` of each row of values (B, T) as a nested tensor, whose lengths
-    PyTorch knows to be those of the nested tensor `like`."""
+    """Return the first `frames` of each row of values (B, T) as a nested tensor.
+
+    PyTorch knows that its lengths are those of the nested tensor `like`.
+    """
     rows = [row[:count] for row, count in zip(values.unbind(), frames)]
     if like.lengths() is None:  # not a view of a part of each row
         offsets = like.offsets().to(values.device)
@@ -341,8 +348,9 @@ class TokenSpan:
 
 
 def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> list[Any]:
-    """Return the tokens of a path: runs of equal labels, without blanks, like
-    `torchaudio.functional.merge_tokens`; or those of each path of a batch.
+    """Return the tokens of a path, or those of each path of a batch.
+
+    Tokens are runs of equal labels, without blanks, as in `torchaudio.functional.merge_tokens`.
 
     Args:
         tokens: (T,) labels, one row of the paths of `forced_align`; or (B, T) all of them, also as

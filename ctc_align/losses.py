@@ -62,8 +62,9 @@ __all__ = [
 
 
 class CTCLoss(torch.nn.Module):
-    """The CTC loss as a module, a drop-in replacement for `torch.nn.CTCLoss`; see
-    `ctc_align.functional.ctc_loss`.
+    """The CTC loss as a module, a drop-in replacement for `torch.nn.CTCLoss`.
+
+    See `ctc_align.functional.ctc_loss`.
 
     Args:
         blank: the class of the blank.
@@ -117,8 +118,11 @@ class CTCLoss(torch.nn.Module):
 
 
 def _soft_targets(batch: LossArguments) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the soft targets (B, T, C), which are constants; the log-probs (B, T, C) with the same
-    dtype, 0 wherever the soft target is 0; and the plain losses (B,)."""
+    """Return the soft targets, log-probs and plain losses of a batch.
+
+    The soft targets (B, T, C) are constants. The log-probs (B, T, C) have the same dtype and are 0
+    wherever the soft target is 0. The plain losses are (B,).
+    """
     plain, posteriors = operators.sums(batch.log_probs.detach(), *batch.problem())
     # A posterior of 0 costs nothing, even where the log-prob is -inf or padding: 0 x inf would.
     return (
@@ -129,8 +133,10 @@ def _soft_targets(batch: LossArguments) -> tuple[torch.Tensor, torch.Tensor, tor
 
 
 def _cross_entropies(terms: torch.Tensor, plain: torch.Tensor) -> torch.Tensor:
-    """Return minus the sum of the terms (B, T, C) for each utterance (B,); inf if the target does
-    not fit."""
+    """Return minus the sum of the terms (B, T, C) for each utterance (B,).
+
+    It is inf if the target does not fit.
+    """
     return torch.where(plain == torch.inf, torch.inf, -terms.sum((1, 2)))
 
 
@@ -143,8 +149,9 @@ def soft_target_cross_entropy(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> torch.Tensor:
-    """Return the cross-entropy to CTC's soft targets: the gradient of `ctc_loss`, as a sum over
-    frames and classes.
+    """Return the cross-entropy to CTC's soft targets.
+
+    It has the gradient of `ctc_loss`, written as a sum over frames and classes.
 
         loss = -sum_t sum_k z[t, k] log y[t, k],    z the occupancy, a constant
 
@@ -173,8 +180,9 @@ def reweighted_ctc_loss(
     class_weights: torch.Tensor | None = None,
     focus: float = 0.0,
 ) -> torch.Tensor:
-    """Return CTC with weights that balance the many blanks (Li and Wang 2019,
-    https://arxiv.org/abs/1904.10619).
+    """Return CTC with weights that balance the many blanks.
+
+    Source: Li and Wang 2019, https://arxiv.org/abs/1904.10619.
 
         loss = -sum_t w[t] sum_k c[k] z[t, k] log y[t, k],    z the occupancy, a constant
         w[t] = (max_k (z[t, k] - y[t, k])) ** focus, divided by its mean over the utterance's frames
@@ -212,8 +220,10 @@ def reweighted_ctc_loss(
 
 
 def _frame_weights(batch: LossArguments, posteriors: torch.Tensor, focus: float) -> torch.Tensor:
-    """Return (B, T, 1): the distance of each frame from its soft targets, to the power `focus`,
-    with a mean of 1."""
+    """Return weights (B, T, 1) of frames, with a mean of 1.
+
+    A weight is the distance of a frame from its soft targets, to the power `focus`.
+    """
     inside = batch.inside.to(posteriors.dtype)
     if not focus:
         return inside
@@ -277,8 +287,9 @@ def label_smoothed_ctc_loss(
     *,
     alpha: float = 0.1,
 ) -> torch.Tensor:
-    """Return CTC plus the divergence from the uniform distribution U over the C classes (Kim et al.
-    2017, https://arxiv.org/abs/1711.02212).
+    """Return CTC plus the divergence from the uniform distribution U over the C classes.
+
+    Source: Kim et al. 2017, https://arxiv.org/abs/1711.02212.
 
         loss = (1 - alpha) ctc + alpha sum_t KL(U || y[t]),    KL(U || y[t]) = -log C - 1/C sum_k log y[t, k]
 
@@ -316,8 +327,9 @@ def label_prior_ctc_loss(
     log_prior: torch.Tensor,
     scale: float = 0.3,
 ) -> torch.Tensor:
-    """Return CTC over posteriors divided by priors, which makes it less peaky (Huang et al. 2024,
-    https://arxiv.org/abs/2406.02560).
+    """Return CTC over posteriors divided by priors, which makes it less peaky.
+
+    Source: Huang et al. 2024, https://arxiv.org/abs/2406.02560.
 
         loss = -log sum over paths of prod_t y[t, path[t]] / prior[path[t]] ** scale
 
@@ -348,8 +360,9 @@ def label_prior_ctc_loss(
 
 
 class LabelPrior(torch.nn.Module):
-    """The share of the frames that a network assigns to each class, estimated in training, for
-    `label_prior_ctc_loss`.
+    """The share of the frames that a network assigns to each class, estimated in training.
+
+    It serves `label_prior_ctc_loss`.
 
     Training oscillates and collapses with priors that jump (counted once per epoch) or are wrong
     (in the first steps). These priors start uniform, which has no effect, follow the batches
@@ -389,8 +402,9 @@ class LabelPrior(torch.nn.Module):
 
     @torch.no_grad()
     def forward(self, log_probs: torch.Tensor, input_lengths: Lengths) -> torch.Tensor:
-        """Return the log of the prior (C,); in training, update it first by this batch of log-probs
-        (T, N, C).
+        """Return the log of the prior (C,).
+
+        In training, first update it by this batch of log-probs (T, N, C).
 
         The log-probs must be normalised.
         """

@@ -96,8 +96,9 @@ class EmissionAligner:
 
 @dataclass(frozen=True)
 class LabelsBundle:
-    """The labels of a network for forced alignment: `torchaudio.pipelines.Wav2Vec2FABundle` without
-    its network.
+    """The labels of a network for forced alignment.
+
+    Like `torchaudio.pipelines.Wav2Vec2FABundle`, without its network.
 
     Attributes:
         labels: the names of the classes, the blank first, without a star.

@@ -516,7 +516,8 @@ def _shown_track(stream: AudioStream) -> str:
 
 
 def numbered(tracks: Iterable[str]) -> str:
-    """
+    """Return tracks in one line, numbered from 1.
+
     >>> numbered(["English", "German"])
     '1 English, 2 German'
     """

@@ -240,7 +240,8 @@ def order_notes(alignment: Alignment) -> list[str]:
 
 
 def seconds_text(seconds: float) -> str:
-    """
+    """Return a duration with its unit, to a tenth of a second below 10 s.
+
     >>> seconds_text(4220.4), seconds_text(3.26)
     ('4,220 s', '3.3 s')
     """

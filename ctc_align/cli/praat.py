@@ -86,8 +86,10 @@ def praat(
 
 
 def preferences_folders(system: str = sys.platform) -> list[Path]:
-    """Return where Praat 7 and Praat 6 keep their preferences (Praat's manual, "preferences
-    folder")."""
+    """Return where Praat 7 and Praat 6 keep their preferences.
+
+    Source: Praat's manual, "preferences folder".
+    """
     home = Path.home()
     if system == "win32":
         return [home / "AppData" / "Roaming" / "Praat", home / "Praat"]
@@ -294,8 +296,9 @@ def _run_job(folder: Path, output: IO[bytes], messages: IO[bytes]) -> int:
 
 
 def _find_earlier(path: Path, textgrid: Path) -> Path:
-    """Return the JSON that a TextGrid was made from: a file, or the latest with its words below a
-    folder.
+    """Return the JSON that a TextGrid was made from.
+
+    That is the file given, or the latest with its words below a folder.
 
     Raises:
         InputError: there is none.

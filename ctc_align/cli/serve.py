@@ -118,8 +118,10 @@ def serve(
 
 
 def _chosen_token(token: str, no_token: bool) -> tuple[str, str]:
-    """Return the token that requests need, "" for none, and a line about the file of the user's
-    own; raise UsageError where both a token and none are asked for."""
+    """Return the token that requests need ("" for none) and a line about the user's token file.
+
+    Raises UsageError where both a token and none are asked for.
+    """
     from ctc_align.serve.access import read_user_token
 
     given = token or os.environ.get("CTC_ALIGN_TOKEN", "")

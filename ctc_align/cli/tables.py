@@ -198,7 +198,8 @@ def fit_line(alignment: Alignment) -> str:
 
 
 def progress_line(tally: Tally) -> str:
-    """
+    """Return how far a run over a corpus has come, in one line.
+
     >>> from ctc_align.corpus.engine.dispatch import Tally
     >>> progress_line(Tally(done=3, failed=1, total=10)).split(", 0 ×")[0]
     '3 done, 1 failed of 10'
@@ -529,7 +530,8 @@ def _histogram_table(evaluation: Evaluation, width: int) -> Table:
 
 
 def bin_labels(edges_ms: Sequence[int]) -> list[str]:
-    """
+    """Return the labels of the bins between edges in ms, and of the two beyond them.
+
     >>> bin_labels([-10, 0, 10])
     ['below -10', '-10 to 0', '0 to 10', '10 and above']
     """

@@ -1,5 +1,7 @@
-"""The CTC functions of `ctc_align.functional` in PyTorch, which is imported here first, or refused
-in one line."""
+"""The CTC functions of `ctc_align.functional` in PyTorch.
+
+PyTorch is imported here first; where it is missing, the error says so in one line.
+"""
 
 from __future__ import annotations
 

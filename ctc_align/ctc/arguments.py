@@ -1,5 +1,4 @@
-"""Convert the arguments of PyTorch and torchaudio to tensors, and check only their types and
-shapes.
+"""Convert the arguments of PyTorch and torchaudio to tensors, checking only types and shapes.
 
 So `torch.compile`, `torch.export` and `torch.func` can trace the conversion. `whole_numbers`,
 `frame_counts` and `token_ids` check the values when an operator runs. Errors are `KernelError`,
@@ -45,8 +44,10 @@ class Problem(NamedTuple):
     backend: str = "auto"
 
     def topology(self, log_probs: torch.Tensor) -> lattice.Topology:
-        """Return the topology; raise KernelError for targets that do not fit log-probs (B, T,
-        C)."""
+        """Return the topology of the targets.
+
+        Raises KernelError for targets that do not fit log-probs (B, T, C).
+        """
         batch, most, classes = log_probs.shape
         if self.paths.startswith("packed"):
             return _unpacked(self.targets.numpy(force=True), self.paths)
@@ -56,16 +57,20 @@ class Problem(NamedTuple):
         )
 
     def frames(self, log_probs: torch.Tensor) -> np.ndarray | None:
-        """Return the lengths (B,) int64; raise KernelError for more frames than log-probs (B, T, C)
-        have."""
+        """Return the lengths (B,) int64, or None where every frame counts.
+
+        Raises KernelError for more frames than log-probs (B, T, C) have.
+        """
         if self.input_lengths is None:
             return None
         return frame_counts(self.input_lengths, *log_probs.shape[:2])
 
 
 def whole_numbers(values: torch.Tensor, name: str, batch: int, most: int) -> np.ndarray:
-    """Return (B,) int64 of a tensor with one number for each utterance; log-probs are (B, `most`,
-    C)."""
+    """Return (B,) int64 of a tensor with one number for each utterance.
+
+    Log-probs are (B, `most`, C).
+    """
     array = values.numpy(force=True)
     if array.size != batch or (batch and array.dtype.kind not in "iu"):
         swapped = (
@@ -93,8 +98,10 @@ def frame_counts(input_lengths: torch.Tensor, batch: int, most: int) -> np.ndarr
 
 
 def token_ids(targets: torch.Tensor) -> np.ndarray:
-    """Return targets as an array of integers; floats that hold whole numbers are accepted, as by
-    PyTorch."""
+    """Return targets as an array of integers.
+
+    Floats that hold whole numbers are accepted, as by PyTorch.
+    """
     if not targets.is_floating_point():
         return targets.numpy(force=True)
     ids = targets.detach().long()
@@ -104,8 +111,10 @@ def token_ids(targets: torch.Tensor) -> np.ndarray:
 
 
 def _padded(ids: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Return targets (N, S), or concatenated ones, as rows of ids of which the first `tokens` (N,)
-    count."""
+    """Return targets, (N, S) or concatenated, as rows of ids.
+
+    The first `tokens` (N,) of each row count.
+    """
     if ids.ndim == 2 and len(ids) == len(tokens):
         return ids
     total = int(tokens.sum())
@@ -220,8 +229,10 @@ class LossArguments(NamedTuple):
     def reduce(
         self, losses: torch.Tensor, reduction: str, zero_infinity: bool = False
     ) -> torch.Tensor:
-        """Return losses (B,) reduced as by PyTorch's CTC loss: its "mean" is over losses per
-        token."""
+        """Return losses (B,) reduced as by PyTorch's CTC loss.
+
+        Its "mean" is over losses per token.
+        """
         check_reduction(reduction)
         if zero_infinity:
             losses = torch.where(losses == torch.inf, 0.0, losses)
@@ -239,8 +250,9 @@ def loss_arguments(
     target_lengths: Lengths,
     blank: int,
 ) -> LossArguments:
-    """Convert arguments in every form that `torch.nn.functional.ctc_loss` takes, and lists and
-    arrays.
+    """Convert arguments in every form that `torch.nn.functional.ctc_loss` takes.
+
+    Lists and arrays are accepted, too.
 
     Raises:
         KernelError: the log-probs, targets or lengths are invalid.
@@ -265,8 +277,7 @@ def check_reduction(reduction: str) -> None:
 def check_log_probs(
     log_probs: torch.Tensor, shapes: str, dims: tuple[int, ...], name: str = "log_probs"
 ) -> None:
-    """Raise KernelError unless it is a floating-point tensor of one of these dimensions, with
-    classes."""
+    """Raise KernelError unless it is a float tensor with classes and one of these dimensions."""
     if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point():
         if isinstance(log_probs, torch.Tensor):
             got = log_probs.dtype
@@ -294,8 +305,9 @@ def batch_first(log_probs: torch.Tensor) -> torch.Tensor:
 
 
 def as_targets(targets: Targets) -> torch.Tensor:
-    """Return token ids as a tensor; rows of different lengths, also of a nested tensor, are padded
-    with 0.
+    """Return token ids as a tensor.
+
+    Rows of different lengths, also of a nested tensor, are padded with 0.
 
     >>> as_targets([[1, 2], [3]])
     tensor([[1, 2],
@@ -324,8 +336,10 @@ def check_token_ids(ids: torch.Tensor) -> None:
 
 
 def row_lengths(targets: Targets) -> torch.Tensor | None:
-    """Return the lengths (B,) of targets that are a nested tensor or a list of rows; None for
-    others, whose rows are equally long."""
+    """Return the lengths (B,) of targets that are a nested tensor or a list of rows.
+
+    None for others, whose rows are equally long.
+    """
     rows = _rows(targets)
     if rows is None:
         return None
@@ -333,8 +347,10 @@ def row_lengths(targets: Targets) -> torch.Tensor | None:
 
 
 def _rows(values: object) -> Sequence | None:
-    """Return the rows of a nested tensor, or a list or tuple of rows, which are lists, tuples, or
-    arrays or tensors of one dimension; else None."""
+    """Return the rows of a nested tensor, or of a list or tuple of rows; else None.
+
+    A row is a list, a tuple, or an array or tensor of one dimension.
+    """
     if isinstance(values, torch.Tensor) and values.is_nested:
         return values.unbind()
     if not isinstance(values, (list, tuple)) or not values:
@@ -358,8 +374,10 @@ def as_lengths(lengths: Lengths, name: str) -> torch.Tensor:
 
 
 def _tensor(values: object, name: str, what: str) -> torch.Tensor:
-    """Return the numbers of an array or a sequence as a tensor; an empty one has an integer
-    type."""
+    """Return the numbers of an array or a sequence as a tensor.
+
+    An empty one has an integer type.
+    """
     if torch.compiler.is_compiling():
         return torch.as_tensor(values, device="cpu")  # its compiler does not look into arrays
     array = np.asarray(values)
@@ -379,6 +397,8 @@ def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor
 
 
 def to_device_of(numbers: torch.Tensor, there: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return numbers on the device of another tensor, without waiting for a GPU as ordinary copies
-    do."""
+    """Return numbers on the device of another tensor.
+
+    Unlike an ordinary copy, this does not wait for a GPU.
+    """
     return numbers.to(there.device, dtype, non_blocking=there.is_cuda)

@@ -45,8 +45,11 @@ class _Derivative(torch.autograd.Function):
 
 
 def _save(ctx: Any, inputs: tuple, *further: torch.Tensor) -> None:
-    """Save the inputs for `_saved`, which returns those before the problem with the further ones,
-    and the problem."""
+    """Save the inputs, the problem and the `further` tensors for `_saved`.
+
+    `_saved` returns the inputs that stand before the problem, then the further tensors, and the
+    problem.
+    """
     *before, targets, input_lengths, target_lengths, blank, paths, backend = inputs
     tensors = (*before, *further, targets, input_lengths, target_lengths)
     ctx.save_for_backward(*tensors)
@@ -111,8 +114,10 @@ class _Losses(_Derivative):
 
 
 class _Gradient(_Derivative):
-    """The gradient of the losses, minus posteriors times upstream, differentiable by log-probs and
-    upstream."""
+    """The gradient of the losses: minus posteriors times upstream.
+
+    It is differentiable by log-probs and upstream.
+    """
 
     @staticmethod
     def forward(
@@ -145,8 +150,10 @@ class _Gradient(_Derivative):
 
 
 class _GradientAlong(_Gradient):
-    """The gradient in a derivative in forward mode, of which PyTorch would lose a further one in
-    forward mode."""
+    """The gradient within a derivative in forward mode.
+
+    PyTorch would lose a further derivative in forward mode.
+    """
 
     @staticmethod
     def jvp(ctx: Any, *_: Any) -> Any:
@@ -184,8 +191,10 @@ class _Occupancies(_Derivative):
 
 
 class _Second(_Derivative):
-    """Derivatives of the gradient along a direction, tied to their inputs: a further one is an
-    error, not zero."""
+    """Derivatives of the gradient along a direction, tied to their inputs.
+
+    A further derivative is an error, not zero.
+    """
 
     @staticmethod
     def forward(log_probs: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
@@ -212,8 +221,10 @@ def _third() -> KernelError:
 
 
 class _EagerLosses(torch.autograd.Function):
-    """`_Losses` for tensors that no transform of torch.func wraps: without setup_context, whose
-    `apply` takes long."""
+    """`_Losses` for tensors that no transform of torch.func wraps.
+
+    It has no setup_context, with which `apply` takes long.
+    """
 
     backward, jvp = _Losses.backward, _Losses.jvp
 
@@ -239,8 +250,10 @@ class _EagerOccupancies(torch.autograd.Function):
 def _can_become_gradient(
     posteriors: torch.Tensor, upstream: torch.Tensor, log_probs: torch.Tensor
 ) -> bool:
-    """Return whether posteriors on the CPU can be multiplied in place: no tensors of a transform or
-    of a compiler."""
+    """Return whether posteriors on the CPU can be multiplied in place.
+
+    They cannot if they are tensors of a transform or of a compiler.
+    """
     return (
         type(posteriors) is type(upstream) is torch.Tensor
         and posteriors.dtype == log_probs.dtype
@@ -251,8 +264,10 @@ def _can_become_gradient(
 
 
 def _are_wrapped(*tensors: torch.Tensor | None) -> bool:
-    """Return whether any is a tensor of torch.func or of batched gradients, which has no memory of
-    its own."""
+    """Return whether any is a tensor of torch.func or of batched gradients.
+
+    Such a tensor has no memory of its own.
+    """
     try:
         for tensor in tensors:
             if type(tensor) is torch.Tensor:
@@ -312,8 +327,10 @@ operators.LIBRARY.impl("occupancies", _occupancies, "Autograd")
 
 
 def ctc_losses(log_probs: torch.Tensor, problem: Problem) -> torch.Tensor:
-    """Return -log p of each utterance (B,) of log-probs (B, T, C) over all paths of its problem;
-    see `losses`."""
+    """Return -log p (B,) of log-probs (B, T, C) over all paths of each utterance's problem.
+
+    See `losses`.
+    """
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return _losses_operator(log_probs, *problem)
     # torch.func differentiates a Function, but no operator with derivatives in Python.
@@ -323,8 +340,10 @@ def ctc_losses(log_probs: torch.Tensor, problem: Problem) -> torch.Tensor:
 
 
 def ctc_occupancies(log_probs: torch.Tensor, problem: Problem) -> torch.Tensor:
-    """Return the posteriors (B, T, C) of log-probs (B, T, C) over all paths of a problem; see
-    `occupancies`."""
+    """Return the posteriors (B, T, C) of log-probs (B, T, C) over all paths of a problem.
+
+    See `occupancies`.
+    """
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return _occupancies_operator(log_probs, *problem)
     if _are_wrapped(log_probs, *problem[:3]):
@@ -339,8 +358,10 @@ def align(
     tokens: torch.Tensor | None,
     blank: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return best paths (B, T) and their scores (B, T), which are differentiable: the log-probs of
-    a path that does not change."""
+    """Return best paths (B, T) and their differentiable scores (B, T).
+
+    The scores are the log-probs along a path that is held fixed.
+    """
     paths, scores = operators.forced_align(log_probs.detach(), targets, frames, tokens, blank)
     if not _has_derivative(log_probs):
         return paths, scores
@@ -352,8 +373,10 @@ def align(
 
 
 def _has_derivative(log_probs: torch.Tensor) -> bool:
-    """Return whether PyTorch may differentiate what is computed from the log-probs; a compiler
-    hides whether it will."""
+    """Return whether PyTorch may differentiate what is computed from the log-probs.
+
+    A compiler hides whether it will.
+    """
     return torch.compiler.is_compiling() or _needs_function(log_probs) or _are_wrapped(log_probs)
 
 
@@ -387,8 +410,9 @@ def occupancies(
     lengths: Lengths | None = None,
     backend: str = "auto",
 ) -> torch.Tensor:
-    """Return the posterior of each class at each frame over all paths: the soft alignment,
-    differentiable once.
+    """Return the posterior of each class at each frame over all paths.
+
+    This is the soft alignment; it is differentiable once.
 
     Args:
         log_probs, topology, lengths, backend: as `losses`.

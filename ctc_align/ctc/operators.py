@@ -45,8 +45,10 @@ defined: dict[str, Any] = {}
 def define(
     name: str, schema: str, kernel: Callable, fake: Callable, targets_at: int | None = None
 ) -> Any:
-    """Define an operator and return it; `targets_at` is the index of the targets among its
-    arguments, for vmap."""
+    """Define an operator and return it.
+
+    `targets_at` is the index of the targets among its arguments, for vmap.
+    """
     LIBRARY.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
     torch.library.register_fake(f"ctc_align::{name}", fake, lib=LIBRARY)
     LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
@@ -67,8 +69,9 @@ def over_batches(
     arguments: tuple,
     targets_at: int | None,
 ) -> Any:
-    """Call for all batches at once, as `torch.vmap` asks: utterances of all are the utterances of
-    one.
+    """Call for all batches at once, as `torch.vmap` asks.
+
+    The utterances of all batches become the utterances of one.
 
     Raises:
         KernelError: targets of several utterances in a row, whose positions differ from batch to
@@ -99,8 +102,10 @@ def over_batches(
 
 
 def _float_type(log_probs: torch.Tensor) -> torch.dtype:
-    """Return the type of losses and posteriors: half precision ends at 65504, which a loss may
-    exceed."""
+    """Return the type of losses and posteriors.
+
+    Half precision ends at 65504, which a loss may exceed.
+    """
     if log_probs.dtype == torch.float64:
         return torch.float64
     return torch.float32
@@ -155,16 +160,20 @@ def _no_posteriors(log_probs: torch.Tensor) -> torch.Tensor:
 
 
 def same_order(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors of one shape have the same memory layout; strides of dimensions of
-    1 do not matter."""
+    """Return whether two tensors of one shape have the same memory layout.
+
+    Strides of dimensions of size 1 do not matter.
+    """
     if one.stride() == other.stride():
         return True
     return all(n == 1 or a == b for n, a, b in zip(one.shape, one.stride(), other.stride()))
 
 
 def _in_order(values: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """Return values in the memory order that `torch.empty_like` gives, which the fake operator
-    promises."""
+    """Return values in the memory order that `torch.empty_like` gives.
+
+    The fake operator promises this order.
+    """
     if same_order(values, log_probs):
         return values
     expected = torch.empty_like(log_probs, dtype=values.dtype, device="meta")
@@ -176,8 +185,9 @@ def _in_order(values: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
 def gradient_kernel(
     log_probs: torch.Tensor, upstream: torch.Tensor, posteriors: torch.Tensor, *problem: Any
 ) -> torch.Tensor:
-    """Return minus the posteriors times the upstream gradient (B,), in type and memory order of the
-    log-probs.
+    """Return minus the posteriors times the upstream gradient (B,).
+
+    The result has the type and memory order of the log-probs.
 
     Do not read a number from a GPU here: that would wait for all of its pending work.
     """
@@ -187,8 +197,10 @@ def gradient_kernel(
 def _weighted(
     values: torch.Tensor, upstream: torch.Tensor, log_probs: torch.Tensor
 ) -> torch.Tensor:
-    """Return minus the values times upstream (B,) in type and memory order of the log-probs:
-    autograd would copy one in a different order."""
+    """Return minus the values times upstream (B,), in type and memory order of the log-probs.
+
+    Autograd would copy a result in a different order.
+    """
     result = torch.empty_like(log_probs)
     if values.dtype == result.dtype and _scale(values, upstream, result):
         return result
@@ -203,16 +215,19 @@ def _weights(upstream: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 
 def _product(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the product with zero times infinity equal to zero, because impossible paths have no
-    gradient."""
+    """Return the product, in which zero times infinity is zero.
+
+    Impossible paths have no gradient.
+    """
     if values.is_cpu and np.isfinite(weights.numpy()).all():
         return torch.from_numpy(np.multiply(values.numpy(), weights.numpy()))
     return torch.where(values == 0, 0.0, values * weights)
 
 
 def _scale(values: torch.Tensor, upstream: torch.Tensor, result: torch.Tensor) -> bool:
-    """Write minus (B, T, C) times upstream (B,) to `result`; return False where that is not for
-    NumPy.
+    """Write minus (B, T, C) times upstream (B,) to `result`.
+
+    Returns False where NumPy cannot do it.
 
     Not by torch's threads, which would go on spinning on the cores that the next kernels need. Work
     in rows that are as long as gap-free memory allows, because a single row of classes is short.
@@ -355,8 +370,10 @@ def _fake_hessian(logits: torch.Tensor, *_: Any) -> torch.Tensor:
 
 
 def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Tensor:
-    """Return the second derivatives (T, C, T, C) of the loss of one utterance by its logits (T, C)
-    float64."""
+    """Return the second derivatives (T, C, T, C) of one utterance's loss.
+
+    They are taken by its logits (T, C) float64.
+    """
     frames, classes = logits.shape
     if not frames:
         return logits.new_zeros((0, classes, 0, classes))

@@ -51,8 +51,9 @@ class Detours:
 
 @dataclass(frozen=True)
 class Topology:
-    """States of B utterances, padded to S = the longest. The arrays lie dense in memory, of the
-    types below.
+    """States of B utterances, padded to S = the longest.
+
+    The arrays lie dense in memory, of the types below.
 
     Attributes:
         emit: (B, S) int32, the class (column of the log-probs) that each state emits, or
@@ -105,8 +106,10 @@ class Topology:
 
     @classmethod
     def trusted(cls, **fields: object) -> Topology:
-        """Make a topology of fields that are right by construction, without a check; further
-        keywords preset the cached properties."""
+        """Make a topology of fields that are right by construction, without a check.
+
+        Further keywords preset the cached properties.
+        """
         topology = object.__new__(cls)
         vars(topology).update(fields)
         return topology
@@ -128,8 +131,11 @@ class Topology:
 
     @cached_property
     def interleaved(self) -> np.ndarray:
-        """(B,) bool: true if, as in CTC, all even states emit one class and are not skipped into,
-        and every state may be stayed in. Kernels need half the work for such utterances."""
+        """Mark the utterances (B,) bool that alternate blanks and tokens as CTC does.
+
+        True if all even states emit one class and are not skipped into, and every state may be
+        stayed in. Kernels need half the work for such utterances.
+        """
         real = np.arange(0, self.emit.shape[1], 2) < self.states[:, None]
         even = self.emit[:, ::2]
         return ((even == even[:, :1]) & ~self.skip[:, ::2] | ~real).all(1) & self.stay.all(1)
@@ -141,8 +147,9 @@ class Topology:
 
 
 def stack(topologies: Sequence[Topology]) -> Topology:
-    """Return one topology with the utterances of all, in order, padded to the largest number of
-    states.
+    """Return one topology with the utterances of all, in order.
+
+    It is padded to the largest number of states.
 
     If only some have detours, the others get empty tables. Kernels walk a batch with detours by
     another algorithm, which rounds differently: to get the bits that an utterance gets alone, stack
@@ -211,8 +218,10 @@ def _stack_detours(topologies: Sequence[Topology], shape: tuple[int, int]) -> De
 
 
 def check_detours_size(batch: int, states: int, most: int) -> None:
-    """Raise KernelError if tables of up to `most` detours into each state need more than
-    `MOST_SOURCES_BYTES`."""
+    """Raise KernelError if tables of detours need more than `MOST_SOURCES_BYTES`.
+
+    There are up to `most` detours into each state.
+    """
     needed = 4 * batch * states * most
     if needed > MOST_SOURCES_BYTES:
         raise KernelError(
@@ -299,8 +308,10 @@ def _check_detours(detours: Detours) -> None:
 
 @dataclass
 class StateRow:
-    """The states of one utterance; fields as in `Topology` and `Detours`, but `sources` by
-    state."""
+    """The states of one utterance.
+
+    Fields are those of `Topology` and `Detours`, but `sources` is by state.
+    """
 
     emit: np.ndarray
     token: np.ndarray
@@ -320,9 +331,11 @@ class StateRow:
 
 @dataclass(frozen=True)
 class _Plan:
-    """The states of tokens and gaps: of each token `first` to `last`; group g's gap is state
-    `gap[g]`, its tokens begin with `group_start[g]`; `group` (L,) of each token. The last state is
-    the gap at the end."""
+    """The states of tokens and gaps.
+
+    Each token has the states `first` to `last`; group g's gap is state `gap[g]`, its tokens begin
+    with `group_start[g]`; `group` (L,) is that of each token. The last state is the gap at the end.
+    """
 
     first: np.ndarray
     last: np.ndarray
@@ -352,8 +365,9 @@ def ctc_row(target: np.ndarray, optional: np.ndarray, blank: int) -> StateRow:
 def ctc_passages_row(
     target: np.ndarray, passages: Sequence[tuple[int, int]], blank: int
 ) -> StateRow:
-    """Return the states of CTC whose `passages` may each be left out as a whole; see
-    `lattice.ctc_passages`.
+    """Return the states of CTC whose `passages` may each be left out as a whole.
+
+    See `lattice.ctc_passages`.
 
     If a passage is left out, the blank before it stands between its neighbours.
     """
@@ -392,8 +406,10 @@ def ctc_passages_row(
 def segmentation_row(
     target: np.ndarray, words: np.ndarray, optional: np.ndarray, states_per_token: int, silence: int
 ) -> StateRow:
-    """Return the states of a segmentation: silence before words and at the end; see
-    `lattice.segmentation`."""
+    """Return the states of a segmentation, with silence before words and at the end.
+
+    See `lattice.segmentation`.
+    """
     tokens = len(target)
     new_word = np.ones(tokens, np.bool_)
     new_word[1:] = words[1:] != words[:-1]
@@ -418,8 +434,10 @@ def segmentation_row(
 def _connected(
     emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarray | None, shortest: int
 ) -> StateRow:
-    """Return the row with all transitions; equal neighbours in `apart` (L,) must be kept apart by
-    their gap."""
+    """Return the row with all transitions.
+
+    Equal neighbours in `apart` (L,) must be kept apart by their gap.
+    """
     size = len(emit)
     tokens = len(plan.first)
     skip, begin, end = np.zeros((3, size), np.bool_)
@@ -453,8 +471,10 @@ def _connected(
 
 
 def _follow(row: StateRow, plan: _Plan, apart: np.ndarray | None) -> None:
-    """Set the transitions of a row without optional tokens: each follows the one before it, or the
-    gap between them."""
+    """Set the transitions of a row without optional tokens.
+
+    Each token follows the one before it, or the gap between them.
+    """
     row.end[-1] = True
     row.begin[0] = True  # the first gap, which is the last one where there are no tokens
     if not len(plan.first):
@@ -470,8 +490,9 @@ Rows = Sequence[Sequence[int] | np.ndarray]
 
 
 def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology:
-    """Make CTC topologies (Graves et al. 2006): blank, token, blank, …, token, blank; S = 2L + 1
-    states.
+    """Make CTC topologies (Graves et al. 2006) of S = 2L + 1 states.
+
+    The states are blank, token, blank, …, token, blank.
 
     With `optional`, the paths are those of every subset of the tokens that keeps all which are not
     optional: the blank before a kept token k is state 2k, the one after the last is state 2L. Two
@@ -511,8 +532,7 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
 def ctc_passages(
     target: Sequence[int] | np.ndarray, passages: Sequence[tuple[int, int]], blank: int = 0
 ) -> Topology:
-    """Make the CTC topology of one target in which each of `passages` is kept as a whole or left
-    out as a whole.
+    """Make the CTC topology of one target whose `passages` are each kept or left out as a whole.
 
     Args:
         target: token ids, as for `ctc`; the states are those of `ctc`.
@@ -544,8 +564,9 @@ def ctc_passages(
 def ctc_padded(
     targets: np.ndarray, lengths: np.ndarray, blank: int = 0, *, repeats: bool = True
 ) -> Topology:
-    """Make CTC topologies of targets (B, L), of which the first `lengths` (B,) count; the rest is
-    never read. Without `repeats` they are those of `simple_ctc`.
+    """Make CTC topologies of targets (B, L), of which the first `lengths` (B,) count.
+
+    The rest is never read. Without `repeats` they are those of `simple_ctc`.
 
     Raises:
         KernelError: as `ctc`; or shapes and lengths do not match.
@@ -578,8 +599,9 @@ def ctc_padded(
 
 
 def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
-    """Make simple CTC topologies: as `ctc`, but each token is exactly one frame, and equal ones
-    need no blank between.
+    """Make simple CTC topologies, in which each token is exactly one frame.
+
+    Otherwise as `ctc`, but equal tokens need no blank between them.
 
     Args and raises as `ctc`.
 
@@ -591,8 +613,9 @@ def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
 
 
 def states_per_sound(states: int, classes: int) -> int:
-    """Return the segmentation states of each sound: of `states` the last is silence, and the blank
-    has none.
+    """Return the number of segmentation states of each sound.
+
+    Of `states` the last is silence, and the blank has none.
 
     >>> states_per_sound(7, 4)
     2
@@ -603,8 +626,9 @@ def states_per_sound(states: int, classes: int) -> int:
 def segmentation(
     targets: Rows, words: Rows, states_per_token: int, silence: int, optional: Rows | None = None
 ) -> Topology:
-    """Make topologies without blanks: `states_per_token` states a token, silence at the ends and
-    between words.
+    """Make topologies without blanks, with silence at the ends and between words.
+
+    Each token has `states_per_token` states.
 
     Token k emits the classes k * states_per_token … + states_per_token - 1, one or more frames
     each; a wildcard is one state. An optional token may be left out with all its states; silence
@@ -747,8 +771,10 @@ def _blanks_between(
     *,
     repeats: bool,
 ) -> Topology:
-    """Make CTC topologies of targets (B, L), of which the elements `inside` count (None: all);
-    without `repeats` simple CTC."""
+    """Make CTC topologies of targets (B, L), of which the elements `inside` count (None: all).
+
+    Without `repeats` they are simple CTC.
+    """
     counted = targets if inside is None else targets[inside]
     if counted.size:
         low = int(counted.min())

@@ -183,7 +183,7 @@ class Alphabet:
 
 
 def is_special(token: str) -> bool:
-    """Return whether a token is not text: <pad>, [UNK] …"""
+    """Return whether a token is not text, such as <pad> or [UNK]."""
     return _SPECIAL.fullmatch(token) is not None
 
 

@@ -1,5 +1,6 @@
-"""Compilation of the kernels in the background, by a process that a command leaves behind, so that
-none waits for it.
+"""Compile the kernels in the background, so that no command waits for them.
+
+A command leaves the process that compiles behind.
 
 A short recording is aligned by `row_kernels` while nothing is compiled, which takes a second or two
 more, at every call if nothing else compiles. Only the program and its server start this process: a
@@ -45,8 +46,9 @@ logger = logging.getLogger(__name__)
 
 
 def compile_in_background() -> bool:
-    """Start the process if this one had to compute without compiled kernels and they are still
-    missing, and say so.
+    """Start the process, and say so, where compiled kernels are missing.
+
+    It starts if this process had to compute without compiled kernels and they are still missing.
 
     Return whether it was started.
 
@@ -103,16 +105,20 @@ def _claim(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> BaseFileLock:
-    """Return the lock of the process that compiles; entering raises TimeoutError if another holds
-    it."""
+    """Return the lock of the process that compiles.
+
+    Entering it raises TimeoutError if another process holds it.
+    """
     from filelock import FileLock
 
     return FileLock(folder / "compiling.lock", timeout=0)
 
 
 def yield_to_others() -> None:
-    """Give way to everything else; with less than a tenth, a busy machine would not come to an
-    end."""
+    """Give way to everything else.
+
+    With less than a tenth of the time, compilation on a busy machine would never end.
+    """
     if hasattr(os, "nice"):
         os.nice(10)
         with suppress(OSError):  # Linux shares the processors among sessions first

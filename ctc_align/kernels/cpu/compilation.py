@@ -1,5 +1,6 @@
-"""Compilation of the kernels by Numba, without the interpreter's lock, and the cache of compiled
-kernels on disk.
+"""Compile the kernels by Numba and keep them in a cache on disk.
+
+Compiled kernels run without the interpreter's lock.
 
 There is one file for each function, the state of its source and of all that it imports here, its
 types of arguments, and the processor: a line that names the form, the checksum of the rest, and the
@@ -72,8 +73,10 @@ logger = logging.getLogger(__name__)
 
 @functools.cache
 def state_of(module: str) -> str:
-    """Return a hash of everything that can be compiled into a kernel of this module, one of this
-    folder: its file, and the files of this folder that it imports, and they.
+    """Return a hash of everything that can be compiled into a kernel of this module.
+
+    The module is one of this folder; the hash covers its file and, step by step, all files of this
+    folder that it imports.
 
     An import within a function counts, too, and so does one that only types need: rather once too
     often than not.
@@ -100,8 +103,9 @@ def _imported(source: str) -> list[str]:
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes no arrays: at its first call for each combination of types, or
-    from the cache.
+    """Compile a kernel that makes no arrays.
+
+    It is compiled at its first call for each combination of types, or taken from the cache.
 
     Arrays are not counted, as Numba does unless told otherwise: each of a call's, and each part of
     a tuple, would cost an atomic operation, and all of them together as much as some frames.
@@ -121,8 +125,10 @@ def _cached(dispatcher: Any, *, makes_arrays: bool) -> Any:
 
 
 def in_kernels_too(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let kernels call a function, compiled into each of them; Python still calls it as it is, on
-    numpy's arrays."""
+    """Let kernels call a function, which is compiled into each of them.
+
+    Python still calls it as it is, on NumPy's arrays.
+    """
     register_jitable(_nrt=False)(function)
     return function
 
@@ -146,8 +152,10 @@ class KernelCache:
         return None if folder is None else str(folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled function for types of arguments, None where no folder has it
-        whole."""
+        """Return the compiled function for these types of arguments.
+
+        None where no folder has it whole.
+        """
         # What compiled code that makes arrays calls. All of Numba's types, which `refresh`
         # registers, only a compiler needs.
         if self._makes_arrays:
@@ -195,8 +203,9 @@ class KernelCache:
                     path.unlink()
 
     def is_filled(self, forms: int = 1) -> bool:
-        """Return whether there is compiled code of the current files for at least `forms`
-        combinations of types.
+        """Return whether there is enough compiled code of the current files.
+
+        That is, for at least `forms` combinations of types.
 
         The compiled code may be damaged.
         """
@@ -221,8 +230,10 @@ def _processor() -> str:
 
 
 class _Bitcode:
-    """A compiled function in the form from which LLVM compiles it into its callers; parsed where
-    one of those asks."""
+    """A compiled function in the form from which LLVM compiles it into its callers.
+
+    It is parsed when a caller first asks for it.
+    """
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -336,8 +347,10 @@ def _writable_folders() -> Iterator[Path]:
 
 
 def _note_use(path: Path) -> None:
-    """Set the file's time to now, at most once a day; where it may not be written it is not removed
-    either."""
+    """Set the file's time to now, at most once a day.
+
+    A file that may not be written is not removed either.
+    """
     with suppress(OSError):
         if path.stat().st_mtime < time.time() - _DAY_S:
             os.utime(path)
@@ -354,8 +367,10 @@ def _remove_unused_kernels(folder: Path) -> None:
 
 
 def _remove_former_folders(place: Path) -> None:
-    """Remove the folders of versions that had one each, if nothing was compiled for them in a long
-    time."""
+    """Remove the folders of former versions, which had one each.
+
+    They go if nothing was compiled for them in a long time.
+    """
     with suppress(OSError):
         for folder in place.glob("ctc-align-*"):
             is_ours = (

@@ -1,5 +1,7 @@
-"""The CPU backend: Numba kernels for whole batches, shared out to threads. Compiled code is cached
-on disk."""
+"""The CPU backend: Numba kernels for whole batches, shared out to threads.
+
+Compiled code is cached on disk.
+"""
 
 from __future__ import annotations
 
@@ -68,8 +70,10 @@ def used_rows() -> bool:
 
 
 def is_compiled() -> bool:
-    """Return whether the kernels are in Numba's cache on disk; if not, their first use takes some
-    seconds."""
+    """Return whether the kernels are in Numba's cache on disk.
+
+    If not, their first use takes some seconds.
+    """
     return all(kernel._cache.is_filled(forms) for kernel, forms in FORMS.items())
 
 
@@ -262,8 +266,10 @@ def _paths_by_rows(
 def _sums_by_rows(
     given: GeneralKernels, scores: np.ndarray, out: np.ndarray, own: np.ndarray
 ) -> bool:
-    """Do as `_paths_by_rows` for scores, posteriors and those of the wildcard; these may be
-    empty."""
+    """Do as `_paths_by_rows` for scores, posteriors and those of the wildcard.
+
+    Both posteriors may be empty.
+    """
     for b, count in enumerate(given.lengths.tolist()):
         if given.is_decided(b, scores):
             continue
@@ -312,8 +318,10 @@ def _path_scratch(inputs: FlatProblem, sizes: Sizes, most_choices: int = 2**62) 
 
 
 def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Return the utterances that all threads work on together, or that are too long to keep all
-    choices."""
+    """Return the utterances that are long.
+
+    All threads work on such an utterance together, or it is too long to keep all choices.
+    """
     if max(cells.tolist(), default=0) < LONG_CELLS:
         return np.empty(0, np.int64)
     threads = thread_count()
@@ -343,8 +351,10 @@ def occupancy(
     lengths: np.ndarray,
     wildcard: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Run `ctc_align.kernels.occupancy`; return posteriors, scores and the wildcard's posteriors or
-    None."""
+    """Run `ctc_align.kernels.occupancy`.
+
+    Returns posteriors, scores, and the wildcard's posteriors or None.
+    """
     scores, posteriors, own = _sum(log_probs, topology, lengths, wildcard, want=True)
     assert posteriors is not None
     return posteriors, scores, own
@@ -466,8 +476,10 @@ def _sum(
 
 
 def _not_pruned(inputs: FlatProblem, scores: np.ndarray, cells: np.ndarray) -> np.ndarray | None:
-    """Fill the scores of the utterances that are too large for sums over all states; return the
-    others, None: all."""
+    """Fill the scores of the utterances that are too large for sums over all states.
+
+    Returns the other utterances; None for all.
+    """
     if max(cells.tolist(), default=0) < pruned_search.LEAST_CELLS:
         return None
     others = np.ones(len(scores), np.bool_)
@@ -499,8 +511,10 @@ def _sizes(states: np.ndarray, frames: np.ndarray) -> Sizes:
 
 
 def sum_scratch(inputs: FlatProblem, sizes: Sizes, want: bool, dual: bool = False) -> Scratch:
-    """Return the arrays that `sums.sums` needs for utterances of these sizes, if `want` for
-    occupancies too, if `dual` for their tangents."""
+    """Return the arrays that `sums.sums` needs for utterances of these sizes.
+
+    They serve occupancies, too, if `want`, and their tangents if `dual`.
+    """
     classes = inputs.source[1]
     most = max(states for states, _ in sizes)
     bytes_of_number = 12 if dual else 8
@@ -526,8 +540,11 @@ def sum_scratch(inputs: FlatProblem, sizes: Sizes, want: bool, dual: bool = Fals
 
 
 class _SumPlan(NamedTuple):
-    """The memory of sums: states and classes, of rows kept in a block and saved the numbers, 0
-    without occupancies, and the tiles of a whole direction."""
+    """The memory of sums.
+
+    States and classes; how many numbers the rows kept in a block and the saved rows take (0 without
+    occupancies); and the tiles of a whole direction.
+    """
 
     states: int
     classes: int

@@ -1,5 +1,6 @@
-"""Kernels for one utterance at a time, of any topology and any numbers, row by row in float64, and
-tangents of theirs.
+"""Kernels for one utterance at a time, of any topology and any numbers, and their tangents.
+
+They compute row by row in float64.
 
 For topologies with detours, and for utterances that the fast kernels refuse: those with NaN or
 +inf, and those whose sums scaled numbers cannot hold.
@@ -61,8 +62,11 @@ class GeneralKernels:
         scores[b] = score
 
     def add_up(self, b: int, scores: np.ndarray, out: np.ndarray, own: np.ndarray) -> None:
-        """Write the total score, and the posteriors to `out` (B, T, C) and those of the wildcard to
-        `own` (B, T) unless these are empty."""
+        """Write the total score and the posteriors of an utterance.
+
+        Posteriors go to `out` (B, T, C) and those of the wildcard to `own` (B, T), unless these are
+        empty.
+        """
         if self.is_decided(b, scores):
             return
         length = int(self.lengths[b])
@@ -93,8 +97,10 @@ class GeneralKernels:
             own[b, :length] = wild
 
     def is_decided(self, b: int, scores: np.ndarray) -> bool:
-        """Return whether there are no frames, or fewer than any path needs; then write the
-        score."""
+        """Return whether there are no frames, or fewer than any path needs.
+
+        If so, write the score.
+        """
         length = self.lengths[b]
         least = self.topology.min_frames[b]
         if length == 0 or length < least:
@@ -103,8 +109,10 @@ class GeneralKernels:
         return False
 
     def _row(self, b: int) -> tuple[np.ndarray, int]:
-        """Return the utterance's log-probs as a flat array, float32 or float64, and the step from
-        frame to frame."""
+        """Return the utterance's log-probs as a flat array and the step from frame to frame.
+
+        The array is float32 or float64.
+        """
         x = as_numbers(self.log_probs[b, : self.lengths[b]])
         return np.ascontiguousarray(x).reshape(-1), x.shape[1]
 
@@ -134,8 +142,10 @@ class GeneralKernels:
 
 
 class GeneralTangents(GeneralKernels):
-    """A batch with its posteriors (B, T, C) and a direction (B, T, C), whose utterances are
-    processed one at a time."""
+    """A batch with posteriors and a direction, processed one utterance at a time.
+
+    Posteriors and direction are (B, T, C).
+    """
 
     def __init__(
         self,
@@ -177,8 +187,11 @@ class GeneralTangents(GeneralKernels):
         out[b, :length] = made * scale
 
     def _moves(self, b: int) -> tuple[np.ndarray, np.ndarray, float] | None:
-        """Return the direction (T, C), scaled and with a mean of 0 in each frame, the wildcard's,
-        and the scale; None if a class with a posterior has a move that is infinite or NaN."""
+        """Return the direction (T, C), the wildcard's direction, and their scale.
+
+        The direction is scaled and has a mean of 0 in each frame. None if a class with a posterior
+        has a move that is infinite or NaN.
+        """
         length = int(self.lengths[b])
         weights, moves = (
             as_numbers(each[b, :length]).astype(np.float64)

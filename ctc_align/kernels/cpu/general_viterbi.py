@@ -32,8 +32,9 @@ def _begin(x, emit, begin, wildcard, low, high, row):
 
 @compiled_with_arrays
 def _advance(x, place, emit, skip, stay, sources, wildcard, t, low, high, old, new, pointers, base):
-    """Compute states low … high - 1 of frame t, whose class c is x[place + c], from row `old` in
-    `new`; -inf elsewhere.
+    """Compute states low … high - 1 of frame t from row `old` in `new`; -inf elsewhere.
+
+    The score of class c at this frame is x[place + c].
 
     The back-pointer of state s becomes pointers[base + s].
     """
@@ -65,8 +66,10 @@ def _limits(bands, t, size):
 
 @compiled_with_arrays
 def _last_state(row, end):
-    """Return the best state that may be the last, the highest of equal ones; -1 if there is
-    none."""
+    """Return the best state that may be the last.
+
+    The highest of equally good ones; -1 if there is none.
+    """
     state = -1
     for s in range(end.shape[0] - 1, -1, -1):
         if end[s] and (state < 0 or row[s] > row[state] or row[s] != row[s]):
@@ -93,8 +96,10 @@ def _trace_block(
     width,
     states,
 ):
-    """Fill `states` from frame `last`, whose state is known, back to frame `first`, whose row is
-    `row`."""
+    """Fill `states` from frame `last` back to frame `first`.
+
+    The state at `last` is known; `row` is the row of frame `first`.
+    """
     size, top = emit.shape[0], np.int64(states[last])
     lowest = max(0, top - reach * (last - first))
     for t in range(first + 1, last + 1):
@@ -144,8 +149,9 @@ def utterance(
     width,
     states,
 ):
-    """Fill `states` (T,) with the best path of one utterance; return its score, -inf or NaN where
-    there is no path.
+    """Fill `states` (T,) with the best path of one utterance and return its score.
+
+    The score is -inf or NaN where there is no path.
 
     `x`, `stride`: class c of frame t is x[t * stride + c]; `emit`, `skip`, `stay`, `begin`, `end`
     (S,); `sources`
@@ -217,8 +223,9 @@ def utterance(
 def plan(
     b: int, frames: int, size: int, sources: np.ndarray
 ) -> tuple[int, np.ndarray, int, np.ndarray, int]:
-    """Return how far back a state may be entered from, and the memory for utterance b: rows, block,
-    pointers, width.
+    """Return how far back a state may be entered from, and the memory for utterance b.
+
+    The memory is that of rows, block, pointers and width.
 
     Raises:
         KernelError: it is more than `MOST_BYTES`.
@@ -241,8 +248,10 @@ def plan(
 
 
 def _block(frames: int, needed: Callable[[int], int]) -> int:
-    """Return the frames of a block, which takes `needed(block)` bytes: all while they fit, else the
-    cheapest number."""
+    """Return the number of frames in a block, which takes `needed(block)` bytes.
+
+    All frames while they fit, else the cheapest number.
+    """
     if needed(frames) <= KEPT_WHOLE_BYTES:
         return frames
     return min((2**k for k in range(1, frames.bit_length() + 1)), key=needed)

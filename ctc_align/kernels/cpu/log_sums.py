@@ -1,5 +1,7 @@
-"""Forward score, occupancy and its tangents in float64 logarithms, for every topology: for float64
-log-probs, for detours, and where the scaled numbers of `sums` do not hold.
+"""Forward score, occupancy and its tangents in float64 logarithms, for every topology.
+
+They serve float64 log-probs, detours, and utterances for which the scaled numbers of `sums` do not
+hold.
 
     alpha[t, s] = x[t, s] + log(sum of e**alpha[t-1, p] over the states p from which s may be
     entered)
@@ -157,8 +159,10 @@ def _next_row(scores, skip, stay, sources, before, row):
 
 @compiled_with_arrays
 def _previous_row(scores, skip, stay, sources, beta, w):
-    """Compute beta of one frame from that of the next, in place; `w` (S + 2) is scratch that ends
-    in zero, twice."""
+    """Compute beta of one frame from that of the next, in place.
+
+    `w` (S + 2) is scratch, whose last two numbers are zero.
+    """
     size = skip.shape[0]
     for s in range(size):
         w[0][s] = beta[0][s] + scores[0][s]
@@ -211,9 +215,9 @@ def _total(row, end):
 
 @compiled_with_arrays
 def log_sums(emissions, frames, topology, block, number, out, out_wildcard):
-    """Return the log-likelihood of one utterance; add the occupancy or its tangents to `out` (T, C)
-    unless
-    that is (0, 0).
+    """Return the log-likelihood of one utterance.
+
+    Add the occupancy or its tangents to `out` (T, C), unless that is (0, 0).
 
     Args:
         emissions: x and its stride, class c of frame t is x[t * stride + c]; scores of the wildcard

@@ -42,9 +42,10 @@ def choices_bytes(frames: int, states: int) -> int:
 
 
 class PathPlan(NamedTuple):
-    """The memory of one utterance: frames between saved rows (a multiple of WIDTH; 0: all choices
-    are kept), how many rows are saved, numbers in a row, vectors of a block that a path can be in,
-    and the bytes of all that.
+    """The memory of one utterance.
+
+    Frames between saved rows (a multiple of WIDTH; 0: all choices are kept), how many rows are
+    saved, numbers in a row, vectors of a block that a path can be in, and the bytes of all that.
     """
 
     block: int
@@ -77,8 +78,10 @@ def plan(frames: int, states: int) -> PathPlan:
 def scratch_arrays(
     vectors: int, choices: int, used: int, inputs: FlatProblem, frames: int = 0
 ) -> list[np.ndarray]:
-    """Return the arrays that `viterbi.walk` needs for these numbers of vectors, choices, used
-    classes and frames."""
+    """Return the scratch arrays of `viterbi.walk`.
+
+    They hold these numbers of vectors, choices, used classes and frames.
+    """
     classes = inputs.source[1]
     kind = inputs.like.dtype
     scores = STRIP * WIDTH * WIDTH
@@ -172,8 +175,10 @@ class LongPath:
             rows_of_one.fill(NEVER)
 
     def find(self) -> bool:
-        """Fill the utterance's row of `states` and its score; return False if it has NaN or
-        +inf."""
+        """Fill the utterance's row of `states` and its score.
+
+        Returns False if the utterance has NaN or +inf.
+        """
         self._there()
         if not self.fine:
             return False
@@ -223,8 +228,10 @@ class LongPath:
         run([lambda g=g: group(g) for g in range(groups)], stop)  # type: ignore[misc]
 
     def _own_arrays(self) -> list[np.ndarray]:
-        """Return a thread's arrays: rows, lattice and choices are shared; choices that are not kept
-        are its own."""
+        """Return the arrays of one thread.
+
+        Rows, lattice and choices are shared; choices that are not kept are the thread's own.
+        """
         shared = self.arrays
         mine = scratch_arrays(1, 0, len(shared[1]), self.inputs)
         if self.whole:

@@ -97,8 +97,10 @@ def number_type(log_probs: np.ndarray) -> type:
 
 
 def flat(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
-    """Return the memory from the first to the last element as a flat array, and the steps of each
-    axis in it."""
+    """Return the memory of an array as a flat array, and the steps of each axis in it.
+
+    The flat array goes from the first to the last element.
+    """
     if not values.flags.behaved or min(values.strides) < 0:
         values = values.copy()  # kernels are compiled for aligned arrays that can be written to
     size = values.itemsize
@@ -123,8 +125,10 @@ def memory_order(values: np.ndarray) -> list[int]:
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
-    """Return values of any strides as float32 or float64, converted from the bits of half
-    precision."""
+    """Return values of any strides as float32 or float64.
+
+    Half precision is converted from its bits.
+    """
     if values.dtype == np.int16:
         return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     if values.dtype == np.uint16:
@@ -133,8 +137,10 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def vectors_of(states: Any) -> Any:
-    """Return the number of vectors that hold the lanes of `states` states (a number or an
-    array)."""
+    """Return the number of vectors that hold the lanes of `states` states.
+
+    `states` is a number or an array.
+    """
     return ((states + 1) // 2 + WIDTH - 1) // WIDTH
 
 
@@ -146,15 +152,18 @@ class _FreeScratch:
 
 
 class Scratch:
-    """Memory for one thread's work, `arrays`: reused from an earlier call, or new; returned when
-    this is deleted.
+    """Memory for one thread's work: `arrays`, reused from an earlier call or new.
+
+    It is returned for reuse when this object is deleted.
 
     Fresh memory costs a tenth of a short utterance's time, and a third of a long one's.
     """
 
     def __init__(self, key: Any, build: Callable[[], tuple[Any, int]]) -> None:
-        """Take arrays of an equal `key`, else those of `build`, which returns arrays and their
-        bytes."""
+        """Take arrays of an equal `key`, else those of `build`.
+
+        `build` returns arrays and their bytes.
+        """
         self.entry = _take(key) or _FreeScratch(key, *build())
         self.arrays = self.entry.arrays
 
@@ -207,8 +216,9 @@ def deal(
     cells: np.ndarray,
     these: np.ndarray | None = None,
 ) -> None:
-    """Process all utterances, or all of `these`, the largest first, on as many threads as
-    `thread_count`.
+    """Process all utterances, or all of `these`, the largest first.
+
+    They are shared out to as many threads as `thread_count` says.
 
     Each thread calls `make()` once, and the function that it returns for one portion of utterances
     after the other.
@@ -235,9 +245,10 @@ def deal(
 
 
 def _portions(order: np.ndarray, cells: np.ndarray, threads: int) -> list[np.ndarray]:
-    """Return portions of half of each thread's share of what remains, to the last utterance: a
-    thread that starts late or is held up leaves the rest to the others (guided self-scheduling,
-    Polychronopoulos and Kuck 1987).
+    """Return portions of the work, each half of a thread's share of what remains.
+
+    So it goes down to the last utterance: a thread that starts late or is held up leaves the rest
+    to the others (guided self-scheduling, Polychronopoulos and Kuck 1987).
     """
     before = np.concatenate(([0], np.cumsum(cells)))
     total = int(before[-1])
@@ -272,8 +283,9 @@ def _start(guarded: Callable[[Callable[[], None]], None], task: Callable[[], Non
 
 
 def interruptibly(work: Callable[[], Result], cells: int) -> Result:
-    """Return what `work` returns; in the main thread Ctrl-C ends long work at once, and not when a
-    kernel has ended.
+    """Return what `work` returns, so that Ctrl-C can end it at once.
+
+    In the main thread Ctrl-C ends long work at once, instead of when a kernel has ended.
 
     Python hands a signal to the main thread between two of its own steps: that thread only waits,
     then. What another one computes meanwhile is dropped, with the process or when it is done.

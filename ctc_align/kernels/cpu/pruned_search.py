@@ -1,5 +1,6 @@
-"""The best path and the sum of CTC where there are too many states for all of them: without those
-that cannot matter.
+"""The best path and the sum of CTC where there are too many states for all of them.
+
+States that cannot matter are left out.
 
 A path is known, found by a beam: its score is a lower bound of the best path's. A state at a frame
 is left out where even the best rest (`rest_bounds`) would leave every path through it below that:
@@ -81,8 +82,10 @@ def cells(frames: int, states: int) -> int:
 
 
 def applies(inputs: FlatProblem, b: int, least_cells: int) -> bool:
-    """Return whether an utterance is one for this module: CTC without wildcards, and too large for
-    all states."""
+    """Return whether an utterance is one for this module.
+
+    That is CTC without wildcards, and too large for all states.
+    """
     frames = int(inputs.lengths[b])
     size = int(inputs.fields[3][b])
     if inputs.general[b] or frames * size < least_cells or frames < int(inputs.fields[6][b]):
@@ -136,8 +139,10 @@ class _Loss:
 
 
 class _Search:
-    """The common part of the search for a path and for a sum: the lattice, the bounds, the range of
-    vectors."""
+    """The part that the searches for a path and for a sum share.
+
+    The lattice, the bounds and the range of vectors.
+    """
 
     slack: float
 
@@ -213,8 +218,10 @@ class _Search:
         )
 
     def _pass(self, least: float, beam: float) -> float | None:
-        """Compute all frames, with the states whose bounds reach `least` and are no more than
-        `beam` below the best."""
+        """Compute all frames, with the states that may matter.
+
+        Their bounds reach `least` and are no more than `beam` below the best.
+        """
         exact = beam == np.inf
         self._begin()
         self.saved.clear()
@@ -321,8 +328,11 @@ class PrunedPath(_Search):
         self.below = np.full(2 * WIDTH, NEVER)
 
     def find(self) -> bool:
-        """Fill the utterance's row of `states` and its score; return False if it has NaN or +inf.
-        Raises as `search` where too many states would have to be looked at."""
+        """Fill the utterance's row of `states` and its score.
+
+        Returns False if the utterance has NaN or +inf. Raises as `search` where too many states
+        would have to be looked at.
+        """
         score = self.search()
         if score is None:
             return False
@@ -374,8 +384,10 @@ class PrunedPath(_Search):
         return float(viterbi.last_state(self.odd, self.even, self.size, self.finals)[1])
 
     def _back(self, state: int) -> None:
-        """Follow the choices from the last frame to the first, which are computed again from row to
-        row."""
+        """Follow the choices from the last frame to the first.
+
+        The choices are computed again from saved row to saved row.
+        """
         flags = self.arrays[4]
         last = self.frames - 1
         while self.saved:
@@ -501,8 +513,9 @@ class PrunedSum(_Search):
 
 @compiled
 def walk_sums(emitted, dense, part, lattice, classes, rows, tiles):
-    """Advance the vectors v0 … v1 - 1, below which no state is left, by the frames f0 … f1 - 1 of a
-    CTC topology.
+    """Advance the vectors v0 … v1 - 1 of a CTC topology by the frames f0 … f1 - 1.
+
+    Below these vectors no state is left.
 
     Args:
         emitted: see `emission_tiles.fetch`.
@@ -540,8 +553,9 @@ def walk_sums(emitted, dense, part, lattice, classes, rows, tiles):
 
 @compiled
 def states_kept(odd, even, offset, v0, v1, tokens, rest, tilts, least, beam):
-    """Return the first and last (exclusive) of the vectors v0 … v1 - 1 that hold a state which
-    matters, and with a finite beam the best bound.
+    """Return the first and last (exclusive) vector of v0 … v1 - 1 that holds a state that matters.
+
+    With a finite beam, also return the best bound.
 
     `odd`, `even`: scores as in `viterbi`, in a tuple, or scaled numbers, whose logarithms are
     relative to `offset`; `rest`, `tilts`: see `rest_bounds`; a state matters whose bound is not
@@ -567,8 +581,10 @@ def states_kept(odd, even, offset, v0, v1, tokens, rest, tilts, least, beam):
 
 @compiled
 def _level(row, at):
-    """Return a path's score; of a scaled number, whose mantissa is below 2, an upper bound of its
-    logarithm."""
+    """Return a path's score.
+
+    Of a scaled number, whose mantissa is below 2, it is an upper bound of the logarithm.
+    """
     if len(row) == 1:
         return row[0][at]
     return (row[1][at] + 1) * LN_2 if row[1][at] > NEVER_EXPONENT // 2 else -np.inf
@@ -576,8 +592,10 @@ def _level(row, at):
 
 @compiled
 def _bound(odd, even, tokens, rest, tilts):
-    """Return the bound of a lane with these scores that has `tokens` to enter from its even
-    state."""
+    """Return the bound of a lane with these scores.
+
+    From its even state, `tokens` are still to be entered.
+    """
     bound = -np.inf
     if even > -np.inf:
         bound = even + least_rest(rest, tilts, tokens)

@@ -42,8 +42,9 @@ def _best_two(values):
 
 @compiled_with_arrays
 def of_best_path(emitted, frames, labels, blank, tilts, block, rest):
-    """Fill `rest` (frames / block + 2, tilts): R of the best path, from each block's first frame
-    on; 0 after the last.
+    """Fill `rest` (frames / block + 2, tilts) with R of the best path from each block on.
+
+    R counts from the block's first frame; it is 0 after the last.
 
     `emitted`: x, the place of its first frame, its steps by frame and by class; `labels`: the
     classes of the tokens.
@@ -152,8 +153,10 @@ def _advance_next(label, blanks, best, scores, silence, entered, follows):
 
 @compiled
 def least_rest(rest, tilts, tokens):
-    """Return the bound of a path that has `tokens` more tokens to enter: the least of those of all
-    tilts."""
+    """Return the bound of a path that has `tokens` more tokens to enter.
+
+    It is the least of the bounds of all tilts.
+    """
     least = np.inf
     for j in range(tilts.shape[0]):
         least = min(least, rest[j] - tilts[j] * tokens)

@@ -1,5 +1,6 @@
-"""Best paths and sums without compilation: row by row in numpy, the very bits of `viterbi` and
-`sums`.
+"""Best paths and sums without compilation, row by row in NumPy.
+
+They give the very bits of `viterbi` and `sums`.
 
 Compiling those takes a new machine ten seconds and more; ten seconds of speech take a third of a
 second here. So the first utterances of a process are done by these functions, unless compiled code
@@ -69,9 +70,12 @@ class Patience:
 
 
 class Row(NamedTuple):
-    """One utterance: scores of its classes (T, C + 1), the wildcard's last; the column that each
-    state emits (S,), skip and stay (S,), in how many of the first states a path may begin, in how
-    many of the last it may end, and whether it is not interleaved (see `problem.FlatProblem`)."""
+    """One utterance, prepared for the kernels in NumPy.
+
+    Scores of its classes (T, C + 1), the wildcard's last; the column that each state emits (S,),
+    skip and stay (S,), in how many of the first states a path may begin, in how many of the last it
+    may end, and whether it is not interleaved (see `problem.FlatProblem`).
+    """
 
     x: np.ndarray
     column: np.ndarray
@@ -89,8 +93,10 @@ def row_of(
     wildcard: np.ndarray | None,
     b: int,
 ) -> Row | None:
-    """Return utterance b of a batch, float32 or float64; None where a class that it uses has NaN or
-    +inf."""
+    """Return utterance b of a batch, float32 or float64.
+
+    None where a class that it uses has NaN or +inf.
+    """
     size = int(topology.states[b])
     count = int(frames[b])
     x = as_numbers(log_probs[b, :count])
@@ -110,8 +116,9 @@ def row_of(
 
 
 def best_path(row: Row, band: np.ndarray | None = None) -> tuple[np.ndarray, float]:
-    """Return the states (T,) int32 of the best path, all -1 without one, and its score; as
-    `viterbi.walk`.
+    """Return the states (T,) int32 of the best path and its score, as `viterbi.walk`.
+
+    Without a path all states are -1.
 
     `band` (T, 2): first and last (exclusive) state that the path may be in at each frame.
     """
@@ -163,8 +170,10 @@ BEGINNING = np.ones(1, np.float32), np.zeros(1, np.int32)
 
 
 class _Lanes:
-    """One utterance in lanes: lane i has state 2i (even) and 2i + 1 (odd); a last odd one may be
-    none."""
+    """One utterance in lanes: lane i has state 2i (even) and 2i + 1 (odd).
+
+    The last odd state may be missing.
+    """
 
     def __init__(self, row: Row) -> None:
         self.row = row
@@ -231,8 +240,10 @@ class _Lanes:
     def backwards(
         self, alphas: list[tuple[Number, Number]], total_e: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the posteriors of even and odd states (T, lanes), not yet divided by their
-        sums."""
+        """Return the posteriors of even and odd states (T, lanes).
+
+        They are not yet divided by their sums.
+        """
         frames = len(alphas)
         size = len(self.row.column)
         exponent = np.int32(total_e)
@@ -263,8 +274,10 @@ class _Lanes:
         return evens, odds
 
     def added_up(self, evens: np.ndarray, odds: np.ndarray) -> np.ndarray:
-        """Return the posteriors of the used classes (used, T), added in the order of the compiled
-        kernels."""
+        """Return the posteriors of the used classes (used, T).
+
+        They are added in the order of the compiled kernels.
+        """
         sums = np.zeros((len(self.used), len(evens)), np.float32)
         vectors = -(-self.count // WIDTH)
         if not self.row.general:
@@ -285,8 +298,9 @@ class _Lanes:
 
 
 def add_up(row: Row, posteriors: np.ndarray, wild: np.ndarray) -> float | None:
-    """Return the score of an utterance over all its paths, float32, as `sums.sums`; None where that
-    refuses.
+    """Return the score of an utterance over all its paths, float32, as `sums.sums`.
+
+    None where `sums.sums` refuses.
 
     Fill `posteriors` (T, C) and those of the wildcard (T,) unless these are empty.
     """

@@ -69,8 +69,10 @@ def exp(x):
 
 @compiled
 def powers(tile, count, row_of_used, mantissas, exponents, centres):
-    """Compute e**(scores - the best of their frame) of a tile; the best go to `centres`
-    (WIDTH,)."""
+    """Compute e**(scores - the best of their frame) of a tile.
+
+    The best scores go to `centres` (WIDTH,).
+    """
     best = splat(np.float32(-np.inf))
     for u in range(count):
         x = load(tile, row_of_used[u] * WIDTH)
@@ -93,8 +95,10 @@ def zero(rows):
 
 @in_kernels_too
 def where(mask, a):
-    """Return the numbers where the mask is true, zero elsewhere: of zero only the exponent
-    matters."""
+    """Return the numbers where the mask is true, zero elsewhere.
+
+    Of zero only the exponent matters.
+    """
     exponent = choose(mask, a[-1], splat(np.int32(NEVER)))
     if len(a) == 2:
         return a[0], exponent
@@ -103,8 +107,10 @@ def where(mask, a):
 
 @in_kernels_too
 def power_of_2(exponent):
-    """Return 2**(exponent - 127), 0 below 2**-126, from the bits of float32: the exponent begins at
-    bit 23."""
+    """Return 2**(exponent - 127), and 0 below 2**-126.
+
+    It is made from the bits of float32, whose exponent begins at bit 23.
+    """
     least = splat(np.int32(0))
     return from_bits(shifted_left(choose(greater(exponent, least), exponent, least), 23))
 
@@ -157,18 +163,18 @@ def posterior(alpha, beta, total_e):
 
 @in_kernels_too
 def entered(own, step, skip, may_stay, may_skip):
-    """Return what enters a state from the frame before, or beta what leaves it into the next:
+    """Return what enters a state from the frame before, or, of beta, what leaves it into the next.
 
-    own if it may be stayed in + step + skip if it may be skipped
+    It is own (if the state may be stayed in) + step + skip (if it may be skipped into).
     """
     return added(added(where(may_stay, own), step), where(may_skip, skip))
 
 
 @in_kernels_too
 def token_entered(own, blank, both, may_skip):
-    """Return the same for a token of CTC, where `both` is the sum of the blank beside it and the
-    token beyond:
+    """Return the same as `entered` for a token of CTC.
 
-    own + (both if the token beyond differs else blank)
+    It is own + (both if the token beyond differs, else blank), where `both` is the sum of the
+    blank beside it and the token beyond.
     """
     return added(own, choose(may_skip, both, blank))

@@ -1,5 +1,6 @@
-"""Sixteen numbers at once, or eight: a vector type for Numba's compiled functions, and what kernels
-do with it.
+"""Sixteen numbers at once, or eight: a vector type for Numba's compiled functions.
+
+With it come the operations that kernels need.
 
 Loops over these compile ten times faster than loops that the compiler must first turn into such,
 and never fall back
@@ -41,9 +42,10 @@ from ctc_align.kernels.cpu.compilation import in_kernels_too
 
 
 def width_for(features: str) -> int:
-    """Return the numbers of a vector for a processor, by LLVM's list of its features: as many as
-    its registers take without moving them to the stack and back all the time, which with 16 only
-    AVX-512's do (`docs/processors.md`).
+    """Return how many numbers a vector has on a processor with these features (LLVM's list).
+
+    As many as its registers take without moving them to the stack and back all the time, which with
+    16 only AVX-512's do (`docs/processors.md`).
     """
     return 16 if "+avx512f" in features.split(",") else 8
 
@@ -103,8 +105,9 @@ _operator(operator.or_, {I32: "or_", MASK: "or_"})
 
 
 def _operation(typed: Callable[..., Any], by_parts: bool = False) -> Callable[[Any], Any]:
-    """Return a decorator of a function in numpy; `typed` gives the types and the code of its
-    compiled calls.
+    """Return a decorator of a function in NumPy.
+
+    `typed` gives the types and the code of its compiled calls.
 
     With `by_parts` tuples are taken apart: all arguments that are tuples have the same number of
     parts.
@@ -396,8 +399,10 @@ def _put_bits(typingctx, array, index, low, high):
 
 @_operation(_put_bits)
 def put_bits(array: Array, index: int, low: Array, high: Array) -> None:
-    """Set array[index], of type PAIR, to two masks: bit `bit_of(lane)` for each lane of `low`, then
-    those of `high`."""
+    """Set array[index], of type PAIR, to two masks.
+
+    It has bit `bit_of(lane)` for each lane of `low`, then those of `high`.
+    """
     put(array, index, _packed(np.concatenate((low[_LANE_OF_BIT], high[_LANE_OF_BIT])), PAIR.type))
 
 
@@ -608,8 +613,10 @@ def _add_transposed(typingctx, values, first, stride, rows, at, tile):
 def add_transposed(
     values: Array, first: int, stride: int, rows: Array, at: int, tile: Array
 ) -> None:
-    """Add: tile[rows[at + i] * WIDTH + k] += values[first + k * stride + i], lane after lane, for
-    i, k below WIDTH."""
+    """Add: tile[rows[at + i] * WIDTH + k] += values[first + k * stride + i].
+
+    It adds lane after lane, for i, k below WIDTH.
+    """
     columns = np.stack([load(values, first + k * stride) for k in range(WIDTH)])
     for i, row in enumerate(load(rows, at)):
         store(tile, row * WIDTH, load(tile, row * WIDTH) + columns[:, i])

@@ -1,5 +1,6 @@
-"""The forward and the backward recursion of sums over paths, over one tile of frames, for any
-numbers.
+"""The forward and the backward recursion of sums over paths, for any numbers.
+
+They advance over one tile of frames.
 
 `scaled_numbers` say what the numbers are; rows of them are tuples of arrays, one for each part.
 With x the emissions,
@@ -50,8 +51,10 @@ from ctc_align.kernels.cpu.viterbi import STRIP, lanes_below, place
 
 @compiled
 def gather(lattice, tile, emitted, first, end, at, stride):
-    """Gather the emissions of the states of the vectors first … end - 1, from `at` on, `stride`
-    from frame to frame."""
+    """Gather the emissions of the states of the vectors first … end - 1.
+
+    They are written from `at` on, `stride` apart from frame to frame.
+    """
     general, rows, _ = lattice
     odd_x, even_x = emitted
     odd_rows = rows.shape[0] // 2
@@ -69,8 +72,11 @@ instructions."""
 
 @compiled
 def spread_flags(flags, masks):
-    """Fill `masks` (6 * MASK_SIZE a vector): four with the words of `flags`, and whether the state
-    two above the even, and the odd one, of each lane may be skipped into."""
+    """Fill `masks` (6 * MASK_SIZE a vector).
+
+    Four with the words of `flags`, then whether the state two above the even one, and two above the
+    odd one, of each lane may be skipped into.
+    """
     for v in range(flags.shape[0] // 4 - 1):
         for kind in range(6):
             word = flags[4 * v + kind % 4]
@@ -99,8 +105,9 @@ def mask_at(masks, number):
 
 @compiled
 def receive(hands, odd, even, first, lowest, t0):
-    """Fill the first of two hands with the lane below the vector `first` before the tile's first
-    frame; see `advance_alpha`.
+    """Fill the first of two hands with the lane below the vector `first`.
+
+    It is the lane before the tile's first frame; see `advance_alpha`.
 
     That lane is no longer updated, as no path from it reaches the end in time. Below the lowest
     state lies the virtual start, whose value is 1 before the first frame; the first state is
@@ -119,8 +126,10 @@ def receive(hands, odd, even, first, lowest, t0):
 
 @compiled
 def hand_over(hands, hand, next_hand, k, general, odd, even, below, top):
-    """Take the lane below a strip from one hand, and put its last lane, both before frame k, into
-    the other."""
+    """Take the lane below a strip from one hand, and put its last lane into the other.
+
+    Both are those before frame k.
+    """
     put(hands, next_hand + k, get(odd, top))
     store(odd, below, splat(get(hands, hand + k)))
     if general:
@@ -194,8 +203,9 @@ def advance_alpha(span, lattice, tile, emitted, hands, odd, even, kept):
 def advance_beta(
     span, lattice, tile, emitted, kept, beta, shares, total_e, classes, cleared, sums, mass
 ):
-    """Advance beta * x over one tile's frames, backwards, and add up the states' posteriors by
-    class.
+    """Advance beta * x over one tile's frames, backwards.
+
+    Also add up the states' posteriors by class.
 
     Args:
         span: first frame, frames, the last of all frames, first and last (exclusive) vector, the

@@ -1,6 +1,7 @@
-"""Forward score, occupancy and its tangents on the CPU (forward-backward, Rabiner 1989; for CTC
-Graves et al. 2006), in float32, on the numbers of `scaled_numbers`, by the recursions of
-`sum_recursion`.
+"""Forward score, occupancy and its tangents on the CPU, in float32.
+
+Forward-backward (Rabiner 1989; for CTC Graves et al. 2006) on the numbers of `scaled_numbers`, by
+the recursions of `sum_recursion`.
 
 Nothing underflows: each number has its exponent, that of a state which cannot be reached is NEVER.
 Emissions are relative to the best of their frame, whose sum is kept in float64: no number grows,
@@ -97,8 +98,10 @@ def restore(row, odd, even, saved, number):
 
 @compiled
 def range_of_vectors(t0, now, frames, size, finals):
-    """Return the first and last (exclusive) vector of a tile: before them nothing can still reach
-    the end, beyond them nothing can be reached from the start."""
+    """Return the first and last (exclusive) vector of a tile.
+
+    Before them nothing can still reach the end, beyond them nothing can be reached from the start.
+    """
     vectors = ((size + 1) // 2 + WIDTH - 1) // WIDTH
     first = max(0, size - finals - 2 * (frames - 1 - t0)) // 2 // WIDTH
     return first, min(vectors, (t0 + now + WIDTH - 1) // WIDTH)
@@ -106,8 +109,10 @@ def range_of_vectors(t0, now, frames, size, finals):
 
 @compiled
 def block_of_stage(stage, blocks, block, frames):
-    """Return first and last (exclusive) frame of a stage: -1 is the first pass over all, then
-    blocks from the last."""
+    """Return the first and last (exclusive) frame of a stage.
+
+    Stage -1 is the first pass over all frames; then come the blocks, from the last.
+    """
     if stage < 0:
         return 0, frames
     first = (blocks - 1 - stage) * block
@@ -116,8 +121,10 @@ def block_of_stage(stage, blocks, block, frames):
 
 @compiled
 def shares_add_up(mass, now, total_m):
-    """Return whether the posteriors of each frame add up to the total, but for rounding; False for
-    NaN."""
+    """Return whether the posteriors of each frame add up to the total, but for rounding.
+
+    False for NaN.
+    """
     for k in range(now):  # noqa: SIM110
         if not abs(mass[k] - total_m) <= SLACK * total_m:
             return False
@@ -126,8 +133,9 @@ def shares_add_up(mass, now, total_m):
 
 @compiled
 def write_posteriors(tile, classes, now, total_m, mass, outs, of_wildcard, together, everyone):
-    """Write a tile's occupancies, divided by their frame's sum, to `out`; return False if it is far
-    from the total.
+    """Write a tile's occupancies, divided by their frame's sum, to `out`.
+
+    Returns False if a sum is far from the total.
 
     `outs`: where to, its first index, its steps; `of_wildcard`: the same for the wildcard, whose
     frames are in a row; `together`: how many of the first classes, whose rows are 0, 1 …, are
@@ -163,8 +171,10 @@ def write_posteriors(tile, classes, now, total_m, mass, outs, of_wildcard, toget
 
 @compiled
 def write_tangents(tile, weights, classes, now, total_m, mass, scale, first_out, steps, out):
-    """Write a tile's tangents, times `scale`, less their frame's sum times the `weights`; return
-    False if a frame's `mass` is far from the total."""
+    """Write a tile's tangents, times `scale`, less their frame's sum times the `weights`.
+
+    Returns False if a frame's `mass` is far from the total.
+    """
     number, used, row_of_used, _ = classes
     if not shares_add_up(mass, now, total_m):
         return False
@@ -186,8 +196,11 @@ def write_tangents(tile, weights, classes, now, total_m, mass, scale, first_out,
 
 @compiled
 def fetch_moves(values, b, t0, frames, classes, still, tile):
-    """Fill one tile of utterance b; `values` and `classes` as in `sums`. The wildcard gets `still`
-    (1,), zero: its scores do not move."""
+    """Fill one tile with moves of utterance b.
+
+    `values` and `classes` are as in `sums`. The wildcard gets `still` (1,), zero: its scores do not
+    move.
+    """
     row, by_utterance, by_frame, by_class, aside, count = values
     number, used, row_of_used, dense = classes
     source = (row, b * by_utterance, by_frame, by_class, count, still, 0, 0)
@@ -198,8 +211,9 @@ def fetch_moves(values, b, t0, frames, classes, still, tile):
 
 @compiled
 def without_mean(moves, weights, classes, most):
-    """Subtract from a tile's moves, in place, their mean weighted by the posteriors, which moves no
-    posterior.
+    """Subtract from a tile's moves, in place, their mean weighted by the posteriors.
+
+    Such a mean moves no posterior.
 
     Return the largest of each lane, or of `most`, and whether all are finite.
     """
@@ -223,8 +237,9 @@ def without_mean(moves, weights, classes, most):
 
 @compiled
 def moves_and_weights(direction, known, b, frames, classes, size, moves, weights, largest):
-    """Fill the tiles of `moves` and `weights`, one after the other, each of `size`; `classes` as in
-    `sums`; `largest` (WIDTH,) is scratch.
+    """Fill the tiles of `moves` and `weights`, one after the other, each of `size`.
+
+    `classes` is as in `sums`; `largest` (WIDTH,) is scratch.
 
     Return the scale by which moves were divided, a power of 2; 0 if none moves; -1 if one is
     infinite or NaN, or all are so small or large that float32 cannot hold their sums.
@@ -259,8 +274,10 @@ def moves_and_weights(direction, known, b, frames, classes, size, moves, weights
 
 @compiled
 def with_moves(rows, mantissas, exponents, moves, at):
-    """Return a tile of emissions as numbers with the parts of these rows; its moves begin at
-    `at`."""
+    """Return a tile of emissions as numbers with the parts of these rows.
+
+    The tile's moves begin at `at`.
+    """
     if len(rows) == 2:
         return mantissas, exponents
     return moves[at : at + mantissas.shape[0]], mantissas, exponents
@@ -268,8 +285,10 @@ def with_moves(rows, mantissas, exponents, moves, at):
 
 @compiled
 def begin_back(odd, even, width, size, finals, blank_row, blank_rows, zero_rows):
-    """Set beta of the last frame: 1 in the states in which a path may end; and rows for
-    `advance_beta`."""
+    """Set beta of the last frame, and the rows for `advance_beta`.
+
+    Beta is 1 in the states in which a path may end.
+    """
     for i in range(WIDTH):
         blank_rows[i], zero_rows[i] = blank_row, 0
     fill(odd, 0, width + WIDTH, zero(odd))
@@ -283,8 +302,10 @@ def begin_back(odd, even, width, size, finals, blank_row, blank_rows, zero_rows)
 
 @compiled
 def sums(inputs, todo, scratch, directions, out, steps, own, scores):
-    """Compute log-likelihoods of the utterances `todo`; their occupancies if there is an array for
-    them, or, along a direction, the tangents of these. Each of the three is compiled separately.
+    """Compute the log-likelihoods of the utterances `todo`, and their occupancies or tangents.
+
+    Occupancies are computed if there is an array for them; along a direction, it is their tangents.
+    Each of the three is compiled separately.
 
     Args:
         inputs: see `problem.FlatProblem`.

@@ -1,6 +1,8 @@
-"""Viterbi on the CPU. Layout: lane i holds state 2i (even) and 2i + 1 (odd); WIDTH lanes make a
-vector, STRIP vectors a strip, before which one vector is kept free. One row of float64 for the even
-and one for the odd states, in place.
+"""Viterbi on the CPU.
+
+Layout: lane i holds state 2i (even) and 2i + 1 (odd); WIDTH lanes make a vector, STRIP vectors a
+strip, before which one vector is kept free. One row of float64 for the even and one for the odd
+states, in place.
 
     even[i] = x + max(even[i], odd[i-1], even[i-1] if skip)
     odd[i]  = x + max(odd[i], even[i], odd[i-1] if skip)                 ties: stay, step, skip
@@ -70,8 +72,9 @@ def place(v):
 
 @compiled
 def lay_out(emit, skip, stay, starts, flags):
-    """Fill `flags` (4 * vectors,): for each vector, bits of the lanes that may be skipped into and
-    stayed in.
+    """Fill `flags` (4 * vectors,).
+
+    For each vector they have bits of the lanes that may be skipped into and stayed in.
 
     Four words a vector: even skip, even stay, odd skip, odd stay. Lane -1 holds the beginning: from
     it the first even state is stepped into, the first odd one skipped into.
@@ -104,8 +107,10 @@ def mask_costs(flags, costs):
 
 @compiled
 def trace(choices, base, by_frame, general, flags, first, last, state, states):
-    """Follow the choices from `state` at frame `last` down to frame `first`, and return the state
-    there."""
+    """Follow the choices from `state` at frame `last` down to frame `first`.
+
+    Returns the state there.
+    """
     words = 2 if general else 1
     states[last] = state
     for t in range(last, first, -1):
@@ -147,8 +152,10 @@ def limited(vector, lane, low, high):
 
 @compiled
 def trace_tiles(choices, places, general, flags, last, state, states):
-    """Do as `trace`, down to frame 0, where the choices of each tile have a base and a size by
-    frame of their own."""
+    """Do as `trace`, down to frame 0, over tiles.
+
+    The choices of each tile have a base and a size by frame of their own.
+    """
     for tile in range(last // WIDTH, -1, -1):
         here = get(places, 2 * tile), get(places, 2 * tile + 1)
         first = max(tile * WIDTH - 1, 0)
@@ -188,8 +195,10 @@ def _best_score(odd, even, first, end, room):
 
 @compiled
 def _best_classes(tile, count_used, row_of_used, now, best):
-    """Return the sum of the best scores of a tile's frames, and of their absolute values; `best` is
-    scratch."""
+    """Return the sum of the best scores of a tile's frames, and of their absolute values.
+
+    `best` is scratch.
+    """
     most = load(tile, get(row_of_used, 0) * WIDTH)
     for u in range(1, count_used):
         numbers = load(tile, get(row_of_used, u) * WIDTH)
@@ -204,8 +213,9 @@ def _best_classes(tile, count_used, row_of_used, now, best):
 
 @compiled
 def drop(odd, even, first, end, least, room):
-    """Set the vectors at both ends of first … end - 1 to -inf in which no state has a score of at
-    least `least`.
+    """Set vectors at both ends of first … end - 1 to -inf.
+
+    They are those in which no state has a score of at least `least`.
 
     Return the first and last (exclusive) that are left, and the best score among those that are
     not.
@@ -243,8 +253,10 @@ def read_off(emitted, frames, emit, states, first, read):
 
 @compiled
 def best_of_three(stay, step, skip):
-    """Return the best of three scores, and where it is the step, and the skip: stay wins ties, then
-    the step."""
+    """Return the best of three scores, and where it is the step, and the skip.
+
+    Stay wins ties, then the step.
+    """
     stepped = greater(step, stay)
     best = choose(stepped, step, stay)
     skipped = greater(skip, best)
@@ -253,8 +265,9 @@ def best_of_three(stay, step, skip):
 
 @compiled
 def best_of_ctc(silence, token, token_below, word):
-    """Return the best scores that enter a blank and the token beside it, and where they are not
-    those that stay.
+    """Return the best scores that enter a blank and the token beside it.
+
+    Also return where they are not those that stay.
 
     What enters the blank enters the token too, where it may be skipped into (a `word` of flags):
     else the blank does.
@@ -270,8 +283,9 @@ def best_of_ctc(silence, token, token_below, word):
 
 @compiled
 def tile_range(t0, now, goal, bands, b, low, high, top):
-    """Return the first and last (exclusive) vector of a tile's frames, within low … high - 1 and
-    not beyond `top`.
+    """Return the first and last (exclusive) vector of a tile's frames.
+
+    They lie within low … high - 1 and not beyond `top`.
 
     Before them no state still reaches the goal in time, beyond them none can be reached from the
     start.
@@ -289,8 +303,10 @@ def tile_range(t0, now, goal, bands, b, low, high, top):
 
 @compiled
 def receive(hands, odd, even, first, t0, bands, b):
-    """Fill the first of two hands with the lane below the vector `first` before the tile's first
-    frame."""
+    """Fill the first of two hands with the lane below the vector `first`.
+
+    It is the lane before the tile's first frame.
+    """
     store(hands, 0, splat(NEVER))
     store(hands, WIDTH, splat(NEVER))
     # Of vectors that bands left behind earlier the values are those of another frame.
@@ -306,8 +322,10 @@ def receive(hands, odd, even, first, t0, bands, b):
 
 @compiled
 def receive_column(hands, column, t0):
-    """Fill the first hand with the tile of the ring in which the group of lanes below left its top
-    lane."""
+    """Fill the first hand with a tile of the ring.
+
+    In it the group of lanes below left its top lane.
+    """
     at = 2 * (t0 % (column.shape[0] // 2))
     store(hands, 0, load(column, at))
     store(hands, WIDTH, load(column, at + WIDTH))
@@ -331,8 +349,10 @@ def give_column(hands, hand, column, t0, odd, even, top, is_computed):
 
 @compiled
 def hand_over(hands, hand, next_hand, k, is_handed, hands_on, odd, even, below, top):
-    """Take the lane below a strip from one hand, and put its last lane, both before frame k, into
-    the other."""
+    """Take the lane below a strip from one hand, and put its last lane into the other.
+
+    Both are those before frame k.
+    """
     if hands_on:
         put(hands, next_hand + k, get(odd, top))
         put(hands, next_hand + WIDTH + k, get(even, top))
@@ -343,8 +363,9 @@ def hand_over(hands, hand, next_hand, k, is_handed, hands_on, odd, even, below, 
 
 @compiled
 def lanes_below(row, at, vector, vectors):
-    """Return the lanes one below the `vector` at `at`, in a row of which this many vectors are
-    computed.
+    """Return the lanes one below the `vector` at `at`.
+
+    This many `vectors` of the row are computed.
 
     They lie in two vectors. To load them at once is the least work, but while either is still in
     the queue of stores the processor waits for it.
@@ -354,8 +375,9 @@ def lanes_below(row, at, vector, vectors):
 
 @compiled
 def advance_tile(span, lattice, tile, emitted, hands, odd, even, bands, b, choices):
-    """Advance the best scores over one tile's frames, in place, and write their choices; return
-    where the last hand is.
+    """Advance the best scores over one tile's frames, in place, and write their choices.
+
+    Returns where the last hand is.
 
     Args:
         span: first frame, frames, first and last (exclusive) vector, states, `base` and `by_frame`,
@@ -442,8 +464,9 @@ def save_row(odd, even, saved, number, first, last):
 
 @compiled
 def walk_part(inputs, b, bands, part, scratch, columns, saved):
-    """Compute one part of a long utterance, some frames of some vectors; the scratch is laid out,
-    and rows continue.
+    """Compute one part of a long utterance: some frames of some vectors.
+
+    The scratch is laid out, and rows continue.
 
     Args:
         inputs: see `problem.FlatProblem`.
@@ -512,8 +535,9 @@ def emission_of(inputs, b):
 
 @compiled
 def walk_once(inputs, b, bands, lattice, count_used, scratch, pruning, effort):
-    """Compute all frames of an utterance, dropping vectors in which all states have lost more than
-    a budget.
+    """Compute all frames of an utterance, dropping vectors that cannot win.
+
+    All states of such a vector have lost more than a budget.
 
     Args:
         inputs, b, bands, scratch, pruning: as for `walk`; `scratch` is laid out.
@@ -665,6 +689,8 @@ def walk(inputs, bands, todo, scratch, states, scores, read, pruning):
 
 @compiled
 def is_proved(dropped, score):
-    """Return whether nothing was dropped, or nothing as good as the path that was found, of this
-    score."""
+    """Return whether the path that was found, of this score, is proved to be the best.
+
+    Nothing was dropped, or nothing as good.
+    """
     return dropped == NEVER or dropped < score
