@@ -61,8 +61,11 @@ class BestPaths(Generic[ArrayT]):
 
 @dataclass(frozen=True)
 class Occupancy(Generic[ArrayT]):
-    """Posteriors: `posteriors` (B, T, C) of the classes and, if the topology has one, `wildcard`
-    (B, T), float32, or float64 for float64 log-probs; `scores` (B,) float64."""
+    """The posteriors of the classes, and the scores.
+
+    `posteriors` (B, T, C) and, if the topology has one, `wildcard` (B, T) are float32, or float64
+    for float64 log-probs; `scores` (B,) are float64.
+    """
 
     posteriors: ArrayT
     scores: ArrayT
@@ -153,8 +156,9 @@ def forward(
     wildcard: Array | None = None,
     backend: str = "auto",
 ) -> ArrayT:
-    """Return the log-likelihood (B,) float64 of each utterance over all its paths (Graves et al.
-    2006, eq. 8).
+    """Return the log-likelihood (B,) float64 of each utterance over all its paths.
+
+    Graves et al. 2006, eq. 8.
 
     Arguments as `best_path`.
     """
@@ -172,8 +176,9 @@ def occupancy(
     wildcard: Array | None = None,
     backend: str = "auto",
 ) -> Occupancy[ArrayT]:
-    """Return the posterior of each class at each frame given the transcript; with the wildcard's, a
-    frame sums to 1.
+    """Return the posterior of each class at each frame given the transcript.
+
+    With the wildcard's, a frame sums to 1.
 
     Arguments as `best_path`.
     """
@@ -196,9 +201,10 @@ def tangent(
     posteriors: Array | None = None,
     backend: str = "auto",
 ) -> tuple[ArrayT, Occupancy[ArrayT]]:
-    """Return the derivatives of the posteriors along a direction of the log-probs: the product of
-    the score's Hessian, which is the posteriors' covariance, with the direction; and the
-    `Occupancy`, without the wildcard's posteriors.
+    """Return the derivative of the posteriors along a direction, and the `Occupancy`.
+
+    The direction is one of the log-probs. The derivative is its product with the score's Hessian,
+    which is the posteriors' covariance. The `Occupancy` is without the wildcard's posteriors.
 
         tangents[t, c] = sum over u, d of  d posteriors[t, c] / d log_probs[u, d] * direction[u, d]
 
@@ -287,8 +293,10 @@ def _to_kernel_array(values: Array) -> np.ndarray:
 
 
 def _to_kernel_bits(values: Array) -> np.ndarray:
-    """Return values as the CPU's kernels take them: float32, float64, or the bits of half
-    precision, without a copy."""
+    """Return values as the CPU's kernels take them.
+
+    float32, float64, or the bits of half precision, without a copy.
+    """
     if not isinstance(values, np.ndarray):
         import torch
 
@@ -327,8 +335,10 @@ def _real(values: Any, log_probs: Array) -> Any:
 
 
 def _companion(values: Any, log_probs: Array) -> Any:
-    """Return values that are given beside the log-probs: of their kind, on their device, not below
-    float32."""
+    """Return values that are given beside the log-probs.
+
+    They get the kind and the device of the log-probs, and at least float32.
+    """
     if isinstance(log_probs, np.ndarray):
         if not isinstance(values, np.ndarray):
             values = values.detach().double().numpy(force=True)
@@ -401,8 +411,10 @@ def _check(
 
 
 def _check_wildcard(wildcard: Array | None, topology: Topology, log_probs: Array) -> Array | None:
-    """Return the wildcard's scores in the dtype of the computation; None if the topology has no
-    wildcard."""
+    """Return the wildcard's scores in the dtype of the computation.
+
+    None if the topology has no wildcard.
+    """
     if not topology.has_wildcard:
         return None
     if wildcard is None:
@@ -441,8 +453,11 @@ def _check_bands(bands: np.ndarray, log_probs: Array, lengths: np.ndarray) -> np
 
 
 def check_backend(backend: str) -> None:
-    """Raise UsageError for a name that is no backend, or lacks PyTorch; BackendError for one that
-    cannot run here."""
+    """Raise an error unless the backend of this name can be used.
+
+    UsageError for a name that is no backend, or lacks PyTorch; BackendError for one that cannot run
+    here.
+    """
     if backend not in BACKENDS:
         raise UsageError(f"backend: expected one of {', '.join(BACKENDS)}; got {backend!r}")
     if backend == "gpu":
@@ -467,8 +482,10 @@ def backend_of(log_probs: Array) -> str:
 
 @lru_cache
 def say_that_cuda_is_idle(device: str, reason: str) -> None:
-    """Warn that kernels for tensors on a CUDA device run on the CPU; once, for what is cached is
-    not called again."""
+    """Warn, once, that kernels for tensors on a CUDA device run on the CPU.
+
+    The function is cached, so it runs once.
+    """
     warnings.warn(
         f"log-probs are on {device}, but CTC's kernels run on the CPU: {reason}; install a Triton"
         " that works with this PyTorch, or ask for backend 'cpu' if that is meant",

@@ -61,8 +61,10 @@ returns its result."""
 
 @dataclass(frozen=True)
 class CtcTargets:
-    """The CTC paths through token ids (L,), `lattice.WILDCARD` among them where a wildcard stands
-    for letters."""
+    """The CTC paths through token ids (L,).
+
+    `lattice.WILDCARD` is among them where a wildcard stands for letters.
+    """
 
     ids: Sequence[int] | np.ndarray
     blank: int
@@ -150,8 +152,10 @@ class BestPath(_OnEmissions):
 
 
 class Forward(_OnEmissions):
-    """Ask for the log-likelihood over all paths; the answer is a float, -inf where there is no
-    path."""
+    """Ask for the log-likelihood over all paths.
+
+    The answer is a float, -inf where there is no path.
+    """
 
     @staticmethod
     def run(requests: Sequence[Forward]) -> list[float]:
@@ -163,8 +167,10 @@ class Forward(_OnEmissions):
 
 
 class Posteriors(_OnEmissions):
-    """Ask for the posterior of each class at each frame; the answer is an array (T, C), None where
-    there is no path."""
+    """Ask for the posterior of each class at each frame.
+
+    The answer is an array (T, C), None where there is no path.
+    """
 
     @staticmethod
     def run(requests: Sequence[Posteriors]) -> list[np.ndarray | None]:
@@ -179,8 +185,10 @@ class Posteriors(_OnEmissions):
 def _side_by_side(
     requests: Sequence[_OnEmissions],
 ) -> tuple[np.ndarray, Topology, list[int], np.ndarray | None]:
-    """Return scores (B, T, C), the topology of all, lengths (B,), and the wildcards' scores (B, T)
-    if there are any."""
+    """Return scores (B, T, C), one topology, lengths (B,), and the wildcards' scores (B, T).
+
+    The last are None if there are none.
+    """
     given = [request.scores for request in requests]
     scores, lengths = pad([each[:] if isinstance(each, ArrayOnDisk) else each for each in given])
     targets = [request.paths for request in requests if isinstance(request.paths, CtcTargets)]
@@ -197,8 +205,9 @@ def _side_by_side(
 
 
 def pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, list[int]]:
-    """Stack rows (T, …) of different lengths as one batch (B, the longest T, …), and return it with
-    their lengths.
+    """Stack rows (T, …) of different lengths as one batch; return it with their lengths.
+
+    The batch is (B, the longest T, …).
 
     One row is not copied, and neither are rows that are the same array.
 
@@ -271,8 +280,10 @@ def run(
 
 
 class _Scheduler(Generic[Result]):
-    """Utterances under way: what each asks for now, and the results and errors of those that have
-    ended."""
+    """Utterances under way.
+
+    What each asks for now, and the results and errors of those that have ended.
+    """
 
     def __init__(
         self,
@@ -309,8 +320,10 @@ class _Scheduler(Generic[Result]):
             self._advance(i, own if isinstance(wanted, Sequence) else own[0], error)
 
     def _advance(self, i: int, answer: object, error: CtcAlignError | None = None) -> None:
-        """Let an utterance go on with its answer, or raise in it the first error among the
-        answers."""
+        """Let an utterance go on with its answer.
+
+        Or raise in it the first error among the answers.
+        """
         try:
             steps = self.utterances[i]
             if error is None:
@@ -323,8 +336,10 @@ class _Scheduler(Generic[Result]):
             self.errors[i] = raised
 
     def _run(self, requests: Sequence[Request]) -> Sequence[object]:
-        """Return the answers to requests of one kind; where some fail, halves are tried, until each
-        is found."""
+        """Return the answers to requests of one kind.
+
+        Where some fail, halves are tried, until each is found.
+        """
         started = time.perf_counter()
         try:
             return type(requests[0]).run(requests)
@@ -371,8 +386,10 @@ def _listed(wanted: Request | Sequence[Request]) -> Sequence[Request]:
 
 
 def _drop_traceback(error: BaseException) -> None:
-    """Forget where an error came from: its frames hold the emissions of all utterances that ran
-    beside it."""
+    """Forget where an error came from.
+
+    Its frames hold the emissions of all utterances that ran beside it.
+    """
     chain: BaseException | None = error
     while chain is not None:
         chain.__traceback__ = None

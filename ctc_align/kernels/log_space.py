@@ -6,8 +6,9 @@ import numpy as np
 
 
 def log_sum_exp(values: np.ndarray, axis: int = -1, *, keepdims: bool = False) -> np.ndarray:
-    """Return log(sum(exp(values))) over an axis, in the dtype of the values; -inf where all are
-    -inf.
+    """Return log(sum(exp(values))) over an axis, in the dtype of the values.
+
+    -inf where all are -inf.
 
     >>> float(log_sum_exp(np.log([0.25, 0.5])).round(6)) == float(np.log(0.75).round(6))
     True

@@ -45,8 +45,10 @@ def require(
 
 
 def available(device: torch.device | None = None) -> tuple[int | None, str]:
-    """Return the bytes that can still be allocated, and the limit that says so; (None, "") where
-    none is known."""
+    """Return the bytes that can still be allocated, and the limit that says so.
+
+    (None, "") where none is known.
+    """
     if device is not None and device.type == "cuda":
         import torch
 

@@ -1,5 +1,6 @@
-"""The definition of the kernels: one scan in NumPy, float64, over a semiring. Slow and obviously
-right.
+"""The definition of the kernels: one scan in NumPy, float64, over a semiring.
+
+Slow and obviously right.
 
     row[0, s]     = x[0, emit[s]]                                  where a path may begin, else zero of the semiring
     row[t, s]     = x[t, emit[s]] + sum(row[t-1, p] for the states p from which s may be entered)
@@ -30,14 +31,18 @@ class Semiring(Protocol):
     """A sum of alternatives, as the scan needs it (Goodman 1999)."""
 
     def combine(self, *alternatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sum of alternatives of one shape, and what each has in it: the winner's index,
-        or the shares."""
+        """Return the sum of alternatives of one shape, and what each has in it.
+
+        The winner's index, or the shares.
+        """
         ...
 
 
 class MaxPlus:
-    """Maximum, for the best path. Of ties the first alternative wins, by contract; NaN always wins,
-    as in sums."""
+    """Maximum, for the best path.
+
+    Of ties the first alternative wins, by contract; NaN always wins, as in sums.
+    """
 
     def combine(self, *alternatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         best = alternatives[0]
@@ -50,8 +55,10 @@ class MaxPlus:
 
 
 class LogPlus:
-    """Log of a sum of exponentials, for all paths; the shares are its derivatives by the
-    alternatives."""
+    """Log of a sum of exponentials, for all paths.
+
+    The shares are its derivatives by the alternatives.
+    """
 
     def combine(self, *alternatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         together = np.stack(alternatives, -1)
@@ -64,9 +71,11 @@ class LogPlus:
 
 @dataclass(frozen=True)
 class _Transitions:
-    """A topology as arrays: columns of x that states emit (B, S), the states from which each may be
-    entered (B, S, P), which of those are allowed (B, S, P), where paths begin and end (B, S), and
-    which states are no padding (B, S).
+    """A topology as arrays.
+
+    The columns of x that states emit (B, S), the states from which each may be entered (B, S, P),
+    which of those are allowed (B, S, P), where paths begin and end (B, S), and which states are no
+    padding (B, S).
     """
 
     emit: np.ndarray
@@ -107,8 +116,10 @@ def _scan(
     semiring: Semiring,
     bands: np.ndarray | None = None,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the last row of every utterance (B, S) and, per frame after the first, what was
-    combined."""
+    """Return the last row of every utterance (B, S), and what was combined.
+
+    The latter is per frame after the first.
+    """
     banned = _banned(bands, x, transitions)
     emitted = _emitted(x, transitions)
     row = np.where(transitions.begin & ~banned[:, 0], emitted[:, 0], NEVER)
@@ -157,8 +168,10 @@ def best_path(
     wildcard: np.ndarray | None = None,
     bands: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return states (B, T) int32, -1 beyond the length and without a path, and scores (B,)
-    float64."""
+    """Return states (B, T) int32 and scores (B,) float64.
+
+    States are -1 beyond the length and without a path.
+    """
     x = _clean(log_probs, wildcard, lengths)
     transitions = _transitions(topology, log_probs.shape[2])
     if x.shape[1]:
@@ -225,8 +238,11 @@ def occupancy(
     lengths: np.ndarray,
     wildcard: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Return the posterior of each class (B, T, C) float64, zero beyond the length and without a
-    path; scores (B,); and the posterior of the wildcard (B, T), if there is one."""
+    """Return the posteriors of the classes, the scores, and the posterior of the wildcard.
+
+    They are (B, T, C) float64, zero beyond the length and without a path; (B,); and (B, T), if
+    there is a wildcard.
+    """
     posterior, _, scores = _derivatives(log_probs, topology, lengths, wildcard, None)
     classes = log_probs.shape[2]
     return posterior[..., :classes], scores, None if wildcard is None else posterior[..., classes]
@@ -240,8 +256,9 @@ def tangent(
     direction: np.ndarray,
     posteriors: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the posteriors (B, T, C) float64, their derivatives along `direction` (B, T, C), and
-    scores (B,).
+    """Return posteriors, their derivatives along `direction`, and scores.
+
+    They are (B, T, C) float64, (B, T, C) and (B,).
 
     `posteriors` are not needed.
     """
@@ -264,8 +281,10 @@ class _Moving:
 
     @classmethod
     def shares(cls, value: np.ndarray, slope: np.ndarray) -> _Moving:
-        """Return shares in a sum of exponentials, along the last axis, whose logarithms move by
-        `slope`."""
+        """Return shares in a sum of exponentials whose logarithms move by `slope`.
+
+        The sum is along the last axis.
+        """
         return cls(value, value * (slope - (value * slope).sum(-1, keepdims=True)))
 
     def times(self, other: _Moving) -> _Moving:
@@ -279,8 +298,10 @@ class _Moving:
         return _Moving(np.where(condition, self.value, 0.0), np.where(condition, self.slope, 0.0))
 
     def add_to(self, other: _Moving, *places: Any) -> None:
-        """Add the numbers to those of another at these indices, one of which may occur several
-        times."""
+        """Add the numbers to those of another at these indices.
+
+        An index may occur several times.
+        """
         np.add.at(other.value, places, self.value)
         np.add.at(other.slope, places, self.slope)
 
@@ -292,8 +313,10 @@ def _derivatives(
     wildcard: np.ndarray | None,
     direction: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return posteriors (B, T, C), with the wildcard as last column; their slopes along a
-    direction; and scores."""
+    """Return posteriors, their slopes along a direction, and scores.
+
+    Posteriors (B, T, C) have the wildcard as last column.
+    """
     scores = forward(log_probs, topology, lengths, wildcard)
     x = _unmet_is_impossible(_clean(log_probs, wildcard, lengths))
     inside = _inside(x, lengths)
@@ -323,8 +346,9 @@ def _posteriors(
     lengths: np.ndarray,
     along: np.ndarray,
 ) -> _Moving:
-    """Return the derivatives of the scores by x (B, T, C), and how these move if x moves by `along`
-    (B, T, C).
+    """Return the derivatives of the scores by x, and how they move if x moves by `along`.
+
+    All are (B, T, C).
 
     Args:
         row, shares: what `_scan` returns.
@@ -359,8 +383,10 @@ def _real_at(t: int, transitions: _Transitions, lengths: np.ndarray) -> np.ndarr
 
 
 def _clean(log_probs: np.ndarray, wildcard: np.ndarray | None, lengths: np.ndarray) -> np.ndarray:
-    """Return float64 scores with the wildcard as last column and zeros for the padding, which is
-    never read."""
+    """Return float64 scores with the wildcard as last column.
+
+    The padding, which is never read, is zero.
+    """
     x = log_probs.astype(np.float64)
     if wildcard is not None:
         x = np.concatenate((x, wildcard.astype(np.float64)[:, :, None]), 2)
@@ -368,8 +394,10 @@ def _clean(log_probs: np.ndarray, wildcard: np.ndarray | None, lengths: np.ndarr
 
 
 def _unmet_is_impossible(x: np.ndarray) -> np.ndarray:
-    """Replace NaN and +inf by -inf: in an utterance with a score no path meets them, nor may its
-    derivatives."""
+    """Replace NaN and +inf by -inf.
+
+    In an utterance with a score no path meets them, nor may its derivatives.
+    """
     return np.where(x < math.inf, x, NEVER)
 
 
