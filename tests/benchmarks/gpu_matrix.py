@@ -15,8 +15,9 @@ done.
 `--table` writes `docs/gpu-kernels.tsv` from what has been compiled of today's kernels, and the
 summary in `docs/gpu.md`. `--host` compiles nothing: it writes how long the host takes for a call of
 the loss, forward + backward, by phase, in microseconds of the thread's CPU time, the median and the
-least of a few hundred calls, with kernels that do nothing. Exits 1 where something does not compile or takes more than `LIMITS`.
-Needs Triton, on Linux; TRITON_INTERPRET must not be set.
+least of a few hundred calls, with kernels that do nothing. Exits 1 where
+something does not compile or takes more than `LIMITS`. Needs Triton, on Linux; TRITON_INTERPRET must
+not be set.
 """
 
 from __future__ import annotations

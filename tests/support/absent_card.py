@@ -139,6 +139,7 @@ def card() -> Iterator[list[Specialisation]]:
     with (
         mock.patch.object(torch.cuda, "is_available", return_value=True),
         mock.patch.object(torch.cuda, "current_device", return_value=0),
+        mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=False),
         mock.patch.object(torch.cuda, "device", mock.MagicMock()),
         mock.patch.object(triton.runtime.driver, "_active", Driver()),
         mock.patch.object(knobs.runtime, "jit_cache_hook", note),
@@ -182,7 +183,7 @@ def warm_card() -> Iterator[None]:
         mock.patch.object(triton.JITFunction, "_do_compile", compiled_at_once),
         mock.patch.object(triton_import, "INTERPRETED", True),
         mock.patch.object(launch_plan, "INTERPRETED_LANES", 1),
-        mock.patch.object(kernels, "backend_of", lambda _: "gpu"),
+        mock.patch.object(kernels, "backend_of", return_value="gpu"),
         mock.patch.object(operators, "_scale", on_card),
         mock.patch.object(operators, "_product", product_on_card),
         mock.patch.object(operators, "_negative", negative_on_card),
