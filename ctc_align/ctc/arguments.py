@@ -16,7 +16,6 @@ import torch
 
 from ctc_align import lattice
 from ctc_align.errors import KernelError
-from ctc_align.kernels.gpu import device_tables
 
 # Arguments of an operator, read and checked: token ids, lengths, and the topology that they make.
 #
@@ -384,6 +383,8 @@ def to_device_of(numbers: torch.Tensor, there: torch.Tensor, dtype: torch.dtype)
     do: from pinned memory, and in a CUDA graph those of an earlier call."""
     if not there.is_cuda or numbers.is_cuda or not has_memory(numbers):
         return numbers.to(there.device, dtype, non_blocking=there.is_cuda)
+    from ctc_align.kernels.gpu import device_tables
+
     table = device_tables.new_table(numbers.numel(), dtype, there.device)
     table.copy_(numbers.reshape(-1))
     return device_tables.to_device(table, there.device).view(numbers.shape)

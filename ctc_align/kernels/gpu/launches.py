@@ -114,7 +114,7 @@ def sizes() -> tuple[int, ...]:
 
 
 class SumShape(NamedTuple):
-    """What the plan of sums depends on: the shape of a problem, and what is wanted of it."""
+    """The shape of a problem and the kind of sums, on which alone their plan depends."""
 
     layout: RowShape
     batch: int
