@@ -381,22 +381,8 @@ def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor
 def to_device_of(numbers: torch.Tensor, there: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return numbers on the device of another tensor, without waiting for a GPU as ordinary copies
     do: from pinned memory, and in a CUDA graph those of an earlier call."""
-    if not there.is_cuda or numbers.is_cuda or not has_memory(numbers):
+    if not there.is_cuda or torch.compiler.is_compiling():
         return numbers.to(there.device, dtype, non_blocking=there.is_cuda)
     from ctc_align.kernels.gpu import device_tables
 
-    table = device_tables.new_table(numbers.numel(), dtype, there.device)
-    table.copy_(numbers.reshape(-1))
-    return device_tables.to_device(table, there.device).view(numbers.shape)
-
-
-def has_memory(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor has values that can be read now: none of a compiler, nor of
-    torch.func."""
-    if torch.compiler.is_compiling() or type(tensor) is not torch.Tensor:
-        return False
-    try:
-        tensor.data_ptr()
-    except RuntimeError:
-        return False
-    return True
+    return device_tables.copied(numbers, there.device, dtype)

@@ -8,7 +8,7 @@ import collections
 import pytest
 import torch
 
-from ctc_align.ctc import arguments, operators
+from ctc_align.ctc import operators
 from ctc_align.errors import KernelError
 from ctc_align.kernels.gpu import device_tables
 
@@ -54,7 +54,7 @@ def test_compilers_and_transforms_have_no_memory() -> None:
     found = []
 
     def of(numbers: torch.Tensor) -> torch.Tensor:
-        found.append(arguments.has_memory(numbers))
+        found.append(device_tables.has_memory(numbers))
         return numbers
 
     of(torch.ones(2))

@@ -48,6 +48,26 @@ def to_device(table: torch.Tensor, device: torch.device) -> torch.Tensor:
     return on_device
 
 
+def copied(numbers: torch.Tensor, device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    """Return numbers on the device; those that lie on the CPU as `to_device` does."""
+    if not numbers.is_cpu or not has_memory(numbers):
+        return numbers.to(device, dtype, non_blocking=True)
+    table = new_table(numbers.numel(), dtype, device)
+    table.copy_(numbers.reshape(-1))
+    return to_device(table, device).view(numbers.shape)
+
+
+def has_memory(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor's values can be read: none of a compiler or of torch.func."""
+    if type(tensor) is not torch.Tensor:
+        return False
+    try:
+        tensor.data_ptr()
+    except RuntimeError:
+        return False
+    return True
+
+
 def _known(table: torch.Tensor, device: torch.device) -> torch.Tensor:
     """Return the device's copy of an equal table of an earlier call, and keep it for good.
 
