@@ -50,6 +50,13 @@ def test_tables_of_a_graph_are_not_pinned() -> None:
     assert not device_tables.new_table(3, torch.int32, CARD).is_pinned()
 
 
+def test_numbers_keep_their_values_and_shape() -> None:
+    numbers = torch.tensor([[3], [5]])
+    found = device_tables.copied(numbers, torch.device("cpu"), torch.float32)
+    assert found.tolist() == [[3.0], [5.0]]
+    assert found.dtype == torch.float32
+
+
 def test_compilers_and_transforms_have_no_memory() -> None:
     found = []
 
