@@ -39,7 +39,7 @@ UNITS_CELLS = 2**20
 
 TAGS = tuple(
     getattr(torch.Tag, name)
-    for name in ("pt2_compliant_tag", "cudagraph_unsafe")  # the second from PyTorch 2.8 on
+    for name in ("pt2_compliant_tag", "cudagraph_unsafe")  # the second in newer ones
     if hasattr(torch.Tag, name)
 )
 """Tags of all operators. They read targets and lengths on the host, so `torch.compile` must leave
