@@ -399,6 +399,11 @@ def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor
 def to_device_of(numbers: torch.Tensor, there: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return numbers on the device of another tensor.
 
-    Unlike an ordinary copy, this does not wait for a GPU.
+    Unlike an ordinary copy, this does not wait for a GPU: it copies from pinned memory, and in a
+    CUDA graph it takes the numbers of an earlier call.
     """
-    return numbers.to(there.device, dtype, non_blocking=there.is_cuda)
+    if not there.is_cuda or torch.compiler.is_compiling():
+        return numbers.to(there.device, dtype, non_blocking=there.is_cuda)
+    from ctc_align.kernels.gpu import device_tables
+
+    return device_tables.copied(numbers, there.device, dtype)

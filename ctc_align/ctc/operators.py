@@ -37,6 +37,15 @@ PROBLEM = (
 UNITS_CELLS = 2**20
 """The maximum size of the unit vectors whose products `hessian` computes at once."""
 
+TAGS = tuple(
+    getattr(torch.Tag, name)
+    for name in ("pt2_compliant_tag", "cudagraph_unsafe")  # the second in newer ones
+    if hasattr(torch.Tag, name)
+)
+"""Tags of all operators. They read targets and lengths on the host, so `torch.compile` must leave
+them out of the CUDA graphs that it captures: replayed, a graph would go on with those of the first
+batch."""
+
 LIBRARY = torch.library.Library("ctc_align", "DEF")
 defined: dict[str, Any] = {}
 """The operators by name."""
@@ -49,7 +58,7 @@ def define(
 
     `targets_at` is the index of the targets among its arguments, for vmap.
     """
-    LIBRARY.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
+    LIBRARY.define(f"{name}{schema}", tags=TAGS)
     torch.library.register_fake(f"ctc_align::{name}", fake, lib=LIBRARY)
     LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
     operator = defined[name] = getattr(torch.ops.ctc_align, name).default

@@ -2,7 +2,7 @@
 what PyTorch asks, and how many times as fast as PyTorch's and torchaudio's functions they are.
 Exits 1 where anything fails, 2 without a card.
 
-    python tests/benchmarks/gpu.py [--only correctness,races,pytorch,models,speed] [--rounds N]
+    python tests/benchmarks/gpu.py [--only correctness,races,pytorch,graph,models,speed] [--rounds N]
     [--out FILE]
     TRITON_INTERPRET=1 python tests/benchmarks/gpu.py --small     # without a card: does the command itself run?
 

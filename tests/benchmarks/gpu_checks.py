@@ -24,10 +24,11 @@ import numpy as np
 import torch
 
 from ctc_align import CTCLoss, functional, kernels
+from ctc_align.errors import KernelError
 from ctc_align.kernels.gpu import launches
 from ctc_align.lattice import Topology
 
-GROUPS = ("correctness", "races", "pytorch", "models")
+GROUPS = ("correctness", "races", "pytorch", "graph", "models")
 SMALL_TOKENS = {"one strip": 2, "two strips": 33}
 TOLERANCES = {torch.float64: 1e-9}
 LEAST_TOLERANCE, SCORE_TOLERANCE = 1e-4, 1e-5
@@ -321,6 +322,67 @@ def captured(device: torch.device, small: bool) -> str:
     )
 
 
+def uncaptured(device: torch.device, small: bool) -> str:
+    """Capture a step whose targets no earlier call had, which must be refused, not go wrong."""
+    if device.type != "cuda":
+        raise NeedsCardError("needs a card")
+    of = step(device, small)[1]
+    sounds = sounds_of(device, small)
+    of(sounds).backward()
+    graph = torch.cuda.CUDAGraph()
+    targets = torch.randint(1, 31, (2, 50))
+    loss = CTCLoss(reduction="none")
+    x = sounds.transpose(0, 1).repeat(1, 1, 2).log_softmax(-1)
+    try:
+        with torch.cuda.graph(graph):
+            loss(x, targets, torch.full((2,), len(x)), torch.full((2,), 50))
+    except KernelError as error:
+        torch.cuda.synchronize()
+        return "" if "captured" in str(error) else f"refused with: {error}"
+    return "a graph was captured whose targets nobody keeps"
+
+
+def compiled_with_graphs(device: torch.device, small: bool) -> str:
+    """Run compiled steps whose graphs `torch.compile` captures by itself, with targets that differ
+    from step to step."""
+    if device.type != "cuda":
+        raise NeedsCardError("needs a card")
+    torch.manual_seed(8)
+    model = torch.nn.Linear(16, 32).to(device)
+    sounds, lengths = sounds_of(device, small), (torch.full((2,), 400), torch.full((2,), 60))
+
+    def of(sounds: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        x = model(sounds).log_softmax(-1).transpose(0, 1)
+        return functional.ctc_loss(x, targets, *lengths)
+
+    made = torch.compile(of, mode="reduce-overhead")
+    for number in range(6):
+        targets = torch.randint(1, 32, (2, 60), generator=torch.Generator().manual_seed(number))
+        found = []
+        for call in (of, made):
+            model.zero_grad(set_to_none=True)
+            torch.compiler.cudagraph_mark_step_begin()
+            loss = call(sounds, targets)
+            loss.backward()
+            found.append((float(loss.detach()), gradients(model).clone()))
+        if abs(found[0][0] - found[1][0]) > 1e-4 * abs(found[0][0]):
+            return f"step {number + 1}: loss {found[1][0]}, not compiled {found[0][0]}"
+        if not torch.allclose(found[0][1], found[1][1], atol=1e-4, rtol=1e-3):
+            return f"step {number + 1}: gradients differ from those that are not compiled"
+    return ""
+
+
+def graph(device: torch.device, small: bool) -> Iterator[Check]:
+    """Yield what is done with CUDA graphs."""
+    steps = {
+        "a step, captured and replayed": captured,
+        "targets that no call had before": uncaptured,
+        'torch.compile(mode="reduce-overhead")': compiled_with_graphs,
+    }
+    for name, run in steps.items():
+        yield Check("graph", name, partial(run, device, small))
+
+
 def many_devices(device: torch.device, small: bool) -> str:
     """Run the loss in `DataParallel` on all cards; one will do."""
     if device.type != "cuda":
@@ -356,7 +418,7 @@ def pytorch(device: torch.device, small: bool) -> Iterator[Check]:
     """Yield what PyTorch's users do with the loss."""
     steps = {
         "a step as on the CPU": as_on_the_cpu, "autocast": autocast, "torch.compile": compiled_step,
-        "a step never waits for the card": never_waits, "CUDA graph of a step": captured,
+        "a step never waits for the card": never_waits,
         "DataParallel": many_devices, "a stream of one's own": other_stream,
     }  # fmt: skip
     for name, run in steps.items():
@@ -390,7 +452,10 @@ def checks(
     groups: tuple[str, ...], device: torch.device, small: bool, few: bool
 ) -> Iterator[Check]:
     """Yield the checks of some groups; `few`: every tenth of the correctness, for slow tools."""
-    made = {"correctness": correctness, "races": races, "pytorch": pytorch, "models": models}
+    made = {
+        "correctness": correctness, "races": races, "pytorch": pytorch, "graph": graph,
+        "models": models,
+    }  # fmt: skip
     for group in groups:
         for number, check in enumerate(made[group](device, small)):
             if not few or number % 10 == 0:

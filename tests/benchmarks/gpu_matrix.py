@@ -2,7 +2,7 @@
 need be there.
 
     python tests/benchmarks/gpu_matrix.py [--targets sm_90,gfx942] [--parts N] [--keep FILE]
-    [--table]
+    [--table] [--host]
 
 Every call of `tests/support/gpu_calls.py` is made on a card that is not there
 (`tests/support/absent_card.py`); what it launches is compiled for each target, and registers,
@@ -13,8 +13,11 @@ compiled again: a run that was ended goes on, and after a change of a kernel onl
 done.
 
 `--table` writes `docs/gpu-kernels.tsv` from what has been compiled of today's kernels, and the
-summary in `docs/gpu.md`. Exits 1 where something does not compile or takes more than `LIMITS`.
-Needs Triton, on Linux; TRITON_INTERPRET must not be set.
+summary in `docs/gpu.md`. `--host` compiles nothing: it writes how long the host takes for a call of
+the loss, forward + backward, by phase, in microseconds of the thread's CPU time, the median and the
+least of a few hundred calls, with kernels that do nothing. Exits 1 where
+something does not compile or takes more than `LIMITS`. Needs Triton, on Linux; TRITON_INTERPRET must
+not be set.
 """
 
 from __future__ import annotations
@@ -28,12 +31,20 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 from timed_runs import ROOT, parser_of  # isort: skip
 import absent_card
 import gpu_calls
+import numpy as np
+import torch
 import triton
 from absent_card import CARD, TARGETS, Resources, Specialisation
+
+from ctc_align import functional
+from ctc_align.ctc import arguments
+from ctc_align.kernels.gpu import gpu_backend, launch_plan, launches
 
 DOCS = ROOT / "docs"
 TABLE, PAGE = DOCS / "gpu-kernels.tsv", DOCS / "gpu.md"
@@ -157,6 +168,85 @@ def write_table(table: list[list[str]], missing: int) -> None:
     gpu_calls.replace_block(PAGE, "resources", "\n".join(summary))
 
 
+HOST_CASES = ((4, 128, 30), (256, 128, 30), (32, 1024, 170))
+"""Utterances, frames and tokens of the calls of `--host`."""
+HOST_CALLS, FIRST_CALLS = 300, 10
+REST = "PyTorch, and the rest"
+PHASES = {
+    "arguments": (functional, "loss_arguments"),
+    "topology": (arguments.Problem, "topology"),
+    "tables": (launch_plan, "device_problem"),
+    "plan and buffers": (gpu_backend, "occupancy"),
+    "launches": (launches, "launch"),
+}
+"""By phase the function in which it is spent, less the other phases."""
+
+
+class Clock:
+    """CPU time of this thread within functions, by phase, less that of other phases within them."""
+
+    def __init__(self) -> None:
+        self.spent: dict[str, float] = {}
+        self.within = [0.0]
+
+    def around(self, phase: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function, timed."""
+
+        def timed(*given: Any, **named: Any) -> Any:
+            self.within.append(0.0)
+            since = time.thread_time()
+            result = function(*given, **named)
+            took = time.thread_time() - since
+            self.spent[phase] = self.spent.get(phase, 0.0) + took - self.within.pop()
+            self.within[-1] += took
+            return result
+
+        return timed
+
+
+def host_times(batch: int, frames: int, tokens: int) -> dict[str, list[float]]:
+    """Return by phase, then of the whole, the microseconds of each call of the loss, forward +
+    backward."""
+    noise = torch.randn(frames, batch, 32).log_softmax(-1).requires_grad_()
+    targets = torch.randint(1, 32, (batch, tokens))
+    lengths = torch.full((batch,), frames), torch.full((batch,), tokens)
+
+    def step() -> None:
+        noise.grad = None
+        functional.ctc_loss(noise, targets, *lengths, reduction="none").sum().backward()
+
+    def repeated(call: Callable[[], None], spent: dict[str, float]) -> list[dict[str, float]]:
+        made = []
+        for number in range(FIRST_CALLS + HOST_CALLS):
+            spent.clear()
+            call()
+            if number >= FIRST_CALLS:
+                made.append(dict(spent))
+        return made
+
+    with absent_card.warm_card(), contextlib.ExitStack() as stack:
+        whole = Clock()
+        calls = repeated(whole.around("whole", step), whole.spent)
+        clock = Clock()
+        for phase, (place, name) in PHASES.items():
+            timed = clock.around(phase, getattr(place, name))
+            stack.enter_context(mock.patch.object(place, name, timed))
+        parts = repeated(clock.around(REST, step), clock.spent)
+    found = {phase: [1e6 * part[phase] for part in parts] for phase in (*PHASES, REST)}
+    return {**found, "whole": [1e6 * call["whole"] for call in calls]}
+
+
+def write_host_times() -> None:
+    """Print the table of `--host`."""
+    torch.set_num_threads(1)
+    columns = [host_times(*case) for case in HOST_CASES]
+    print("| phase | " + " | ".join("{} x {}, {}".format(*case) for case in HOST_CASES) + " |")
+    print("|---|" + "---:|" * len(columns))
+    for phase in columns[0]:
+        cells = [f"{np.median(each[phase]):.0f} ({min(each[phase]):.0f})" for each in columns]
+        print(f"| {phase} | {' | '.join(cells)} |")
+
+
 def main() -> int:
     parser = parser_of(__doc__)
     parser.add_argument("--targets", default=",".join(TARGETS), help="names, by commas")
@@ -169,14 +259,18 @@ def main() -> int:
     parser.add_argument(
         "--table", action="store_true", help="only write the table of what has been compiled"
     )
-    arguments = parser.parse_args()
-    kept = read_kept(arguments.keep)
+    parser.add_argument("--host", action="store_true", help="only what a call takes on the host")
+    given = parser.parse_args()
+    if given.host:
+        write_host_times()
+        return 0
+    kept = read_kept(given.keep)
     wanted = {}
-    for target in arguments.targets.split(","):
-        wanted[target] = absent_card.specialisations(dict(calls_of(target, arguments.parts)))
+    for target in given.targets.split(","):
+        wanted[target] = absent_card.specialisations(dict(calls_of(target, given.parts)))
         print(f"{target}: {len(wanted[target])} specialisations", file=sys.stderr, flush=True)
-    if not arguments.table:
-        compile_missing(wanted, kept, arguments.keep)
+    if not given.table:
+        compile_missing(wanted, kept, given.keep)
     lines = [
         kept.get(mark(one, target)) for target, found in wanted.items() for one, _ in found.values()
     ]
@@ -191,7 +285,7 @@ def main() -> int:
                 f" {'; '.join(faults)}"
             )
     missing = len(lines) - len(made)
-    if arguments.table:
+    if given.table:
         write_table(list(rows(wanted, kept)), missing)
     print(f"{len(made)} compiled, {bad} faults, {missing} not compiled")
     return 1 if bad or missing else 0

@@ -258,7 +258,7 @@ def test_fresh_memory_is_never_believed(
         size: tuple[int, ...], dtype: torch.dtype, device: torch.device, what: str
     ) -> torch.Tensor:
         value = (
-            torch.nan if dtype.is_floating_point else 0x7FF8123456789ABC % torch.iinfo(dtype).max
+            torch.nan if dtype.is_floating_point else 0x7FF812347FF81234 % torch.iinfo(dtype).max
         )
         return torch.full(size, value, dtype=dtype, device=device)
 

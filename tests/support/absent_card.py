@@ -28,6 +28,10 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from ctc_align import kernels
+from ctc_align.ctc import operators
+from ctc_align.kernels.gpu import launch_plan, triton_import
+
 TARGETS = {
     **{f"sm_{number}": GPUTarget("cuda", number, 32) for number in (75, 80, 86, 89, 90, 100, 120)},
     "gfx942": GPUTarget("hip", "gfx942", 64),
@@ -135,12 +139,68 @@ def card() -> Iterator[list[Specialisation]]:
     with (
         mock.patch.object(torch.cuda, "is_available", return_value=True),
         mock.patch.object(torch.cuda, "current_device", return_value=0),
+        mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=False),
         mock.patch.object(torch.cuda, "device", mock.MagicMock()),
         mock.patch.object(triton.runtime.driver, "_active", Driver()),
         mock.patch.object(knobs.runtime, "jit_cache_hook", note),
         Pretence(),
     ):
         yield launched
+
+
+class Compiled:
+    """A compiled kernel that does nothing when it is launched."""
+
+    function = packed_metadata = None
+
+    def launch_metadata(self, *_: Any) -> None:
+        """Return nothing, as Triton does where nobody asks."""
+
+    def run(self, *_: Any) -> None:
+        """Launch nothing."""
+
+
+@contextlib.contextmanager
+def warm_card() -> Iterator[None]:
+    """Pretend that tensors on the CPU lie on a card whose kernels are compiled and do nothing.
+
+    What a call then takes is what the host does for it: Python, NumPy, PyTorch's small tensors and
+    Triton up to its launcher. CUDA's driver is left out, and so are allocations of pinned memory.
+    """
+
+    def compiled_at_once(
+        self: Any, key: str, signature: Any, device: int, *_: Any, **__: Any
+    ) -> Compiled:
+        assert self.cache_key  # finds the constants, which Triton compares at every launch
+        made = self.device_caches[device][0][key] = Compiled()
+        return made
+
+    def on_card(*_: Any) -> bool:
+        return False
+
+    with (
+        mock.patch.object(triton.runtime.driver, "_active", Driver()),
+        mock.patch.object(triton.JITFunction, "_do_compile", compiled_at_once),
+        mock.patch.object(triton_import, "INTERPRETED", True),
+        mock.patch.object(launch_plan, "INTERPRETED_LANES", 1),
+        mock.patch.object(kernels, "backend_of", return_value="gpu"),
+        mock.patch.object(operators, "_scale", on_card),
+        mock.patch.object(operators, "_product", product_on_card),
+        mock.patch.object(operators, "_negative", negative_on_card),
+    ):
+        yield
+
+
+def product_on_card(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Do what `operators` does for tensors on a card, to one number, for a card would multiply."""
+    one, weight = values[:1, :1, :1], weights[:1]
+    torch.where(one == 0, 0.0, one * weight)
+    return values
+
+
+def negative_on_card(scores: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
+    """Return what `operators` makes of scores on a card."""
+    return torch.rsub(scores.to(log_probs.device, torch.float32), 0.0)
 
 
 def specialisations(

@@ -128,11 +128,12 @@ def in_every_order() -> Iterator[None]:
     run, seen = interpreter().GridExecutor.__call__, collections.Counter[Any]()
 
     @functools.wraps(run)
-    def repeatedly(launch: Any, *rest: Any, **given: Any) -> None:
+    def repeatedly(launch: Any, *rest: Any, **named: Any) -> None:
+        given = {**dict(zip(launch.arg_names, rest)), **named}
         key = launch.fn.__name__, launch.grid, *(given.get(name) for name in launch.constexprs)
         seen[key] += 1
         if np.prod(launch.grid) < 2 or seen[key] > 2:
-            run(launch, *rest, **given)
+            run(launch, **given)
             return
         memory = {
             name: value.untyped_storage()
@@ -145,7 +146,7 @@ def in_every_order() -> Iterator[None]:
             for kept, storage in memory.items():
                 storage.copy_(before[kept])
             with ordered(order):
-                run(launch, *rest, **given)
+                run(launch, **given)
             written = written or {kept: storage.clone() for kept, storage in memory.items()}
             differ = [
                 kept for kept, storage in memory.items() if not same_bytes(storage, written[kept])

@@ -1,7 +1,9 @@
 """The GPU backend: best paths, sums and occupancies by Triton kernels.
 
     launch_plan        the topology as tensors on the device; how states are assigned to threads
+    device_tables      what the host makes for the device, from pinned memory, and in CUDA graphs
     launches           the kernels of a call, in order
+    launching          launches as values, compiled side by side
     row_layout         how threads share a row of states
     path_kernels       best paths: the forward pass and the trace-back
     sum_kernels        sums: the forward and the backward pass, in the numbers of sum_numbers
@@ -59,7 +61,7 @@ def best_labels(
         problem = launch_plan.device_problem(x, topology, lengths, None)
         states, scores = PathLaunches(problem).run()
         states = states.long()
-        labels = problem.emit.gather(1, states.clamp(min=0)).long()
+        labels = problem.classes_of_states.gather(1, states.clamp(min=0)).long()
         values = x.gather(2, labels.unsqueeze(2)).squeeze(2)
         labels = labels.masked_fill(states < 0, blank)
         values = values.masked_fill(states < 0, 0.0)
@@ -103,8 +105,7 @@ def occupancy(
         sums = SumLaunches(
             launch_plan.device_problem(x, topology, lengths, wild, mirrored=True), both=True
         )
-        scores = sums.totals()
-        posteriors, wildcard_posteriors = sums.posteriors()
+        scores, posteriors, wildcard_posteriors = sums.posteriors()
     device = log_probs.device
     return (
         posteriors.to(device),

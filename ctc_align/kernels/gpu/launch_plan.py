@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ctc_align.errors import KernelError
-from ctc_align.kernels.gpu import triton_import
+from ctc_align.kernels.gpu import device_tables, triton_import
 from ctc_align.lattice import WILDCARD, Topology
 
 LANES = 32
@@ -27,6 +27,9 @@ by fours."""
 INTERPRETED_LANES = 16384
 """Interpreted, a program takes as long for few lanes as for many, so it gets as many utterances as
 fit these lanes."""
+
+TABLE_ALIGNMENT = 4
+"""Each part of a table of int32 begins at a multiple of so many: 16 bytes."""
 
 SKIP, STAY, BEGIN, END = 1, 2, 4, 8
 
@@ -98,13 +101,15 @@ class DeviceProblem:
 
     x: log-probs (B, T, C).
     wild: the wildcard's log-probs (B, T); `x` if there is no wildcard.
-    emit: the class of each state (B, S) int32.
+    emit: the class of each state (B, S) int32; this and the next four lie in one piece of memory,
+        one after the other, each in one dimension, perhaps followed by what nobody reads.
     flags: SKIP, STAY, BEGIN and END of each state (B, S) uint8.
     numbers: (4, B) int32: frames to compute (0 if no path is possible), states, 1 if no frames at
         all are a path, and the class that all even states emit (less than WILDCARD if they emit
         several).
     detours: sources (2, B, S, P) int32, forward and mirrored.
     bands: first and last (exclusive) state of each frame (B, T, 2) int32, or empty.
+    width: the states of a row, S.
     longest: the most frames of an utterance.
     plain: even states emit one class, are never skipped into and have no detours, and every number
     of states is odd.
@@ -117,6 +122,7 @@ class DeviceProblem:
     numbers: torch.Tensor
     detours: torch.Tensor
     bands: torch.Tensor
+    width: int
     longest: int
     max_detours: int
     plain: bool
@@ -133,25 +139,30 @@ class DeviceProblem:
         return self.x.shape[1]
 
     @property
-    def width(self) -> int:
-        return self.emit.shape[1]
+    def classes_of_states(self) -> torch.Tensor:
+        """The class of each state (B, S)."""
+        return self.emit[: self.batch * self.width].view(self.batch, self.width)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments of every pass."""
         x, wild = self.x, self.wild
+        x_b, x_t, x_c = x.stride()
+        wild_b, wild_t = wild.stride()[:2]
         return {
             "x": x,
             "wild": wild,
             "emit": self.emit,
             "flags": self.flags,
             "numbers": self.numbers,
-            "x_b": x.stride(0),
-            "x_t": x.stride(1),
-            "x_c": x.stride(2),
-            "wild_b": wild.stride(0),
-            "wild_t": wild.stride(1),
-            "batch": self.batch,
-            "frames": self.frames,
+            "detours": self.detours,
+            "max_detours": self.max_detours,
+            "x_b": x_b,
+            "x_t": x_t,
+            "x_c": x_c,
+            "wild_b": wild_b,
+            "wild_t": wild_t,
+            "batch": x.shape[0],
+            "frames": x.shape[1],
             "width": self.width,
         }
 
@@ -176,77 +187,96 @@ def device_problem(
 ) -> DeviceProblem:
     """Copy a call's arguments to the device of `log_probs`; with `mirrored` also the mirrored
     topology's detours."""
-    width = topology.emit.shape[1]
-    frames = lengths.numpy()
-    computed_frames = np.where(frames < topology.min_frames, 0, frames)
-    even = np.where(_even_alike(topology), topology.emit[:, 0], WILDCARD - 1)
-    numbers = np.stack(
-        (computed_frames, topology.states, (frames == 0) & (topology.min_frames == 0), even)
-    )
+    batch, width = topology.emit.shape
     sources = np.zeros((1, 1, 1, 0), np.int32)
     if topology.detours is not None:
         if mirrored:
             sources = _with_mirrored(topology.detours.sources, topology.states)
         else:
             sources = topology.detours.sources[None]
-    tables = [
-        np.ascontiguousarray(topology.emit, np.int32),
-        _flags(topology),
-        numbers.astype(np.int32),
-        np.ascontiguousarray(sources, np.int32),
-        np.zeros(0, np.int32) if bands is None else np.clip(bands, 0, width).astype(np.int32),
+    # All are one table of int32, in one transfer; the flags are bytes of it.
+    sizes = [
+        4 * batch,
+        batch * width,
+        -(-batch * width // 4),
+        sources.size,
+        0 if bands is None else bands.size,
     ]
-    emit, flags, device_numbers, detours, limits = _transfer(tables, log_probs.device)
+    padded = [-(-size // TABLE_ALIGNMENT) * TABLE_ALIGNMENT for size in sizes]
+    packed = device_tables.new_table(sum(padded), torch.int32, log_probs.device)
+    host = packed.numpy()
+    starts = np.cumsum([0, *padded]).tolist()
+    for stop in starts[1:]:
+        host[max(stop - TABLE_ALIGNMENT, 0) : stop] = 0
+    numbers = host[: 4 * batch].reshape(4, batch)
+    plain = _write_numbers(numbers, topology, lengths.numpy())
+    host[starts[1] : starts[1] + sizes[1]].reshape(batch, width)[:] = topology.emit
+    flags = host[starts[2] : starts[3]].view(np.uint8)[: batch * width]
+    _write_flags(flags.reshape(batch, width), topology)
+    if sources.size:
+        host[starts[3] : starts[3] + sizes[3]] = sources.reshape(-1)
+    if bands is not None:
+        host[starts[4] : starts[4] + sizes[4]] = np.clip(bands, 0, width).reshape(-1)
+    parts = device_tables.to_device(packed, log_probs.device).split_with_sizes(padded)
     return DeviceProblem(
         x=log_probs,
         wild=log_probs if wildcard is None else wildcard,
-        emit=emit,
-        flags=flags,
-        numbers=device_numbers,
-        detours=detours,
-        bands=limits,
-        longest=int(computed_frames.max(initial=0)),
+        emit=parts[1],
+        flags=parts[2].view(torch.uint8),
+        numbers=parts[0],
+        detours=parts[3],
+        bands=parts[4],
+        width=width,
+        longest=int(numbers[0].max(initial=0)),
         max_detours=sources.shape[-1],
-        plain=_is_plain(topology, even),
+        plain=plain,
         all_stay=topology.all_stay,
         has_wildcard=wildcard is not None,
         banded=bands is not None,
     )
 
 
-def _flags(topology: Topology) -> np.ndarray:
-    """Return (B, S) uint8: SKIP, STAY, BEGIN and END of each state."""
-    flags = topology.skip.view(np.uint8) | topology.stay.view(np.uint8) << 1
+def _write_numbers(numbers: np.ndarray, topology: Topology, frames: np.ndarray) -> bool:
+    """Write the `numbers` (4, B) of a problem; return whether it is plain."""
+    min_frames = topology.min_frames
+    np.multiply(frames, frames >= min_frames, out=numbers[0], casting="unsafe")
+    numbers[1] = topology.states
+    numbers[2] = frames + min_frames == 0
+    # The topologies of CTC know that they are interleaved.
+    interleaved = bool(topology.interleaved.all())
+    ends_even = topology.states & 1 == 1
+    even = ends_even if interleaved else _even_alike(topology) & ends_even
+    numbers[3] = np.where(even, topology.emit[:, 0], WILDCARD - 1)
+    if topology.detours is not None or not even.all():
+        return False
+    return interleaved or not topology.skip[:, ::2].any()
+
+
+def _write_flags(flags: np.ndarray, topology: Topology) -> None:
+    """Write (B, S) uint8: SKIP, STAY, BEGIN and END of each state."""
+    np.left_shift(topology.stay.view(np.uint8), 1, out=flags)
+    flags |= topology.skip.view(np.uint8)
     if topology.detours is not None:
-        return (
-            flags
-            | topology.detours.begin.view(np.uint8) << 2
-            | topology.detours.end.view(np.uint8) << 3
-        )
+        flags |= topology.detours.begin.view(np.uint8) << 2
+        flags |= topology.detours.end.view(np.uint8) << 3
+        return
     rows = np.arange(topology.batch)
     last = topology.states - 1
     flags[:, 0] |= BEGIN
-    flags[topology.starts == 2, 1:2] |= BEGIN
+    flags[:, 1:2] |= np.where(topology.starts == 2, BEGIN, 0).astype(np.uint8)[:, None]
     flags[rows, last] |= END
     two = topology.finals == 2
-    flags[rows[two], last[two] - 1] |= END
-    return flags
+    if two.all():
+        flags[rows, last - 1] |= END
+    else:
+        flags[rows[two], last[two] - 1] |= END
 
 
 def _even_alike(topology: Topology) -> np.ndarray:
-    """Return (B,) bool: whether all even states emit one class, and the first and the last state
-    are even."""
+    """Return (B,) bool: whether all even states emit one class."""
     even = topology.emit[:, ::2]
     beyond = np.arange(0, topology.emit.shape[1], 2) >= topology.states[:, None]
-    return ((even == even[:, :1]) | beyond).all(1) & (topology.states & 1 == 1)
-
-
-def _is_plain(topology: Topology, even: np.ndarray) -> bool:
-    return (
-        topology.detours is None
-        and bool((even >= WILDCARD).all())
-        and not topology.skip[:, ::2].any()
-    )
+    return ((even == even[:, :1]) | beyond).all(1)
 
 
 def _with_mirrored(sources: np.ndarray, states: np.ndarray) -> np.ndarray:
@@ -269,22 +299,6 @@ def _with_mirrored(sources: np.ndarray, states: np.ndarray) -> np.ndarray:
     both[0, :, :, : sources.shape[2]] = sources
     both[1, b, entered, rank] = left
     return both
-
-
-def _transfer(tables: list[np.ndarray], device: torch.device) -> list[torch.Tensor]:
-    """Copy all tables to the device in one transfer, from pinned memory, without waiting for it."""
-    starts = np.cumsum([0] + [-(-table.nbytes // 16) * 16 for table in tables]).tolist()
-    packed = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=device.type == "cuda")
-    host = packed.numpy()
-    for start, table in zip(starts, tables):
-        host[start : start + table.nbytes] = table.reshape(-1).view(np.uint8)
-    on_device = packed.to(device, non_blocking=True)
-    return [
-        on_device[start : start + table.nbytes]
-        .view(torch.from_numpy(table[:0].reshape(-1)).dtype)
-        .view(table.shape)
-        for start, table in zip(starts, tables)
-    ]
 
 
 def allocate(

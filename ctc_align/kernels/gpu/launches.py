@@ -19,14 +19,17 @@ frames.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from ctc_align.errors import KernelError
 from ctc_align.kernels.gpu import path_kernels, posterior_kernels, sum_kernels
 from ctc_align.kernels.gpu.launch_plan import DeviceProblem, RowShape, allocate, shape
+from ctc_align.kernels.gpu.launching import Launch, compile_together, launch, made
 from ctc_align.kernels.gpu.triton_import import INTERPRETED
 
 ROWS_BYTES = 4 * 2**30
@@ -59,11 +62,12 @@ POSTERIOR_LINES = 1024 if INTERPRETED else 1
 barrier."""
 
 
-def launch(kernel: Any, grid: tuple[int, ...], warps: int, **arguments: Any) -> None:
-    """Launch a kernel on the current stream."""
-    # One stage: kernels load ahead themselves. Fused products round once instead of twice, which
-    # loses nothing.
-    kernel[grid](**arguments, num_warps=warps, num_stages=1, enable_fp_fusion=True)
+PLANS = 256
+"""Plans that are kept, for problems of a shape that has been met."""
+
+BUFFER_WORDS = 16
+"""Buffers of one allocation begin at multiples of so many 64-bit words: 128 bytes, a line of the
+cache."""
 
 
 def block_count(frames: int, block: int) -> int:
@@ -101,102 +105,168 @@ def ring_frames(layout: RowShape, span_frames: int, longest: int) -> int:
     return 2
 
 
-@dataclass
-class SumLaunches:
-    """Totals of a problem and, with `both`, its posteriors."""
+def sizes() -> tuple[int, ...]:
+    """Return the sizes of this module that a plan depends on, and that may be set."""
+    return (
+        ROWS_BYTES, TILE_FRAMES, MIN_BLOCK, STATES, CLASSES, CLASS_THREADS, STEP, PROGRAM_STATES,
+        COMPARED_STATES,
+    )  # fmt: skip
 
-    problem: DeviceProblem
+
+class SumShape(NamedTuple):
+    """The shape of a problem and the kind of sums, on which alone their plan depends."""
+
+    layout: RowShape
+    batch: int
+    frames: int
+    width: int
+    classes: int
+    longest: int
+    max_detours: int
+    is_float64: bool
     both: bool
+    sizes: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        problem = self.problem
-        self.device = problem.x.device
-        self.is_float64 = problem.x.dtype == torch.float64
-        self.layout: RowShape = shape(problem.width, problem.batch)
-        self.directions = 2 if self.both else 1
-        layout = self.layout
-        longest = max(problem.longest, 1)
-        passes = problem.batch * self.directions
+
+class SumPlan:
+    """How frames are cut, and what memory the passes take, by the shape of a problem.
+
+    Attributes:
+        numbers: arguments of kernels that depend on the shape alone.
+        words: of each buffer of 64-bit numbers, how many; a multiple of `BUFFER_WORDS`.
+        halves: the same of 32-bit numbers, which share the last of those buffers.
+    """
+
+    def __init__(self, given: SumShape) -> None:
+        layout, longest = given.layout, given.longest
+        self.directions = 2 if given.both else 1
+        passes = given.batch * self.directions
         row_size = 2 * layout.units
-        self.recompute = self.both and passes * longest * row_size * 8 > ROWS_BYTES
+        self.recompute = given.both and passes * longest * row_size * 8 > ROWS_BYTES
         self.span_frames = TILE_FRAMES if layout.tiled else longest
         if layout.tiled:
             self.block_frames = TILE_FRAMES
         else:
             self.block_frames = checkpoint_interval(longest)
         self.blocks = block_count(longest, self.block_frames)
-        checkpoint_blocks = (longest - 1) // self.block_frames + 1
         self.slots = 1
-        self.row_frames = longest
+        row_frames = longest
         if self.recompute:
             fitting = ROWS_BYTES // (passes * row_size * 8 * self.block_frames)
             self.slots = min(max(fitting, 2), self.blocks + 1)
-            self.row_frames = self.slots * self.block_frames
-        checkpoints = layout.tiled or self.recompute
+            row_frames = self.slots * self.block_frames
         edge_blocks = self.blocks if self.recompute else 2
-        if layout.tiled:
-            edges = (
-                passes
-                * layout.tiles
-                * edge_blocks
-                * (self.span_frames // layout.halo)
-                * 2
-                * layout.halo
-            )
-        else:
-            edges = 1
+        self.save_checkpoints = layout.tiled or self.recompute
+        checkpoint_blocks = (longest - 1) // self.block_frames + 1
         # Detours read the saved rows if all are saved; a pass that saves only checkpoints has a
         # ring instead.
-        self.ring_frames = ring_frames(layout, self.span_frames, longest)
-        if problem.max_detours and (self.recompute or not self.both):
-            ring_size = passes * self.ring_frames * row_size
-        else:
-            ring_size = 1
-        self.buffers = {
-            "centres": self._allocate(
-                (problem.batch, problem.frames), torch.float64 if self.is_float64 else torch.float32
-            ),
-            "edges": self._allocate((edges,), what="edges of tiles"),
-            "checkpoints": self._allocate(
-                (passes, checkpoint_blocks, row_size) if checkpoints else (1,), what="checkpoints"
-            ),
-            "rows": self._allocate(
-                (passes, self.row_frames, row_size) if self.both else (1,), what="rows"
-            ),
-            "ring": self._allocate((ring_size,), what="rows that detours read"),
-            "last_rows": self._allocate((problem.batch, row_size)),
-            "end_exponents": self._allocate((problem.batch, layout.tiles), torch.int32),
-            "halo_buffer": self._allocate(
-                (self._program_count() * 4 * layout.rows * layout.strips * layout.halo,)
-            ),
+        ring_rows = ring_frames(layout, self.span_frames, longest)
+        has_ring = given.max_detours and (self.recompute or not given.both)
+        programs = layout.groups(given.batch) * layout.tiles * self.directions * self.slots
+        edges = 0
+        if layout.tiled:
+            edge_size = (self.span_frames // layout.halo) * 2 * layout.halo
+            edges = passes * layout.tiles * edge_blocks * edge_size
+        centres = given.batch * given.frames
+        halves = {
+            "end_exponents": given.batch * layout.tiles,
+            "statuses": given.batch,
+            "order": given.batch * given.width if given.both else 0,
+            "bounds": given.batch * (given.classes + 2) if given.both else 0,
         }
-        self.arguments = {
-            **problem.arguments(),
-            **self.buffers,
-            "detours": problem.detours,
-            "max_detours": problem.max_detours,
+        self.halves = {name: rounded(count, 2 * BUFFER_WORDS) for name, count in halves.items()}
+        words = {
+            "rows": passes * row_frames * row_size if given.both else 0,
+            "checkpoints": passes * checkpoint_blocks * row_size if self.save_checkpoints else 0,
+            "edges": edges,
+            "ring": passes * ring_rows * row_size if has_ring else 0,
+            "last_rows": given.batch * row_size,
+            "halo_buffer": programs * 4 * layout.rows * layout.strips * layout.halo,
+            "totals": given.batch,
+            "centres": centres if given.is_float64 else (centres + 1) // 2,
+            "halves": sum(self.halves.values()) // 2,
+        }
+        self.words = {name: rounded(count, BUFFER_WORDS) for name, count in words.items()}
+        self.total_words = sum(self.words.values())
+        self.numbers = {
+            **layout.arguments(),
+            "TILED": layout.tiled,
             "tiles": layout.tiles,
+            "row_units": layout.units,
+            "classes": given.classes,
             "span_frames": self.span_frames,
             "block_frames": self.block_frames,
             "edge_blocks": edge_blocks,
             "checkpoint_blocks": checkpoint_blocks,
-            "row_frames": self.row_frames,
-            "ring_frames": self.ring_frames,
+            "row_frames": row_frames,
+            "ring_frames": ring_rows,
+            "slots": self.slots,
+            "STATES": STATES,
+            "CLASSES": CLASSES,
+            "CLASS_THREADS": CLASS_THREADS,
+            "STEP": STEP,
+            "PROGRAM_STATES": PROGRAM_STATES,
+            "COMPARED_STATES": COMPARED_STATES,
+            "FLOAT64": given.is_float64,
+            "BANDED": not given.max_detours,
         }
-        self.constants = {**layout.arguments(), **problem.switches(), "TILED": layout.tiled}
 
-    def _allocate(
-        self, size: tuple[int, ...], dtype: torch.dtype = torch.int64, what: str = "rows"
-    ) -> torch.Tensor:
-        return allocate(size, dtype, self.device, what)
 
-    def _program_count(self) -> int:
-        return (
-            self.layout.groups(self.problem.batch)
-            * self.layout.tiles
-            * self.directions
-            * self.slots
+sum_plan = functools.lru_cache(maxsize=PLANS)(SumPlan)
+
+
+def rounded(count: int, unit: int) -> int:
+    """Return the least multiple of a unit that is not below the count."""
+    return -(-count // unit) * unit
+
+
+class SumLaunches:
+    """Totals of a problem and, with `both`, its posteriors."""
+
+    def __init__(self, problem: DeviceProblem, both: bool) -> None:
+        self.problem, self.both = problem, both
+        x = problem.x
+        self.is_float64 = x.dtype == torch.float64
+        self.layout = shape(problem.width, problem.batch)
+        batch, frames, classes = x.shape
+        given = SumShape(
+            self.layout, batch, frames, problem.width, classes, max(problem.longest, 1),
+            problem.max_detours, self.is_float64, both, sizes(),
+        )  # fmt: skip
+        self.plan = plan = sum_plan(given)
+        memory = allocate(
+            (plan.total_words,), torch.int64, x.device, "rows, checkpoints and edges of tiles"
         )
+        buffers = dict(zip(plan.words, memory.split_with_sizes(list(plan.words.values()))))
+        halves = buffers.pop("halves").view(torch.int32)
+        real = torch.float64 if self.is_float64 else torch.float32
+        buffers["centres"] = buffers["centres"].view(real)
+        self.scores = allocate((problem.batch,), torch.float64, x.device, "scores")
+        self.values = {
+            **plan.numbers,
+            **problem.arguments(),
+            **problem.switches(),
+            **buffers,
+            **dict(zip(plan.halves, halves.split_with_sizes(list(plan.halves.values())))),
+            "scores": self.scores,
+        }
+
+    def run(self) -> None:
+        """Launch all that computes the scores and, with `both`, the posteriors."""
+        launches = [*self._totals()]
+        if self.both:
+            launches += self._posteriors()
+        problem = self.problem
+        kind = (
+            self.both, problem.x.device, problem.x.dtype, self.layout, self.plan.recompute,
+            *problem.switches().values(),
+        )  # fmt: skip
+        compile_together(kind, launches)
+        for one in launches:
+            launch(one.kernel, one.grid, one.warps, *one.arguments)
+
+    def _made(self, kernel: Any, grid: tuple[int, ...], warps: int, **more: Any) -> Launch:
+        return made(kernel, grid, warps, {**self.values, **more} if more else self.values)
 
     def _number_kinds(self) -> list[tuple[bool, bool]]:
         """Return LOG and FALLBACK of the passes: scaled numbers, then logarithms where needed; or
@@ -206,32 +276,23 @@ class SumLaunches:
         return [(False, False), (True, True)]
 
     def totals(self) -> torch.Tensor:
-        """Run the passes and return the scores (B,) float64."""
+        """Return the scores (B,) float64."""
+        self.run()
+        return self.scores
+
+    def _totals(self) -> Iterator[Launch]:
+        """Yield what computes scores, and what posteriors need of the totals."""
         problem, layout = self.problem, self.layout
         lines = problem.batch * problem.frames
-        launch(
-            posterior_kernels.centre, (-(-lines // LINES),), 4,
-            **{name: self.arguments[name] for name in posterior_kernels.centre.arg_names if name in self.arguments},
-            LINES=LINES, STATES=STATES, FLOAT64=self.is_float64, WILD=problem.has_wildcard,
-            BANDED=not problem.max_detours,
-        )  # fmt: skip
+        yield self._made(posterior_kernels.centre, (-(-lines // LINES),), 4, LINES=LINES)
         for in_logs, fallback in self._number_kinds():
             for diagonal, first, tiles in diagonals(
-                layout.tiles, self.blocks if layout.tiled else 1
+                layout.tiles, self.plan.blocks if layout.tiled else 1
             ):
-                self._sweep(tiles, first, diagonal, in_logs, fallback, recompute=False)
-        self.scores = self._allocate((problem.batch,), torch.float64)
-        self.statuses = self._allocate((problem.batch,), torch.int32)
-        self.packed_totals = self._allocate((problem.batch,))
-        launch(
-            posterior_kernels.total, (layout.groups(problem.batch),), 4,
-            **{name: self.arguments[name] for name in ("last_rows", "flags", "numbers", "end_exponents", "centres")},
-            scores=self.scores, statuses=self.statuses, totals=self.packed_totals, batch=problem.batch,
-            frames=problem.frames,
-            width=problem.width, tiles=layout.tiles, row_units=layout.units, ROWS=layout.rows, STEP=STEP,
-            LOG=self.is_float64,
-        )  # fmt: skip
-        return self.scores
+                yield self._sweep(tiles, first, diagonal, in_logs, fallback, recompute=False)
+        yield self._made(
+            posterior_kernels.total, (layout.groups(problem.batch),), 4, LOG=self.is_float64
+        )
 
     def _sweep(
         self,
@@ -241,54 +302,64 @@ class SumLaunches:
         in_logs: bool,
         fallback: bool,
         recompute: bool,
-    ) -> None:
-        layout = self.layout
-        saves_rows = self.both and (recompute or not self.recompute)
-        launch(
-            sum_kernels.sweep, (layout.groups(self.problem.batch), programs, self.directions), layout.warps,
-            **{**self.arguments, "span_frames": self.block_frames if recompute else self.span_frames},
-            **self.constants, first=first, diagonal=diagonal, slots=self.slots,
-            LOG=in_logs, FALLBACK=fallback, SAVE_CHECKPOINTS=not recompute and (layout.tiled or self.recompute),
-            SAVE_ROWS=saves_rows, RECOMPUTE=recompute,
-        )  # fmt: skip
+    ) -> Launch:
+        layout, plan = self.layout, self.plan
+        return self._made(
+            sum_kernels.sweep,
+            (layout.groups(self.problem.batch), programs, plan.directions),
+            layout.warps,
+            span_frames=plan.block_frames if recompute else plan.span_frames,
+            first=first,
+            diagonal=diagonal,
+            LOG=in_logs,
+            FALLBACK=fallback,
+            SAVE_CHECKPOINTS=not recompute and plan.save_checkpoints,
+            SAVE_ROWS=self.both and (recompute or not plan.recompute),
+            RECOMPUTE=recompute,
+        )
 
-    def posteriors(self) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Return posteriors (B, T, C), strided like the log-probs, and the wildcard's (B, T); run
-        `totals` first."""
+    def posteriors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Return the scores (B,) float64, the posteriors (B, T, C), strided like the log-probs, and
+        the wildcard's (B, T)."""
         problem = self.problem
         dtype = torch.float64 if self.is_float64 else torch.float32
         out = torch.empty_like(problem.x, dtype=dtype)
-        wild = self._allocate(
-            (problem.batch, problem.frames) if problem.has_wildcard else (0,), dtype
+        wild = None
+        if problem.has_wildcard:
+            wild = allocate(
+                (problem.batch, problem.frames), dtype, problem.x.device, "posteriors of wildcards"
+            )
+        out_b, out_t, out_c = out.stride()
+        self.values.update(
+            out=out,
+            out_wild=self.values["centres"] if wild is None else wild,
+            out_b=out_b,
+            out_t=out_t,
+            out_c=out_c,
         )
-        order, bounds = self._sort_by_class()
-        if not self.recompute:
-            self._posteriors(out, wild, order, bounds, 0)
-        else:
-            for first in range(0, self.padded_block_count(), self.slots - 1):
-                for in_logs, fallback in self._number_kinds():
-                    for tile, tiles in self._recomputed_tiles():
-                        self._sweep(
-                            tiles * self.slots, first, tile, in_logs, fallback, recompute=True
-                        )
-                self._posteriors(out, wild, order, bounds, first)
-        return out, wild if problem.has_wildcard else None
+        self.run()
+        return self.scores, out, wild
 
-    def _sort_by_class(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the states (B, S) sorted by class, and where each class begins (B, C + 2)."""
-        problem = self.problem
-        layout = self.layout
-        classes = self.problem.x.shape[2]
-        order = self._allocate((problem.batch, problem.width), torch.int32)
-        bounds = self._allocate((problem.batch, classes + 2), torch.int32)
-        launch(
+    def _posteriors(self) -> Iterator[Launch]:
+        """Yield what computes posteriors once the totals are known."""
+        problem, plan = self.problem, self.plan
+        most = max(problem.width, problem.x.shape[2] + 2)
+        yield self._made(
             posterior_kernels.sort_by_class,
-            (layout.groups(problem.batch), -(-max(problem.width, classes + 2) // PROGRAM_STATES)), 4,
-            emit=problem.emit, numbers=problem.numbers, order=order, bounds=bounds, batch=problem.batch,
-            width=problem.width, classes=classes, ROWS=layout.rows, PROGRAM_STATES=PROGRAM_STATES,
-            COMPARED_STATES=COMPARED_STATES,
-        )  # fmt: skip
-        return order, bounds
+            (self.layout.groups(problem.batch), -(-most // PROGRAM_STATES)),
+            4,
+        )
+        if not plan.recompute:
+            yield from self._of_frames(problem.frames, 0)
+            return
+        for first in range(0, self.padded_block_count(), plan.slots - 1):
+            for in_logs, fallback in self._number_kinds():
+                for tile, tiles in self._recomputed_tiles():
+                    yield self._sweep(
+                        tiles * plan.slots, first, tile, in_logs, fallback, recompute=True
+                    )
+            left = problem.frames - first * plan.block_frames
+            yield from self._of_frames(min((plan.slots - 1) * plan.block_frames, left), first)
 
     def _recomputed_tiles(self) -> list[tuple[int, int]]:
         """Return the first tile and the number of tiles of each launch that recomputes blocks.
@@ -303,55 +374,23 @@ class SumLaunches:
 
     def padded_block_count(self) -> int:
         """Return the number of blocks of all frames, including padding."""
-        return -(-self.problem.frames // self.block_frames)
+        return -(-self.problem.frames // self.plan.block_frames)
 
-    def _posteriors(
-        self,
-        out: torch.Tensor,
-        wild: torch.Tensor,
-        order: torch.Tensor,
-        bounds: torch.Tensor,
-        first: int,
-    ) -> None:
-        problem = self.problem
-        frames = problem.frames
-        if self.recompute:
-            frames = min((self.slots - 1) * self.block_frames, frames - first * self.block_frames)
-        names = (
-            "x",
-            "wild",
-            "numbers",
-            "centres",
-            "rows",
-            "x_b",
-            "x_t",
-            "x_c",
-            "wild_b",
-            "wild_t",
-            "width",
-        )
-        shared = {
-            **{name: self.arguments[name] for name in names},
-            "statuses": self.statuses,
-            "totals": self.packed_totals,
-            "batch": problem.batch,
-            "frames": problem.frames,
-            "row_units": self.layout.units,
-            "first_block": first,
-            "slots": self.slots,
-            "span_frames": self.block_frames,
-            "row_frames": self.row_frames,
-            "RECOMPUTE": self.recompute,
-        }
-        grid = (-(-problem.batch * frames // POSTERIOR_LINES),)
+    def _of_frames(self, frames: int, first: int) -> Iterator[Launch]:
+        """Yield what computes the posteriors of some frames, from block `first` on."""
+        plan = self.plan
         for in_logs, fallback in self._number_kinds():
-            launch(
-                posterior_kernels.posterior, grid, 1, **shared, emit=problem.emit, order=order,
-                bounds=bounds, out=out, out_wild=wild, out_b=out.stride(0), out_t=out.stride(1), out_c=out.stride(2),
-                classes=problem.x.shape[2], LINES=POSTERIOR_LINES, CLASSES=CLASSES, CLASS_THREADS=CLASS_THREADS,
-                LOG=in_logs, FALLBACK=fallback,
-                WILD=problem.has_wildcard,
-            )  # fmt: skip
+            yield self._made(
+                posterior_kernels.posterior,
+                (-(-self.problem.batch * frames // POSTERIOR_LINES),),
+                1,
+                span_frames=plan.block_frames,
+                first_block=first,
+                LINES=POSTERIOR_LINES,
+                LOG=in_logs,
+                FALLBACK=fallback,
+                RECOMPUTE=plan.recompute,
+            )
 
 
 def pointer_bits(max_detours: int) -> tuple[int, torch.dtype]:
@@ -438,7 +477,6 @@ class PathLaunches:
             **problem.switches(),
             **layout.arguments(),
             "bands": problem.bands,
-            "detours": problem.detours,
             "halo_buffer": self._allocate((halo_size,)),
             "halo_origins": self._allocate((halo_size,), torch.int32),
             "edges": self._allocate((edges,), what="edges of tiles"),
@@ -450,7 +488,6 @@ class PathLaunches:
             "ring": self._allocate((ring_size,), what="rows that detours read"),
             "ring_origins": self._allocate((ring_size,), torch.int32, "rows that detours read"),
             "end_states": self.end_states,
-            "max_detours": problem.max_detours,
             "tiles": layout.tiles,
             "block_frames": self.block_frames,
             "blocks": self.blocks,
@@ -469,48 +506,62 @@ class PathLaunches:
 
     def run(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return states (B, T) int32 and scores (B,) float64."""
-        problem, layout = self.problem, self.layout
-        for diagonal, first, tiles in diagonals(layout.tiles, self.blocks if layout.tiled else 1):
-            self._sweep(tiles, first, diagonal, recompute=False)
+        problem = self.problem
         scores = self._allocate((problem.batch,))
-        launch(
-            path_kernels.block_ends, (layout.groups(problem.batch),), 4, flags=problem.flags, numbers=problem.numbers,
-            last_rows=self.last_rows, origins=self.origins, end_states=self.end_states, scores=scores,
-            batch=problem.batch,
-            width=problem.width, row_units=layout.units, block_frames=self.block_frames, blocks=self.blocks,
-            ROWS=layout.rows, STEP=STEP,
-        )  # fmt: skip
         states = torch.full(
             (problem.batch, problem.frames), -1, dtype=torch.int32, device=problem.x.device
         )
-        if not self.recompute:
-            self._trace_blocks(states, 0, self.blocks)
-        else:
-            for first in range(0, self.blocks, self.slots):
-                self._sweep(self.slots, first, 0, recompute=True)
-                self._trace_blocks(states, first, self.slots)
+        self.arguments.update(
+            scores=scores,
+            states=states,
+            window_units=self.layout.tile_units,
+            STEP=STEP,
+            PAIRS=PAIRS,
+        )
+        launches = [*self._launches()]
+        kind = (
+            problem.x.device, problem.x.dtype, self.layout, self.recompute, self.bits,
+            problem.banded, *problem.switches().values(),
+        )  # fmt: skip
+        compile_together(kind, launches)
+        for one in launches:
+            launch(one.kernel, one.grid, one.warps, *one.arguments)
         return states, scores
 
-    def _sweep(self, programs: int, first: int, diagonal: int, recompute: bool) -> None:
+    def _launches(self) -> Iterator[Launch]:
         layout = self.layout
-        launch(
-            path_kernels.sweep, (layout.groups(self.problem.batch), programs), layout.warps, **self.arguments,
-            first=first,
-            diagonal=diagonal, span_frames=self.block_frames if recompute else self.span_frames,
-            TILED=layout.tiled and not recompute, RECOMPUTE=recompute,
-            SAVE_CHECKPOINTS=not recompute and (layout.tiled or self.recompute),
-            SAVE_POINTERS=recompute or not self.recompute,
-        )  # fmt: skip
+        for diagonal, first, tiles in diagonals(layout.tiles, self.blocks if layout.tiled else 1):
+            yield self._sweep(tiles, first, diagonal, recompute=False)
+        groups = layout.groups(self.problem.batch)
+        yield made(path_kernels.block_ends, (groups,), 4, self.arguments)
+        if not self.recompute:
+            yield self._trace_blocks(0, self.blocks)
+            return
+        for first in range(0, self.blocks, self.slots):
+            yield self._sweep(self.slots, first, 0, recompute=True)
+            yield self._trace_blocks(first, self.slots)
 
-    def _trace_blocks(self, states: torch.Tensor, first: int, slots: int) -> None:
-        problem, layout = self.problem, self.layout
-        launch(
-            path_kernels.trace_blocks, (-(-problem.batch * slots // PAIRS),), max(1, PAIRS // 32),
-            numbers=problem.numbers,
-            end_states=self.end_states, pointers=self.pointers, detours=problem.detours, states=states,
-            batch=problem.batch,
-            frames=problem.frames, width=problem.width, max_detours=problem.max_detours, first_block=first, slots=slots,
-            block_frames=self.block_frames,
-            blocks=self.blocks, row_units=layout.units, window_units=layout.tile_units, word_rows=self.word_rows,
-            PAIRS=PAIRS, BITS=self.bits, RECOMPUTE=self.recompute,
-        )  # fmt: skip
+    def _sweep(self, programs: int, first: int, diagonal: int, recompute: bool) -> Launch:
+        layout = self.layout
+        values = {
+            **self.arguments,
+            "first": first,
+            "diagonal": diagonal,
+            "span_frames": self.block_frames if recompute else self.span_frames,
+            "TILED": layout.tiled and not recompute,
+            "RECOMPUTE": recompute,
+            "SAVE_CHECKPOINTS": not recompute and (layout.tiled or self.recompute),
+            "SAVE_POINTERS": recompute or not self.recompute,
+        }
+        grid = layout.groups(self.problem.batch), programs
+        return made(path_kernels.sweep, grid, layout.warps, values)
+
+    def _trace_blocks(self, first: int, slots: int) -> Launch:
+        values = {
+            **self.arguments,
+            "first_block": first,
+            "slots": slots,
+            "RECOMPUTE": self.recompute,
+        }
+        grid = (-(-self.problem.batch * slots // PAIRS),)
+        return made(path_kernels.trace_blocks, grid, max(1, PAIRS // 32), values)

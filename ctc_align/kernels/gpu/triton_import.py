@@ -25,6 +25,22 @@ INTERPRETED = os.environ.get("TRITON_INTERPRET", "0") == "1"
 """Whether kernels run as Python on the CPU; Triton decides it when a kernel is defined."""
 
 
+_TritonsConstant: Any = object if tl is None else tl.constexpr
+
+
+class _Constant(_TritonsConstant):
+    """A constant of a module. At every launch Triton asks of each whether it has changed, which
+    takes longer than the rest of the launch for its own constants."""
+
+    def __ne__(self, other: object) -> Any:
+        """Return whether the values differ."""
+        if isinstance(other, _Constant):
+            return self.value != other.value
+        return super().__ne__(other)
+
+    __hash__ = _TritonsConstant.__hash__
+
+
 def jit(kernel: Callable[..., Any]) -> Any:
     """Decorate with `triton.jit`, if there is Triton.
 
@@ -41,7 +57,7 @@ def jit(kernel: Callable[..., Any]) -> Any:
 
 def constant(value: Any) -> Any:
     """Make a number that kernels may read."""
-    return value if tl is None else tl.constexpr(value)
+    return value if tl is None else _Constant(value)
 
 
 def unavailable() -> str | None:
