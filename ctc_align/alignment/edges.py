@@ -17,6 +17,7 @@ import numpy as np
 from ctc_align import units
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path, runs_of, spoken_indices
 from ctc_align.alignment.segmentation import SpokenTokens, segment, segmented_sounds, soft_edges
+from ctc_align.alignment.usual_lengths import PAUSE_S, UsualLengths
 from ctc_align.alignment.wildcard import scores_of
 from ctc_align.config import Settings
 from ctc_align.errors import InputError
@@ -24,6 +25,7 @@ from ctc_align.kernels.batching import StageSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import SILENCE, SOUND, Calibration
 from ctc_align.models.edge_network import EdgeNetwork
+from ctc_align.models.sound_durations import SoundDurations
 from ctc_align.types import Emissions, Tokens
 
 SHORTEST_FRAMES = 0.5
@@ -134,7 +136,7 @@ def place_edges(
     # Where a segmentation does not fit there are only spikes.
     if method in ("occupancy", "refined") and segmented == (segments is not None):
         medians = yield from _compute_medians(
-            emissions, tokens, segments or spikes, calibration.scale, backend
+            emissions, tokens, segments or spikes, calibration, backend
         )
     if method in ("spikes", "occupancy"):
         calibration = replace(calibration, offsets_ms={})
@@ -162,12 +164,17 @@ def place_edges(
 
 
 def _compute_medians(
-    emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, backend: str
+    emissions: Emissions, tokens: Tokens, spans: Spans, calibration: Calibration, backend: str
 ) -> StageSteps[Spans]:
-    """Return medians over all paths for the tokens of words; `scale` multiplies state scores."""
+    """Return medians over all paths for the tokens of words, by a calibration's scale and usual
+    lengths."""
     if emissions.state_array is not None:
-        _, sounds = segmented_sounds(emissions, tokens, spans)
-        return (yield from soft_edges(sounds, scale, backend))
+        spoken, sounds = segmented_sounds(emissions, tokens, spans)
+        if calibration.durations is not None and len(spoken):
+            labels = [tokens.labels[k] for k in spoken]
+            usual = _usual_lengths(calibration.durations, labels, sounds.spans, emissions)
+            sounds = replace(sounds, usual=usual)
+        return (yield from soft_edges(sounds, calibration.scale, backend))
     # Scores of CTC are used as they are: its peaks leave no edge to draw more softly.
     words = np.asarray(tokens.words)
     if WILDCARD in tokens.ids:
@@ -184,6 +191,16 @@ def _compute_medians(
     )
     medians = yield from soft_edges(sounds, 1.0, backend)
     return medians.of(spoken_indices(tokens))
+
+
+def _usual_lengths(
+    durations: SoundDurations, labels: Sequence[str], spans: Spans, emissions: Emissions
+) -> UsualLengths:
+    """Return how long sounds with these labels (L,) and spans on the best path usually last."""
+    gap_s = (spans.start[1:] - spans.end[:-1]) * emissions.frame_shift_s
+    pause_after = np.append(gap_s >= PAUSE_S - emissions.frame_shift_s / 2, True)
+    mean, sd = durations.of(labels, pause_after, emissions.frame_shift_s)
+    return UsualLengths(mean, sd, pause_after)
 
 
 def _find_spikes_with_costly_blanks(

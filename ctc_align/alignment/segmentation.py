@@ -22,6 +22,7 @@ import numpy as np
 
 from ctc_align import kernels, lattice
 from ctc_align.alignment.ctc_path import Spans, spoken_indices, token_spans, window_from
+from ctc_align.alignment.usual_lengths import UsualLengths, draw_by_lengths
 from ctc_align.alignment.wildcard import speech_scores
 from ctc_align.kernels.batching import BestPath, StageSteps
 from ctc_align.machine.rows_on_disk import ArrayOnDisk
@@ -58,6 +59,7 @@ class SpokenTokens:
         blank: the paths are CTC's, with this class between the sounds; None: those of the
             segmentation.
         wildcard: (T,) scores of `lattice.WILDCARD` among the sounds.
+        usual: how long the sounds usually last; None if that is not known.
     """
 
     states: np.ndarray | ArrayOnDisk
@@ -67,6 +69,7 @@ class SpokenTokens:
     parts: int = 1
     blank: int | None = None
     wildcard: np.ndarray | None = None
+    usual: UsualLengths | None = None
 
     def topology(self, low: int, high: int) -> lattice.Topology:
         """Return the paths through the sounds [low, high)."""
@@ -397,11 +400,15 @@ class EdgeWindow:
         # one is.
         first_state = np.searchsorted(np.maximum.accumulate(token), np.arange(self.high - self.low))
         next_state = first_state + np.bincount(token[token >= 0], minlength=self.high - self.low)
-        wanted = slice(self.first - self.low, self.last - self.low)
-        start, start_sd = _medians(beyond[:, first_state[wanted]])
-        end, end_sd = _medians(beyond[:, next_state[wanted]])
+        begun, ended = beyond[:, first_state], beyond[:, next_state]
+        start, start_sd = _medians(begun)
+        end, end_sd = _medians(ended)
+        if self.sounds.usual is not None:
+            usual = self.sounds.usual.part(self.low, self.high)
+            start, end = draw_by_lengths((begun, ended), start, end, usual)
         begin, _ = self.frames
-        return Spans(start + begin, end + begin, start_sd, end_sd)
+        wanted = slice(self.first - self.low, self.last - self.low)
+        return Spans(start[wanted] + begin, end[wanted] + begin, start_sd[wanted], end_sd[wanted])
 
 
 def _are_near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -> np.ndarray:

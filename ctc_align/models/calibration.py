@@ -17,6 +17,7 @@ import numpy as np
 
 from ctc_align.config import checked_values, read_toml, setting
 from ctc_align.errors import ConfigError
+from ctc_align.models.sound_durations import SoundDurations
 from ctc_align.reading import MOST_NUMBER, shown
 from ctc_align.text.phone_sets import (
     ARPABET_CLASSES,
@@ -112,6 +113,7 @@ class Calibration:
             model's own habit.
         frame_shift_s: that of the frames in which `offset_frames` counts.
         ipa: the model's tokens are symbols of IPA.
+        durations: how long the model's sounds usually last, None if that is not known.
     """
 
     model: str = setting("", may_be_empty=True)
@@ -129,16 +131,23 @@ class Calibration:
     )
     frame_shift_s: float = field(default=0.01, metadata=_SET_APART)
     ipa: bool = field(default=False, metadata=_SET_APART)
+    durations: SoundDurations | None = field(default=None, metadata=_SET_APART)
 
     @property
     def draws(self) -> bool:
         """True if these constants move the edges of a model without segmentation states."""
         return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
 
-    def at(self, frame_shift_s: float, vocab: Sequence[str] = ()) -> Calibration:
+    def at(
+        self,
+        frame_shift_s: float,
+        vocab: Sequence[str] = (),
+        durations: SoundDurations | None = None,
+    ) -> Calibration:
         """Return the same calibration for frames of `frame_shift_s` seconds and the tokens of
-        `vocab`."""
-        return replace(self, frame_shift_s=frame_shift_s, ipa=_has_symbols(tuple(vocab)))
+        `vocab`, with their usual durations."""
+        ipa = _has_symbols(tuple(vocab))
+        return replace(self, frame_shift_s=frame_shift_s, ipa=ipa, durations=durations)
 
     def kinds(self, labels: Sequence[str]) -> list[str]:
         """Return the kind of each token."""
