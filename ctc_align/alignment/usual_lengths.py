@@ -27,6 +27,8 @@ REACH = 40
 PAUSE_S = 0.05
 """Sounds this far apart on the best path have a pause between them."""
 LEAST_MASS = 1e-9
+FARTHEST_SD = 2.5
+"""A length farther from the mean than this is no less likely: who sings or drawls is believed."""
 SHORTEST = 0.5
 """The least length, in frames, whose logarithm is taken."""
 
@@ -52,7 +54,8 @@ class UsualLengths:
     def log_density(self, frames: np.ndarray) -> np.ndarray:
         """Return the logarithm of p(length), up to a constant, of lengths (L, W)."""
         distance = np.log(np.maximum(frames, SHORTEST)) - self.mean[:, None]
-        return np.asarray(-0.5 * (distance / self.sd[:, None]) ** 2)
+        deviations = np.clip(distance / self.sd[:, None], -FARTHEST_SD, FARTHEST_SD)
+        return np.asarray(-0.5 * deviations**2)
 
 
 @dataclass(frozen=True, eq=False)
