@@ -72,7 +72,7 @@ LIMITS = {
 }
 """How many each rule lets pass. The last six are faults that are left: lower a number, never raise
 it."""
-REACH = {"Aligner": (54, 105_000), "functional": (16, 20_000)}
+REACH = {"Aligner": (56, 105_000), "functional": (16, 20_000)}
 """The most files of the package, and tokens in them, that an import loads."""
 HEAVY = ("torch", "numba", "soundfile", "soxr", "safetensors", "num2words")
 

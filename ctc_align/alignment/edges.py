@@ -142,7 +142,11 @@ def place_edges(
         calibration = replace(calibration, offsets_ms={})
     if segments is not None:
         pauses = PauseRule(settings.shortest_pause_s / emissions.frame_shift_s)
-        return correct_edges(segments, medians, tokens, calibration, frames_in(emissions), pauses)
+        given = tokens, calibration, frames_in(emissions), pauses
+        edges = correct_edges(segments, medians, *given)
+        if medians is None or medians.by_sound is None:
+            return edges
+        return replace(edges, by_sound=correct_edges(segments, medians.by_sound, *given))
     if segmented:
         calibration = Calibration(ipa=calibration.ipa)  # its constants are those of segments
     elif method == "calibrated" and calibration.blank_cost:
@@ -475,7 +479,10 @@ def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
         cuts = start[row[0]] + np.cumsum(shares)[:-1]
         start[row[1:]] = cuts
         end[row[:-1]] = cuts
-    return replace(edges, start=start, end=end)
+    if edges.by_sound is None:
+        return replace(edges, start=start, end=end)
+    heard = share_out_wildcards(edges.by_sound, tokens)
+    return replace(edges, start=start, end=end, by_sound=heard)
 
 
 # From frames to seconds

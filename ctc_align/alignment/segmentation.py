@@ -277,6 +277,7 @@ def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> Sta
     count = len(sounds.sounds)
     start, end = sounds.spans.start.astype(np.float64), sounds.spans.end.astype(np.float64)
     start_sd, end_sd = np.full((2, count), MIN_SD_FRAMES)
+    heard_start, heard_end = start.copy(), end.copy()
     windows = [
         EdgeWindow(sounds, first, scale, backend) for first in range(0, count, WINDOW_TOKENS)
     ]
@@ -290,7 +291,12 @@ def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> Sta
                 found.start_sd,
                 found.end_sd,
             )
-    return Spans(start, end, start_sd, end_sd)
+            assert found.by_sound is not None
+            heard_start[part], heard_end[part] = found.by_sound.start, found.by_sound.end
+    if sounds.usual is None:
+        return Spans(start, end, start_sd, end_sd)
+    heard = Spans(heard_start, heard_end, start_sd, end_sd)
+    return Spans(start, end, start_sd, end_sd, by_sound=heard)
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,10 +411,14 @@ class EdgeWindow:
         end, end_sd = _medians(ended)
         if self.sounds.usual is not None:
             usual = self.sounds.usual.part(self.low, self.high)
-            start, end = draw_by_lengths((begun, ended), start, end, usual)
+            drawn = draw_by_lengths((begun, ended), start, end, usual)
+        else:
+            drawn = start, end
         begin, _ = self.frames
         wanted = slice(self.first - self.low, self.last - self.low)
-        return Spans(start[wanted] + begin, end[wanted] + begin, start_sd[wanted], end_sd[wanted])
+        sds = start_sd[wanted], end_sd[wanted]
+        heard = Spans(start[wanted] + begin, end[wanted] + begin, *sds)
+        return Spans(drawn[0][wanted] + begin, drawn[1][wanted] + begin, *sds, by_sound=heard)
 
 
 def _are_near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -> np.ndarray:

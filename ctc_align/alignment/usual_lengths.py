@@ -10,7 +10,8 @@ the probability that it is at frame t is in proportion to
 where p is log-normal (Crystal and House 1988, doi 10.1121/1.396251, measured such lengths). A sound
 that a pause parts from the edge has no share in it. The other edges are where the network's own
 medians are, and each edge is drawn to its new median. Where the network is sure its mass is at a
-frame or two, and lengths change little.
+frame or two, and lengths change little. Confidence judges by the network's own edges, because words
+of other texts would look too well if they had the usual lengths.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class UsualLengths:
 
 @dataclass(frozen=True, eq=False)
 class EdgeMass:
-    """Where the network puts edges.
+    """The network's mass near each edge.
 
     Attributes:
         at: (L, W) frames near each edge.

@@ -498,7 +498,8 @@ class Constants:
         settings = replace(given.settings, edges="occupancy" if given.segmented else "calibrated")
         candidates = []
         for each in _candidate_constants(
-            Calibration().at(first.frame_shift_s, first.vocab), given.segmented
+            Calibration().at(first.frame_shift_s, first.vocab, given.own.durations),
+            given.segmented,
         ):
             placed = _placed(given.utterances, each, settings, given.backend)
             words, phones = paired_edges(given.utterances, placed)
