@@ -8,7 +8,7 @@ the probability that it is at frame t is in proportion to
     PRIOR
 
 where p is log-normal (Crystal and House 1988, doi 10.1121/1.396251, measured such lengths). A sound
-that a pause parts from the edge has no share in it. The other edges are where the network's own
+that a pause parts from the edge has no share in it; beside a sound of unknown length edges stay. The other edges are where the network's own
 medians are, and each edge is drawn to its new median. Where the network is sure its mass is at a
 frame or two, and lengths change little. Confidence judges by the network's own edges, because words
 of other texts would look too well if they had the usual lengths.
@@ -118,5 +118,10 @@ def draw_by_lengths(
     of_starts[1:] += joined * before.log_density(starts.at[1:] - start[:-1, None])
     of_ends = usual.log_density(ends.at - start[:, None])
     of_ends[:-1] += joined * after.log_density(end[1:, None] - ends.at[:-1])
-    start, end = starts.median(of_starts), ends.median(of_ends)
+    unknown = np.isinf(usual.sd)
+    beside_start, beside_end = unknown.copy(), unknown.copy()
+    beside_start[1:] |= joined[:, 0] & unknown[:-1]
+    beside_end[:-1] |= joined[:, 0] & unknown[1:]
+    start = np.where(beside_start, start, starts.median(of_starts))
+    end = np.where(beside_end, end, ends.median(of_ends))
     return start, np.maximum(start, end)

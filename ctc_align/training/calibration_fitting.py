@@ -1,9 +1,9 @@
-"""Calibrate a model on hand-labelled speech, and prove on held-out speakers that its edges are
-better for it.
+"""Calibrate a model on hand-labelled speech.
 
-Where a network of edges has learnt already, labels say how their convention differs from the
-model's habit, and from `FEWEST_UTTERANCES` files on the network goes on learning. For other models,
-offsets and their spread, the weights of the confidence, and a new network are estimated.
+Held-out speakers must prove that its edges are better for it. Where a network of edges has learnt
+already, labels say how their convention differs from the model's habit, and from
+`FEWEST_UTTERANCES` files on the network goes on learning. For other models, offsets and their
+spread, the weights of the confidence, and a new network are estimated.
 
 All errors are measured on held-out speakers (held-out files if there is one speaker, parts of them
 if there are fewer than `FEWEST_FILES`): neither constants nor network have learnt from their
@@ -59,14 +59,21 @@ FEWEST_EDGES = 20
 FEWEST_WORDS = 4
 """A word is replaced only in utterances of this many words or more."""
 FEWEST_FILES, MOST_PARTS = 3, 5
-"""With fewer files, each is divided, so that there are this many parts in all, each left out in
-turn."""
+"""With fewer files, each is divided into parts, which are left out in turn.
+
+There are then this many parts in all.
+"""
 STANDARD_ERRORS, FEW_UNITS = 1.65, 1.5
-"""A gain g over m units is proven if it exceeds its standard error 1.65 · (1 + 1.5 / (m - 1))
-times: about the 95th percentile of Student's t."""
+"""The errors by which a gain must exceed 0 to be proven.
+
+A gain g over m units is proven if it exceeds its standard error 1.65 · (1 + 1.5 / (m - 1)) times:
+about the 95th percentile of Student's t.
+"""
 Confident = tuple[Calibration, tuple[tuple[float, int, float, float], ...], float | None]
-"""A calibration with its weights of the confidence, their reliability, and the AUC; see
-`Report`."""
+"""A calibration with its weights of the confidence, their reliability, and the AUC.
+
+See `Report`.
+"""
 AS_IT_IS, CONSTANTS, LEARNT = "as it is", "constants", "learnt edges"
 
 
@@ -89,8 +96,10 @@ class CalibrationErrors:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The errors of constants or of a network for speakers left out, and whether they are proven to
-    be less."""
+    """The errors of constants or of a network for speakers left out.
+
+    It says whether they are proven to be less.
+    """
 
     name: str
     errors: CalibrationErrors
@@ -320,8 +329,10 @@ class PlacedUtterances:
         return self.utterances[0].emissions.states is not None
 
     def trial(self, name: str, errors_ms: np.ndarray, evaluation: Evaluation | None) -> HeldOut:
-        """Compare errors (E,) of held-out words with those as it is: over files, and over speakers
-        if there are two."""
+        """Compare errors (E,) of held-out words with those of the model as it is.
+
+        They are compared over files, and over speakers if there are two.
+        """
         before_ms, units = np.asarray(self.words.errors_ms), np.asarray(self.words.utterances)
         names = [each.labelled.speaker for each in self.utterances]
         speakers = np.unique(names, return_inverse=True)[1][units // self.parts]
@@ -330,8 +341,10 @@ class PlacedUtterances:
         return HeldOut(name, CalibrationErrors.of(errors_ms), evaluation, proven)
 
     def held_out(self, fitted: Convention | Constants) -> tuple[np.ndarray, Evaluation | None]:
-        """Return errors in ms (E,) of words with constants from other folds, and their evaluation
-        if there is one."""
+        """Return errors in ms (E,) of words with constants from other folds.
+
+        Their evaluation is returned, too, if there is one.
+        """
         errors_ms = np.zeros(len(self.words.errors_ms))
         rows: list[Row] = []
         for fold in range(int(self.folds.max()) + 1):
@@ -352,8 +365,10 @@ class PlacedUtterances:
 def _place_with_current_model(
     inputs: UtteranceInputs, labelled: LabelledUtterance
 ) -> StageSteps[tuple[SpokenUtterance, Spans, Spans]]:
-    """Return an utterance and its edges as the model writes them, before and after the network of
-    edges."""
+    """Return an utterance and its edges as the model writes them.
+
+    The edges come twice: before and after the network of edges.
+    """
     chosen = yield from choose_tokens(inputs)
     tokens, spikes, drawn = yield from place_tokens(inputs, chosen)
     final = yield from adjust_edges(inputs, tokens, drawn)
@@ -438,8 +453,10 @@ def paired_edges(
 
 @dataclass(frozen=True, eq=False)
 class Convention:
-    """The convention of labels: constants for edges that a network has refined; all else stays the
-    model's own."""
+    """The convention of labels: constants for edges that a network has refined.
+
+    All else stays the model's own.
+    """
 
     given: PlacedUtterances
 
@@ -471,8 +488,10 @@ class Convention:
         ]
 
     def drawn_with(self, learnt: np.ndarray) -> tuple[Calibration, Sequence[Spans]]:
-        """Return constants from some utterances, and the edges of all before a network refines
-        them."""
+        """Return constants from some utterances, and the unrefined edges of all.
+
+        A network refines the edges afterwards.
+        """
         return self.constants(learnt), self.given.drawn
 
     def with_confidence(
@@ -484,8 +503,10 @@ class Convention:
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """All constants of a model without a network of edges, by each candidate of those that are not
-    offsets."""
+    """All constants of a model without a network of edges.
+
+    There is one set for each candidate of those that are not offsets.
+    """
 
     given: PlacedUtterances
     candidates: Sequence[Candidate]
@@ -498,8 +519,7 @@ class Constants:
         settings = replace(given.settings, edges="occupancy" if given.segmented else "calibrated")
         candidates = []
         for each in _candidate_constants(
-            Calibration().at(first.frame_shift_s, first.vocab, given.own.durations),
-            given.segmented,
+            Calibration().at(first.frame_shift_s, first.vocab), given.segmented
         ):
             placed = _placed(given.utterances, each, settings, given.backend)
             words, phones = paired_edges(given.utterances, placed)
@@ -530,8 +550,10 @@ class Constants:
         return _placed(chosen, self.constants(learnt), settings, self.given.backend)
 
     def drawn_with(self, learnt: np.ndarray) -> tuple[Calibration, Sequence[Spans]]:
-        """Return constants from some utterances, and the edges of all before a network refines
-        them."""
+        """Return constants from some utterances, and the unrefined edges of all.
+
+        A network refines the edges afterwards.
+        """
         return self.constants(learnt), self.edges_with(
             learnt, np.arange(len(self.given.utterances))
         )
@@ -539,8 +561,10 @@ class Constants:
     def with_confidence(
         self, aligner: Aligner, known: Calibration, learnt: LearntEdges | None
     ) -> Confident:
-        """Return constants with the spread of edges and weights of the confidence, their
-        reliability, and the AUC."""
+        """Return constants with all that confidence needs.
+
+        These are the spread of edges, the weights of confidence, its reliability, and the AUC.
+        """
         if not self.given.segmented:
             return known, (), None
         (plain, words, phones), _ = self.best(np.ones(len(self.given.folds), np.bool_))
@@ -567,11 +591,10 @@ def _with_confidence(
     folds: np.ndarray,
     learnt: LearntEdges | None,
 ) -> tuple[Calibration, tuple[tuple[float, int, float, float], ...]]:
-    """Return the calibration with the spread of edges and the weights of confidence, and its
-    reliability.
+    """Return the calibration with the spread of edges and the weights of confidence.
 
-    The weights say whether the edges that are written are right, those of the network where one is
-    `learnt`.
+    The reliability of the confidence is returned, too. The weights say whether the edges that are
+    written are right, those of the network where one is `learnt`.
     """
     left_ms = left_out(words, phones, folds)
     spread = float(np.quantile(np.abs(left_ms) / np.asarray(words.spreads_ms), SIGMA))
@@ -592,8 +615,10 @@ def _with_confidence(
 def _presence(
     aligner: Aligner, given: PlacedUtterances, plain: Calibration, settings: Settings
 ) -> tuple[tuple[float, ...], float | None]:
-    """Return weights that separate replaced words from the others, and the AUC by other speakers'
-    weights."""
+    """Return weights that separate replaced words from the others, and their AUC.
+
+    The AUC is measured by other speakers' weights.
+    """
     rng = np.random.default_rng(0)
     labelled = [utterance.labelled for utterance in given.utterances]
     written = (
@@ -629,8 +654,9 @@ def _presence(
 
 
 def rank_auc(higher: np.ndarray, lower: np.ndarray) -> float | None:
-    """Return the probability that one of `higher` exceeds one of `lower`; ties count half (Mann and
-    Whitney 1947).
+    """Return the probability that one of `higher` exceeds one of `lower`.
+
+    Ties count half (Mann and Whitney 1947).
 
     >>> rank_auc(np.array([0.9, 0.5]), np.array([0.5, 0.1]))
     0.875
@@ -650,8 +676,10 @@ def _right(errors_ms: np.ndarray) -> np.ndarray:
 def _confidence(
     edges: PairedEdges, left_ms: np.ndarray, folds: np.ndarray
 ) -> tuple[np.ndarray, tuple[float, ...]]:
-    """Return the probability that each unit is right, by other folds' weights, and the weights of
-    all."""
+    """Return the probability that each unit is right, and the weights of confidence.
+
+    The probabilities are by other folds' weights, the weights by all folds.
+    """
     return cross_validated(np.stack(edges.features), _right(left_ms), folds[edges.utterances[::2]])
 
 
