@@ -260,7 +260,7 @@ def example(aligner: Aligner, case: Mismatch) -> Example:
     assert len(inputs.words.words) == len(case.words), "a word of a clip was parted or joined"
     chosen = batching.run([choose_tokens(inputs)])[0]
     tokens, spikes, edges = batching.run([place_tokens(inputs, chosen)])[0]
-    fits = sound_fits(inputs.emissions, tokens, edges, inputs.calibration.spread)
+    fits = sound_fits(inputs.emissions, tokens, edges.by_sound or edges, inputs.calibration.spread)
     if fits is None:
         raise TooShortError("the text is too long for the recording to be segmented")
     spoken, begins = word_begins(tokens)

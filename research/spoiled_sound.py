@@ -446,6 +446,57 @@ def _condition_far(samples: np.ndarray, scene: Scene) -> np.ndarray:
     )
 
 
+def _condition_mistuned(samples: np.ndarray, scene: Scene) -> np.ndarray:
+    """Return samples (N,) by a single-sideband receiver that is 60 to 120 Hz off its station: every
+    frequency is higher by as much."""
+    spectrum = np.fft.fft(limit_band(samples, 300.0, 3000.0, 8))
+    spectrum[len(samples) // 2 + 1 :] = 0.0
+    times_s = np.arange(len(samples)) / RATE
+    turning = np.exp(2j * np.pi * scene.between(60, 120) * times_s)
+    heard = 2.0 * np.real(np.fft.ifft(spectrum) * turning)
+    return add_noise(heard, scene.rng.standard_normal(len(samples)), 15.0)
+
+
+def _condition_hum(samples: np.ndarray, scene: Scene) -> np.ndarray:
+    """Return samples (N,) with the hum of the mains and its harmonics, as loud as the speech."""
+    times_s = np.arange(len(samples)) / RATE
+    mains_hz = (50.0, 60.0)[int(scene.rng.integers(2))]
+    tones = (
+        np.sin(2 * np.pi * (k * mains_hz * times_s + scene.rng.random())) / k for k in range(1, 40)
+    )
+    return add_noise(samples, np.sum(list(tones), 0), 0.0)
+
+
+def _condition_echo(samples: np.ndarray, scene: Scene) -> np.ndarray:
+    """Return samples (N,) with one echo, 6 dB below and 0.15 to 0.3 s later."""
+    delay = round(RATE * scene.between(0.15, 0.3))
+    return samples + 0.5 * np.pad(samples, (delay, 0))[: len(samples)]
+
+
+def _condition_denoised(samples: np.ndarray, scene: Scene) -> np.ndarray:
+    """Return samples (N,) with white noise 5 dB below, after which a program has subtracted its
+    mean spectrum: speech with holes, and musical noise."""
+    noisy = add_noise(samples, scene.rng.standard_normal(len(samples)), 5.0)
+    noise = noisy - samples
+    window, hop = np.hanning(513)[:-1], 128
+    count = 1 + max(0, len(noisy) - len(window)) // hop
+    heard = np.zeros(len(noisy))
+    power = np.mean(
+        [
+            np.abs(np.fft.rfft(window * noise[k * hop : k * hop + len(window)])) ** 2
+            for k in range(count)
+        ],
+        0,
+    )
+    for k in range(count):
+        part = slice(k * hop, k * hop + len(window))
+        spectrum = np.fft.rfft(window * noisy[part])
+        own = np.abs(spectrum) ** 2
+        gain = np.sqrt(np.maximum(1.0 - 2.0 * power / np.maximum(own, TINY), 0.001))
+        heard[part] += window * np.fft.irfft(gain * spectrum)
+    return heard
+
+
 def _speech_shaped_noise(samples: np.ndarray, scene: Scene) -> np.ndarray:
     phases = np.exp(2j * np.pi * scene.rng.random(len(samples) // 2 + 1))
     return np.fft.irfft(np.abs(np.fft.rfft(samples)) * phases, len(samples))
@@ -474,9 +525,13 @@ CONDITIONS: Mapping[str, Family] = {
     "worse-radio": lambda samples, scene: _condition_radio(samples, scene, -5.0),
     "codec": lambda samples, scene: pass_codec(samples, CODECS[0], 8000, 4750),
     "limiter": lambda samples, scene: clip(samples, 10.0),
+    "mistuned": _condition_mistuned,
+    "hum": _condition_hum,
+    "echo": _condition_echo,
+    "denoised": _condition_denoised,
 }
 """Families at fixed strengths, for measuring; each recording draws its own noise, voices and
-band."""
+band. The last four are of no family of `STAGES`: nothing was trained on such sound."""
 
 
 def spoil_by(

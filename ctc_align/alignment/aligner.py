@@ -562,7 +562,11 @@ class Aligner:
             emissions,
             self.model.name if self.model and has_model_vocab else "log-probs",
             tokenizer,
-            calibration.at(emissions.frame_shift_s, emissions.vocab),
+            calibration.at(
+                emissions.frame_shift_s,
+                emissions.vocab,
+                self.model.durations if self.model and has_model_vocab else None,
+            ),
             settings,
             backend_of(get_log_probs(emissions)) if self.backend == "auto" else self.backend,
             self.model.confidence_network if self.model and has_model_vocab else None,

@@ -132,7 +132,7 @@ def confidences(
     lacking = np.asarray(tokens.ids) == WILDCARD
     ids = np.where(lacking, 0, np.asarray(tokens.ids))
     of_token = spike_confidence(inputs.emissions.array, ids, spikes)
-    fits = sound_fits(inputs.emissions, tokens, edges, calibration.spread)
+    fits = sound_fits(inputs.emissions, tokens, edges.by_sound or edges, calibration.spread)
     if fits is None or (inputs.confidence_network is None and not calibration.word_confidence):
         chances = yield from _judge_by_any_model(inputs, tokens, spikes)
     elif inputs.confidence_network is not None:

@@ -42,12 +42,15 @@ class Spans:
         start, end: (L,) end exclusive; int64 on a path, float64 if edges lie between frames. A
             separator between words may be empty.
         start_sd, end_sd: (L,) float64, standard deviations of both; None if they are not known.
+        by_sound: edges without regard to how long sounds usually last, by which confidence judges;
+            None if these are no others.
     """
 
     start: np.ndarray
     end: np.ndarray
     start_sd: np.ndarray | None = None
     end_sd: np.ndarray | None = None
+    by_sound: Spans | None = None
 
     def of(self, tokens: np.ndarray) -> Spans:
         """Return the spans of the tokens that indices or a mask select."""
@@ -56,7 +59,7 @@ class Spans:
 
     def shifted(self, frames: int) -> Spans:
         """Return the spans `frames` later."""
-        return replace(self, start=self.start + frames, end=self.end + frames)
+        return replace(self, start=self.start + frames, end=self.end + frames, by_sound=None)
 
 
 def spoken_indices(tokens: Tokens) -> np.ndarray:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,10 @@ from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import SILENCE, SOUND, Calibration
 from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.types import Emissions, Tokens
+
+if TYPE_CHECKING:
+    from ctc_align.alignment.usual_lengths import UsualLengths
+    from ctc_align.models.sound_durations import SoundDurations
 
 SHORTEST_FRAMES = 0.5
 """The shortest length of a sound."""
@@ -134,13 +139,17 @@ def place_edges(
     # Where a segmentation does not fit there are only spikes.
     if method in ("occupancy", "refined") and segmented == (segments is not None):
         medians = yield from _compute_medians(
-            emissions, tokens, segments or spikes, calibration.scale, backend
+            emissions, tokens, segments or spikes, calibration, backend
         )
     if method in ("spikes", "occupancy"):
         calibration = replace(calibration, offsets_ms={})
     if segments is not None:
         pauses = PauseRule(settings.shortest_pause_s / emissions.frame_shift_s)
-        return correct_edges(segments, medians, tokens, calibration, frames_in(emissions), pauses)
+        given = tokens, calibration, frames_in(emissions), pauses
+        edges = correct_edges(segments, medians, *given)
+        if medians is None or medians.by_sound is None:
+            return edges
+        return replace(edges, by_sound=correct_edges(segments, medians.by_sound, *given))
     if segmented:
         calibration = Calibration(ipa=calibration.ipa)  # its constants are those of segments
     elif method == "calibrated" and calibration.blank_cost:
@@ -162,12 +171,17 @@ def place_edges(
 
 
 def _compute_medians(
-    emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, backend: str
+    emissions: Emissions, tokens: Tokens, spans: Spans, calibration: Calibration, backend: str
 ) -> StageSteps[Spans]:
-    """Return medians over all paths for the tokens of words; `scale` multiplies state scores."""
+    """Return medians over all paths for the tokens of words, by a calibration's scale and usual
+    lengths."""
     if emissions.state_array is not None:
-        _, sounds = segmented_sounds(emissions, tokens, spans)
-        return (yield from soft_edges(sounds, scale, backend))
+        spoken, sounds = segmented_sounds(emissions, tokens, spans)
+        if calibration.durations is not None and len(spoken):
+            labels = [tokens.labels[k] for k in spoken]
+            usual = _usual_lengths(calibration.durations, labels, sounds.spans, emissions)
+            sounds = replace(sounds, usual=usual)
+        return (yield from soft_edges(sounds, calibration.scale, backend))
     # Scores of CTC are used as they are: its peaks leave no edge to draw more softly.
     words = np.asarray(tokens.words)
     if WILDCARD in tokens.ids:
@@ -184,6 +198,18 @@ def _compute_medians(
     )
     medians = yield from soft_edges(sounds, 1.0, backend)
     return medians.of(spoken_indices(tokens))
+
+
+def _usual_lengths(
+    durations: SoundDurations, labels: Sequence[str], spans: Spans, emissions: Emissions
+) -> UsualLengths:
+    """Return how long sounds with these labels (L,) and spans on the best path usually last."""
+    from ctc_align.alignment.usual_lengths import PAUSE_S, UsualLengths
+
+    gap_s = (spans.start[1:] - spans.end[:-1]) * emissions.frame_shift_s
+    pause_after = np.append(gap_s >= PAUSE_S - emissions.frame_shift_s / 2, True)
+    mean, sd = durations.of(labels, pause_after, emissions.frame_shift_s)
+    return UsualLengths(mean, sd, pause_after)
 
 
 def _find_spikes_with_costly_blanks(
@@ -458,7 +484,10 @@ def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
         cuts = start[row[0]] + np.cumsum(shares)[:-1]
         start[row[1:]] = cuts
         end[row[:-1]] = cuts
-    return replace(edges, start=start, end=end)
+    if edges.by_sound is None:
+        return replace(edges, start=start, end=end)
+    heard = share_out_wildcards(edges.by_sound, tokens)
+    return replace(edges, start=start, end=end, by_sound=heard)
 
 
 # From frames to seconds

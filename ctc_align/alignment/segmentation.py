@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from ctc_align.alignment.wildcard import speech_scores
 from ctc_align.kernels.batching import BestPath, StageSteps
 from ctc_align.machine.rows_on_disk import ArrayOnDisk
 from ctc_align.types import Emissions, Tokens
+
+if TYPE_CHECKING:
+    from ctc_align.alignment.usual_lengths import UsualLengths
 
 WHOLE_FRAMES = 120_000
 """Longer recordings are segmented in windows, which bounds the memory."""
@@ -58,6 +61,7 @@ class SpokenTokens:
         blank: the paths are CTC's, with this class between the sounds; None: those of the
             segmentation.
         wildcard: (T,) scores of `lattice.WILDCARD` among the sounds.
+        usual: how long the sounds usually last; None if that is not known.
     """
 
     states: np.ndarray | ArrayOnDisk
@@ -67,6 +71,7 @@ class SpokenTokens:
     parts: int = 1
     blank: int | None = None
     wildcard: np.ndarray | None = None
+    usual: UsualLengths | None = None
 
     def topology(self, low: int, high: int) -> lattice.Topology:
         """Return the paths through the sounds [low, high)."""
@@ -274,6 +279,7 @@ def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> Sta
     count = len(sounds.sounds)
     start, end = sounds.spans.start.astype(np.float64), sounds.spans.end.astype(np.float64)
     start_sd, end_sd = np.full((2, count), MIN_SD_FRAMES)
+    heard_start, heard_end = start.copy(), end.copy()
     windows = [
         EdgeWindow(sounds, first, scale, backend) for first in range(0, count, WINDOW_TOKENS)
     ]
@@ -287,7 +293,12 @@ def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> Sta
                 found.start_sd,
                 found.end_sd,
             )
-    return Spans(start, end, start_sd, end_sd)
+            assert found.by_sound is not None
+            heard_start[part], heard_end[part] = found.by_sound.start, found.by_sound.end
+    if sounds.usual is None:
+        return Spans(start, end, start_sd, end_sd)
+    heard = Spans(heard_start, heard_end, start_sd, end_sd)
+    return Spans(start, end, start_sd, end_sd, by_sound=heard)
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,11 +408,21 @@ class EdgeWindow:
         # one is.
         first_state = np.searchsorted(np.maximum.accumulate(token), np.arange(self.high - self.low))
         next_state = first_state + np.bincount(token[token >= 0], minlength=self.high - self.low)
-        wanted = slice(self.first - self.low, self.last - self.low)
-        start, start_sd = _medians(beyond[:, first_state[wanted]])
-        end, end_sd = _medians(beyond[:, next_state[wanted]])
+        begun, ended = beyond[:, first_state], beyond[:, next_state]
+        start, start_sd = _medians(begun)
+        end, end_sd = _medians(ended)
+        if self.sounds.usual is not None:
+            from ctc_align.alignment.usual_lengths import draw_by_lengths
+
+            usual = self.sounds.usual.part(self.low, self.high)
+            drawn = draw_by_lengths((begun, ended), start, end, usual)
+        else:
+            drawn = start, end
         begin, _ = self.frames
-        return Spans(start + begin, end + begin, start_sd, end_sd)
+        wanted = slice(self.first - self.low, self.last - self.low)
+        sds = start_sd[wanted], end_sd[wanted]
+        heard = Spans(start[wanted] + begin, end[wanted] + begin, *sds)
+        return Spans(drawn[0][wanted] + begin, drawn[1][wanted] + begin, *sds, by_sound=heard)
 
 
 def _are_near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -> np.ndarray:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ctc_align.models.calibration import Calibration, NativeSpeech
     from ctc_align.models.confidence_network import ConfidenceNetwork
     from ctc_align.models.edge_network import EdgeNetwork
+    from ctc_align.models.sound_durations import SoundDurations
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +92,7 @@ class AcousticModel(ABC):
         confidence_network: None for a model without one.
         edge_network: None for a model without one.
         native_speech: of the same, None for a model that was not compared with native speech.
+        durations: how long its sounds usually last, None if that is not known.
     """
 
     name: str
@@ -106,6 +108,7 @@ class AcousticModel(ABC):
     confidence_network: ConfidenceNetwork | None = None
     edge_network: EdgeNetwork | None = None
     native_speech: NativeSpeech | None = None
+    durations: SoundDurations | None = None
 
     @abstractmethod
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:

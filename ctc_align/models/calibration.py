@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from ctc_align.text.phone_sets import (
     is_ipa,
     reads_ipa,
 )
+
+if TYPE_CHECKING:
+    from ctc_align.models.sound_durations import SoundDurations
 
 FILE = "calibration.toml"
 FORMAT = "ctc-align-calibration/1"
@@ -119,6 +122,7 @@ class Calibration:
             model's own habit.
         frame_shift_s: that of the frames in which `offset_frames` counts.
         ipa: the model's tokens are symbols of IPA.
+        durations: how long the model's sounds usually last, None if that is not known.
     """
 
     model: str = setting("", may_be_empty=True)
@@ -136,15 +140,25 @@ class Calibration:
     )
     frame_shift_s: float = field(default=0.01, metadata=_SET_APART)
     ipa: bool = field(default=False, metadata=_SET_APART)
+    durations: SoundDurations | None = field(default=None, metadata=_SET_APART)
 
     @property
     def draws(self) -> bool:
         """True if these constants move the edges of a model without segmentation states."""
         return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
 
-    def at(self, frame_shift_s: float, vocab: Sequence[str] = ()) -> Calibration:
-        """Return this calibration for another frame shift, in seconds, and another `vocab`."""
-        return replace(self, frame_shift_s=frame_shift_s, ipa=_has_symbols(tuple(vocab)))
+    def at(
+        self,
+        frame_shift_s: float,
+        vocab: Sequence[str] = (),
+        durations: SoundDurations | None = None,
+    ) -> Calibration:
+        """Return this calibration for another frame shift, in seconds, and another `vocab`.
+
+        `durations` are the usual ones of its tokens.
+        """
+        ipa = _has_symbols(tuple(vocab))
+        return replace(self, frame_shift_s=frame_shift_s, ipa=ipa, durations=durations)
 
     def kinds(self, labels: Sequence[str]) -> list[str]:
         """Return the kind of each token."""

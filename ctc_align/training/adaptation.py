@@ -28,6 +28,7 @@ from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.confidence_network import FILE as CONFIDENCE
 from ctc_align.models.convnet import convnet_model
+from ctc_align.models.sound_durations import FILE as DURATIONS
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.text.phone_sets import is_ipa
 from ctc_align.tokens.phones import is_arpabet
@@ -140,7 +141,7 @@ def adapt(
                 learnt_edges(adaptation.edges, vocab, base.folder), base.description.name, comparison=comparison,
             )  # fmt: skip
             write_model(package)
-            for file in (CALIBRATION, CONFIDENCE):
+            for file in (CALIBRATION, CONFIDENCE, DURATIONS):
                 if (base.folder / file).exists():
                     shutil.copyfile(base.folder / file, options.out_dir / file)
     if trained.faults:

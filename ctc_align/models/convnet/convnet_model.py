@@ -37,6 +37,7 @@ from ctc_align.models.convnet.gaussian_mixtures import (
 from ctc_align.models.convnet.inference import STRIDE, InferenceNetwork, NetworkShape, folded_layers
 from ctc_align.models.edge_network import load_edge_network
 from ctc_align.models.network_files import check_weights
+from ctc_align.models.sound_durations import load_durations
 from ctc_align.reading import shown
 from ctc_align.threads import side_by_side
 from ctc_align.types import Audio, Emissions
@@ -402,6 +403,7 @@ def load_folder(
     confidence_network = load_confidence_network(folder)
     edge_network = load_edge_network(folder)
     native_speech = load_native_speech(folder)
+    durations = load_durations(folder)
     try:
         weights = load_file(str(folder / "model.safetensors"))
         own = {
@@ -424,6 +426,7 @@ def load_folder(
     model.confidence_network = confidence_network
     model.edge_network = edge_network
     model.native_speech = native_speech
+    model.durations = durations
     return model
 
 
