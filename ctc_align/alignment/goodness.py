@@ -29,7 +29,7 @@ from ctc_align.kernels.batching import CtcTargets, Forward, StageSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.tokens.alphabet import PHONE_SILENCES, STAR, is_special
 from ctc_align.tokens.phones import shown_labels
-from ctc_align.types import AlignedWord, Emissions, Tokens
+from ctc_align.types import AlignedToken, AlignedWord, Emissions, Tokens
 
 BESIDE_S = 0.3
 """How far a window goes beyond the outer token's spike, where no other token ends it."""
@@ -68,34 +68,39 @@ def add_goodness(
         inputs.emissions, tokens.ids, spikes, separator, inputs.backend
     )
     vocab = inputs.emissions.vocab
-    settings = inputs.settings
-    native = inputs.native_speech
     rated = (
         (label, vocab[token], goodness)
         for token, label, word, goodness in zip(tokens.ids, tokens.labels, tokens.words, found)
         if word >= 0
     )
-    changed = []
-    for word in words:
-        parts = []
-        for part in word.tokens:
-            label, phone, goodness = next(rated)
-            if goodness is not None:
-                heard = label
-                if goodness.gop < 0.0:
-                    heard = ""
-                    if goodness.heard != DELETED:
-                        rival = (vocab[goodness.heard],)
-                        (heard,) = shown_labels(
-                            rival, vocab, settings.phones, stress=settings.stress
-                        )
-                percentile = None if native is None else native.percentile(phone, goodness.gop)
-                part = replace(
-                    part, gop=round(goodness.gop, 2), heard=heard, gop_percentile=percentile
-                )
-            parts.append(part)
-        changed.append(replace(word, tokens=tuple(parts)) if parts else word)
-    return tuple(changed)
+    return tuple(
+        replace(
+            word, tokens=tuple([_rate_token(part, inputs, *next(rated)) for part in word.tokens])
+        )
+        for word in words
+    )
+
+
+def _rate_token(
+    part: AlignedToken, inputs: UtteranceInputs, label: str, phone: str, goodness: Goodness | None
+) -> AlignedToken:
+    """Return a token, shown as `label`, with the goodness of its phone; itself if it has none."""
+    if goodness is None:
+        return part
+    native = inputs.native_speech
+    percentile = None if native is None else native.percentile(phone, goodness.gop)
+    heard = label if goodness.gop >= 0.0 else _label_of_rival(inputs, goodness.heard)
+    return replace(part, gop=round(goodness.gop, 2), heard=heard, gop_percentile=percentile)
+
+
+def _label_of_rival(inputs: UtteranceInputs, rival: int) -> str:
+    """Return the label that the settings ask for of a sound; none of `DELETED`."""
+    if rival == DELETED:
+        return ""
+    settings = inputs.settings
+    vocab = inputs.emissions.vocab
+    (label,) = shown_labels((vocab[rival],), vocab, settings.phones, stress=settings.stress)
+    return label
 
 
 def measure_goodness(

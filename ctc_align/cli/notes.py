@@ -390,7 +390,7 @@ def several(items: Sequence[str], separator: str = " ", most: int = _SEVERAL) ->
 
 def cue_notes(alignment: Alignment) -> list[str]:
     """Return notes on the tiers that are the text, and on cues of which no word has a time."""
-    from ctc_align.files.source_cues import cues_without_times, missing_cues
+    from ctc_align.files.source_cues import cues_without_times
     from ctc_align.files.subtitles import cue_numbers
 
     found = tier_notes(alignment)
@@ -401,7 +401,7 @@ def cue_notes(alignment: Alignment) -> list[str]:
         return [*found, f"{counted(len(ranks), 'label has', 'labels have')} no word with a time"]
     assert alignment.subtitles is not None, "it has cues"
     numbers = cue_numbers(alignment.subtitles)
-    missing = missing_cues(alignment)
+    missing = [rank for rank, is_missing in ranks.items() if is_missing]
     is_cut_again = alignment.config.get("cues") == "again"
     if missing:
         what = (
@@ -414,7 +414,7 @@ def cue_notes(alignment: Alignment) -> list[str]:
             f"{counted(len(missing), 'cue has', 'cues have')} no word in the recording"
             f" ({_named(numbers, missing)}): {what}"
         )
-    silent = [rank for rank in ranks if rank not in {*missing}]
+    silent = [rank for rank, is_missing in ranks.items() if not is_missing]
     if silent and not is_cut_again:
         found.append(
             f"{counted(len(silent), 'cue has', 'cues have')} no word to speak"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
@@ -106,40 +106,43 @@ def _exact_rate(frame_rate: float) -> float:
     return next((rate for rate in ntsc if abs(rate - frame_rate) < _NEAR_HZ), frame_rate)
 
 
-def cues_without_times(alignment: Alignment) -> list[int]:
+def cues_without_times(alignment: Alignment) -> dict[int, bool]:
     """Return the numbers, from 1, of the transcript's cues that have text and no aligned word.
+
+    The value of a missing cue is True: it has words to speak, none of which is in the recording.
 
     Cues that only show again what was said are none of them.
     """
     if alignment.subtitles is None:
-        return []
-    repeats = _repeats(alignment)
-    return [
-        number
-        for number, (cue, words) in enumerate(
-            zip(alignment.subtitles.cues, spoken_words_by_cue(alignment)), 1
-        )
-        if not words and cue.char_end > cue.char_start and number - 1 not in repeats
-    ]
+        return {}
+    silent = _find_silent_cues(alignment, spoken_words_by_cue(alignment), _repeats(alignment))
+    return {index + 1: is_missing for index, is_missing in silent.items()}
 
 
-def missing_cues(alignment: Alignment) -> list[int]:
-    """Return the numbers, from 1, of the cues that the recording does not have.
-
-    They have words to speak, none of which is in the recording.
-    """
-    starts = [] if alignment.subtitles is None else [c.char_start for c in alignment.subtitles.cues]
-    skipped = {
-        bisect_right(starts, word.char_start) for word in alignment.words if word.status == SKIPPED
+def _find_silent_cues(
+    alignment: Alignment, spoken: Sequence[Sequence[AlignedWord]], repeats: Collection[int]
+) -> dict[int, bool]:
+    """Return the indices of the cues as `cues_without_times`; `spoken` has each cue's words."""
+    skipped = _cues_of(alignment, (word for word in alignment.words if word.status == SKIPPED))
+    return {
+        index: index in skipped
+        for index, (cue, words) in enumerate(zip(source_subtitles(alignment).cues, spoken))
+        if not words and cue.char_end > cue.char_start and index not in repeats
     }
-    return [number for number in cues_without_times(alignment) if number in skipped]
 
 
 def missing_and_copies(alignment: Alignment) -> set[int]:
     """Return the indices of missing cues, and of those that only show their lines again."""
-    missing = {number - 1 for number in missing_cues(alignment)}
-    spoken = spoken_words_by_cue(alignment) if missing else []
-    for index in sorted(_repeats(alignment)):
+    return _find_missing(alignment, spoken_words_by_cue(alignment), _repeats(alignment))
+
+
+def _find_missing(
+    alignment: Alignment, spoken: Sequence[Sequence[AlignedWord]], repeats: Collection[int]
+) -> set[int]:
+    """Return the indices as `missing_and_copies`; `spoken` has the aligned words of each cue."""
+    silent = _find_silent_cues(alignment, spoken, repeats)
+    missing = {index for index, is_missing in silent.items() if is_missing}
+    for index in sorted(repeats):
         if index - 1 in missing and not spoken[index]:
             missing.add(index)
     return missing
@@ -154,10 +157,13 @@ def _old_times(cue: SourceCue, shift_ms: int, frame_rate: float) -> tuple[int, i
 
 def _repeats(alignment: Alignment) -> set[int]:
     """Return the indices of the cues that show lines again."""
+    return _cues_of(alignment, (word for word in alignment.words if word.kind == REPEAT))
+
+
+def _cues_of(alignment: Alignment, words: Iterable[AlignedWord]) -> set[int]:
+    """Return the indices of the cues that have some words."""
     starts = [cue.char_start for cue in source_subtitles(alignment).cues]
-    return {
-        bisect_right(starts, word.char_start) - 1 for word in alignment.words if word.kind == REPEAT
-    }
+    return {bisect_right(starts, word.char_start) - 1 for word in words}
 
 
 def source_subtitles(alignment: Alignment) -> Subtitles:
@@ -175,7 +181,7 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
     cues = source_subtitles(alignment).cues
     spoken = spoken_words_by_cue(alignment)
     repeats = _repeats(alignment)
-    missing = missing_and_copies(alignment)
+    missing = _find_missing(alignment, spoken, repeats)
     copies = [index for index in sorted(repeats - missing) if index and not spoken[index]]
     twins = {
         index: index - 1

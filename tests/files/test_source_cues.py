@@ -56,7 +56,7 @@ def test_the_same_cues_come_back_with_the_times_of_their_words() -> None:
     ]
     assert written.startswith("1\n00:00:01,000 --> 00:00:01,900\n<i>Call me\nIshmael.</i>\n\n2\n")
     assert " X1:10 Y1:20\n" in written
-    assert cues_without_times(alignment) == [2]
+    assert cues_without_times(alignment) == {2: False}
 
 
 def test_the_times_of_cues_without_words() -> None:
