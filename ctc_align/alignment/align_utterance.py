@@ -157,7 +157,7 @@ def align_utterance(inputs: UtteranceInputs) -> StageSteps[Alignment]:
             islands = yield from find_islands(inputs, word_tokens)
         islands = with_first_copies(islands, inputs.words)
     placed: PlacedWords | None = None
-    if islands is not None:
+    if islands:  # a text of which no word is found is aligned as a whole, and judged
         placed = yield from align_islands(inputs, word_tokens, islands)
     if placed is None:
         placed = yield from align_whole(inputs, word_tokens)
@@ -172,7 +172,7 @@ def _without_absent_passages(
     Words beside such a passage are missed, if the sound of their beginning is a little like its
     end. Return None if no other word is missing.
     """
-    if islands is None:
+    if not islands:
         return None
     missing = {index for index, own in enumerate(word_tokens) if own.pronunciations}
     missing.difference_update(*(island.words.tolist() for island in islands))
@@ -365,10 +365,12 @@ def build_alignment(
         inputs.emissions.array
     )
     limits = placed.limits if is_normalised else None
-    fit, words, unexplained, regions = assess_fit(
+    assessment = assess_fit(
         inputs, placed.words, placed.loss_per_token, limits, placed.contradicted
     )
-    lacking = missing_letters(own for own, word in zip(word_tokens, words) if not word.kind)
+    lacking = missing_letters(
+        own for own, word in zip(word_tokens, assessment.words) if not word.kind
+    )
     return Alignment(
         utterance=inputs.name,
         audio=inputs.audio,
@@ -379,19 +381,19 @@ def build_alignment(
         loss=placed.loss,
         score=placed.score,
         text=inputs.words.text,
-        words=words,
+        words=assessment.words,
         unknown=sum(lacking.values()),
         offset_s=inputs.emissions.offset_s,
         loss_per_token=placed.loss_per_token,
         local_loss=placed.local_loss,
         config=inputs.settings.to_dict(),
         token_kind=inputs.tokenizer.token_kind,
-        unexplained=unexplained,
+        unexplained=assessment.unexplained,
         unknown_letters=lacking,
         subtitles=inputs.words.subtitles,
         places=inputs.words.places,
-        fit=fit,
-        regions=regions,
+        fit=assessment.fit,
+        regions=assessment.regions,
     )
 
 
@@ -544,7 +546,7 @@ def align_islands(
 def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequence[Island] | None:
     """Return islands that have the first copy of a caption line where its repeat was found."""
     repeats = [passage for passage in reversed(words.optional) if passage.kind == REPEAT]
-    if islands is None or not repeats:
+    if not islands or not repeats:
         return islands
     found = {index for island in islands for index in island.words.tolist()}
     spoken = [index for index, word in enumerate(words.words) if word.spoken]

@@ -67,40 +67,63 @@ NOT_FOUND = "the transcript could not be found in the recording"
 NOT_HEARD = "hardly any word is heard where it was put: is it the transcript of this recording?"
 
 
+@dataclass(frozen=True)
+class Assessment:
+    """How well a transcript fits its recording.
+
+    Attributes:
+        fit: one of the fits; None if no network has assessed the words.
+        words: of the transcript; changed where all of it is contradicted.
+        unexplained: speech that no word explains, (start_s, end_s) ascending.
+        regions: where recording and transcript disagree, by time.
+    """
+
+    fit: str | None
+    words: tuple[AlignedWord, ...]
+    unexplained: tuple[tuple[float, float], ...]
+    regions: tuple[Region, ...]
+
+
 def assess_fit(
     inputs: UtteranceInputs,
     words: tuple[AlignedWord, ...],
     loss_per_token: float,
     limits: FitLimits | None,
     contradicted: bool = False,
-) -> tuple[
-    str | None, tuple[AlignedWord, ...], tuple[tuple[float, float], ...], tuple[Region, ...]
-]:
-    """Return how well the transcript fits, its words, speech without words, and the disagreements.
+) -> Assessment:
+    """Return how well a transcript fits.
 
-    If the sound contradicts all of it, its words have no times, or with the setting `match` "exact"
-    hardly any confidence. Without `limits`, those of the network that has assessed the words, there
-    is no fit, and no word is called a misfit: the confidences of a calibration are also low for
-    correct words whose edges are rough.
+    Without `limits`, those of the network that has assessed the words, there is no fit, and no word
+    is called a misfit: the confidences of a calibration are also low for correct words whose edges
+    are rough.
     """
     sounds = unexplained_sounds(inputs.emissions, words)
     unexplained = tuple((start_s, end_s) for start_s, end_s, kind in sounds if kind == SPEECH)
     if limits is None:
         regions = regions_of(words, sounds, assessed=False)
         if contradicted:
-            regions = (
-                region_of_all(inputs.words.text, duration_of(inputs.emissions), NOT_HEARD),
-                *regions,
-            )
-        return None, words, unexplained, regions
-    if not contradicted or any(word.by for word in words):  # what a person has placed is there
-        fit = fit_of(words, unexplained, loss_per_token, limits)
-        return fit, words, unexplained, regions_of(words, sounds)
-    fit = NONE
-    region = region_of_all(inputs.words.text, duration_of(inputs.emissions))
+            duration_s = duration_of(inputs.emissions)
+            regions = (region_of_all(inputs.words.text, duration_s, NOT_HEARD), *regions)
+        return Assessment(None, words, unexplained, regions)
+    if contradicted and not any(word.by for word in words):  # what a person has placed is there
+        return _refuse_words(inputs, words, unexplained)
+    fit = fit_of(words, unexplained, loss_per_token, limits)
+    return Assessment(fit, words, unexplained, regions_of(words, sounds))
+
+
+def _refuse_words(
+    inputs: UtteranceInputs,
+    words: Sequence[AlignedWord],
+    unexplained: tuple[tuple[float, float], ...],
+) -> Assessment:
+    """Return the assessment of words that are not in the recording.
+
+    They have no times, or with the setting `match` "exact" hardly any confidence.
+    """
+    regions = (region_of_all(inputs.words.text, duration_of(inputs.emissions)),)
     if inputs.settings.match == "exact":
-        return fit, with_little_confidence(words), unexplained, (region,)
-    return fit, without_times(words), (), (region,)
+        return Assessment(NONE, with_little_confidence(words), unexplained, regions)
+    return Assessment(NONE, without_times(words), (), regions)
 
 
 def fit_of(

@@ -66,10 +66,9 @@ class Island:
 def find_islands(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]
 ) -> StageSteps[list[Island] | None]:
-    """Return the islands of a recording by time.
+    """Return the islands of a recording by time: none if no word is found.
 
-    None if exactly the transcript is spoken, or if no word is found: then all of it is aligned, and
-    judged (`ctc_align.alignment.presence`).
+    Return None if exactly the transcript is spoken, so that nothing need be cut.
     """
     emissions = inputs.emissions
     heard = greedy_decode(emissions.array, emissions.blank, soundless(emissions))
@@ -78,7 +77,7 @@ def find_islands(
     )
     in_time = found.in_time()
     if not len(in_time):
-        return None
+        return []
     blank = emissions.array[:, emissions.blank]
     speech = HeardSpeech(
         emissions.array,

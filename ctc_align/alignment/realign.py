@@ -446,9 +446,7 @@ class _Realignment:
                 )
                 return
             placed = yield from (
-                align_whole(part, tokens)
-                if islands is None
-                else align_islands(part, tokens, islands)
+                align_islands(part, tokens, islands) if islands else align_whole(part, tokens)
             )
         except InputError:
             return
