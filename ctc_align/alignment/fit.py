@@ -54,7 +54,7 @@ MOST_UNEXPLAINED = 0.05
 """If a greater share of the speech has no words, the fit is not good."""
 FEWEST_WORDS = 2
 """Fewer unlikely words in a row than this are not a region."""
-ISLAND_WORDS = 1
+ISLAND_WORDS = FEWEST_WORDS - 1
 """The maximum number of likely words between unlikely ones of one region."""
 SHORTEST_TOKEN_S = 0.045
 """Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
@@ -305,12 +305,12 @@ CLEARLY = 2.0
 """A frame is speech where a sound fits it better than silence by this many nats."""
 STATES_WINDOW_S, SHARE = 0.2, 0.6
 """Speech is where at least this share of a window's frames are."""
-SURE = 0.5
-"""Words with less confidence do not serve as samples of speech."""
-SHORT_GAP_S = 4.0
+WINDOW_S = 2.0
+"""The kind of a sound is judged by windows of this length."""
+SHORT_GAP_S = 2 * WINDOW_S
 """In a shorter gap between words, only the segmentation states find speech, and there is no search
 for music."""
-LEAST_S = {SPEECH: 0.4, MUSIC: 5.0}
+LEAST_S = {SPEECH: 2 * STATES_WINDOW_S, MUSIC: 5.0}
 """Shorter stretches of each kind are not reported."""
 
 
@@ -319,7 +319,7 @@ def unexplained_sounds(
 ) -> tuple[tuple[float, float, str], ...]:
     """Return ascending stretches (start_s, end_s, kind) of speech or music without words.
 
-    Words of `SURE` or more confidence are the samples of this recording's speech. If the model is
+    Words that are not unlikely are the samples of this recording's speech. If the model is
     not sure enough of these to distinguish speech from music, only the segmentation states find
     speech, which may then include music.
     """
@@ -338,7 +338,7 @@ def unexplained_sounds(
         for word in words
         if word.start_s is not None
         and word.end_s is not None
-        and (word.by or (word.confidence or 0.0) >= SURE)
+        and (word.by or (word.confidence or 0.0) >= UNLIKELY)
     ]
     found: list[tuple[int, int, str]] = []
     kinds: SoundKinds | None = None
@@ -423,21 +423,23 @@ CLEAR_FROM, CLEAR_AT = 0.5, 0.9
 clear."""
 ANY_TOKEN, SURE_BLANK = 0.3, 1.5
 """Weights relative to a clear token: of any token, and of the sure blank."""
-WINDOW_S, LEAST, SURELY = 2.0, 0.3, 0.7
+LEAST = 0.3
+SURELY = 1.0 - LEAST
 """A stretch is speech if its mean over each window (1 in words) reaches the first share, and over one
 window the second, or `LONG_LEAST` over a long window."""
-LONG_WINDOW_S, LONG_LEAST = 8.0, 0.43
+LONG_WINDOW_S = 4 * WINDOW_S
+LONG_LEAST = 0.43
 """A long window without silence, and the share that is enough there."""
 FEWEST_CLEAR = 2.5
 """Fewer clear tokens than this are not speech."""
-PAUSE_S = 1.0
+PAUSE_S = WINDOW_S / 2
 """A shorter pause does not divide speech."""
 BESIDE_S = 0.08
 """A sound extends this far on either side of the frame where its token is heard."""
-QUIET, QUIET_SHARE, QUIET_WINDOW_S = 0.99, 0.95, 1.0
-"""The blank is sure from this probability on; a window is silent if the blank is sure in this share
-of its frames."""
-LEAST_WORDS_S = 5.0
+QUIET, QUIET_SHARE = 0.99, 0.95
+"""The blank is sure from this probability on; half a window is silent if the blank is sure in this
+share of its frames."""
+LEAST_WORDS_S = LEAST_S[MUSIC]
 """Fewer seconds of words are not enough to know how speech sounds here."""
 USUAL = 0.8
 """In that case, the windows above this quantile of clear tokens count as words."""
@@ -559,7 +561,7 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
         words = usual >= np.quantile(usual, USUAL)
     if not frames:
         return SoundKinds(shift_s, at, clear, quiet, clearness)
-    silent = _average_in_windows(quiet, max(1, round(QUIET_WINDOW_S / shift_s))) >= QUIET_SHARE
+    silent = _average_in_windows(quiet, max(1, round(WINDOW_S / 2 / shift_s))) >= QUIET_SHARE
     heard_rate = float(clearness[words].mean())
     least_rate = LEAST_CLEAR_PER_S * shift_s
     clear_rate = max(heard_rate, least_rate)
