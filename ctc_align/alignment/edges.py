@@ -173,8 +173,10 @@ def place_edges(
 def _compute_medians(
     emissions: Emissions, tokens: Tokens, spans: Spans, calibration: Calibration, backend: str
 ) -> StageSteps[Spans]:
-    """Return medians over all paths for the tokens of words, by a calibration's scale and usual
-    lengths."""
+    """Return medians over all paths for the tokens of words.
+
+    By a calibration's scale and usual lengths.
+    """
     if emissions.state_array is not None:
         spoken, sounds = segmented_sounds(emissions, tokens, spans)
         if calibration.durations is not None and len(spoken):

@@ -155,8 +155,10 @@ def _compare(
     rivals: Sequence[int],
     backend: str,
 ) -> Iterator[tuple[int, Forward]]:
-    """Yield each sound that may be at a token's place, the token's own first, and the request for
-    its likelihood between the neighbours."""
+    """Yield each sound that may be at a token's place, and the request for its likelihood.
+
+    The token's own comes first; the likelihood is that between the neighbours.
+    """
     first, last = max(index - 1, 0), min(index + 2, len(ids))
     while ids[first] == WILDCARD:
         first += 1

@@ -543,8 +543,10 @@ def _select_doubtful(speech: HeardSpeech, windows: Sequence[_Window]) -> StageSt
 
 
 def _compute_gains(speech: HeardSpeech, windows: Sequence[_Window]) -> StageSteps[list[np.ndarray]]:
-    """Return the gains of leaving out each doubtful word of each window; none where all of them
-    have no path."""
+    """Return the gains of leaving out each doubtful word of each window.
+
+    None where all of them have no path.
+    """
     scores = iter(
         (
             yield [

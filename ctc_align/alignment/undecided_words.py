@@ -86,8 +86,10 @@ def find_undecided(
 
 
 def _find_runs(found: FoundWords, fixed: np.ndarray, span: _Span) -> Iterator[tuple[int, int]]:
-    """Yield runs [first, last) of words of a span, between sure ones: from the first to the last
-    that was not found, if these are many."""
+    """Yield runs [first, last) of words of a span, between sure ones.
+
+    Each goes from the first to the last word that was not found, if these are many.
+    """
     own = slice(span.first, span.last)
     missing = ~found.found[own] & ~fixed[own]
     for first, last in runs_of(~found.sure[own]):
@@ -172,8 +174,10 @@ def _longest_ascending(words: Sequence[int]) -> list[int]:
 
 
 def with_undecided(found: FoundWords, passages: Sequence[Passage]) -> FoundWords:
-    """Return found words with the spoken ones of some passages, without labels, and nothing else
-    there."""
+    """Return found words with the spoken ones of some passages.
+
+    These are without labels, and nothing else is there.
+    """
     ranks = found.order.astype(np.float64)
     first, last = found.first.copy(), found.last.copy()
     for passage in passages:

@@ -78,8 +78,10 @@ def missing_share(path: str) -> float:
 
 
 def _declared_end(head: bytes) -> int | None:
-    """Return the end in bytes that the head of a file declares; 0 for a stream, None for other
-    kinds of files."""
+    """Return the end in bytes that the head of a file declares.
+
+    0 for a stream, None for other kinds of files.
+    """
     for mark, at, form, more, most in _DECLARED_ENDS:
         if head.startswith(mark) and len(head) >= at + struct.calcsize(form):
             (length,) = struct.unpack_from(form, head, at)
