@@ -23,13 +23,12 @@ from ctc_align.config import Settings
 from ctc_align.errors import InputError
 from ctc_align.kernels.batching import StageSteps
 from ctc_align.lattice import WILDCARD
-from ctc_align.models.calibration import SILENCE, SOUND, Calibration
+from ctc_align.models.calibration import SILENCE, SOUND, Calibration, SoundDurations
 from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.types import Emissions, Tokens
 
 if TYPE_CHECKING:
     from ctc_align.alignment.usual_lengths import UsualLengths
-    from ctc_align.models.sound_durations import SoundDurations
 
 SHORTEST_FRAMES = 0.5
 """The shortest length of a sound."""

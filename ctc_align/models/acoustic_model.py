@@ -21,10 +21,9 @@ from ctc_align.types import Audio, Emissions
 if TYPE_CHECKING:
     import torch
 
-    from ctc_align.models.calibration import Calibration, NativeSpeech
+    from ctc_align.models.calibration import Calibration, NativeSpeech, SoundDurations
     from ctc_align.models.confidence_network import ConfidenceNetwork
     from ctc_align.models.edge_network import EdgeNetwork
-    from ctc_align.models.sound_durations import SoundDurations
 
 logger = logging.getLogger(__name__)
 

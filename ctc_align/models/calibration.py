@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,12 +27,10 @@ from ctc_align.text.phone_sets import (
     reads_ipa,
 )
 
-if TYPE_CHECKING:
-    from ctc_align.models.sound_durations import SoundDurations
-
 FILE = "calibration.toml"
 FORMAT = "ctc-align-calibration/1"
 NATIVE_FILE = "native-speech.tsv"
+DURATIONS_FILE = "durations.tsv"
 SILENCE, SOUND = "silence", "sound"
 KINDS = (*ARPABET_CLASSES, SOUND, SILENCE)
 USUAL_SCALE = 0.4
@@ -96,6 +95,41 @@ _SET_APART = {"is_setting": False}
 
 They are its tables of offsets, and properties of the present model.
 """
+
+
+UNKNOWN_SD = math.inf
+"""The standard deviation of the length of tokens that a table lacks: it says nothing."""
+
+
+@dataclass(frozen=True)
+class SoundDurations:
+    """The usual lengths of tokens.
+
+    Attributes:
+        table: of each token, mean and standard deviation of the logarithm of its length in seconds:
+            inside speech, then before a pause.
+    """
+
+    table: Mapping[str, tuple[float, float, float, float]]
+
+    def of(
+        self, labels: Sequence[str], pause_after: np.ndarray, frame_shift_s: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return means and standard deviations (L,) of the logarithm of lengths in frames.
+
+        Args:
+            labels: L tokens.
+            pause_after: (L,) bool, which of them a pause follows.
+            frame_shift_s: the length of a frame.
+
+        >>> known = SoundDurations({"AH": (-3.0, 0.5, -2.0, 0.4)})
+        >>> known.of(["AH", "?"], np.array([True, False]), 1.0)
+        (array([-2.,  0.]), array([0.4, inf]))
+        """
+        unknown = (math.log(frame_shift_s), UNKNOWN_SD) * 2
+        rows = np.array([self.table.get(label, unknown) for label in labels]).reshape(-1, 2, 2)
+        chosen = rows[np.arange(len(rows)), pause_after.astype(np.int64)]
+        return chosen[:, 0] - math.log(frame_shift_s), chosen[:, 1]
 
 
 @dataclass(frozen=True)
@@ -473,6 +507,23 @@ def load_native_speech(folder: Path) -> NativeSpeech | None:
     head, *rows = (line.split("\t") for line in file.read_text("utf-8").splitlines())
     quantiles = {phone: tuple(map(float, values)) for phone, *values in rows}
     return NativeSpeech(tuple(map(float, head[1:])), quantiles)
+
+
+def load_durations(folder: Path) -> SoundDurations | None:
+    """Return the usual lengths in a model's folder, or None.
+
+    A line has a token and, for sounds inside speech and for those before a pause, the mean and the
+    standard deviation of the natural logarithm of their length in seconds.
+    """
+    file = folder / DURATIONS_FILE
+    if not file.exists():
+        return None
+    _, *rows = (line.split("\t") for line in file.read_text("utf-8").splitlines())
+    table = {}
+    for token, *numbers in rows:
+        mean, sd, last_mean, last_sd = map(float, numbers)
+        table[token] = mean, sd, last_mean, last_sd
+    return SoundDurations(table)
 
 
 def as_toml(calibration: Calibration) -> str:

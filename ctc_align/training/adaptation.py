@@ -24,11 +24,11 @@ import torch
 
 from ctc_align.config import ENGLISH, setting
 from ctc_align.errors import InputError, UsageError
+from ctc_align.models.calibration import DURATIONS_FILE as DURATIONS
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.confidence_network import FILE as CONFIDENCE
 from ctc_align.models.convnet import convnet_model
-from ctc_align.models.sound_durations import FILE as DURATIONS
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.text.phone_sets import is_ipa
 from ctc_align.tokens.phones import is_arpabet

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ctc_align.alignment.usual_lengths import UsualLengths, draw_by_lengths
-from ctc_align.models.sound_durations import SoundDurations, load_durations
+from ctc_align.models.calibration import SoundDurations, load_durations
 
 FRAMES = 60
 

@@ -24,7 +24,7 @@ from ctc_align.extras import require_torch
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.machine.rows_on_disk import ArrayOnDisk, RowsOnDisk
 from ctc_align.models.acoustic_model import AcousticModel, Device
-from ctc_align.models.calibration import calibration_in, load_native_speech
+from ctc_align.models.calibration import calibration_in, load_durations, load_native_speech
 from ctc_align.models.confidence_network import load_confidence_network
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import (
@@ -37,7 +37,6 @@ from ctc_align.models.convnet.gaussian_mixtures import (
 from ctc_align.models.convnet.inference import STRIDE, InferenceNetwork, NetworkShape, folded_layers
 from ctc_align.models.edge_network import load_edge_network
 from ctc_align.models.network_files import check_weights
-from ctc_align.models.sound_durations import load_durations
 from ctc_align.reading import shown
 from ctc_align.threads import side_by_side
 from ctc_align.types import Audio, Emissions
