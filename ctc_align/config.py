@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, get_origin, get_type_hints
 
-from ctc_align.cue_styles import STYLES, merged, styled_levels, with_style
 from ctc_align.errors import ConfigError
 from ctc_align.reading import MOST_NUMBER, open_input, parse_toml, shown
+from ctc_align.text.cue_styles import STYLES, merged, styled_levels, with_style
 from ctc_align.types import FITS, SoundChoice
 
 Config = TypeVar("Config")

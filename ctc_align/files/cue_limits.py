@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from ctc_align.config import Settings
-from ctc_align.cue_styles import STYLES
 from ctc_align.files.cues import MS_PER_S, new_cues, shown_times, source_subtitles
 from ctc_align.files.sentences import columns
 from ctc_align.files.writer import Style
+from ctc_align.text.cue_styles import STYLES
 from ctc_align.text.note_kinds import name_first
 from ctc_align.text.word_forms import without_markup
 from ctc_align.types import Alignment

@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 
 from ctc_align.config import checked_values, read_toml, setting
-from ctc_align.cue_styles import merged
 from ctc_align.errors import ConfigError, UsageError, one_line
 from ctc_align.extras import install_line
 from ctc_align.models.convnet.features import mel_filters
 from ctc_align.models.framewise import Convolution
 from ctc_align.models.vocabulary import load_vocab, resolve_blank
 from ctc_align.reading import shown
+from ctc_align.text.cue_styles import merged
 from ctc_align.tokens.alphabet import SEPARATORS
 from ctc_align.units import seconds_to_ms, seconds_to_samples
 

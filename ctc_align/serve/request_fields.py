@@ -15,7 +15,6 @@ from pathlib import PurePath
 from typing import Any
 
 from ctc_align.config import Settings, checked_values, known_settings
-from ctc_align.cue_styles import merged, styled_levels
 from ctc_align.errors import UsageError
 from ctc_align.files import FORMATS, rendered
 from ctc_align.models.acoustic_model import family_of
@@ -24,6 +23,7 @@ from ctc_align.serve.jobs import ServerJob, ServerLimits, too_long
 from ctc_align.serve.uploads import MOST_NAME, Form, checked_content
 from ctc_align.sources.transcribed_folders import folder_of
 from ctc_align.text.characters import DIRECTION_MARKS, printable
+from ctc_align.text.cue_styles import merged, styled_levels
 from ctc_align.types import Alignment, Transcript
 
 SETTINGS = {field.name: field for field in dataclasses.fields(Settings) if field.metadata["api"]}

@@ -19,13 +19,13 @@ from sample_alignments import aligned, conversation, make_alignment, random_alig
 from spoken_documents import timed
 from subtitle_checks import Shown, faults, read_srt, read_vtt, width
 
-from ctc_align.cue_styles import with_style
 from ctc_align.errors import OutputError
 from ctc_align.files import OutputFiles, Style, rendered
 from ctc_align.files.cue_limits import broken_limits, fast_cues
 from ctc_align.files.cues import new_cues
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.text import split
+from ctc_align.text.cue_styles import with_style
 from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord, Alignment, aligned_words
 
 STORY = """We, the people of this town, have gathered here today because Dr. Brown asked us to. "Is it true?" said the

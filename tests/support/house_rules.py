@@ -20,7 +20,6 @@ GROUPS = {
             "alignment",
             "audio",
             "config",
-            "cue_styles",
             "files",
             "models",
             "reading",
