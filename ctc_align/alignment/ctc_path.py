@@ -297,7 +297,7 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
         tokens: the number of tokens.
 
     >>> token_spans(np.array([0, 1, 1, 2, 3]), np.array([-1, 0, -1, 1, -1]), 2)
-    Spans(start=array([1, 4]), end=array([3, 5]), start_sd=None, end_sd=None)
+    Spans(start=array([1, 4]), end=array([3, 5]), start_sd=None, end_sd=None, by_sound=None)
     """
     start, end = np.full((2, tokens), -1, np.int64)
     token = np.where(states < 0, -1, token_of_state[np.maximum(states, 0)])
