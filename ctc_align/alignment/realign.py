@@ -547,12 +547,9 @@ def concatenate_pieces(
 
     `has_spreads` says whether edges of this model may have any.
     """
-    starts_and_ends = ("start", "end")
     edges = Spans(
-        *(
-            np.concatenate([getattr(each.edges, name) for each in pieces])
-            for name in starts_and_ends
-        )
+        np.concatenate([each.edges.start for each in pieces]),
+        np.concatenate([each.edges.end for each in pieces]),
     )
     if has_spreads and all(piece.fixed or piece.edges.start_sd is not None for piece in pieces):
         start_sd, end_sd = (
@@ -575,10 +572,8 @@ def concatenate_pieces(
         tuple(word for piece in pieces for word in piece.tokens.words),
     )
     spikes = Spans(
-        *(
-            np.concatenate([getattr(each.spikes, name) for each in pieces])
-            for name in starts_and_ends
-        )
+        np.concatenate([each.spikes.start for each in pieces]),
+        np.concatenate([each.spikes.end for each in pieces]),
     )
     return tokens, spikes, edges
 
