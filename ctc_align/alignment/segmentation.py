@@ -408,7 +408,7 @@ class EdgeWindow:
         # one is.
         first_state = np.searchsorted(np.maximum.accumulate(token), np.arange(self.high - self.low))
         next_state = first_state + np.bincount(token[token >= 0], minlength=self.high - self.low)
-        begun, ended = beyond[:, first_state], beyond[:, next_state]
+        begun, ended = _rise(beyond[:, first_state]), _rise(beyond[:, next_state])
         start, start_sd = _medians(begun)
         end, end_sd = _medians(ended)
         if self.sounds.usual is not None:
@@ -440,21 +440,24 @@ def _are_near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: in
     return (t >= begin - BAND_FRAMES) & (t < end + BAND_FRAMES)
 
 
-def _medians(beyond: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return medians and standard deviations (E,), in frames.
+def _rise(beyond: np.ndarray) -> np.ndarray:
+    """Return distribution functions (T + 1, E) from P(the edge has passed by frame t) (T, E).
 
-    `beyond` (T, E) is P(the edge has passed by frame t).
+    Rounding may let a probability fall: it must rise, and reach 1 after the last frame.
+    """
+    risen = np.maximum.accumulate(np.clip(beyond, 0.0, 1.0), 0)
+    return np.concatenate((risen, np.ones((1, beyond.shape[1]))))
+
+
+def _medians(risen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return medians and standard deviations (E,), in frames, of distributions of `_rise`.
 
     Each probability belongs to the middle of its frame; between two middles, interpolate linearly.
 
-    >>> _medians(np.array([[0.0], [0.25], [0.75], [1.0]]))[0]        # half way from the middle of frame 1 to that of 2
+    >>> _medians(_rise(np.array([[0.0], [0.25], [0.75], [1.0]])))[0]  # between the middles of frames 1 and 2
     array([2.])
     """
-    frames, edges = beyond.shape
-    # Rounding may let a probability fall: as a distribution function it must rise, and reach 1
-    # after the last frame.
-    risen = np.maximum.accumulate(np.clip(beyond, 0.0, 1.0), 0)
-    risen = np.concatenate((risen, np.ones((1, edges))))
+    frames, edges = len(risen) - 1, risen.shape[1]
     t = (risen >= 0.5).argmax(0)
     column = np.arange(edges)
     high = risen[t, column]

@@ -72,16 +72,13 @@ class EdgeMass:
     log: np.ndarray
 
     @classmethod
-    def near(cls, beyond: np.ndarray, median: np.ndarray) -> EdgeMass:
-        """Return the mass near medians (L,), from P(the edge has passed by frame t) (T, L)."""
-        frames, edges = beyond.shape
+    def near(cls, risen: np.ndarray, median: np.ndarray) -> EdgeMass:
+        """Return the mass near medians (L,), from distribution functions (T, L) that reach 1."""
         at = np.floor(median + 0.5).astype(np.int64)[:, None] + np.arange(-REACH, REACH + 1)
-        risen = np.ones((frames + 2, edges))
-        risen[0] = 0.0
-        risen[1:-1] = np.maximum.accumulate(np.clip(beyond, 0.0, 1.0), 0)
-        column = np.arange(edges)[:, None]
-        row = np.clip(at, 0, frames)
-        mass = np.maximum(risen[row + 1, column] - risen[row, column], LEAST_MASS)
+        row = np.clip(at, 0, len(risen) - 1)
+        column = np.arange(len(median))[:, None]
+        before = np.where(row > 0, risen[row - 1, column], 0.0)
+        mass = np.maximum(risen[row, column] - before, LEAST_MASS)
         return cls(at, np.where(at == row, np.log(mass), -np.inf))
 
     def median(self, more: np.ndarray) -> np.ndarray:
@@ -98,7 +95,7 @@ class EdgeMass:
 
 
 def draw_by_lengths(
-    beyond: tuple[np.ndarray, np.ndarray],
+    risen: tuple[np.ndarray, np.ndarray],
     start: np.ndarray,
     end: np.ndarray,
     usual: UsualLengths,
@@ -106,11 +103,11 @@ def draw_by_lengths(
     """Return starts and ends (L,) by what the network hears and how long sounds usually last.
 
     Args:
-        beyond: P(the edge has passed by frame t) (T, L) of the starts, and of the ends.
+        risen: P(the edge has passed by frame t) (T, L), rising to 1, of the starts and the ends.
         start, end: (L,) medians of these, in frames.
         usual: lengths of the sounds.
     """
-    starts, ends = EdgeMass.near(beyond[0], start), EdgeMass.near(beyond[1], end)
+    starts, ends = EdgeMass.near(risen[0], start), EdgeMass.near(risen[1], end)
     last = len(start) - 1
     joined = ~usual.pause_after[:last, None]
     before, after = usual.part(0, last), usual.part(1, last + 1)
