@@ -501,10 +501,10 @@ def load_native_speech(folder: Path) -> NativeSpeech | None:
 
     A line has a phone and its quantiles; the first line has their per cents.
     """
-    file = folder / NATIVE_FILE
-    if not file.exists():
+    lines = _read_table(folder / NATIVE_FILE)
+    if lines is None:
         return None
-    head, *rows = (line.split("\t") for line in file.read_text("utf-8").splitlines())
+    head, *rows = lines
     quantiles = {phone: tuple(map(float, values)) for phone, *values in rows}
     return NativeSpeech(tuple(map(float, head[1:])), quantiles)
 
@@ -515,15 +515,21 @@ def load_durations(folder: Path) -> SoundDurations | None:
     A line has a token and, for sounds inside speech and for those before a pause, the mean and the
     standard deviation of the natural logarithm of their length in seconds.
     """
-    file = folder / DURATIONS_FILE
-    if not file.exists():
+    lines = _read_table(folder / DURATIONS_FILE)
+    if lines is None:
         return None
-    _, *rows = (line.split("\t") for line in file.read_text("utf-8").splitlines())
     table = {}
-    for token, *numbers in rows:
+    for token, *numbers in lines[1:]:
         mean, sd, last_mean, last_sd = map(float, numbers)
         table[token] = mean, sd, last_mean, last_sd
     return SoundDurations(table)
+
+
+def _read_table(file: Path) -> list[list[str]] | None:
+    """Return the fields of each line of a table, separated by tabs; None if there is no file."""
+    if not file.exists():
+        return None
+    return [line.split("\t") for line in file.read_text("utf-8").splitlines()]
 
 
 def as_toml(calibration: Calibration) -> str:
