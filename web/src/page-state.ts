@@ -2,11 +2,11 @@
 
 import type { PageData } from "./data";
 import { Player } from "./player";
-import { hasRatings } from "./ratings";
+import { type Scale, scaleOf } from "./ratings";
 import { Sound } from "./sound";
 import { type Theme, themeOf } from "./theme";
 import { View } from "./view";
-import { type Doubt, doubts, isTimed, type Span, type Token, type Word, Words } from "./words";
+import { type Base, type Doubt, doubts, isTimed, type Span, type Token, type Word, Words } from "./words";
 
 export type Side = "start" | "end";
 
@@ -26,9 +26,9 @@ export class PageState {
   snaps = false;
   follows = true;
   doubtBelow = 0.5;
-  /** Whether a token is rated, and whether colours show this in place of confidence. */
-  hasRatings: boolean;
-  showsRatings: boolean;
+  /** Whether colours show pronunciation, where it is rated, in place of confidence. */
+  wantsRatings = true;
+  private scaled: { base: Base; scale: Scale | null } | null = null;
   private listed: Doubt[] | null = null;
   private readonly heard: (() => void)[] = [];
 
@@ -39,12 +39,8 @@ export class PageState {
     this.view = new View(Math.max(data.alignment.duration_s, 0.01));
     this.theme = themeOf(data.theme);
     this.selected = this.words.version.selected;
-    this.hasRatings = hasRatings(this.words.list);
-    this.showsRatings = this.hasRatings;
     this.words.onChange(() => {
       this.listed = null;
-      this.hasRatings = hasRatings(this.words.list);
-      this.showsRatings &&= this.hasRatings;
       if (this.selected >= this.words.list.length) this.selected = this.words.list.length - 1;
       if (this.token >= (this.word?.tokens.length ?? 0)) this.token = -1;
       this.tell();
@@ -69,6 +65,17 @@ export class PageState {
     const word = this.word;
     if (!isTimed(word)) return null;
     return this.token >= 0 ? word.tokens[this.token] : word;
+  }
+
+  /** The scale of the ratings of the alignment; null where no sound is rated. Mending rates none: one walk an alignment. */
+  get ratingScale(): Scale | null {
+    const { base } = this.words.version;
+    if (this.scaled?.base !== base) this.scaled = { base, scale: scaleOf(base.words) };
+    return this.scaled.scale;
+  }
+
+  get showsRatings(): boolean {
+    return this.wantsRatings && this.ratingScale !== null;
   }
 
   get doubts(): readonly Doubt[] {

@@ -12,11 +12,11 @@ import { Mending } from "./mending-controls";
 import { Overview } from "./overview";
 import { PageState } from "./page-state";
 import { clock } from "./painting";
-import { ratingInWords, stepNames, stepsMean } from "./ratings";
+import { ratingInWords, type Scale, stepNames } from "./ratings";
 import { SaveMenu } from "./save-menu";
 import { NARROW_S, WIDE_S } from "./spectrogram";
 import { Stage } from "./stage";
-import { themeOf } from "./theme";
+import { type Theme, themeOf } from "./theme";
 import { Transcript } from "./transcript";
 
 const KEPT_FRAMES = 600;
@@ -37,6 +37,7 @@ export class Page {
   private readonly unseen = element("div", { class: "notice", role: "note", "data-testid": "unseen", hidden: "" });
   /** What the colours of pronunciation mean. */
   private readonly legend = element("div", { class: "legend", role: "note", "data-testid": "legend", hidden: "" });
+  private explained: { scale: Scale; theme: Theme } | null = null;
   private readonly lower = element("div", { class: "lower" });
   private readonly bar = element("div", { class: "toolbar", role: "toolbar", "aria-label": "Controls" });
   private readonly saving = element("span", { class: "group" });
@@ -175,17 +176,18 @@ export class Page {
   }
 
   private showLegend(): void {
-    const { showsRatings, theme, words } = this.state;
+    const { showsRatings, ratingScale: scale, theme } = this.state;
     this.legend.hidden = !showsRatings;
-    if (!showsRatings) return;
-    const steps = stepNames(words.list).map((name, step) => element("span", {}, element("i", { style: `background:${theme.confidence[step][1]}` }), name));
-    this.legend.replaceChildren(element("span", {}, stepsMean(words.list)), ...steps, element("span", {}, "A word shows its lowest sound. TH→S: S was heard; ∅: left out."));
+    if (!scale || (this.explained?.scale === scale && this.explained.theme === theme)) return;
+    this.explained = { scale, theme };
+    const steps = stepNames(scale).map((name, step) => element("span", {}, element("i", { style: `background:${theme.confidence[step][1]}` }), name));
+    this.legend.replaceChildren(element("span", {}, scale.title), ...steps, element("span", {}, "A word shows its lowest sound. TH→S: S was heard; ∅: left out."));
   }
 
   private toggleRatings(): void {
     const { state } = this;
-    if (!state.hasRatings) return this.say("Aligned without --gop: no sound is rated.");
-    state.showsRatings = !state.showsRatings;
+    if (!state.ratingScale) return this.say("Aligned without --gop: no sound is rated.");
+    state.wantsRatings = !state.wantsRatings;
     this.transcript.dressAll();
     this.showLegend();
     state.tell();
@@ -286,7 +288,7 @@ export class Page {
     this.unseen.textContent = sound.unseen;
     buttons.undo.disabled = !words.canUndo;
     buttons.redo.disabled = !words.canRedo;
-    buttons.ratings.hidden = !this.state.hasRatings;
+    buttons.ratings.hidden = this.state.ratingScale === null;
     buttons.ratings.setAttribute("aria-pressed", String(this.state.showsRatings));
     buttons.snap.setAttribute("aria-pressed", String(this.state.snaps));
     show(buttons.checked, [words.version.checked ? ":ticked" : ":box", "Checked"]);

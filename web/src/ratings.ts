@@ -12,11 +12,20 @@ export interface Rating {
   percentile: number | null;
 }
 
-/** The least percentiles of the steps from usual to unusual; and the least nats, where no percentile is known. */
-const PERCENTILES = [25, 10, 5, 2];
-const NATS = [0, -1, -2.3, -4];
+/** The steps from usual to unusual, by their least values. */
+export interface Scale {
+  title: string;
+  unit: string;
+  limits: readonly number[];
+}
+
+const PERCENTILES: Scale = { title: "Native speakers rated lower:", unit: "%", limits: [25, 10, 5, 2] };
+/** Where no percentile is known. */
+const NATS: Scale = { title: "Likelier than the best rival by:", unit: "nats", limits: [0, -1, -2.3, -4] };
 /** From this step on, a word is marked in the transcript. */
 const LOW = 3;
+
+type RatedToken = Token & { rating: Rating };
 
 export function readRating(token: TokenJson): Rating | undefined {
   if (typeof token.gop !== "number") return undefined;
@@ -29,22 +38,33 @@ export function writeRating({ gop, heard, percentile }: Rating): Partial<TokenJs
 
 /** Return the step of a rating, 0 for usual to 4. */
 export function stepOf({ gop, percentile }: Rating): number {
-  const [value, limits] = percentile === null ? [gop, NATS] : [percentile, PERCENTILES];
+  const [value, { limits }] = percentile === null ? [gop, NATS] : [percentile, PERCENTILES];
   const step = limits.findIndex((least) => value >= least);
   return step < 0 ? limits.length : step;
 }
 
 /** Return the token of a word that is rated lowest; undefined where none is rated. */
-export function lowestRated(word: Word): (Token & { rating: Rating }) | undefined {
-  const rated = word.tokens.filter((token): token is Token & { rating: Rating } => token.rating !== undefined);
-  const byRating = (a: Rating, b: Rating) => stepOf(b) - stepOf(a) || (a.percentile ?? a.gop) - (b.percentile ?? b.gop);
-  return rated.sort((a, b) => byRating(a.rating, b.rating))[0];
+export function lowestRated(word: Word): RatedToken | undefined {
+  let lowest: RatedToken | undefined;
+  for (const token of word.tokens) {
+    if (isRated(token) && (!lowest || isLower(token.rating, lowest.rating))) lowest = token;
+  }
+  return lowest;
 }
 
-/** Return whether a sound of a word is rated so low that one should listen to it. */
-export function isRatedLow(word: Word): boolean {
+/** Return the lowest rated token if one should listen to it. */
+export function ratedLow(word: Word): RatedToken | undefined {
   const lowest = lowestRated(word);
-  return lowest !== undefined && stepOf(lowest.rating) >= LOW;
+  return lowest && stepOf(lowest.rating) >= LOW ? lowest : undefined;
+}
+
+function isRated(token: Token): token is RatedToken {
+  return token.rating !== undefined;
+}
+
+function isLower(a: Rating, b: Rating): boolean {
+  const steps = stepOf(a) - stepOf(b);
+  return steps > 0 || (steps === 0 && (a.percentile ?? a.gop) < (b.percentile ?? b.gop));
 }
 
 /** Return a token, with what was heard in its place. */
@@ -61,23 +81,20 @@ export function ratingInWords({ token, rating }: Token): string {
   return `${token}${instead}: ${gop.toFixed(2).replace("-", "−")} nats${share}`;
 }
 
-/** Return whether a token of the words is rated. */
-export function hasRatings(words: readonly Word[]): boolean {
-  return words.some((word) => word.tokens.some((token) => token.rating));
-}
-
-/** Return what the limits of the steps are of. */
-export function stepsMean(words: readonly Word[]): string {
-  return hasPercentiles(words) ? "Native speakers rated lower:" : "Likelier than the best rival by:";
+/** Return the scale of the ratings of words; null where none is rated. */
+export function scaleOf(words: readonly Word[]): Scale | null {
+  let scale: Scale | null = null;
+  for (const { tokens } of words) {
+    for (const { rating } of tokens) {
+      if (rating && rating.percentile !== null) return PERCENTILES;
+      if (rating) scale = NATS;
+    }
+  }
+  return scale;
 }
 
 /** Return the steps by their limits, in the order of their colours. */
-export function stepNames(words: readonly Word[]): string[] {
-  const [limits, unit] = hasPercentiles(words) ? [PERCENTILES, "%"] : [NATS, "nats"];
+export function stepNames({ limits, unit }: Scale): string[] {
   const names = limits.map((limit) => `${limit} ${unit}`.replace("-", "−"));
   return [...names.map((name) => `≥ ${name}`), `< ${names[names.length - 1]}`];
-}
-
-function hasPercentiles(words: readonly Word[]): boolean {
-  return words.some((word) => word.tokens.some((token) => typeof token.rating?.percentile === "number"));
 }

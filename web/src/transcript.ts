@@ -2,7 +2,7 @@
 
 import { element } from "./dom";
 import type { PageState } from "./page-state";
-import { isRatedLow, lowestRated, ratingInWords } from "./ratings";
+import { lowestRated, ratedLow, ratingInWords } from "./ratings";
 import { isDoubtful, isTimed, type Word } from "./words";
 
 const LONG_PARAGRAPH = 120;
@@ -88,7 +88,7 @@ export class Transcript {
   private dress(span: HTMLElement, word: Word): void {
     span.className = `word ${word.status}`;
     if (word.byHand) span.classList.add("hand");
-    const lowest = this.state.showsRatings && isRatedLow(word) ? lowestRated(word) : undefined;
+    const lowest = this.state.showsRatings ? ratedLow(word) : undefined;
     if (lowest) span.classList.add("low");
     // A mark for screen readers, too; most words need no attributes.
     const isUnsure = isDoubtful(word, this.state.doubtBelow);
