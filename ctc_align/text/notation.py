@@ -67,9 +67,15 @@ class Edit(NamedTuple):
 
 
 @cache
+def _read_tables() -> dict[str, list[dict[str, str]]]:
+    """Return the tables of `notation.toml` by their names."""
+    return parse_toml(Path(__file__).with_name("notation.toml").read_text("utf-8"))
+
+
+@cache
 def sign_patterns(table: str) -> tuple[SignPattern, ...]:
     """Return the rows of a table of `notation.toml`: `before_tags` or `after_tags`."""
-    rows = parse_toml(Path(__file__).with_name("notation.toml").read_text("utf-8"))[table]
+    rows = _read_tables()[table]
     return tuple(
         SignPattern(
             row["signs"], *map(lazy_regex, filter(None, (row["pattern"], row.get("needs"))))
