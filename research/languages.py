@@ -300,7 +300,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path)
     call = parser.parse_args()
     rows: dict[str, list[Row]] = defaultdict(list)
-    for row in manifest_rows(call.clips):
+    for row in manifest_rows(call.clips, "test"):
         if not call.only or row["language"] in call.only:
             rows[row["language"]].append(row)
     keys: dict[str, Any] = {
