@@ -517,10 +517,9 @@ class Constants:
         """Place all words by each candidate."""
         first = given.utterances[0].emissions
         settings = replace(given.settings, edges="occupancy" if given.segmented else "calibrated")
+        plain = Calibration().at(first.frame_shift_s, first.vocab, given.own.durations)
         candidates = []
-        for each in _candidate_constants(
-            Calibration().at(first.frame_shift_s, first.vocab), given.segmented
-        ):
+        for each in _candidate_constants(plain, given.segmented):
             placed = _placed(given.utterances, each, settings, given.backend)
             words, phones = paired_edges(given.utterances, placed)
             candidates.append((each, words.in_parts(given.parts), phones.in_parts(given.parts)))
