@@ -24,7 +24,6 @@ from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put,
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
 from ctc_align.text.characters import json_escaped
-from ctc_align.text.encodings import known_encoding
 from ctc_align.text.note_kinds import first_of_each_kind, name_first
 
 if TYPE_CHECKING:
@@ -146,6 +145,7 @@ class EvaluationOptions(Group):
         """
         from ctc_align.evaluate import Options, read_labels
         from ctc_align.evaluate.pairing import parse_tier
+        from ctc_align.text.encodings import known_encoding
 
         if self.encoding:
             known_encoding(self.encoding)

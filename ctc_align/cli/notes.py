@@ -17,9 +17,7 @@ from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Talk, counted
 from ctc_align.config import ENGLISH, UNKNOWN_LANGUAGE, Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.text.characters import printable
-from ctc_align.text.markup import parentheses
 from ctc_align.text.note_kinds import MOST_NAMED, name_first
-from ctc_align.text.word_forms import reads_digits
 from ctc_align.types import (
     ALIGNED,
     CUT_OFF,
@@ -327,6 +325,8 @@ def markup_notes(alignment: Alignment) -> list[str]:
 
     They have the number of each kind, and of parentheses.
     """
+    from ctc_align.text.markup import parentheses
+
     names = {
         SPEAKER: "names of speakers",
         DIRECTION: "stage directions",
@@ -627,6 +627,7 @@ def unknown_letters(alignment: Alignment) -> list[str]:
     read if num2words does not know the language.
     """
     from ctc_align.text.languages import split_languages
+    from ctc_align.text.word_forms import reads_digits
 
     counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
     left = frozenset(filter(str.isdecimal, counts))

@@ -24,7 +24,6 @@ from ctc_align.cli.options import with_examples
 from ctc_align.cli.printing import PROGRAM, SOME_FAILED, counted, say
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.files.whole_files import remove_file, remove_tree, write_whole
-from ctc_align.text.encodings import decode_text
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "integrations" / "praat"
 PLUGIN = "plugin_ctc_align"
@@ -275,6 +274,8 @@ def _run_job(folder: Path, output: IO[bytes], messages: IO[bytes]) -> int:
         CtcAlignError: the job cannot be read, no earlier alignment has the words of its TextGrid,
             or its results cannot be written.
     """
+    from ctc_align.text.encodings import decode_text
+
     lines = decode_text((folder / JOB).read_bytes(), str(folder / JOB)).splitlines()
     rows = [line.split("\t") for line in lines]
     for row in rows:

@@ -31,7 +31,6 @@ from ctc_align.cli.printing import Interrupted, LineBar, Talk, put
 from ctc_align.config import load_config, setting
 from ctc_align.errors import UsageError
 from ctc_align.extras import require_torch
-from ctc_align.text.word_forms import reads_digits
 from ctc_align.training import Watch
 
 if TYPE_CHECKING:
@@ -239,6 +238,8 @@ def adapt(
 
 def note_unread_digits(language: str, talk: Talk) -> None:
     """Note, before the hours of training, that num2words does not know the language."""
+    from ctc_align.text.word_forms import reads_digits
+
     if language and not reads_digits(language):
         talk.note(
             f"language {language!r}: num2words does not know it, so digits in transcripts are not"
