@@ -290,6 +290,7 @@ class SoundFileRecording(Recording):
 
     def _blocks(self, most: int | None) -> Iterator[np.ndarray]:
         read = 0
+        start = self._sound.tell()
         while True:
             if most is None:
                 wanted = BLOCK_SAMPLES
@@ -297,18 +298,29 @@ class SoundFileRecording(Recording):
                 wanted = min(BLOCK_SAMPLES, most - read)
             if not wanted:
                 return
+            room = np.zeros((wanted, self.channels), np.float32)
             try:
-                block = self._sound.read(wanted, dtype="float32", always_2d=True)
+                block = self._sound.read(out=room)
+                is_damaged = False
             except soundfile.SoundFileError as error:
-                if not read:
+                block = room[: self._samples_before_damage(read_before=start + read)]
+                is_damaged = True
+                if not read and not len(block):
                     raise AudioError(
                         f"{self.name}: the audio cannot be decoded: the file is cut or damaged"
                     ) from error
+            if len(block):
+                read += len(block)
+                yield block
+            if is_damaged or not len(block):
                 return
-            if not len(block):
-                return
-            read += len(block)
-            yield block
+
+    def _samples_before_damage(self, *, read_before: int) -> int:
+        """Return how many samples the decoder gave before a read failed."""
+        try:
+            return max(self._sound.tell() - read_before, 0)
+        except soundfile.SoundFileError:
+            return 0
 
     def _close_handle(self) -> None:
         if isinstance(self._handle, int):

@@ -368,17 +368,21 @@ def test_a_cut_file_has_the_parts_before_the_cut(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = write(tmp_path / "a.flac", np.tile(babble(10.0), 3))
+    whole = load_audio(path).samples
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    heard = load_audio(path).samples
+    assert np.array_equal(heard, whole[: len(heard)])
+    assert 14.5 < len(heard) / 16000 < 15.0
+    caplog.clear()
     with caplog.at_level(logging.WARNING):
         assert load_audio(path, offset_s=2.0, duration_s=3.0).duration_s == 3.0
         assert not caplog.records
-        assert 8.0 < load_audio(path, offset_s=2.0, duration_s=20.0).duration_s < 13.0
+        assert 12.5 < load_audio(path, offset_s=2.0, duration_s=20.0).duration_s < 13.0
         assert "it is cut or damaged" in caplog.text
-    for offset_s in (14.0, 25.0):
-        with pytest.raises(
-            AudioError, match=r"a\.flac: the audio cannot be decoded: the file is cut or damaged"
-        ):
-            load_audio(path, offset_s=offset_s, duration_s=2.0)
+    with pytest.raises(
+        AudioError, match=r"a\.flac: the audio cannot be decoded: the file is cut or damaged"
+    ):
+        load_audio(path, offset_s=25.0, duration_s=2.0)
 
 
 def test_only_the_part_is_read_or_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
