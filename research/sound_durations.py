@@ -1,9 +1,11 @@
 """How long the sounds of a model usually last: the table `durations.tsv` of a model.
 
     python research/sound_durations.py MODEL MANIFEST FILE.tsv [--clips 400] [--seed N]
+    python research/sound_durations.py MODEL MANIFEST FILE.tsv --languages ar,de,… --clips 20
 
-The lengths are those in the model's own alignments of the training clips of a manifest. The last
-sound before a pause of 50 ms or more, or before the end, is counted apart. A token's mean and
+The lengths are those in the model's own alignments of clips of a manifest: some of those for
+training, or with `--languages` as many of each language, whatever their split. The last sound
+before a pause of 50 ms or more, or before the end, is counted apart. A token's mean and
 variance are drawn towards those of all tokens, as if `SHRINKAGE` of its sounds had these.
 """
 
@@ -40,23 +42,38 @@ def sound_lengths(words: Sequence[AlignedWord]) -> Iterable[tuple[str, bool, flo
             yield token.token, pause, float(np.log(max(token.end_s - token.start_s, SHORTEST_S)))
 
 
+def choose_clips(
+    manifest: Path, languages: Sequence[str], clips: int, seed: int
+) -> Iterable[tuple[Path, Transcript]]:
+    """Yield recordings and texts: `clips` of those for training, or of each of some languages."""
+    if languages:
+        groups = [
+            [row for row in manifest_rows(manifest) if row["language"] == language]
+            for language in languages
+        ]
+    else:
+        groups = [manifest_rows(manifest, "train")]
+    for group in groups:
+        rows = [row for row in group if row["duration_s"] < LONGEST_S]
+        for k in np.random.default_rng(seed).permutation(len(rows))[:clips]:
+            language = rows[k]["language"] if languages else ""
+            yield manifest.parent / rows[k]["audio"], Transcript(rows[k]["text"], language=language)
+
+
 def measure_lengths(
-    model: str, manifest: Path, clips: int, seed: int
+    aligner: Aligner, clips: Iterable[tuple[Path, Transcript]]
 ) -> dict[bool, dict[str, list[float]]]:
     """Return the lengths of each token, by whether a pause follows."""
-    aligner = Aligner(model, device="cpu", settings=Settings(match="exact"))
-    rows = [row for row in manifest_rows(manifest, "train") if row["duration_s"] < LONGEST_S]
-    chosen = np.random.default_rng(seed).permutation(len(rows))[:clips]
     lengths: dict[bool, dict[str, list[float]]] = {
         False: defaultdict(list),
         True: defaultdict(list),
     }
-    for row in (rows[k] for k in chosen):
-        samples, rate = soundfile.read(manifest.parent / row["audio"], dtype="float32")
+    for audio, text in clips:
+        samples, rate = soundfile.read(audio, dtype="float32")
         try:
-            alignment = aligner.align((samples, rate), Transcript(row["text"]))
+            alignment = aligner.align((samples, rate), text)
         except CtcAlignError as error:
-            print(f"{row['audio']}: {error}", file=sys.stderr)
+            print(f"{audio}: {error}", file=sys.stderr)
             continue
         for token, pause, length in sound_lengths(alignment.words):
             lengths[pause][token].append(length)
@@ -77,15 +94,20 @@ def main() -> int:
     parser.add_argument("manifest", type=Path)
     parser.add_argument("table", type=Path)
     parser.add_argument("--clips", type=int, default=400)
+    parser.add_argument("--languages", default="", help="their codes, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    lengths = measure_lengths(given.model, given.manifest, given.clips, given.seed)
+    languages = [language for language in given.languages.split(",") if language]
+    clips = choose_clips(given.manifest, languages, given.clips, given.seed)
+    aligner = Aligner(given.model, device="cpu", settings=Settings(match="exact"))
+    aligner.model.durations = None  # what the sound says, without a table that is there already
+    lengths = measure_lengths(aligner, clips)
     everyone = {
         pause: np.concatenate(list(map(np.array, of_tokens.values())))
         for pause, of_tokens in lengths.items()
     }
     lines = ["token\tmean\tsd\tmean before a pause\tsd before a pause"]
-    for token in sorted(lengths[False].keys() | lengths[True].keys()):
+    for token in sorted(aligner.model.vocab[1:]):  # the first is the blank
         numbers = [
             number
             for pause in (False, True)

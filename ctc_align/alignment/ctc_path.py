@@ -54,12 +54,16 @@ class Spans:
 
     def of(self, tokens: np.ndarray) -> Spans:
         """Return the spans of the tokens that indices or a mask select."""
-        sd = [None if column is None else column[tokens] for column in (self.start_sd, self.end_sd)]
-        return Spans(self.start[tokens], self.end[tokens], *sd)
+        start_sd, end_sd = (
+            None if column is None else column[tokens] for column in (self.start_sd, self.end_sd)
+        )
+        by_sound = None if self.by_sound is None else self.by_sound.of(tokens)
+        return Spans(self.start[tokens], self.end[tokens], start_sd, end_sd, by_sound)
 
     def shifted(self, frames: int) -> Spans:
         """Return the spans `frames` later."""
-        return replace(self, start=self.start + frames, end=self.end + frames, by_sound=None)
+        by_sound = None if self.by_sound is None else self.by_sound.shifted(frames)
+        return replace(self, start=self.start + frames, end=self.end + frames, by_sound=by_sound)
 
 
 def spoken_indices(tokens: Tokens) -> np.ndarray:

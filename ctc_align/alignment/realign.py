@@ -547,25 +547,10 @@ def concatenate_pieces(
 
     `has_spreads` says whether edges of this model may have any.
     """
-    edges = Spans(
-        np.concatenate([each.edges.start for each in pieces]),
-        np.concatenate([each.edges.end for each in pieces]),
-    )
-    if has_spreads and all(piece.fixed or piece.edges.start_sd is not None for piece in pieces):
-        start_sd, end_sd = (
-            np.concatenate(
-                [
-                    (
-                        np.full(len(piece.tokens.ids), HAND_SD_FRAMES)
-                        if piece.fixed
-                        else getattr(piece.edges, name)
-                    )
-                    for piece in pieces
-                ]
-            )
-            for name in ("start_sd", "end_sd")
-        )
-        edges = replace(edges, start_sd=start_sd, end_sd=end_sd)
+    edges = _concatenate_edges(pieces, [piece.edges for piece in pieces], has_spreads)
+    if any(piece.edges.by_sound is not None for piece in pieces):
+        heard = [piece.edges.by_sound or piece.edges for piece in pieces]
+        edges = replace(edges, by_sound=_concatenate_edges(pieces, heard, has_spreads))
     tokens = Tokens(
         tuple(index for piece in pieces for index in piece.tokens.ids),
         tuple(label for piece in pieces for label in piece.tokens.labels),
@@ -576,6 +561,28 @@ def concatenate_pieces(
         np.concatenate([each.spikes.end for each in pieces]),
     )
     return tokens, spikes, edges
+
+
+def _concatenate_edges(
+    pieces: Sequence[PlacedTokens], edges: Sequence[Spans], has_spreads: bool
+) -> Spans:
+    """Return the concatenated edges of pieces, with spreads if all have them."""
+    start = np.concatenate([each.start for each in edges])
+    end = np.concatenate([each.end for each in edges])
+    if not has_spreads or any(
+        each.start_sd is None and not piece.fixed for piece, each in zip(pieces, edges)
+    ):
+        return Spans(start, end)
+    start_sd, end_sd = (
+        np.concatenate(
+            [
+                np.full(len(each.start), HAND_SD_FRAMES) if piece.fixed else getattr(each, name)
+                for piece, each in zip(pieces, edges)
+            ]
+        )
+        for name in ("start_sd", "end_sd")
+    )
+    return Spans(start, end, start_sd, end_sd)
 
 
 def settle_edges(
@@ -611,7 +618,10 @@ def settle_edges(
         start[low:high], end[low:high] = _order_in_room(
             start[low:high], end[low:high], begin, finish
         )
-    return replace(edges, start=start, end=end)
+    by_sound = None
+    if edges.by_sound is not None:
+        by_sound = settle_edges(pieces, edges.by_sound, shortest_frames, by_path=by_path)
+    return replace(edges, start=start, end=end, by_sound=by_sound)
 
 
 def _order_in_room(

@@ -9,8 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import soundfile
 
+from ctc_align.alignment import usual_lengths
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import AudioError, InputError
 from ctc_align.files.tiers import with_phones
@@ -74,6 +77,27 @@ def test_what_is_right_stays_and_the_loss_is_that_of_the_whole(
         elif was.start_s is not None and was.end_s is not None:
             assert (word.start_s, word.end_s) == pytest.approx((was.start_s, was.end_s), abs=0.06)
             assert word.by == ""
+
+
+def test_usual_lengths_move_edges_and_not_confidences(
+    english: Aligner, aligned: Alignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples, rate = soundfile.read(DEMO / "demo.flac", dtype="float32")
+    noise = np.random.default_rng(1).standard_normal(len(samples)).astype(np.float32)
+    audio = samples + noise * samples.std(), rate
+    fixed = by_hand(aligned, {index: {} for index in timed(aligned)[2::9]})
+
+    def realigned() -> tuple[list[float | None], list[float | None]]:
+        words = english.realign(fixed, audio=audio).words
+        return [word.start_s for word in words], [word.confidence for word in words]
+
+    starts, confidences = realigned()
+    monkeypatch.setattr(
+        usual_lengths, "draw_by_lengths", lambda risen, start, end, usual: (start, end)
+    )
+    starts_by_sound, confidences_by_sound = realigned()
+    assert starts != starts_by_sound
+    assert confidences == confidences_by_sound
 
 
 def test_labels_of_sounds_that_the_model_lacks_stay(english: Aligner, aligned: Alignment) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from ctc_align.alignment.usual_lengths import UsualLengths, draw_by_lengths
+from ctc_align.models import load_model
 from ctc_align.models.calibration import SoundDurations, load_durations
 
 FRAMES = 60
@@ -68,3 +69,9 @@ def test_the_table_of_a_model(tmp_path) -> None:
     assert mean[:2] == pytest.approx([-3 - math.log(0.01), -2 - math.log(0.01)])
     assert sd.tolist() == [0.5, 0.4, math.inf]
     assert load_durations(tmp_path / "absent") is None
+
+
+@pytest.mark.parametrize("name", ["english", "universal"])
+def test_the_tables_of_our_models_have_all_their_sounds(name: str) -> None:
+    model = load_model(name, device="cpu")
+    assert set(model.durations.table) == set(model.vocab[1:])
