@@ -17,6 +17,7 @@ from made_books import write_epub
 from ctc_align.alignment.fit import regions_of
 from ctc_align.cli import run
 from ctc_align.cli.notes import alignment_notes, leave, written_line
+from ctc_align.cli.tables import fit_line
 from ctc_align.corpus.state.summary import Summary
 from ctc_align.errors import BackendError, InputError, TooShortError
 from ctc_align.files import from_dict
@@ -524,6 +525,20 @@ def test_cues_that_are_not_in_the_recording_are_all_named():
         " to this recording"
     )
     assert written_line(nothing, [Path("e.srt")]) == f"wrote e.srt{end}"
+
+
+@pytest.mark.parametrize(
+    ("fit", "line"),
+    [
+        ("good", "Good fit, nothing to check (CTC"),
+        ("doubtful", "Doubtful fit, no single word to check (CTC"),
+        ("poor", "Poor fit, no single word to check (CTC"),
+        ("none", "No fit (CTC"),
+        (None, "Nothing to check (CTC"),
+    ],
+)
+def test_only_a_good_fit_leaves_nothing_to_check(fit, line):
+    assert fit_line(alignment_of(8, 0, fit=fit)).startswith(line)
 
 
 def test_json_keeps_the_limit_and_refuses_one_that_is_none():
