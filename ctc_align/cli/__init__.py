@@ -430,7 +430,7 @@ def with_command(arguments: Sequence[str]) -> list[str]:
 
 def _refuse_withdrawn_command(name: str) -> None:
     if name in WITHDRAWN:
-        raise UsageError(f"{name}: there is no such command any more; {WITHDRAWN[name]}")
+        raise UsageError(f"{name}: this command was removed; {WITHDRAWN[name]}")
 
 
 def _refuse_unknown_command(arguments: Sequence[str]) -> None:

@@ -147,8 +147,8 @@ def _say_files(found: LabelFiles, used: int, talk: Talk) -> None:
     )
     if found.untouched:
         line += (
-            f", not from {counted(len(found.untouched), 'alignment', 'alignments')} without"
-            " corrections"
+            f"; {counted(len(found.untouched), 'alignment', 'alignments')} without corrections"
+            " left out"
         )
     talk.note(line)
 

@@ -160,7 +160,7 @@ class _Conversion:
             # it would say once more that there is no recording
             logging.getLogger(_WRITER_OF_PAGES).disabled = recording is None
         fast = fast_cue_notes(alignment, settings, self.formats)
-        self.notes.add(path, fast, "cues faster than --max-cps, because the speech is")
+        self.notes.add(path, fast, "cues faster than --max-cps because the speech is that fast")
         broken = limit_notes(alignment, Style.of(settings), self.formats)
         self.notes.add(path, broken, "cues that break --style or its limits")
         if files is None:

@@ -397,11 +397,11 @@ def alignment_of(aligned: int, skipped: int, **changes) -> Alignment:
 @pytest.mark.parametrize(
     ("aligned", "skipped", "unexplained", "told"),
     [
-        (4335, 477, ((10.0, 120.0), (200.0, 310.2)), "477 of 4,812 words are not in the recording; 220 s of speech are "
+        (4335, 477, ((10.0, 120.0), (200.0, 310.2)), "477 of 4,812 words are not in the recording; 220 s of speech is "
          "not in the text (10.00–120.00 s, 200.00–310.20 s)"),
         (7, 1, (), "1 of 8 words is not in the recording (b)"),
-        (7, 0, ((1.0, 4.25),), "3.2 s of speech are not in the text (1.00–4.25 s)"),
-        (7, 0, tuple((10.0 * i, 10.0 * i + 2) for i in range(6)), "12 s of speech are not in the text"),
+        (7, 0, ((1.0, 4.25),), "3.2 s of speech is not in the text (1.00–4.25 s)"),
+        (7, 0, tuple((10.0 * i, 10.0 * i + 2) for i in range(6)), "12 s of speech is not in the text"),
         (3, 2, ((8.0, 9.0), *((10.0 * i, 10.0 * i + 2) for i in range(1, 6)), (70.0, 79.0)),
          "2 of 5 words are not in the recording (b b); heard instead: 20 s of speech "
          "(10.00–12.00 s, 20.00–22.00 s, 30.00–32.00 s, 40.00–42.00 s, 70.00–79.00 s and 2 more); "
@@ -520,10 +520,7 @@ def test_cues_that_are_not_in_the_recording_are_all_named():
         regions=(Region(NOT_SPOKEN, 0, 1, 0, 1, "not found"),),
     )
     assert len(alignment_notes(nothing)) == 1
-    end = (
-        ": nothing of the text was found in the recording, and the times of its cues do not belong"
-        " to this recording"
-    )
+    end = ": the cues keep their old times, which do not belong to this recording"
     assert written_line(nothing, [Path("e.srt")]) == f"wrote e.srt{end}"
 
 
