@@ -5,6 +5,7 @@ They are about an alignment, the language of a transcript, a corpus run, and opt
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
@@ -62,6 +63,9 @@ model's."""
 _ALIKE = ({"da", "no"}, {"ca", "es"})
 """Languages that share most of their function words."""
 _REMEDY = "the model universal covers all languages, see ctc-align models for others"
+_DIRECTION_CHARS = 40
+"""The most characters of a stage direction that are shown."""
+_ENDS_OF_DIRECTIONS = (")", "]", "}", "*", "♪")
 _NAMED = 1000
 """The maximum number of failures that are named on stderr, one per line; the summary has more, the
 journal all."""
@@ -336,9 +340,17 @@ def markup_notes(alignment: Alignment) -> list[str]:
     }
     groups: dict[str, list[str]] = {kind: [] for kind in names}
     repeated = sum(word.kind == REPEAT for word in alignment.words)
+    goes_on = False
     for word in alignment.words:
-        if word.kind in groups:
+        if goes_on and word.kind == DIRECTION:
+            groups[DIRECTION][-1] += f" {printable(word.text)}"
+        elif word.kind in groups:
             groups[word.kind].append(printable(word.text))
+        goes_on = word.kind == DIRECTION and not word.text.endswith(_ENDS_OF_DIRECTIONS)
+    groups[DIRECTION] = [
+        textwrap.shorten(direction, _DIRECTION_CHARS, placeholder=" …")
+        for direction in groups[DIRECTION]
+    ]
     parts = [f"{names[kind]} ({several(words)})" for kind, words in groups.items() if words]
     found = [f"not spoken: {', '.join(parts)}"] if parts else []
     if repeated:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -536,6 +537,18 @@ def test_cues_that_are_not_in_the_recording_are_all_named():
 )
 def test_only_a_good_fit_leaves_nothing_to_check(fit, line):
     assert fit_line(alignment_of(8, 0, fit=fit)).startswith(line)
+
+
+def test_a_stage_direction_is_shown_as_a_whole():
+    text = "[door opens] [pause] (which also was printed at Mainz by Peter Schoeffer)"
+    words = [
+        AlignedWord(match[0], "", *match.span(), UNSPOKEN, kind="direction")
+        for match in re.finditer(r"\S+", text)
+    ]
+    alignment = replace(alignment_of(1, 0), text=text, words=tuple(words))
+    assert alignment_notes(alignment)[0] == (
+        "not spoken: stage directions ([door opens] [pause] (which also was printed at Mainz by …)"
+    )
 
 
 def test_json_keeps_the_limit_and_refuses_one_that_is_none():
