@@ -63,7 +63,7 @@ def check(
 ) -> None:
     """Check a corpus before a run: audio, texts, lengths and rates.
 
-    Reads the headers of the recordings and all texts, hears nothing and writes nothing. Lists
+    Reads all texts and the headers of the recordings, decodes no sound and writes nothing. Lists
     missing and unreadable recordings, duplicate ids, empty and strange texts, texts that are too
     long or too short for their time, words that the model cannot pronounce and words that the
     dictionary lacks. Exits with 1 if utterances would fail.

@@ -78,8 +78,9 @@ def convert(
     """Write existing alignments in other formats or tiers.
 
     With --format srt, writes NAME.srt for NAME.json. The bytes are the same as if the recording
-    were aligned again, because JSON contains everything that the formats need except the sound.
-    Alignments from a folder keep their paths below --out-dir.
+    were aligned again, because JSON contains everything that the formats need except the sound,
+    also the settings: the defaults below apply only to those that it lacks. Alignments from a
+    folder keep their paths below --out-dir.
     """
     talk = messages.talk()
     if format is None:

@@ -88,9 +88,9 @@ def realign(
     """Align again between the edges that a person has corrected.
 
     Words marked "by": "hand" in CORRECTED.json, words that a person has changed in its TextGrid,
-    and all words in the TextGrid of --hand, keep their times. The model
-    and the settings come from the JSON, unless options override them. Writes NAME.aligned.json for
-    NAME.json, and other formats with --format.
+    and all words in the TextGrid of --hand, keep their times. The model and the settings come from
+    the JSON, unless options override them; the defaults below apply only to settings that the JSON
+    lacks. Writes NAME.aligned.json for NAME.json, and other formats with --format.
     """
     talk = messages.talk()
     calibration = config.overrides["calibration"]

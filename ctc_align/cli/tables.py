@@ -45,7 +45,7 @@ _NOTHING_TO_CHECK = {
     POOR: "no single word to check",
     NONE: "",
 }
-"""What is said of each fit if no word is doubtful: a poor fit is itself something to check."""
+"""The end of the line about each fit if no word is doubtful; a poor fit is itself a thing to check."""
 _FULL, _LATE, _EARLY = "█", "▐", "▌"
 _STAGES = {
     "reading": "reading audio",
