@@ -284,7 +284,7 @@ export class RowTable {
       one.append(made("span", fitName(of.fit), `fit-${of.fit}`));
       const more = [
         count(of.skipped, "word not in the recording", "words not in the recording"),
-        of.unexplained_s >= 0.5 ? `${of.unexplained_s.toFixed(1)}\u00a0s of speech without words` : "",
+        of.unexplained_s >= 0.5 ? `${of.unexplained_s.toFixed(1)}\u00a0s of speech not in the text` : "",
         of.by_hand ? `${of.by_hand} by hand` : "",
       ].filter(Boolean).join(" · ");
       if (more) one.append(made("small", more));
