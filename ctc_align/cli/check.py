@@ -112,7 +112,8 @@ def _report(found: list[Finding], figures: CorpusFigures, examples: int) -> None
             put(f"  {figures.problems[kind]:6,}  {PROBLEMS[kind][1]}")
             of_kind = [each for each in found if each.problem == kind]
             for each in of_kind[:examples]:
-                put(f"          {each.utterance}: {each.detail}")
+                named = each.detail.startswith(f"{each.utterance}: ")
+                put(f"          {'' if named else f'{each.utterance}: '}{each.detail}")
     if figures.unlisted:
         most = ", ".join(
             f"{word} {count}" for word, count in figures.unlisted.most_common(_MOST_UNLISTED)

@@ -286,7 +286,7 @@ MISTAKES = [
     (f"{LONG}.wav talk.txt", 2, "a.wav: cannot be read: File name too long"),
     (f"talk.wav talk.txt --lexicon {LONG}", 2, "cannot be read: File name too long"),
     (f"talk.wav talk.txt --out-dir {LONG}", 2, "cannot be written (File name too long"),
-    ("talk.wav talk.txt extra", 2, "unexpected extra argument"),
+    ("talk.wav talk.txt extra", 2, "unexpected extra argument", "a name with spaces needs quotes"),
     # options
     ("talk.wav talk.txt --format ''", 2, "got an empty list"),
     ("talk.wav talk.txt --format smil", 2, "--format smil needs an EPUB book as transcript"),
