@@ -340,7 +340,10 @@ def _folders() -> list[dict[str, Any]]:
         kernels = cache_folders()
     except Exception:
         kernels = []
-    named = [("compiled kernels", folder) for folder in kernels]
+    named = [
+        ("compiled kernels (fallback)" if at else "compiled kernels", folder)
+        for at, folder in enumerate(kernels)
+    ]
     named += [("downloaded models", folder) for folder in _download_folders() if folder.is_dir()]
     rows = [
         {
