@@ -237,7 +237,7 @@ class Settings:
         within=(0.0, 10.0),
         option="--close-gaps",
         metavar="SECONDS",
-        shown="gaps stay",
+        shown="gaps are kept",
     )
     frame_rate: float = _layout(
         0.0,
@@ -254,7 +254,7 @@ class Settings:
     highlight_at: str = _layout(
         "auto",
         "Where a highlighted word begins: at its first sound, or at its first vowel, the beat of a"
-        " song. auto: vowel in LRC and ASS, sound in SRT and VTT. Other formats stay.",
+        " song. auto: vowel in LRC and ASS, sound in SRT and VTT. Other formats are unaffected.",
         more="Tokens must be phones. Words without vowels or fixed by hand begin where they did.",
         choices=("auto", "sound", "vowel"),
     )
@@ -364,8 +364,8 @@ class Settings:
         " written. none: no limit. auto: poor for a single recording, none for a corpus.",
         more="An alignment without a fit passes.",
         choices=("auto", *FITS),
-        metavar="|".join(FITS),
-        shown="poor; no limit for a corpus",
+        metavar="|".join(("auto", *FITS)),
+        shown="auto",
     )
     separator: str = _reading(
         "",

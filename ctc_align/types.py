@@ -415,7 +415,7 @@ class Emissions:
             if name != "given":
                 raise AttributeError(f"'Emissions' object has no attribute {name!r}")
             warnings.warn(
-                "Emissions.given is deprecated and goes in 0.6; use log_probs, a tensor, or array"
+                "Emissions.given is deprecated and will be removed in 0.6; use log_probs, a tensor, or array"
                 " (docs/migrate/0.4.md)",
                 DeprecationWarning,
                 stacklevel=2,

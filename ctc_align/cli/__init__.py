@@ -430,7 +430,7 @@ def with_command(arguments: Sequence[str]) -> list[str]:
 
 def _refuse_withdrawn_command(name: str) -> None:
     if name in WITHDRAWN:
-        raise UsageError(f"{name}: there is no such command any more; {WITHDRAWN[name]}")
+        raise UsageError(f"{name}: this command was removed; {WITHDRAWN[name]}")
 
 
 def _refuse_unknown_command(arguments: Sequence[str]) -> None:
@@ -489,6 +489,8 @@ def _parser_message(error: Exception) -> str:
     no_number = _NO_NUMBER.search(message)
     if no_number:
         message = f"{message[: no_number.start()]}{_expected_number(error, no_number)}"
+    if "unexpected extra argument" in message:
+        message = f"{message.rstrip('.')}; a name with spaces needs quotes"
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", PROGRAM)
     return f"{message.rstrip('.')}; see {command} --help"

@@ -64,7 +64,7 @@ def check_audio(audio: str) -> None:
         if Path(audio).suffix:
             hint = ""
         else:
-            hint = "; if a command was meant, see ctc-align --help for the commands there are"
+            hint = "; if a command was meant, ctc-align --help lists them all"
         raise UsageError(f"{audio}: no such audio file{_near(audio) or hint}")
     mode = os.stat(file_of(audio)).st_mode
     if kind == "file" and not stat.S_ISREG(mode):
@@ -251,7 +251,7 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
                 )
             )
         if kind == "nothing":
-            raise UsageError(f"{path}: expected JSON of an alignment, got no such file")
+            raise UsageError(f"{path}: expected JSON of an alignment, but there is no such file")
         head = _head_of(path)
         what = "" if head is None else name_unless_object(head)
         if what:

@@ -57,9 +57,8 @@ def calibrate(
         typer.Argument(
             metavar="REFERENCE",
             help=(
-                "Folder of hand-labelled TextGrids, or of alignments; of these, only what a person"
-                " has corrected is "
-                "used. With one folder for each speaker."
+                "Folder of hand-labelled TextGrids, or of alignments, of which only those that a"
+                " person has corrected are used. Best with a subfolder for each speaker."
             ),
         ),
     ],
@@ -147,8 +146,8 @@ def _say_files(found: LabelFiles, used: int, talk: Talk) -> None:
     )
     if found.untouched:
         line += (
-            f", not from {counted(len(found.untouched), 'alignment', 'alignments')} without"
-            " corrections"
+            f"; {counted(len(found.untouched), 'alignment', 'alignments')} without corrections"
+            " left out"
         )
     talk.note(line)
 

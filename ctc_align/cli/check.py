@@ -63,7 +63,7 @@ def check(
 ) -> None:
     """Check a corpus before a run: audio, texts, lengths and rates.
 
-    Reads the headers of the recordings and all texts, hears nothing and writes nothing. Lists
+    Reads all texts and the headers of the recordings, decodes no sound and writes nothing. Lists
     missing and unreadable recordings, duplicate ids, empty and strange texts, texts that are too
     long or too short for their time, words that the model cannot pronounce and words that the
     dictionary lacks. Exits with 1 if utterances would fail.
@@ -112,7 +112,8 @@ def _report(found: list[Finding], figures: CorpusFigures, examples: int) -> None
             put(f"  {figures.problems[kind]:6,}  {PROBLEMS[kind][1]}")
             of_kind = [each for each in found if each.problem == kind]
             for each in of_kind[:examples]:
-                put(f"          {each.utterance}: {each.detail}")
+                named = each.detail.startswith(f"{each.utterance}: ")
+                put(f"          {'' if named else f'{each.utterance}: '}{each.detail}")
     if figures.unlisted:
         most = ", ".join(
             f"{word} {count}" for word, count in figures.unlisted.most_common(_MOST_UNLISTED)

@@ -78,8 +78,9 @@ def convert(
     """Write existing alignments in other formats or tiers.
 
     With --format srt, writes NAME.srt for NAME.json. The bytes are the same as if the recording
-    were aligned again, because JSON contains everything that the formats need except the sound.
-    Alignments from a folder keep their paths below --out-dir.
+    were aligned again, because JSON contains everything that the formats need except the sound,
+    also the settings: the defaults below apply only to those that it lacks. Alignments from a
+    folder keep their paths below --out-dir.
     """
     talk = messages.talk()
     if format is None:
@@ -160,7 +161,7 @@ class _Conversion:
             # it would say once more that there is no recording
             logging.getLogger(_WRITER_OF_PAGES).disabled = recording is None
         fast = fast_cue_notes(alignment, settings, self.formats)
-        self.notes.add(path, fast, "cues faster than --max-cps, because the speech is")
+        self.notes.add(path, fast, "cues faster than --max-cps because the speech is that fast")
         broken = limit_notes(alignment, Style.of(settings), self.formats)
         self.notes.add(path, broken, "cues that break --style or its limits")
         if files is None:

@@ -100,8 +100,8 @@ def doctor(
     *,
     speed: bool = setting(
         False,
-        "Compare the speed of the kernels with PyTorch's and torchaudio's functions, too, if these"
-        " are installed.",
+        "Also compare the speed of the kernels with that of PyTorch's and torchaudio's functions, if"
+        " these are installed.",
     ),
     format: str = setting(
         "text", "Text to paste into a report, or JSON for programs.", choices=("text", "json")
@@ -109,7 +109,7 @@ def doctor(
 ) -> None:
     """Check the installation: versions, devices, extras, self-test.
 
-    Lists also folders and models. The self-test aligns the recording of `ctc-align demo` on each
+    Also lists folders and models. The self-test aligns the recording of `ctc-align demo` on each
     available kind of device, and compares all words with their known times. The output names no
     user: the home folder is `~`. Exits with 1 if the self-test fails, or with --speed if a result
     of a kernel is wrong.
@@ -340,7 +340,10 @@ def _folders() -> list[dict[str, Any]]:
         kernels = cache_folders()
     except Exception:
         kernels = []
-    named = [("compiled kernels", folder) for folder in kernels]
+    named = [
+        ("compiled kernels (fallback)" if at else "compiled kernels", folder)
+        for at, folder in enumerate(kernels)
+    ]
     named += [("downloaded models", folder) for folder in _download_folders() if folder.is_dir()]
     rows = [
         {

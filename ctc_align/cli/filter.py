@@ -65,9 +65,9 @@ def filter_run(
     ),
     min_fit: str = setting(
         NONE,
-        "The worst fit that is kept.",
+        "The worst fit that is kept; none: any fit.",
         choices=FITS,
-        shown="none: any",
+        shown="none",
         panel=LIMITS,
     ),
     max_loss_per_token: float | None = setting(
@@ -108,10 +108,10 @@ def filter_run(
 ) -> None:
     """Write a manifest of the good utterances of a corpus run.
 
-    Reads the journal of the run and its corpus, no sound, and of the outputs only those that a
-    person has corrected: their figures are those of the latest corrections. The manifest has the
-    lines of the corpus in their order: for JSONL with all their keys, with absolute paths, and
-    ctc-align corpus, ctc-align train and NeMo read it. Utterances that failed are left out. How
+    Reads the journal of the run and its corpus, but no sound. Of the outputs, it reads only those
+    that a person has corrected, and uses the figures of their latest corrections. The manifest has
+    the lines of the corpus in their order, with absolute paths, and for JSONL with all their keys;
+    ctc-align corpus, ctc-align train and NeMo can read it. Utterances that failed are left out. How
     many are left out, and why, is printed to stderr.
     """
     from ctc_align.corpus.selection import Limits, selected

@@ -5,6 +5,7 @@ They are about an alignment, the language of a transcript, a corpus run, and opt
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
@@ -62,6 +63,9 @@ model's."""
 _ALIKE = ({"da", "no"}, {"ca", "es"})
 """Languages that share most of their function words."""
 _REMEDY = "the model universal covers all languages, see ctc-align models for others"
+_DIRECTION_CHARS = 40
+"""The most characters of a stage direction that are shown."""
+_ENDS_OF_DIRECTIONS = (")", "]", "}", "*", "♪")
 _NAMED = 1000
 """The maximum number of failures that are named on stderr, one per line; the summary has more, the
 journal all."""
@@ -193,7 +197,7 @@ def read_with_corrections(path: str, talk: Talk) -> Alignment:
 def difference_notes(alignment: Alignment) -> list[str]:
     """Return one note on missing words, and on the speech that is not in the text.
 
-    "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; if there are
+    "477 of 4,812 words are not in the recording; 220 s of speech is not in the text"; if there are
     only a few words, or stretches of speech, the note names them. Where more than a third of the
     words is missing, it names the longest stretches of speech, and how to keep all words.
     """
@@ -219,7 +223,7 @@ def difference_notes(alignment: Alignment) -> list[str]:
         if lacks_many:
             parts.append(f"heard instead: {speech}{named}")
         else:
-            parts.append(f"{speech} are not in the text{'' if more else named}")
+            parts.append(f"{speech} is not in the text{'' if more else named}")
     if lacks_many:
         parts.append("if the text is right, --match exact gives times to all of its words")
     return ["; ".join(parts)] if parts else []
@@ -336,9 +340,17 @@ def markup_notes(alignment: Alignment) -> list[str]:
     }
     groups: dict[str, list[str]] = {kind: [] for kind in names}
     repeated = sum(word.kind == REPEAT for word in alignment.words)
+    goes_on = False
     for word in alignment.words:
-        if word.kind in groups:
+        if goes_on and word.kind == DIRECTION:
+            groups[DIRECTION][-1] += f" {printable(word.text)}"
+        elif word.kind in groups:
             groups[word.kind].append(printable(word.text))
+        goes_on = word.kind == DIRECTION and not word.text.endswith(_ENDS_OF_DIRECTIONS)
+    groups[DIRECTION] = [
+        textwrap.shorten(direction, _DIRECTION_CHARS, placeholder=" …")
+        for direction in groups[DIRECTION]
+    ]
     parts = [f"{names[kind]} ({several(words)})" for kind, words in groups.items() if words]
     found = [f"not spoken: {', '.join(parts)}"] if parts else []
     if repeated:
@@ -433,7 +445,7 @@ def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[s
     named = several([f"{each.cue} ({each.columns_per_s:g})" for each in fast], ", ")
     return [
         f"{counted(len(fast), 'cue is', 'cues are')} faster than --max-cps {settings.max_cps:g},"
-        f" because the speech is (columns a second): {named}; shorten the text"
+        f" because the speech is that fast (columns a second): {named}; shorten their text"
     ] * bool(fast)
 
 
@@ -483,7 +495,7 @@ def limit_lines(alignment: Alignment) -> list[str]:
         nothing = "; nothing of the text was found" if alignment.fit == NONE else ""
         found.append(
             f"{words} below --min-confidence {alignment.min_confidence:g}, and {speech} of speech"
-            f" are not in the text{nothing}"
+            f" is not in the text{nothing}"
         )
     return found
 
@@ -491,14 +503,14 @@ def limit_lines(alignment: Alignment) -> list[str]:
 def written_line(alignment: Alignment, paths: Sequence[Path]) -> str:
     """Return the line that names the written files.
 
-    It says that they are useless if nothing was found.
+    If nothing was found, it says that they have no times of this recording.
     """
     files = "wrote " + ", ".join(str(path) for path in paths)
     if alignment.fit != NONE or not alignment.skipped:
         return files
-    keeps_cues = alignment.subtitles is not None and alignment.config.get("cues") != "again"
-    old = ", and the times of its cues do not belong to this recording" if keeps_cues else ""
-    return f"{files}: nothing of the text was found in the recording{old}"
+    if alignment.subtitles is not None and alignment.config.get("cues") != "again":
+        return f"{files}: the cues keep their old times, which do not belong to this recording"
+    return f"{files}: no word in them has times"
 
 
 def tier_notes(alignment: Alignment) -> list[str]:
@@ -583,7 +595,8 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
     ...                "es regnet, ist das schade.", "english")[0].partition(":")[0]
     'the transcript looks German and the model english is for English'
     """
-    from ctc_align.models.catalogue import language_of
+    from ctc_align.models import AUTO
+    from ctc_align.models.catalogue import language_of, speaks_any
     from ctc_align.text.languages import (
         NAMES,
         base_code,
@@ -594,7 +607,7 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
 
     spoken = language_of(model)
     if spoken not in NAMES:
-        return []
+        return _contradicting_language(text, language) if model == AUTO or speaks_any(model) else []
     written, rough = likely_language(text), "times are rough at best"
     other = (
         likely_other_language(text)
@@ -618,6 +631,22 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
             f" {_REMEDY}"
         ]
     return []
+
+
+def _contradicting_language(text: str, language: str) -> list[str]:
+    """Return a note if a text is clearly in another language than the one that --language names.
+
+    Both are among the languages that function words tell apart.
+    """
+    from ctc_align.text.languages import NAMES, base_code, likely_language
+
+    named, written = base_code(language), likely_language(text)
+    if named not in NAMES or written in ("", named) or {written, named} in _ALIKE:
+        return []
+    return [
+        f"the transcript looks {NAMES[written]}, but --language is {language}: words and numbers"
+        f" are read as {NAMES[named]}; leave --language out, or is it the wrong transcript?"
+    ]
 
 
 def unknown_letters(alignment: Alignment) -> list[str]:
@@ -763,8 +792,8 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
             yield "no recording reads the text well: it may be another book, or another edition"
     if fast := summary.others.get("fast_cues"):
         yield (
-            f"{counted(fast, 'cue is', 'cues are')} faster than --max-cps, because the speech is:"
-            " see fast_cues in the journal and, if --max-cps is given, in JSON"
+            f"{counted(fast, 'cue is', 'cues are')} faster than --max-cps because the speech is that"
+            " fast: see fast_cues in the journal and, if --max-cps is given, in JSON"
         )
     if not summary.skipped_words:
         return

@@ -88,9 +88,9 @@ def realign(
     """Align again between the edges that a person has corrected.
 
     Words marked "by": "hand" in CORRECTED.json, words that a person has changed in its TextGrid,
-    and all words in the TextGrid of --hand, keep their times. The model
-    and the settings come from the JSON, unless options override them. Writes NAME.aligned.json for
-    NAME.json, and other formats with --format.
+    and all words in the TextGrid of --hand, keep their times. The model and the settings come from
+    the JSON, unless options override them; the defaults below apply only to settings that the JSON
+    lacks. Writes NAME.aligned.json for NAME.json, and other formats with --format.
     """
     talk = messages.talk()
     calibration = config.overrides["calibration"]
@@ -161,7 +161,7 @@ def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) 
     ):
         if kind == "nothing":
             raise UsageError(
-                f"--audio {audio}: expected a recording or a folder of recordings, got no such file"
+                f"--audio {audio}: expected a recording or a folder of recordings, but there is none"
             )
         if kind == "file" and len(corrected) > 1:
             raise UsageError(
@@ -208,7 +208,7 @@ def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
         return
     if kind == "nothing":
         raise UsageError(
-            f"--hand {hand}: expected a TextGrid or a folder of TextGrids, got no such file"
+            f"--hand {hand}: expected a TextGrid or a folder of TextGrids, but there is none"
         )
     if len(corrected) > 1:
         raise UsageError(

@@ -51,9 +51,9 @@ def serve(
     port: int = setting(8571, "Port to listen on; 0: any free port.", metavar="N"),
     token: str = setting(
         "",
-        "Token that every request must have, in place of yours, which is kept in a file. Better"
-        " set the environment variable CTC_ALIGN_TOKEN, because others on this machine can see"
-        " command lines.",
+        "Token that every request must have, in place of yours, which is kept in a file. The"
+        " environment variable CTC_ALIGN_TOKEN is safer, because other users of this machine can"
+        " see command lines.",
         metavar="TEXT",
         shown="yours",
     ),

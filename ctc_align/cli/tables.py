@@ -15,7 +15,7 @@ from ctc_align.cli.notes import seconds_text
 from ctc_align.cli.printing import LineBar, console_for, counted
 from ctc_align.files.writer import finite
 from ctc_align.text.characters import printable
-from ctc_align.types import ALIGNED, NONE, SURE, AlignedWord, Alignment
+from ctc_align.types import ALIGNED, DOUBTFUL, GOOD, NONE, POOR, SURE, AlignedWord, Alignment
 from ctc_align.units import clock, seconds_to_ms
 
 if TYPE_CHECKING:
@@ -39,6 +39,13 @@ _FIGURES = (("start s", 7), ("end s", 7), ("ms", 6), ("confidence", 10))
 then the time line."""
 _COLOURS = ((0.9, "green"), (SURE, "yellow"), (-1.0, "red"))
 """The colours of confidences, and the least confidence of each."""
+_NOTHING_TO_CHECK = {
+    GOOD: "nothing to check",
+    DOUBTFUL: "no single word to check",
+    POOR: "no single word to check",
+    NONE: "",
+}
+"""The end of the line about each fit if no word is doubtful; a poor fit is itself a thing to check."""
 _FULL, _LATE, _EARLY = "█", "▐", "▌"
 _STAGES = {
     "reading": "reading audio",
@@ -183,9 +190,10 @@ def fit_line(alignment: Alignment) -> str:
         fit = ""
     else:
         fit = f"{'no' if alignment.fit == NONE else alignment.fit} fit"
-    check = "" if alignment.fit == NONE else "nothing to check"
     if alignment.to_check:
         check = f"{counted(alignment.to_check, 'word', 'words')} to check"
+    else:
+        check = _NOTHING_TO_CHECK[alignment.fit or GOOD]
     words = ", ".join(filter(None, (fit, check)))
     if alignment.loss_per_token is None:
         per_token = ""

@@ -261,19 +261,17 @@ def report(
         str, typer.Argument(metavar="OUT_DIR", help="The --out-dir of ctc-align corpus.")
     ],
     *,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DIR", help="Another run of the corpus: the page shows what has changed since."
-        ),
-    ] = None,
-    audio: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH|embed|none",
-            help="Sound of what is named: inside, none, or now in this folder.",
-        ),
-    ] = "embed",
+    against: str | None = setting(
+        None,
+        "Another run of the corpus: the page shows what has changed since.",
+        metavar="DIR",
+    ),
+    audio: str = setting(
+        "embed",
+        "embed: clips of the listed utterances inside the page; none: no sound; or the path of the"
+        " folder that the recordings have moved to.",
+        metavar="PATH|embed|none",
+    ),
     out_dir: str | None = folder_option("Folder for report.html.", shown="OUT_DIR itself"),
     force: bool = force_option(),
     messages: MessageOptions,

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 FAILS, DOUBT = "fails", "doubt"
 PROBLEMS = {
-    "refused": (FAILS, "entries that are no utterances"),
+    "refused": (FAILS, "entries that lack audio or text, or cannot be read"),
     "audio": (FAILS, "recordings that are missing or cannot be read"),
     "length": (FAILS, "utterances that lie after the end of their recordings, or are too short"),
     "unspoken": (FAILS, "texts without a word that can be pronounced"),
     "crowded": (FAILS, "more sounds than their time can hold"),
-    "cut": (DOUBT, "recordings that are cut: their headers promise more"),
+    "cut": (DOUBT, "truncated recordings: shorter than their headers say"),
     "beyond": (DOUBT, "utterances that end after their recordings"),
     "channel": (DOUBT, "channels that the recording does not have"),
     "rate": (DOUBT, "recordings with a lower sample rate than the model's"),
@@ -44,7 +44,7 @@ PROBLEMS = {
     "letters": (DOUBT, "words with letters that the model cannot pronounce"),
     "strange": (DOUBT, "texts with markup, wrong encodings or control characters"),
     "tiers": (DOUBT, "TextGrids with tiers that are not read as utterances"),
-    "twice": (DOUBT, "the same stretch of a recording as another utterance"),
+    "twice": (DOUBT, "parts of a recording that another utterance has, too"),
 }
 """Kinds of problems: whether the utterance fails, and what it is."""
 MOST_PER_S, LEAST_PER_S = 22.0, 2.0

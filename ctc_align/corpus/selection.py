@@ -260,6 +260,8 @@ def _line(utterance: Utterance, result: UtteranceResult, extra: JsonObject) -> J
         text = text_said_once(
             text, words_of(text, Settings(language=utterance.language), cues).words
         )
+    if not extra:
+        text = text.strip()
     line: JsonObject = {
         "utterance": utterance.id,
         "audio_filepath": os.path.abspath(utterance.audio),

@@ -798,17 +798,20 @@ def _check_labels(words: Sequence[AlignedWord], intervals: Sequence[Interval], p
         (at for at, (text, label) in enumerate(zip(texts, labels)) if text != label),
         min(len(texts), len(labels)),
     )
+    expected = got = ""
     if at < len(words):
         expected = f"{shown(words[at].text, 80)} ({words[at].start_s:.2f} s)"
-    else:
-        expected = "no more words"
     if at < len(intervals):
         got = f"{shown(intervals[at].label, 80)} ({intervals[at].start_s:.2f} s)"
+    if not expected:
+        fault = f"got {got} after the last of them"
+    elif not got:
+        fault = f"got an end before word {at + 1}, {expected}"
     else:
-        got = "no more"
+        fault = f"got {got} for word {at + 1}, {expected}"
     raise InputError(
-        f"{path}: expected the words of the alignment, word {at + 1} {expected}, got {got}; if the"
-        " text was wrong, put the transcript right and align again"
+        f"{path}: expected the words of the alignment, {fault}; if the text was wrong, put the"
+        " transcript right and align again"
     )
 
 

@@ -215,7 +215,7 @@ def _refuse_text(path: str, expected: str) -> NoReturn:
     if is_utf16(path):
         got = "UTF-16: save it as UTF-8"
     elif os.path.splitext(path)[1].lower() in SOUND:
-        got = "what its name says is one recording; for that: ctc-align AUDIO TRANSCRIPT"
+        got = "a single recording; to align it: ctc-align AUDIO TRANSCRIPT"
     elif first.startswith("["):
         got = "one JSON list: write its entries one per line (JSONL)"
     elif first == "{":

@@ -90,11 +90,11 @@ def find_recording(alignment: Alignment, json_path: Path, given: str = "") -> Pa
             f" alignment ends at {alignment.offset_s + alignment.duration_s:.1f} s; give the right"
             " one with --audio PATH"
         )
-    where = f"in {given}" if given else f"there, or beside {json_path}"
+    where = f"not in {given}" if given else f"neither at this path nor beside {json_path}"
     name = alignment.audio if ends else json_path.stem
     raise UsageError(
-        f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH, or delete"
-        " this JSON if it is old and its recording was renamed"
+        f"{json_path}: its recording {name!r} is {where}; give it with --audio PATH, or delete"
+        " this JSON if it is left over from before the recording was renamed"
     )
 
 

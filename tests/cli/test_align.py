@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from made_books import write_epub
 from ctc_align.alignment.fit import regions_of
 from ctc_align.cli import run
 from ctc_align.cli.notes import alignment_notes, leave, written_line
+from ctc_align.cli.tables import fit_line
 from ctc_align.corpus.state.summary import Summary
 from ctc_align.errors import BackendError, InputError, TooShortError
 from ctc_align.files import from_dict
@@ -396,11 +398,11 @@ def alignment_of(aligned: int, skipped: int, **changes) -> Alignment:
 @pytest.mark.parametrize(
     ("aligned", "skipped", "unexplained", "told"),
     [
-        (4335, 477, ((10.0, 120.0), (200.0, 310.2)), "477 of 4,812 words are not in the recording; 220 s of speech are "
+        (4335, 477, ((10.0, 120.0), (200.0, 310.2)), "477 of 4,812 words are not in the recording; 220 s of speech is "
          "not in the text (10.00–120.00 s, 200.00–310.20 s)"),
         (7, 1, (), "1 of 8 words is not in the recording (b)"),
-        (7, 0, ((1.0, 4.25),), "3.2 s of speech are not in the text (1.00–4.25 s)"),
-        (7, 0, tuple((10.0 * i, 10.0 * i + 2) for i in range(6)), "12 s of speech are not in the text"),
+        (7, 0, ((1.0, 4.25),), "3.2 s of speech is not in the text (1.00–4.25 s)"),
+        (7, 0, tuple((10.0 * i, 10.0 * i + 2) for i in range(6)), "12 s of speech is not in the text"),
         (3, 2, ((8.0, 9.0), *((10.0 * i, 10.0 * i + 2) for i in range(1, 6)), (70.0, 79.0)),
          "2 of 5 words are not in the recording (b b); heard instead: 20 s of speech "
          "(10.00–12.00 s, 20.00–22.00 s, 30.00–32.00 s, 40.00–42.00 s, 70.00–79.00 s and 2 more); "
@@ -519,11 +521,34 @@ def test_cues_that_are_not_in_the_recording_are_all_named():
         regions=(Region(NOT_SPOKEN, 0, 1, 0, 1, "not found"),),
     )
     assert len(alignment_notes(nothing)) == 1
-    end = (
-        ": nothing of the text was found in the recording, and the times of its cues do not belong"
-        " to this recording"
-    )
+    end = ": the cues keep their old times, which do not belong to this recording"
     assert written_line(nothing, [Path("e.srt")]) == f"wrote e.srt{end}"
+
+
+@pytest.mark.parametrize(
+    ("fit", "line"),
+    [
+        ("good", "Good fit, nothing to check (CTC"),
+        ("doubtful", "Doubtful fit, no single word to check (CTC"),
+        ("poor", "Poor fit, no single word to check (CTC"),
+        ("none", "No fit (CTC"),
+        (None, "Nothing to check (CTC"),
+    ],
+)
+def test_only_a_good_fit_leaves_nothing_to_check(fit, line):
+    assert fit_line(alignment_of(8, 0, fit=fit)).startswith(line)
+
+
+def test_a_stage_direction_is_shown_as_a_whole():
+    text = "[door opens] [pause] (which also was printed at Mainz by Peter Schoeffer)"
+    words = [
+        AlignedWord(match[0], "", *match.span(), UNSPOKEN, kind="direction")
+        for match in re.finditer(r"\S+", text)
+    ]
+    alignment = replace(alignment_of(1, 0), text=text, words=tuple(words))
+    assert alignment_notes(alignment)[0] == (
+        "not spoken: stage directions ([door opens] [pause] (which also was printed at Mainz by …)"
+    )
 
 
 def test_json_keeps_the_limit_and_refuses_one_that_is_none():

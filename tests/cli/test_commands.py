@@ -123,6 +123,15 @@ def test_progress_appears_after_a_second_on_a_terminal(capsys, monkeypatch):
     assert capsys.readouterr().out == "", "never on stdout"
 
 
+def test_only_settings_and_messages_stand_under_that_heading(cli):
+    everywhere = {"--config", "--set", "--seed", "-q,", "-v,", "-h,"}
+    for name in COMMANDS:
+        section = cli(name, "--help").stdout.partition("Settings and messages:\n")[2]
+        lines = section.partition("\n\n")[0].splitlines()
+        options = {line.split()[0] for line in lines if line.startswith("  -")}
+        assert options <= everywhere, name
+
+
 def test_help_of_a_command_is_its_own(cli):
     assert cli("help").stdout == cli("--help").stdout
     for name in ("align", "help"):

@@ -197,7 +197,7 @@ def test_calibrate_learns_from_corrected_files_alone(cli: Any, out: Path, edit: 
         return
     assert result.code == 0
     assert (
-        "learnt from 1 corrected or hand-labelled file, not from 1 alignment without corrections"
+        "learnt from 1 corrected or hand-labelled file; 1 alignment without corrections left out"
         in result.stderr
     )
     mean_ms = (

@@ -53,7 +53,7 @@ FILES = {
     "broken.epub": made_zip({"mimetype": "application/epub+zip"}),
 }
 LONG = "a" * 300
-GONE_BENCH = "bench: there is no such command any more; ctc-align doctor --speed compares"
+GONE_BENCH = "bench: this command was removed; ctc-align doctor --speed compares"
 LOG_PROBS = "scores.npy --vocab vocab.txt --frame-shift 0.02"
 MADE = make_alignment((aligned("Hello", 0.1, 0.4, 0, "ab"),), 1.0, audio="../talk.wav").to_dict()
 ALIGNMENTS: dict[str, dict[str, object]] = {
@@ -286,7 +286,7 @@ MISTAKES = [
     (f"{LONG}.wav talk.txt", 2, "a.wav: cannot be read: File name too long"),
     (f"talk.wav talk.txt --lexicon {LONG}", 2, "cannot be read: File name too long"),
     (f"talk.wav talk.txt --out-dir {LONG}", 2, "cannot be written (File name too long"),
-    ("talk.wav talk.txt extra", 2, "unexpected extra argument"),
+    ("talk.wav talk.txt extra", 2, "unexpected extra argument", "a name with spaces needs quotes"),
     # options
     ("talk.wav talk.txt --format ''", 2, "got an empty list"),
     ("talk.wav talk.txt --format smil", 2, "--format smil needs an EPUB book as transcript"),
@@ -484,7 +484,7 @@ MISTAKES = [
         "corpus talk.wav --out-dir out",
         2,
         "talk.wav: expected a manifest",
-        "for that: ctc-align AUDIO TRANSCRIPT",
+        "to align it: ctc-align AUDIO TRANSCRIPT",
     ),
     ("corpus train.jsonl --out-dir out --model nonesuch", 2, NO_MODEL),
     (
@@ -629,11 +629,15 @@ MISTAKES = [
     ("view made/talk.json --audio none.wav", 2, "nothing is there"),
     ("view made/talk.json --theme pink", 2, "--theme: expected auto, light or dark, got 'pink'"),
     ("view made/talk.json --audio short.wav", 1, "short.wav"),
-    ("report none", 2, "OUT_DIR none: expected the output folder of a corpus run, got no folder"),
+    (
+        "report none",
+        2,
+        "OUT_DIR none: expected the output folder of a corpus run, got nothing: there",
+    ),
     ("report folder", 2, "OUT_DIR folder: there is no journal in it"),
     ("report ''", 2, "OUT_DIR: expected the path of a folder, got an empty one"),
     ("report folder -o ''", 2, "--out-dir: expected the path of a folder, got an empty one"),
-    ("realign none.json", 2, "none.json: expected JSON of an alignment, got no such file"),
+    ("realign none.json", 2, "none.json: expected JSON of an alignment, but there is no such file"),
     ("realign made", 2, "got a folder; name files in it"),
     (
         "realign made/moved.json --audio none.wav",
@@ -676,7 +680,11 @@ MISTAKES = [
         1,
         'expected an alignment of format "ctc-align/1", got other JSON',
     ),
-    ("convert none.json --format srt", 2, "expected JSON of an alignment, got no such file"),
+    (
+        "convert none.json --format srt",
+        2,
+        "expected JSON of an alignment, but there is no such file",
+    ),
     ("convert made/talk.json --format srt,vtt --stdout", 2, "--stdout takes exactly one format"),
     (
         "convert made/talk.json --format smil",

@@ -99,7 +99,8 @@ def test_the_recording_is_linked_left_out_or_elsewhere(cli, talk) -> None:
     Path("sounds").rename("moved")
     missing = cli("view", "out/talk.json", code=2)
     assert (
-        "its recording '../sounds/talk.wav' is not there, or beside out/talk.json" in missing.error
+        "its recording '../sounds/talk.wav' is neither at this path nor beside out/talk.json"
+        in missing.error
     )
     assert not Path("talk.html").exists()
     for number, place in enumerate(("moved", "moved/talk.wav")):
@@ -473,7 +474,7 @@ def test_inputs_stay_and_lost_recordings_are_said(cli, two_seconds, fake_aligner
     assert read_alignment("a/talk.aligned.json").config["labels"] == "written"
     Path("talk.wav").rename("moved.wav")
     result = cli("convert", "a/talk.json", "--format", "html", "-o", "b", code=0)
-    assert "its recording 'talk.wav' is not there" in result.stderr
+    assert "its recording 'talk.wav' is neither at this path" in result.stderr
     silent = Path("b/talk.html").read_bytes()
     assert (
         cli(

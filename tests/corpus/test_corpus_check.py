@@ -104,6 +104,11 @@ def test_a_refused_file_is_named_once_with_what_to_do(tmp_path: Path, cli: Any) 
     assert "utterances               1" in cli("check", tmp_path, "--encoding", "cp1254").stdout
 
 
+def test_a_line_that_cannot_be_read_is_named_once(tmp_path: Path, cli: Any) -> None:
+    (tmp_path / "m.jsonl").write_text('{"audio": "a.wav", "text": "a"}\nnot json\n', "utf-8")
+    assert cli("check", tmp_path / "m.jsonl", code=1).stdout.count("m.jsonl, line 2") == 1
+
+
 def test_tiers_that_are_no_utterances_are_named(tmp_path: Path, cli: Any) -> None:
     write_clip(tmp_path / "a.wav", 2.0)
     rows = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "0 2 <exists> 2"]

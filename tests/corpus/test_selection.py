@@ -162,6 +162,19 @@ def test_inputs_stay_and_a_text_that_has_changed_is_told(run: Path, cli: Any) ->
     assert "the text has changed since the run" in cli("filter", "run").stderr
 
 
+def test_the_text_of_a_file_ends_without_its_line_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
+) -> None:
+    (tmp_path / "c").mkdir()
+    write_clip(tmp_path / "c" / "a.wav")
+    (tmp_path / "c" / "a.txt").write_text("\n one\ntwo \n", "utf-8")
+    (tmp_path / "run").mkdir()
+    with Journal(tmp_path / "run" / "journal.jsonl") as journal:
+        journal.append([journal_line("a", fit="good", duration_s=4.0)])
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(cli("filter", "run", "c").stdout)["text"] == "one\ntwo"
+
+
 def test_texts_for_other_programs_have_each_line_of_rolling_captions_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
 ) -> None:

@@ -460,9 +460,12 @@ def test_labels_without_phones_or_written_as_silences(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        (MOVED[:2], r"word 3 'three' \(0\.90 s\), got no more; if the text was wrong"),
-        ((*MOVED, ("four", 1.4, 1.5)), r"word 4 no more words, got 'four' \(1\.40 s\)"),
-        ((MOVED[0], ("too", 0.42, 0.75), MOVED[2]), r"word 2 'two' \(0\.40 s\), got 'too'"),
+        (MOVED[:2], r"got an end before word 3, 'three' \(0\.90 s\); if the text was wrong"),
+        ((*MOVED, ("four", 1.4, 1.5)), r"got 'four' \(1\.40 s\) after the last of them"),
+        (
+            (MOVED[0], ("too", 0.42, 0.75), MOVED[2]),
+            r"got 'too' \(0\.42 s\) for word 2, 'two' \(0\.40 s\)",
+        ),
         ((MOVED[0], ("two", 0.3, 0.75), MOVED[2]), "overlap: move the edges"),
     ],
 )

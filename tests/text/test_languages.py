@@ -89,6 +89,13 @@ def test_notes_where_text_and_model_are_of_different_languages(tmp_path: Path) -
     assert language_notes(GERMAN, "torchaudio:VOXPOPULI_ASR_BASE_10K_DE") == []
     assert language_notes(GERMAN, "torchaudio:MMS_FA") == language_notes(GERMAN, None) == []
     assert language_notes(GERMAN[:12], "english") == [], "too short to tell"
+    for model in ("auto", "universal"):
+        assert language_notes(GERMAN, model, "en") == [
+            "the transcript looks German, but --language is en: words and numbers are read as"
+            " English; leave --language out, or is it the wrong transcript?"
+        ]
+        for right_or_unclear in ("de", "deu", "", "lb", "en,de"):
+            assert language_notes(GERMAN, model, right_or_unclear) == []
     mixed = (
         'She read the sign to me: "Der Hund und die Katze sind nicht im Haus", and we all laughed'
         " at it."

@@ -44,7 +44,7 @@ export class Headline {
     const doubtful = doubts.filter((doubt) => isTimed(words.list[doubt.place])).length;
     const text = fitInWords(alignment.fit, doubtful, [
       count(alignment.skipped, "word not in the recording", "words not in the recording"),
-      count(alignment.unexplained.length, "stretch of speech without words", "stretches of speech without words"),
+      count(alignment.unexplained.length, "stretch of speech not in the text", "stretches of speech not in the text"),
     ]);
     if (this.fit.textContent !== text) this.fit.textContent = text;
     this.checked.hidden = !words.version.checked;

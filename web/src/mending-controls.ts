@@ -100,7 +100,7 @@ export class Mending implements EdgeDragging {
     if (this.before && cancelled) state.words.undo();
     else if (this.before && this.edge) {
       const word = state.word;
-      if (isTimed(word)) this.say(`${word.text}: ${word.start.toFixed(3)} to ${word.end.toFixed(3)} seconds`);
+      if (isTimed(word)) this.say(`${word.text} from ${word.start.toFixed(3)} to ${word.end.toFixed(3)} seconds`);
     }
     this.edge = null;
     this.before = null;

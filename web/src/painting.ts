@@ -331,7 +331,7 @@ export class Painter {
       context.fillText(why, left, wave.top + 12 + 16 * line);
     };
     const alignment = words.alignment;
-    for (const of of alignment.unexplained) shade(of.start_s - words.shift, of.end_s - words.shift, theme.unexplained, "speech without words", 1);
+    for (const of of alignment.unexplained) shade(of.start_s - words.shift, of.end_s - words.shift, theme.unexplained, "speech not in the text", 1);
     for (const of of alignment.regions) {
       if (of.kind !== "misfit" || of.start_s === null || of.end_s === null) continue;
       shade(of.start_s - words.shift, of.end_s - words.shift, theme.misfit, of.reason);

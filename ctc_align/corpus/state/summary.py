@@ -367,8 +367,9 @@ def joined(out_dir: Path, argument: str = "--summary") -> tuple[Summary, list[st
         UsageError: there is no folder, or no journal in it.
     """
     if not out_dir.is_dir():
+        got = "a file" if out_dir.exists() else "nothing: there is no such folder"
         raise UsageError(
-            f"{argument} {out_dir}: expected the output folder of a corpus run, got no folder"
+            f"{argument} {out_dir}: expected the output folder of a corpus run, got {got}"
         )
     paths = journal_paths(out_dir)
     if not paths:

@@ -1,6 +1,6 @@
 // The one table of recordings: those that wait for a partner or are sent, the server's jobs, and the folder.
 
-import { count, type Fit, fitInWords } from "../fit";
+import { count, type Fit, fitName } from "../fit";
 import type { Adding, Waiting } from "./adding";
 import { AtRisk } from "./at-risk";
 import { addressesOf, asked, attempt, button, changed, clock, element, isolated, made, Refused } from "./dom";
@@ -281,10 +281,10 @@ export class RowTable {
     const one = cell("fit");
     const of = row.figures;
     if (of) {
-      one.append(made("span", fitInWords(of.fit, 0).replace(" · nothing to check", ""), `fit-${of.fit}`));
+      one.append(made("span", fitName(of.fit), `fit-${of.fit}`));
       const more = [
         count(of.skipped, "word not in the recording", "words not in the recording"),
-        of.unexplained_s >= 0.5 ? `${of.unexplained_s.toFixed(1)}\u00a0s of speech without words` : "",
+        of.unexplained_s >= 0.5 ? `${of.unexplained_s.toFixed(1)}\u00a0s of speech not in the text` : "",
         of.by_hand ? `${of.by_hand} by hand` : "",
       ].filter(Boolean).join(" · ");
       if (more) one.append(made("small", more));
