@@ -13,18 +13,16 @@ import numpy as np
 
 from ctc_align import units
 from ctc_align.alignment.token_search import (
+    PASSAGE_TOKENS,
     UNHEARD_NATS,
     HeardTokens,
     TextTokens,
     search,
     with_whole_readings,
 )
-from ctc_align.types import ANY_SPEECH, Words, WordTokens
+from ctc_align.alignment.wildcard import LETTER_S
+from ctc_align.types import ANY_SPEECH, WordTokens
 
-PAUSE_S = 0.25
-"""A pause has no label for at least this long."""
-FEWEST_TOKENS, FEWEST_WORDS = 20, 5
-"""The minimum number of tokens and words of a passage that was moved away from its neighbours."""
 SURE_NATS, SURE_SCORE = 1.2, 3.0
 """A word is surely there if its labels support it by at least the first number of nats per token,
 and the second in total."""
@@ -37,8 +35,6 @@ not 67."""
 LABELS_A_LETTER, LABELS_OF_ANY = 3, 30
 """The maximum number of labels that may be heard for one letter that the vocabulary lacks, and for
 a word that is any speech."""
-SENTENCE_MARKS = frozenset(".?!…:;。？！")
-_CLOSING = "\"'”’»)]}"
 
 
 @dataclass(frozen=True)
@@ -91,35 +87,16 @@ class FoundWords:
         return found[np.argsort(self.order[found])]
 
 
-def text_tokens(words: Words, word_tokens: Sequence[WordTokens]) -> TextTokens:
+def text_tokens(word_tokens: Sequence[WordTokens]) -> TextTokens:
     """Return the tokens of the words that have any, of their first pronunciations."""
     ids = [way.pronunciations[0].ids if way.pronunciations else () for way in word_tokens]
     owners = np.repeat(np.arange(len(ids)), [len(own) for own in ids])
     flat = np.fromiter((token for own in ids for token in own), np.int64, len(owners))
-    ends = np.ones(len(flat) + 1, np.bool_)
-    sentence = np.array(
-        [_ends_sentence(words, index) for index in range(len(words.words))], np.bool_
-    )
-    if len(flat):
-        changes = owners[1:] != owners[:-1]
-        between = np.append(0, np.cumsum(sentence))
-        ends[1:-1] = changes & (between[owners[1:]] > between[owners[:-1]])
-    return TextTokens(flat, owners, ends)
-
-
-def _ends_sentence(words: Words, index: int) -> bool:
-    word = words.words[index]
-    if word.text.rstrip(_CLOSING)[-1:] in SENTENCE_MARKS:
-        return True
-    if index + 1 < len(words.words):
-        after = words.words[index + 1].char_start
-    else:
-        after = len(words.text)
-    return "\n" in words.text[word.char_end : after]
+    return TextTokens(flat, owners)
 
 
 def find_words(
-    text: TextTokens, word_tokens: Sequence[WordTokens], heard: HeardTokens, frame_shift_s: float
+    text: TextTokens, word_tokens: Sequence[WordTokens], heard: HeardTokens
 ) -> FoundWords:
     """Return where the words of a text are heard.
 
@@ -127,23 +104,19 @@ def find_words(
         text: L tokens, of these words.
         word_tokens: of every word of the transcript.
         heard: H labels.
-        frame_shift_s: of their frames.
     """
-    pauses = np.concatenate(([True], np.diff(heard.frames) * frame_shift_s >= PAUSE_S, [True]))
-    match = with_whole_readings(search(text, heard, pauses)[0], text, heard)
+    match = with_whole_readings(search(text, heard)[0], text, heard)
     labels, spoken = match.labels.copy(), match.spoken.copy()
     passage = np.zeros(len(labels), np.int64)
     for number in range(1, len(labels) + 1):
-        left = np.flatnonzero(_find_long_runs(~_select_whole_words(spoken, text.words), text.words))
+        left = np.flatnonzero(_find_long_runs(~_select_whole_words(spoken, text.words)))
         free = np.ones(len(heard), np.bool_)
         free[_fill_in_labels(labels, text.words, passage)] = False
         spare = np.flatnonzero(free)
-        if len(left) < FEWEST_TOKENS or len(spare) < FEWEST_TOKENS:
+        if len(left) < PASSAGE_TOKENS or len(spare) < PASSAGE_TOKENS:
             break
-        again, _ = search(
-            text.some(left), heard.only(spare), np.append(pauses[spare] | _find_skips(spare), True)
-        )
-        found = again.spoken & _find_long_runs(again.spoken, text.words[left])
+        again, _ = search(text.some(left), heard.only(spare))
+        found = again.spoken & _find_long_runs(again.spoken)
         if not found.any():
             break
         places = np.where(again.labels >= 0, spare[again.labels], -1)
@@ -189,12 +162,12 @@ def _find_skips(places: np.ndarray) -> np.ndarray:
     return np.diff(places, prepend=-1) > 1
 
 
-def _find_long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return which tokens are in chosen runs of `FEWEST_TOKENS` and `FEWEST_WORDS` or more."""
+def _find_long_runs(chosen: np.ndarray) -> np.ndarray:
+    """Return which tokens are in chosen runs of `PASSAGE_TOKENS` or more."""
     kept = np.zeros(len(chosen), np.bool_)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False]))))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist()):
-        if last - first >= FEWEST_TOKENS and len(np.unique(words[first:last])) >= FEWEST_WORDS:
+        if last - first >= PASSAGE_TOKENS:
             kept[first:last] = True
     return kept
 
@@ -202,7 +175,7 @@ def _find_long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
 def _fill_in_labels(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) -> np.ndarray:
     """Return the labels of the tokens, and the nearby labels between neighbours."""
     met = np.flatnonzero(labels >= 0)
-    near = (np.diff(labels[met]) <= FEWEST_TOKENS) | (np.diff(words[met]) == 0)
+    near = (np.diff(labels[met]) <= PASSAGE_TOKENS) | (np.diff(words[met]) == 0)
     near &= (np.diff(labels[met]) > 0) & (np.diff(passage[met]) == 0)
     spans = [
         np.arange(labels[a], labels[b])
@@ -274,8 +247,8 @@ FOREIGN_LABELS = 4
 in the transcript."""
 LONG_S = 2.5
 """Such speech separates islands if it is at least this long."""
-ROOM_S, TOKEN_S = 1.0, 0.15
-"""A passage may continue this long beyond its last label, plus a time for each of its tokens that
+ROOM_S = 1.0
+"""A passage may continue this long beyond its last label, plus `LETTER_S` for each of its tokens that
 was not heard."""
 
 
@@ -354,4 +327,4 @@ def gaps_of(
 
 def room_frames(unheard: int, frame_shift_s: float) -> int:
     """Return the frames that a passage may go on, with `unheard` tokens after its last label."""
-    return units.seconds_to_frames(ROOM_S + TOKEN_S * float(unheard), frame_shift_s)
+    return units.seconds_to_frames(ROOM_S + LETTER_S * float(unheard), frame_shift_s)

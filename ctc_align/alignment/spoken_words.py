@@ -21,7 +21,7 @@ import numpy as np
 
 from ctc_align import lattice, units
 from ctc_align.alignment.ctc_path import token_spans
-from ctc_align.alignment.found_words import FoundWords, Gaps, room_frames
+from ctc_align.alignment.found_words import FOREIGN_LABELS, FoundWords, Gaps, room_frames
 from ctc_align.alignment.token_search import HeardTokens
 from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, StageSteps
 from ctc_align.types import WordTokens
@@ -35,7 +35,8 @@ to 0.5 of the median of absent."""
 SKIP_SDS = 8.0
 """Or if it is this many standard deviations above the mean of words that are surely spoken, and
 above 0."""
-SURE_TOKENS, SURE_LABEL, SURE_SDS = 2.0, 2.0, 12.0
+SURE_TOKENS, SURE_LABEL = 2.0, 2.0
+SURE_SDS = 1.5 * SKIP_SDS
 """A word is surely absent if its gain would be enough with this many more tokens, and exceeds that
 by this many nats per label heard there; or if it is this many standard deviations above the mean of
 surely spoken words, and above 0."""
@@ -51,7 +52,7 @@ SAMPLES, FEWEST_SPOKEN = 24, 4
 standard deviation is estimated."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact if more than this share of its words is surely absent."""
-MOST_LABELS = 4
+MOST_LABELS = FOREIGN_LABELS
 """More labels where a word would be count as this many."""
 SHORT_FRAME_S = 0.0125
 """With shorter frames there is always a frame for other speech between two words. With longer ones,
