@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, spoken_indices
-from ctc_align.alignment.fit import is_sound
+from ctc_align.alignment.fit import SPEECH_NATS, is_sound
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.segmentation import parts_of
 from ctc_align.errors import ConfigError
@@ -88,9 +88,8 @@ LIKELY_SPIKE_NATS, LIKELY_FIT_NATS = -1.2, -1.5
 SUMMED_FRAMES = 2**15
 """Frames that are summed at once, so that copies of long recordings stay small beside six numbers
 per frame."""
-SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
-"""A frame is surely speech if the best sound beats silence by more than the one, surely silence if
-by less than the other."""
+SILENCE_NATS = -1.0
+"""A frame is surely silence if the best sound beats silence by less than this."""
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,8 @@ SPEECH, MUSIC, SILENCE = "speech", "music", "silence"
 
 UNLIKELY = 0.5
 """A word with less confidence is probably not at its aligned position."""
+MOST_OF_A_TEXT = 0.75
+"""A text is there if a greater share of its words is found, or likely."""
 HIGHEST_WITHOUT_FIT = 0.09
 """The greatest confidence of a word if nothing of the transcript is in the recording."""
 MOST_UNEXPLAINED = 0.05
@@ -301,8 +303,8 @@ def _find_skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
 # A word whose sound is not there has a low confidence. Speech that is not in the transcript lies
 # between words, where the segmentation has silence and the frames say otherwise.
 
-CLEARLY = 2.0
-"""A frame is speech where a sound fits it better than silence by this many nats."""
+SPEECH_NATS = 2.0
+"""A frame is surely speech where the best sound fits it better than silence by this many nats."""
 STATES_WINDOW_S, SHARE = 0.2, 0.6
 """Speech is where at least this share of a window's frames are."""
 WINDOW_S = 2.0
@@ -380,7 +382,7 @@ def _find_speech_by_states(emissions: Emissions, first: int, last: int) -> list[
     if emissions.state_array is None or last - first < window:
         return []
     scores = emissions.state_array[first:last]
-    speech = scores[:, :-1].max(1) - scores[:, -1] > CLEARLY
+    speech = scores[:, :-1].max(1) - scores[:, -1] > SPEECH_NATS
     return [(first + a, first + b) for a, b in _merge_windows(speech, window)]
 
 
@@ -418,7 +420,7 @@ def _merge_windows(speech: np.ndarray, window: int) -> list[Stretch]:
 Stretch = tuple[int, int]
 """Frames [first, last)."""
 
-CLEAR_FROM, CLEAR_AT = 0.5, 0.9
+CLEAR_FROM, CLEAR_AT = UNLIKELY, 0.9
 """A token whose peak has at most the first probability is not clear; from the second on it is fully
 clear."""
 ANY_TOKEN, SURE_BLANK = 0.3, 1.5

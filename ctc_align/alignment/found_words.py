@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ctc_align import units
+from ctc_align.alignment.fit import MOST_OF_A_TEXT, PAUSE_S
 from ctc_align.alignment.token_search import (
     PASSAGE_TOKENS,
     UNHEARD_NATS,
@@ -26,10 +27,9 @@ from ctc_align.types import ANY_SPEECH, WordTokens
 SURE_NATS, SURE_SCORE = 1.2, 3.0
 """A word is surely there if its labels support it by at least the first number of nats per token,
 and the second in total."""
-FAINT_NATS, MOST_FOUND = 0.7, 0.75
-"""If the labels support the found words by less than the first number of nats per token, and more
-than the second
-share of the words is found, the model or the pronunciations suit the recording badly. Of words with
+FAINT_NATS = 0.7
+"""If the labels support the found words by less than this number of nats per token, and most of the
+text is found (`MOST_OF_A_TEXT`), the model or the pronunciations suit the recording badly. Of words with
 15 of 100 phones wrong, 0.6 % are lost, not 0.7; of single words put in between, 64 % are marked,
 not 67."""
 LABELS_A_LETTER, LABELS_OF_ANY = 3, 30
@@ -77,7 +77,7 @@ class FoundWords:
         """True if most words are there, but fit badly."""
         found = self.found
         return bool(
-            found.mean() > MOST_FOUND
+            found.mean() > MOST_OF_A_TEXT
             and self.score[found].sum() < FAINT_NATS * self.lengths[found].sum()
         )
 
@@ -247,9 +247,6 @@ FOREIGN_LABELS = 4
 in the transcript."""
 LONG_S = 2.5
 """Such speech separates islands if it is at least this long."""
-ROOM_S = 1.0
-"""A passage may continue this long beyond its last label, plus `LETTER_S` for each of its tokens that
-was not heard."""
 
 
 @dataclass(frozen=True)
@@ -326,5 +323,8 @@ def gaps_of(
 
 
 def room_frames(unheard: int, frame_shift_s: float) -> int:
-    """Return the frames that a passage may go on, with `unheard` tokens after its last label."""
-    return units.seconds_to_frames(ROOM_S + LETTER_S * float(unheard), frame_shift_s)
+    """Return the frames that a passage may go on, with `unheard` tokens after its last label.
+
+    It may go on for a pause, and for `LETTER_S` for each of these tokens.
+    """
+    return units.seconds_to_frames(PAUSE_S + LETTER_S * float(unheard), frame_shift_s)

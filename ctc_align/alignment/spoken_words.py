@@ -47,18 +47,18 @@ SPOKEN_SD = 1.9
 PRIOR_SPOKEN = 2
 """The standard deviation of gain / sqrt(tokens) of spoken words with the English model, and its
 weight in samples."""
-SAMPLES, FEWEST_SPOKEN = 24, 4
-"""The maximum number of words sampled of each kind, and the minimum of spoken ones from which a
-standard deviation is estimated."""
+SAMPLES = 24
+"""The maximum number of words sampled of each kind. From as many spoken ones as the prior is worth,
+`PRIOR_SAMPLES`, a standard deviation is estimated."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact if more than this share of its words is surely absent."""
 MOST_LABELS = FOREIGN_LABELS
 """More labels where a word would be count as this many."""
-SHORT_FRAME_S = 0.0125
-"""With shorter frames there is always a frame for other speech between two words. With longer ones,
-or with separators between words, there may be none, and other speech is optional."""
 CONTEXT_S = 0.03
 """Words are scored from this long before their first label until this long after their last."""
+SHORT_FRAME_S = CONTEXT_S / 2
+"""With frames of at most this length there is always a frame for other speech between two words. With
+longer ones, or with separators between words, there may be none, and other speech is optional."""
 LONGEST_RUN, WINDOWS_AT_ONCE = 12, 256
 """The maximum number of words in a run, and of windows scored together: their paths take memory."""
 MOST_ROUNDS = 50
@@ -446,7 +446,7 @@ def _compute_thresholds(
     enough = nats * found.lengths
     surely = enough + SURE_TOKENS * nats + SURE_LABEL * _count_labels_between(found)
     table = np.array([row for row in gains[len(absent) :] if np.isfinite(row[1])])
-    if len(table) < FEWEST_SPOKEN:
+    if len(table) < PRIOR_SAMPLES:
         return enough, surely
     # The gain of a spoken word grows with its tokens, and so does its variance: least squares of
     # gain / sqrt(tokens).

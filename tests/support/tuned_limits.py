@@ -38,15 +38,16 @@ SIZES = {
 }
 """Constants that bound time or memory, or number states."""
 LEARNT = {
+    "fit": {"SPEECH_NATS"},
     "confidence": {
-        *("RIGHT_MS", "MOST_NATS", "LIKELY_SPIKE_NATS", "LIKELY_FIT_NATS", "SPEECH_NATS"),
-        *("SILENCE_NATS", "ALTERNATIVES", "CONTEXT_S", "WORST_NATS", "TYPICAL_NATS"),
+        *("RIGHT_MS", "MOST_NATS", "LIKELY_SPIKE_NATS", "LIKELY_FIT_NATS", "SILENCE_NATS"),
+        *("ALTERNATIVES", "CONTEXT_S", "WORST_NATS", "TYPICAL_NATS"),
         *("PRIOR_WORDS", "LONG_TEXT", "VARIED_TEXT"),
     },
 }
 """Constants of the features of the confidence networks, and of the calibration."""
 
-MOST_TUNED_LIMITS = 70
+MOST_TUNED_LIMITS = 64
 """The search and its judges had 104 before a text was judged by what its sound can show, and 102 with
 it."""
 
