@@ -22,8 +22,10 @@ from ctc_align.alignment.token_search import (
     with_whole_readings,
 )
 from ctc_align.alignment.wildcard import LETTER_S
-from ctc_align.types import ANY_SPEECH, WordTokens
+from ctc_align.types import ANY_SPEECH, Words, WordTokens
 
+SHORT_PAUSE_S = PAUSE_S / 4
+"""A pause has no label for at least this long."""
 SURE_NATS, SURE_SCORE = 1.2, 3.0
 """A word is surely there if its labels support it by at least the first number of nats per token,
 and the second in total."""
@@ -35,6 +37,9 @@ not 67."""
 LABELS_A_LETTER, LABELS_OF_ANY = 3, 30
 """The maximum number of labels that may be heard for one letter that the vocabulary lacks, and for
 a word that is any speech."""
+
+SENTENCE_MARKS = frozenset(".?!…:;。？！")
+_CLOSING = "\"'”’»)]}"
 
 
 @dataclass(frozen=True)
@@ -87,16 +92,35 @@ class FoundWords:
         return found[np.argsort(self.order[found])]
 
 
-def text_tokens(word_tokens: Sequence[WordTokens]) -> TextTokens:
+def text_tokens(words: Words, word_tokens: Sequence[WordTokens]) -> TextTokens:
     """Return the tokens of the words that have any, of their first pronunciations."""
     ids = [way.pronunciations[0].ids if way.pronunciations else () for way in word_tokens]
     owners = np.repeat(np.arange(len(ids)), [len(own) for own in ids])
     flat = np.fromiter((token for own in ids for token in own), np.int64, len(owners))
-    return TextTokens(flat, owners)
+    ends = np.ones(len(flat) + 1, np.bool_)
+    sentence = np.array(
+        [_ends_sentence(words, index) for index in range(len(words.words))], np.bool_
+    )
+    if len(flat):
+        changes = owners[1:] != owners[:-1]
+        between = np.append(0, np.cumsum(sentence))
+        ends[1:-1] = changes & (between[owners[1:]] > between[owners[:-1]])
+    return TextTokens(flat, owners, ends)
+
+
+def _ends_sentence(words: Words, index: int) -> bool:
+    word = words.words[index]
+    if word.text.rstrip(_CLOSING)[-1:] in SENTENCE_MARKS:
+        return True
+    if index + 1 < len(words.words):
+        after = words.words[index + 1].char_start
+    else:
+        after = len(words.text)
+    return "\n" in words.text[word.char_end : after]
 
 
 def find_words(
-    text: TextTokens, word_tokens: Sequence[WordTokens], heard: HeardTokens
+    text: TextTokens, word_tokens: Sequence[WordTokens], heard: HeardTokens, frame_shift_s: float
 ) -> FoundWords:
     """Return where the words of a text are heard.
 
@@ -104,8 +128,11 @@ def find_words(
         text: L tokens, of these words.
         word_tokens: of every word of the transcript.
         heard: H labels.
+        frame_shift_s: of their frames.
     """
-    match = with_whole_readings(search(text, heard)[0], text, heard)
+    is_pause = np.diff(heard.frames) * frame_shift_s >= SHORT_PAUSE_S
+    pauses = np.concatenate(([True], is_pause, [True]))
+    match = with_whole_readings(search(text, heard, pauses)[0], text, heard)
     labels, spoken = match.labels.copy(), match.spoken.copy()
     passage = np.zeros(len(labels), np.int64)
     for number in range(1, len(labels) + 1):
@@ -115,7 +142,9 @@ def find_words(
         spare = np.flatnonzero(free)
         if len(left) < PASSAGE_TOKENS or len(spare) < PASSAGE_TOKENS:
             break
-        again, _ = search(text.some(left), heard.only(spare))
+        again, _ = search(
+            text.some(left), heard.only(spare), np.append(pauses[spare] | _find_skips(spare), True)
+        )
         found = again.spoken & _find_long_runs(again.spoken)
         if not found.any():
             break

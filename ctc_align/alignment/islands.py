@@ -72,7 +72,9 @@ def find_islands(
     """
     emissions = inputs.emissions
     heard = greedy_decode(emissions.array, emissions.blank, soundless(emissions))
-    found = find_words(text_tokens(word_tokens), word_tokens, heard)
+    found = find_words(
+        text_tokens(inputs.words, word_tokens), word_tokens, heard, emissions.frame_shift_s
+    )
     in_time = found.in_time()
     if not len(in_time):
         return []

@@ -19,6 +19,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.found_words import FoundWords, _drop_scattered_labels, find_words, gaps_of
 from ctc_align.alignment.token_search import (
     JUMP_NATS,
+    PAUSE_NATS,
     UNHEARD_NATS,
     UNWRITTEN_NATS,
     HeardTokens,
@@ -35,7 +36,9 @@ CLASSES = 20
 
 def text_of(ids: np.ndarray, per_word: int = 4) -> TextTokens:
     words = np.arange(len(ids)) // per_word
-    return TextTokens(ids, words)
+    ends = np.zeros(len(ids) + 1, np.bool_)
+    ends[[0, -1]] = True
+    return TextTokens(ids, words, ends)
 
 
 def words_of(text: TextTokens) -> list[WordTokens]:
@@ -56,19 +59,31 @@ def heard_of(ids: np.ndarray, frames_each: int = 8) -> HeardTokens:
     return greedy_decode(log_probs.log_softmax(1).numpy(), 0)
 
 
-def best_by_enumeration(text: TextTokens, odds: np.ndarray) -> float:
+def no_pauses(heard: HeardTokens) -> np.ndarray:
+    pauses = np.zeros(len(heard) + 1, np.bool_)
+    pauses[[0, -1]] = True
+    return pauses
+
+
+def best_by_enumeration(text: TextTokens, odds: np.ndarray, pauses: np.ndarray) -> float:
     """Return the best score over all ways to meet tokens with labels, and to jump between any of
     them."""
     count, heard = odds.shape[0], odds.shape[1]
     jump = (JUMP_NATS + np.log(count * heard)) / 2
     parts = text.parts
 
+    def edge(i: int, h: int) -> float:
+        return -(jump - PAUSE_NATS * pauses[h] - PAUSE_NATS * text.ends[i])
+
     def between(a: tuple[int, int], b: tuple[int, int]) -> float:
         """Return the best cost from behind token a[0] - 1 and label a[1] - 1 to before token b[0]
         and label b[1]."""
         small = -UNHEARD_NATS * (b[0] - a[0]) - UNWRITTEN_NATS * (b[1] - a[1])
         jumps = [
-            -UNHEARD_NATS * (i - a[0] + b[0] - k) - UNWRITTEN_NATS * (h - a[1]) - 2 * jump
+            -UNHEARD_NATS * (i - a[0] + b[0] - k)
+            - UNWRITTEN_NATS * (h - a[1])
+            + edge(i, h)
+            + edge(k, b[1])
             for i in range(a[0], b[0] + 1)
             for k in range(i, b[0] + 1)
             for h in range(a[1], b[1] + 1)
@@ -86,11 +101,11 @@ def best_by_enumeration(text: TextTokens, odds: np.ndarray) -> float:
                     for n in range(size - 1)
                 )
                 first, last = (tokens[0], labels[0]), (tokens[-1] + 1, labels[-1] + 1)
-                enter = [-UNHEARD_NATS * first[0] - UNWRITTEN_NATS * first[1]] + [-jump] * bool(
-                    parts[first[0]]
-                )
+                enter = [-UNHEARD_NATS * first[0] - UNWRITTEN_NATS * first[1]] + [
+                    edge(*first)
+                ] * bool(parts[first[0]])
                 leave = [-UNHEARD_NATS * (count - last[0]) - UNWRITTEN_NATS * (heard - last[1])] + [
-                    -jump - UNHEARD_NATS * (i - last[0]) - UNWRITTEN_NATS * (h - last[1])
+                    edge(i, h) - UNHEARD_NATS * (i - last[0]) - UNWRITTEN_NATS * (h - last[1])
                     for i in range(last[0], count + 1)
                     for h in range(last[1], heard + 1)
                     if parts[i]
@@ -104,8 +119,9 @@ def test_the_best_match_is_that_of_an_enumeration(seed: int) -> None:
     rng = np.random.default_rng(seed)
     text = text_of(np.arange(4), per_word=2)
     odds = (rng.normal(0, 1, (4, 5)) * 20).astype(np.float32)
-    match, score = match_block(text, odds)
-    assert score == pytest.approx(best_by_enumeration(text, odds), abs=1e-4)
+    pauses = rng.random(6) < 0.4
+    match, score = match_block(text, odds, pauses)
+    assert score == pytest.approx(best_by_enumeration(text, odds, pauses), abs=1e-4)
     met = match.labels >= 0
     assert (np.diff(match.labels[met]) > 0).all()
     assert match.spoken[met].all()
@@ -135,7 +151,7 @@ def test_long_texts_and_recordings_with_parts_missing_on_either_side(seed: int) 
     said = spoilt(rng, np.concatenate([pieces[0], pieces[1], pieces[2], pieces[4]]))
     text = text_of(np.concatenate([pieces[0], pieces[3], pieces[2], pieces[4], pieces[5]]))
     heard = heard_of(said)
-    match, _ = search(text, heard)
+    match, _ = search(text, heard, no_pauses(heard))
     in_audio = np.repeat([True, False, True, True, False], 600)
     assert (match.spoken == in_audio).mean() > 0.99
     met = np.flatnonzero(match.labels >= 0)
@@ -148,13 +164,13 @@ def test_passages_in_another_order_are_found_and_nothing_in_other_speech() -> No
     pieces = [random_ids(rng, 400) for _ in range(4)]
     heard = heard_of(spoilt(rng, np.concatenate([pieces[0], pieces[2], pieces[1], pieces[3]]), 0.1))
     text = text_of(np.concatenate(pieces))
-    found = find_words(text, words_of(text), heard)
+    found = find_words(text, words_of(text), heard, 0.01)
     assert found.found.mean() > 0.98
     piece = found.words[found.in_time()] // 100
     assert [int(piece[0]), *piece[1:][np.diff(piece) != 0].tolist()] == [0, 2, 1, 3]
     rng = np.random.default_rng(4)
     heard = heard_of(random_ids(rng, 3000))
-    match, score = search(text_of(random_ids(rng, 2000)), heard)
+    match, score = search(text_of(random_ids(rng, 2000)), heard, no_pauses(heard))
     assert not match.spoken.any()
     assert score == 0.0
 
@@ -170,7 +186,7 @@ def test_a_passage_that_is_read_twice_is_found_in_one_reading() -> None:
     ]
     heard = heard_of(np.concatenate([before, *readings, after]))
     text = text_of(np.concatenate([before, passage, after]))
-    found = find_words(text, words_of(text), heard)
+    found = find_words(text, words_of(text), heard, 0.01)
     in_second = found.first[16:34] >= 60 + len(readings[0])
     assert found.found.all()
     assert in_second.all() or not in_second.any()

@@ -47,7 +47,7 @@ LEARNT = {
 }
 """Constants of the features of the confidence networks, and of the calibration."""
 
-MOST_TUNED_LIMITS = 64
+MOST_TUNED_LIMITS = 54
 """The search and its judges had 104 before a text was judged by what its sound can show, and 102 with
 it."""
 
