@@ -21,6 +21,7 @@ from house_table import (
     reach,
     single_importers,
 )
+from tuned_limits import MOST_TUNED_LIMITS, tuned_limits
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = {
@@ -161,6 +162,18 @@ def test_code_over_its_budget_is_a_fault(tmp_path: Path) -> None:
         "ctc_align: 7 tokens, at most 6: take something out, or say why it grows",
         "tests: no row in the table of budgets",
     ]
+
+
+def test_the_search_and_its_judges_decide_by_few_tuned_numbers() -> None:
+    """One that is added takes another out, or its commit says why there are more."""
+    names = [name for found in tuned_limits(ROOT).values() for name in found]
+    assert len(names) <= MOST_TUNED_LIMITS, names
+
+
+def test_tuned_numbers_are_counted(tmp_path: Path) -> None:
+    code = "A, B = 1.5, -2\nC = 2 * A\nD = {'x': 0.4, 'y': A}\nMOST_CELLS = 10**9\nNAME = 'x'\n"
+    plant(tmp_path, "ctc_align/alignment/presence.py", code)
+    assert tuned_limits(tmp_path) == {"presence": ["A", "B", "D"]}
 
 
 def test_code_is_not_folded() -> None:

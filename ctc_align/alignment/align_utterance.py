@@ -31,7 +31,7 @@ from ctc_align.alignment.edges import (
     share_out_wildcards,
     with_convention,
 )
-from ctc_align.alignment.fit import assess_fit, likely_share
+from ctc_align.alignment.fit import MOST_OF_A_TEXT, assess_fit, likely_share
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.pause_edges import edges_beside_pauses, edges_by_convention
 from ctc_align.alignment.presence import choose_stretches, is_contradicted
@@ -75,9 +75,6 @@ if TYPE_CHECKING:
     from ctc_align.alignment.islands import Island
 
 _BRACKETS = ("[", "{", "&")
-LIKELY_SHARE = 0.75
-"""If a network finds this share of the words likely, their text is there, and is not compared with
-others."""
 MOST_CELLS = 10**9
 """With more frames times states, the local loss of a transcript with skipped words is not computed:
 ten minutes of speech have as many, and take a second at most."""
@@ -208,7 +205,7 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Stage
     ids = chosen.tokens.ids
     worst = local_loss(inputs.emissions, ids, chosen.spikes)
     contradicted = False
-    if limits is None or likely_share(words) < LIKELY_SHARE:
+    if limits is None or likely_share(words) < MOST_OF_A_TEXT:
         contradicted = yield from _is_contradicted(inputs, chosen)
     return PlacedWords(words, chosen.loss, chosen.score, worst, ids, limits, contradicted)
 

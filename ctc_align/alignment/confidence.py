@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, spoken_indices
-from ctc_align.alignment.fit import is_sound
+from ctc_align.alignment.fit import ABSENT_CONFIDENCE, SPEECH_NATS, is_sound
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.segmentation import parts_of
 from ctc_align.errors import ConfigError
@@ -36,9 +36,6 @@ SHORT_FACTOR = 2.0
 """In a text of so few words and characters a word cannot have more than this many times the chance
 that the network of any model gives it: that network has learnt that a word or two may be found in
 any noise."""
-TOO_DENSE = 0.05
-"""Factor of confidence if the text has more sounds than can be spoken in the time of the
-recording."""
 RIGHT_MS = 50
 """A calibration counts an edge as right within this distance from the hand label."""
 FEATURES = (
@@ -88,9 +85,8 @@ LIKELY_SPIKE_NATS, LIKELY_FIT_NATS = -1.2, -1.5
 SUMMED_FRAMES = 2**15
 """Frames that are summed at once, so that copies of long recordings stay small beside six numbers
 per frame."""
-SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
-"""A frame is surely speech if the best sound beats silence by more than the one, surely silence if
-by less than the other."""
+SILENCE_NATS = -1.0
+"""A frame is surely silence if the best sound beats silence by less than this."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +161,7 @@ def _judge_by_any_model(
     factor = 1.0
     sounds = len(spoken_indices(tokens))
     if inputs.confidence_network is not None and _is_too_dense(inputs.emissions, sounds):
-        factor = TOO_DENSE
+        factor = ABSENT_CONFIDENCE
     return _WordChances(here, here, network_of_any_model().limits, factor)
 
 

@@ -48,8 +48,11 @@ SPEECH, MUSIC, SILENCE = "speech", "music", "silence"
 
 UNLIKELY = 0.5
 """A word with less confidence is probably not at its aligned position."""
-HIGHEST_WITHOUT_FIT = 0.09
-"""The greatest confidence of a word if nothing of the transcript is in the recording."""
+MOST_OF_A_TEXT = 0.75
+"""A text is there if a greater share of its words is found, or likely."""
+ABSENT_CONFIDENCE = 0.05
+"""The greatest confidence of a word if nothing of the transcript is in the recording, or if it has
+more sounds than can be spoken in the time of the recording."""
 MOST_UNEXPLAINED = 0.05
 """If a greater share of the speech has no words, the fit is not good."""
 FEWEST_WORDS = 2
@@ -196,7 +199,7 @@ def with_little_confidence(words: Sequence[AlignedWord]) -> tuple[AlignedWord, .
     """Return the words with times, and with the low confidence of a text that is not there."""
 
     def least(confidence: float) -> float:
-        return round(min(confidence, HIGHEST_WITHOUT_FIT), 4)
+        return round(min(confidence, ABSENT_CONFIDENCE), 4)
 
     return tuple(
         (
@@ -301,16 +304,16 @@ def _find_skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
 # A word whose sound is not there has a low confidence. Speech that is not in the transcript lies
 # between words, where the segmentation has silence and the frames say otherwise.
 
-CLEARLY = 2.0
-"""A frame is speech where a sound fits it better than silence by this many nats."""
-STATES_WINDOW_S, SHARE = 0.2, 0.6
-"""Speech is where at least this share of a window's frames are."""
+SPEECH_NATS = 2.0
+"""A frame is surely speech where the best sound fits it better than silence by this many nats."""
+STATES_WINDOW_S = 0.2
+"""Speech is where most of the frames of such a window are."""
 WINDOW_S = 2.0
 """The kind of a sound is judged by windows of this length."""
 SHORT_GAP_S = 2 * WINDOW_S
 """In a shorter gap between words, only the segmentation states find speech, and there is no search
 for music."""
-LEAST_S = {SPEECH: 2 * STATES_WINDOW_S, MUSIC: 5.0}
+LEAST_S = {SPEECH: 2 * STATES_WINDOW_S, MUSIC: SHORT_GAP_S}
 """Shorter stretches of each kind are not reported."""
 
 
@@ -380,7 +383,7 @@ def _find_speech_by_states(emissions: Emissions, first: int, last: int) -> list[
     if emissions.state_array is None or last - first < window:
         return []
     scores = emissions.state_array[first:last]
-    speech = scores[:, :-1].max(1) - scores[:, -1] > CLEARLY
+    speech = scores[:, :-1].max(1) - scores[:, -1] > SPEECH_NATS
     return [(first + a, first + b) for a, b in _merge_windows(speech, window)]
 
 
@@ -392,7 +395,7 @@ def _merge_windows(speech: np.ndarray, window: int) -> list[Stretch]:
     """
     inside = np.zeros(len(speech), np.bool_)
     sums = np.convolve(speech, np.ones(window), "valid")
-    for start in np.flatnonzero(sums >= SHARE * window).tolist():
+    for start in np.flatnonzero(sums > window / 2).tolist():
         inside[start : start + window] = True
     stretches = []
     for start, end in runs_of(inside):
@@ -418,7 +421,7 @@ def _merge_windows(speech: np.ndarray, window: int) -> list[Stretch]:
 Stretch = tuple[int, int]
 """Frames [first, last)."""
 
-CLEAR_FROM, CLEAR_AT = 0.5, 0.9
+CLEAR_FROM, CLEAR_AT = UNLIKELY, 0.9
 """A token whose peak has at most the first probability is not clear; from the second on it is fully
 clear."""
 ANY_TOKEN, SURE_BLANK = 0.3, 1.5
@@ -428,24 +431,23 @@ SURELY = 1.0 - LEAST
 """A stretch is speech if its mean over each window (1 in words) reaches the first share, and over one
 window the second, or `LONG_LEAST` over a long window."""
 LONG_WINDOW_S = 4 * WINDOW_S
-LONG_LEAST = 0.43
+LONG_LEAST = (LEAST + SURELY) / 2
 """A long window without silence, and the share that is enough there."""
 FEWEST_CLEAR = 2.5
-"""Fewer clear tokens than this are not speech."""
+LEAST_CLEAR_PER_S = FEWEST_CLEAR / WINDOW_S
+"""Fewer clear tokens than this are not speech. A model that hears fewer in a second of words than
+that is in a window cannot distinguish speech from music."""
 PAUSE_S = WINDOW_S / 2
 """A shorter pause does not divide speech."""
-BESIDE_S = 0.08
+BESIDE_S = 2 * SHORTEST_TOKEN_S
 """A sound extends this far on either side of the frame where its token is heard."""
 QUIET, QUIET_SHARE = 0.99, 0.95
 """The blank is sure from this probability on; half a window is silent if the blank is sure in this
 share of its frames."""
 LEAST_WORDS_S = LEAST_S[MUSIC]
 """Fewer seconds of words are not enough to know how speech sounds here."""
-USUAL = 0.8
+USUAL = CLEAR_AT
 """In that case, the windows above this quantile of clear tokens count as words."""
-LEAST_CLEAR_PER_S = 1.5
-"""Speech has at least this many clear tokens per second. A model that hears fewer in words cannot
-distinguish speech from music."""
 
 
 @dataclass(frozen=True)

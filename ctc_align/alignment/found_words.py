@@ -12,31 +12,32 @@ from dataclasses import dataclass
 import numpy as np
 
 from ctc_align import units
+from ctc_align.alignment.fit import MOST_OF_A_TEXT, PAUSE_S
 from ctc_align.alignment.token_search import (
+    PASSAGE_TOKENS,
     UNHEARD_NATS,
     HeardTokens,
     TextTokens,
     search,
     with_whole_readings,
 )
+from ctc_align.alignment.wildcard import LETTER_S
 from ctc_align.types import ANY_SPEECH, Words, WordTokens
 
-PAUSE_S = 0.25
+SHORT_PAUSE_S = PAUSE_S / 4
 """A pause has no label for at least this long."""
-FEWEST_TOKENS, FEWEST_WORDS = 20, 5
-"""The minimum number of tokens and words of a passage that was moved away from its neighbours."""
 SURE_NATS, SURE_SCORE = 1.2, 3.0
 """A word is surely there if its labels support it by at least the first number of nats per token,
 and the second in total."""
-FAINT_NATS, MOST_FOUND = 0.7, 0.75
-"""If the labels support the found words by less than the first number of nats per token, and more
-than the second
-share of the words is found, the model or the pronunciations suit the recording badly. Of words with
+FAINT_NATS = 0.7
+"""If the labels support the found words by less than this number of nats per token, and most of the
+text is found (`MOST_OF_A_TEXT`), the model or the pronunciations suit the recording badly. Of words with
 15 of 100 phones wrong, 0.6 % are lost, not 0.7; of single words put in between, 64 % are marked,
 not 67."""
 LABELS_A_LETTER, LABELS_OF_ANY = 3, 30
 """The maximum number of labels that may be heard for one letter that the vocabulary lacks, and for
 a word that is any speech."""
+
 SENTENCE_MARKS = frozenset(".?!…:;。？！")
 _CLOSING = "\"'”’»)]}"
 
@@ -81,7 +82,7 @@ class FoundWords:
         """True if most words are there, but fit badly."""
         found = self.found
         return bool(
-            found.mean() > MOST_FOUND
+            found.mean() > MOST_OF_A_TEXT
             and self.score[found].sum() < FAINT_NATS * self.lengths[found].sum()
         )
 
@@ -129,21 +130,22 @@ def find_words(
         heard: H labels.
         frame_shift_s: of their frames.
     """
-    pauses = np.concatenate(([True], np.diff(heard.frames) * frame_shift_s >= PAUSE_S, [True]))
+    is_pause = np.diff(heard.frames) * frame_shift_s >= SHORT_PAUSE_S
+    pauses = np.concatenate(([True], is_pause, [True]))
     match = with_whole_readings(search(text, heard, pauses)[0], text, heard)
     labels, spoken = match.labels.copy(), match.spoken.copy()
     passage = np.zeros(len(labels), np.int64)
     for number in range(1, len(labels) + 1):
-        left = np.flatnonzero(_find_long_runs(~_select_whole_words(spoken, text.words), text.words))
+        left = np.flatnonzero(_find_long_runs(~_select_whole_words(spoken, text.words)))
         free = np.ones(len(heard), np.bool_)
         free[_fill_in_labels(labels, text.words, passage)] = False
         spare = np.flatnonzero(free)
-        if len(left) < FEWEST_TOKENS or len(spare) < FEWEST_TOKENS:
+        if len(left) < PASSAGE_TOKENS or len(spare) < PASSAGE_TOKENS:
             break
         again, _ = search(
             text.some(left), heard.only(spare), np.append(pauses[spare] | _find_skips(spare), True)
         )
-        found = again.spoken & _find_long_runs(again.spoken, text.words[left])
+        found = again.spoken & _find_long_runs(again.spoken)
         if not found.any():
             break
         places = np.where(again.labels >= 0, spare[again.labels], -1)
@@ -189,12 +191,12 @@ def _find_skips(places: np.ndarray) -> np.ndarray:
     return np.diff(places, prepend=-1) > 1
 
 
-def _find_long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return which tokens are in chosen runs of `FEWEST_TOKENS` and `FEWEST_WORDS` or more."""
+def _find_long_runs(chosen: np.ndarray) -> np.ndarray:
+    """Return which tokens are in chosen runs of `PASSAGE_TOKENS` or more."""
     kept = np.zeros(len(chosen), np.bool_)
     edges = np.flatnonzero(np.diff(np.concatenate(([False], chosen, [False]))))
     for first, last in zip(edges[::2].tolist(), edges[1::2].tolist()):
-        if last - first >= FEWEST_TOKENS and len(np.unique(words[first:last])) >= FEWEST_WORDS:
+        if last - first >= PASSAGE_TOKENS:
             kept[first:last] = True
     return kept
 
@@ -202,7 +204,7 @@ def _find_long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
 def _fill_in_labels(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) -> np.ndarray:
     """Return the labels of the tokens, and the nearby labels between neighbours."""
     met = np.flatnonzero(labels >= 0)
-    near = (np.diff(labels[met]) <= FEWEST_TOKENS) | (np.diff(words[met]) == 0)
+    near = (np.diff(labels[met]) <= PASSAGE_TOKENS) | (np.diff(words[met]) == 0)
     near &= (np.diff(labels[met]) > 0) & (np.diff(passage[met]) == 0)
     spans = [
         np.arange(labels[a], labels[b])
@@ -274,9 +276,6 @@ FOREIGN_LABELS = 4
 in the transcript."""
 LONG_S = 2.5
 """Such speech separates islands if it is at least this long."""
-ROOM_S, TOKEN_S = 1.0, 0.15
-"""A passage may continue this long beyond its last label, plus a time for each of its tokens that
-was not heard."""
 
 
 @dataclass(frozen=True)
@@ -353,5 +352,8 @@ def gaps_of(
 
 
 def room_frames(unheard: int, frame_shift_s: float) -> int:
-    """Return the frames that a passage may go on, with `unheard` tokens after its last label."""
-    return units.seconds_to_frames(ROOM_S + TOKEN_S * float(unheard), frame_shift_s)
+    """Return the frames that a passage may go on, with `unheard` tokens after its last label.
+
+    It may go on for a pause, and for `LETTER_S` for each of these tokens.
+    """
+    return units.seconds_to_frames(PAUSE_S + LETTER_S * float(unheard), frame_shift_s)

@@ -21,8 +21,9 @@ import numpy as np
 
 from ctc_align import lattice, units
 from ctc_align.alignment.ctc_path import token_spans
-from ctc_align.alignment.found_words import FoundWords, Gaps, room_frames
-from ctc_align.alignment.token_search import HeardTokens
+from ctc_align.alignment.fit import SHORTEST_TOKEN_S
+from ctc_align.alignment.found_words import FOREIGN_LABELS, FoundWords, Gaps, room_frames
+from ctc_align.alignment.token_search import UNWRITTEN_NATS, HeardTokens
 from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, StageSteps
 from ctc_align.types import WordTokens
 
@@ -35,29 +36,28 @@ to 0.5 of the median of absent."""
 SKIP_SDS = 8.0
 """Or if it is this many standard deviations above the mean of words that are surely spoken, and
 above 0."""
-SURE_TOKENS, SURE_LABEL, SURE_SDS = 2.0, 2.0, 12.0
+SURE_TOKENS = 2.0
+SURE_SDS = 1.5 * SKIP_SDS
 """A word is surely absent if its gain would be enough with this many more tokens, and exceeds that
-by this many nats per label heard there; or if it is this many standard deviations above the mean of
+by what the labels heard there would cost as no tokens; or if it is this many standard deviations above the mean of
 surely spoken words, and above 0."""
 ABSENT_NATS = 11.0
-PRIOR_SAMPLES = 4
-"""The mean gain per token of absent words with the English model, and its weight in samples."""
 SPOKEN_SD = 1.9
-PRIOR_SPOKEN = 2
-"""The standard deviation of gain / sqrt(tokens) of spoken words with the English model, and its
-weight in samples."""
-SAMPLES, FEWEST_SPOKEN = 24, 4
-"""The maximum number of words sampled of each kind, and the minimum of spoken ones from which a
-standard deviation is estimated."""
+PRIOR_SAMPLES = 4
+"""The mean gain per token of absent words with the English model, the standard deviation of gain /
+sqrt(tokens) of spoken words with it, and the weight of each in samples."""
+SAMPLES = 24
+"""The maximum number of words sampled of each kind. From as many spoken ones as the prior is worth,
+`PRIOR_SAMPLES`, a standard deviation is estimated."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact if more than this share of its words is surely absent."""
-MOST_LABELS = 4
+MOST_LABELS = FOREIGN_LABELS
 """More labels where a word would be count as this many."""
-SHORT_FRAME_S = 0.0125
-"""With shorter frames there is always a frame for other speech between two words. With longer ones,
-or with separators between words, there may be none, and other speech is optional."""
-CONTEXT_S = 0.03
+CONTEXT_S = SHORTEST_TOKEN_S
 """Words are scored from this long before their first label until this long after their last."""
+SHORT_FRAME_S = CONTEXT_S / 3
+"""With frames of at most this length there is always a frame for other speech between two words. With
+longer ones, or with separators between words, there may be none, and other speech is optional."""
 LONGEST_RUN, WINDOWS_AT_ONCE = 12, 256
 """The maximum number of words in a run, and of windows scored together: their paths take memory."""
 MOST_ROUNDS = 50
@@ -443,9 +443,9 @@ def _compute_thresholds(
         / (len(per_token) + PRIOR_SAMPLES)
     )
     enough = nats * found.lengths
-    surely = enough + SURE_TOKENS * nats + SURE_LABEL * _count_labels_between(found)
+    surely = enough + SURE_TOKENS * nats + UNWRITTEN_NATS * _count_labels_between(found)
     table = np.array([row for row in gains[len(absent) :] if np.isfinite(row[1])])
-    if len(table) < FEWEST_SPOKEN:
+    if len(table) < PRIOR_SAMPLES:
         return enough, surely
     # The gain of a spoken word grows with its tokens, and so does its variance: least squares of
     # gain / sqrt(tokens).
@@ -453,8 +453,8 @@ def _compute_thresholds(
     columns = np.stack((1 / root, root), 1)
     line, *_ = np.linalg.lstsq(columns, table[:, 1] / root, rcond=None)
     residuals = table[:, 1] / root - columns @ line
-    squares = np.sum(residuals**2) + PRIOR_SPOKEN * SPOKEN_SD**2
-    freedom = len(table) - 2 + PRIOR_SPOKEN
+    squares = np.sum(residuals**2) + PRIOR_SAMPLES * SPOKEN_SD**2
+    freedom = len(table) - 2 + PRIOR_SAMPLES
     sd = float(np.sqrt(squares / freedom))
     mean = line[0] + line[1] * found.lengths
     root = np.sqrt(found.lengths)

@@ -27,11 +27,10 @@ from ctc_align.kernels.log_space import log_softmax
 
 FAINT_NATS = 1.0
 """A label is heard where it is at most this many nats less likely than the blank."""
-WORST_NATS, BEST_NATS = -4.0, 5.0
-"""Limits of the log-odds of a token, not beyond what greedy decoding deserves: it errs in one label
-of five, and more in noise."""
-LEAST_SHARE = 1e-4
-"""The least mean probability of a class over all labels."""
+BEST_NATS = 5.0
+"""Upper limit of the log-odds of a token, not beyond what greedy decoding deserves: it errs in one
+label of five, and more in noise. They need no lower one: a token that is not heard beside a label
+that is no token costs less than a bad match."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +55,11 @@ class HeardTokens:
     def odds(self, classes: np.ndarray, first: int, last: int) -> np.ndarray:
         """Return (N, last - first) log-odds in nats of N classes at labels `first` to `last`.
 
-        They are those of the class there, in the likeliest of three frames, against any label, from
-        `WORST_NATS` to `BEST_NATS`.
+        They are those of the class there, in the likeliest of three frames, against any label, up
+        to `BEST_NATS`.
         """
         best = _max_of_three_frames(self.log_probs, self.frames[first:last])
-        return np.clip(
-            best[:, classes].T - self.background[classes][:, None], WORST_NATS, BEST_NATS
-        )
+        return np.minimum(best[:, classes].T - self.background[classes][:, None], BEST_NATS)
 
     def odds_at(self, classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return (N,) float32: log-odds of N classes, each at the label with the same index."""
@@ -71,7 +68,7 @@ class HeardTokens:
             own, at = classes[low : low + PIECE_FRAMES], labels[low : low + PIECE_FRAMES]
             best = _max_of_three_frames(self.log_probs, self.frames[at])
             found.append(best[np.arange(len(own)), own] - self.background[own])
-        return np.clip(np.concatenate(found), WORST_NATS, BEST_NATS)
+        return np.minimum(np.concatenate(found), BEST_NATS)
 
     def only(self, places: np.ndarray) -> HeardTokens:
         """Return the labels at some indices."""
@@ -101,10 +98,8 @@ def greedy_decode(log_probs: np.ndarray, blank: int, without: Sequence[int] = ()
         total += np.exp(_max_of_three_frames(log_probs, centres[low : low + PIECE_FRAMES])).sum(
             0, dtype=np.float64
         )
-    mean = total / max(len(centres), 1)
-    return HeardTokens(
-        ids[begins], centres, log_probs, np.log(np.maximum(mean, LEAST_SHARE)).astype(np.float32)
-    )
+    mean = np.maximum(total / max(len(centres), 1), np.finfo(np.float32).tiny)
+    return HeardTokens(ids[begins], centres, log_probs, np.log(mean).astype(np.float32))
 
 
 def _labelled_frames(
@@ -146,7 +141,7 @@ JUMP_NATS = 9.0
 """Cost of a jump, besides the logarithm of the number of cells that it could lead to."""
 PAUSE_NATS = 1.5
 """A jump costs this much less at each of its ends that is at a pause or at the end of a
-sentence."""
+sentence: without it, partly right texts in hard sound lose an eighth more words."""
 MOST_CELLS = 2**22
 """Cells (tokens times labels) whose scores are kept at once, 8 bytes each."""
 
@@ -239,8 +234,8 @@ class _Block:
         self.closed = closed
         jump = (JUMP_NATS + np.log(max(len(text.ids) * odds.shape[1], 1))) / 2
         self.costs = jump - PAUSE_NATS * pauses
-        self.parts = text.parts
         self.easier = PAUSE_NATS * text.ends
+        self.parts = text.parts
         self.steps = UNWRITTEN_NATS * np.arange(odds.shape[1] + 1)
 
     def first_row(self) -> np.ndarray:
@@ -359,33 +354,25 @@ class _Block:
 
 WHOLE_CELLS = 200_000
 """A block of fewer cells (tokens times labels) is matched without anchors."""
-CHANCE_RUNS = 300
-"""Expected number of runs that agree by chance in a whole search: a larger search looks for longer
-runs."""
-ALPHABET = 16.0
-"""Effective alphabet size for chance matches: tokens that are not equally frequent agree more often
-by chance."""
-SHORTEST_RUN, LONGEST_RUN = 4, 12
+CHANCE_RUNS = 100
+"""Expected number of runs that agree by chance in a whole search, if tokens were independent: a
+larger search looks for longer runs."""
 MOST_PLACES = 12
 """Runs that occur more often in the text are ignored."""
-REACH = 100
-"""Runs of one fragment are at most this many tokens apart."""
-SLACK_TOKENS = 4
 SLACK_SHARE = 0.3
 """Runs of one fragment are spaced alike on both sides: the distances in text and labels differ at
-most by the first number and this share of the shorter one. Greedy decoding drops or adds one label
-in five (see `WORST_NATS`)."""
-UNEVEN_WEIGHT = 0.1
-"""Weight of each token by which these distances differ: of two runs before a run the evener
-continuation wins."""
+most by this share of the shorter one. Greedy decoding drops or adds one label in five (see
+`BEST_NATS`)."""
 LOOK_BACK = 48
 """Runs before a run that may precede it in a fragment."""
-FRAGMENT_TOKENS = 24
-"""The least tokens in the runs of a fragment: shorter ones may agree by chance."""
-SUPPORT_TOKENS, SUPPORT_REACH = 12, 25
+PASSAGE_TOKENS = 20
+"""The least tokens of a passage: of the runs of a fragment, of what is read twice, and of what was
+moved away from its neighbours. Shorter ones may agree by chance."""
+SUPPORT_TOKENS = PASSAGE_TOKENS // 2
+SUPPORT_REACH = 2 * PASSAGE_TOKENS
 """At least the first number of tokens agree within the second of an anchor: a run at a fragment's
 end may be chance."""
-ANCHORS_APART = 40
+ANCHORS_APART = SUPPORT_REACH
 """Tokens between anchors: the blocks between them are matched exactly."""
 REACH_TOKENS, REACH_A_LABEL = 400, 2
 """Tokens matched at each end of a block, and more for each label: few labels cannot be a long
@@ -482,15 +469,19 @@ def _divide_block(
     return parts
 
 
-def _run_length(cells: int) -> int:
-    """Return how many tokens a run has: CHANCE_RUNS = cells / ALPHABET**length agree by chance."""
-    return int(
-        np.clip(
-            np.ceil(np.log(max(cells, 1) / CHANCE_RUNS) / np.log(ALPHABET)),
-            SHORTEST_RUN,
-            LONGEST_RUN,
-        )
-    )
+def _run_length(text: np.ndarray, heard: np.ndarray) -> int:
+    """Return how many tokens a run has: `CHANCE_RUNS` of that length agree by chance.
+
+    A token of the text and a label agree by chance with the probability that both are the same
+    class, sum over classes c of p_text(c) p_heard(c): tokens that are not equally frequent agree
+    more often.
+    """
+    classes = 1 + max(text.max(initial=0), heard.max(initial=0))
+    pairs = len(text) * len(heard)
+    same = np.dot(np.bincount(text, minlength=classes), np.bincount(heard, minlength=classes))
+    if not 0 < same < pairs or pairs <= CHANCE_RUNS:
+        return 1
+    return int(np.ceil(np.log(pairs / CHANCE_RUNS) / np.log(pairs / same)))
 
 
 def _hashes(ids: np.ndarray, length: int) -> np.ndarray:
@@ -508,7 +499,7 @@ def _hashes(ids: np.ndarray, length: int) -> np.ndarray:
 
 def _find_runs(text: np.ndarray, heard: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """Return where runs of equal tokens begin in text and labels, by label, and their lengths."""
-    length = _run_length(len(text) * len(heard))
+    length = _run_length(text, heard)
     written, said = _hashes(text, length), _hashes(heard, length)
     order = np.argsort(written, kind="stable")
     first = np.searchsorted(written[order], said, "left")
@@ -526,18 +517,15 @@ def _find_fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
     before = np.full(len(starts), -1, np.int64)
     for k in range(1, len(starts)):
         low = max(0, k - LOOK_BACK)
-        # weight[k] = max(length, max over earlier j of weight[j] + new tokens - UNEVEN_WEIGHT *
-        # difference): where runs overlap, only the tokens that they do not share are new.
+        # weight[k] = max(length, max over earlier j of weight[j] + new tokens): where runs overlap,
+        # only the tokens that they do not share are new. Of equal ones the nearest goes before.
         ahead, beside = starts[k] - starts[low:k], labels[k] - labels[low:k]
-        fits = (ahead > 0) & (beside > 0) & (ahead <= REACH) & (beside <= REACH)
-        fits &= np.abs(ahead - beside) <= SLACK_TOKENS + SLACK_SHARE * np.minimum(ahead, beside)
+        shorter = np.minimum(ahead, beside)
+        fits = (shorter > 0) & (np.abs(ahead - beside) <= SLACK_SHARE * shorter)
         if not fits.any():
             continue
-        gain = np.where(
-            fits, weights[low:k] + np.minimum(np.minimum(ahead, beside), length), -np.inf
-        )
-        gain -= UNEVEN_WEIGHT * np.abs(ahead - beside)
-        best = int(np.argmax(gain))
+        gain = np.where(fits, weights[low:k] + np.minimum(shorter, length), -np.inf)
+        best = len(gain) - 1 - int(np.argmax(gain[::-1]))
         if gain[best] > weights[k]:
             weights[k] = gain[best]
             before[k] = low + best
@@ -551,7 +539,7 @@ def _find_fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
             chain.append(at)
             at = int(before[at])
         weight = weights[k] - (weights[at] if at >= 0 else 0.0)
-        if weight >= FRAGMENT_TOKENS:
+        if weight >= PASSAGE_TOKENS:
             places = np.array(chain[::-1])
             middle = length // 2
             fragments.append(
@@ -614,21 +602,7 @@ def _count_support(fragment: _Fragment) -> np.ndarray:
 #
 # In such a match there is, between two words that follow each other in the text, speech that begins
 # as the text goes
-# on and ends as the text before it does.
-
-FEWEST_LABELS = 20
-"""Fewer labels between two words cannot be a second reading."""
-FEWEST_TOKENS = 16
-"""A passage that is read twice has at least this many tokens."""
-LEAST_NATS = 1.0
-"""The labels of such a passage support each of its tokens by this much on average, in nats."""
-MOST_UNWRITTEN = 8
-"""Inside a reading at most this many labels are between the labels of two tokens."""
-MOST_BETWEEN = 0.2
-"""At most this share of the speech is in neither reading."""
-NEXT_TOKENS = 4
-"""The matched tokens on either side of the speech are at most this many tokens apart in the
-text."""
+# on and ends as the text before it does. At most `SLACK_SHARE` of it is in neither reading.
 
 
 def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens) -> TokenMatch:
@@ -644,8 +618,8 @@ def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens)
     while True:
         met = np.flatnonzero(labels >= 0)
         gaps = np.flatnonzero(
-            (np.diff(labels[met]) > FEWEST_LABELS)
-            & (np.diff(met) <= NEXT_TOKENS)
+            (np.diff(labels[met]) > PASSAGE_TOKENS)
+            & (np.diff(met) <= PASSAGE_TOKENS)
             & (met[:-1] >= at)
         )
         if not len(gaps):
@@ -667,35 +641,25 @@ def _take_better_reading(
     behind = np.arange(max(after - reach, 0), after)
     head = _match_once(text.some(ahead), heard, (first, last), opened=True)
     tail = _match_once(text.some(behind), heard, (first, last), closed=True)
-    head[np.cumsum(_find_breaks(head)) > 0] = -2
-    tail[np.cumsum(_find_breaks(tail[::-1]))[::-1] > 0] = -2
+    head[np.cumsum(head == -2) > 0] = -2  # a reading is over where words are jumped over
+    tail[np.cumsum(tail[::-1] == -2)[::-1] > 0] = -2
     again = ahead[head >= -1]
     back = behind[tail >= -1]
     head, tail = head[head >= -1], tail[tail >= -1]
     ends = max(head, default=-1)
     begins = min(tail[tail >= 0], default=-1)
     if (
-        len(again) + len(back) < FEWEST_TOKENS
-        or not 0 <= ends < begins <= ends + 1 + MOST_BETWEEN * reach
+        len(again) + len(back) < PASSAGE_TOKENS
+        or not 0 <= ends < begins <= ends + 1 + SLACK_SHARE * reach
     ):
         return
     gains = [_nats(text, heard, again, head), _nats(text, heard, back, tail)]
-    if any(gain < LEAST_NATS * len(own) for gain, own in zip(gains, (again, back))):
-        return
     first_reading = gains[0] - _nats(text, heard, again, labels[again])
     second_reading = gains[1] - _nats(text, heard, back, labels[back])
     if first_reading >= second_reading:
         labels[again] = head
     else:
         labels[back] = tail
-
-
-def _find_breaks(labels: np.ndarray) -> np.ndarray:
-    """Return at which tokens a passage is over: they, or labels before them, are jumped over."""
-    met = np.flatnonzero(labels >= 0)
-    breaks = labels == -2
-    breaks[met[1:]] |= np.abs(np.diff(labels[met])) > MOST_UNWRITTEN
-    return breaks
 
 
 def _match_once(

@@ -17,10 +17,10 @@ import numpy as np
 from ctc_align import units
 from ctc_align.alignment.ctc_path import runs_of
 from ctc_align.alignment.fit import SHORTEST_TOKEN_S
-from ctc_align.alignment.found_words import FEWEST_TOKENS, FoundWords, Gaps
+from ctc_align.alignment.found_words import FoundWords, Gaps
 from ctc_align.alignment.presence import TextStretch, is_contradicted
 from ctc_align.alignment.spoken_words import HeardSpeech
-from ctc_align.alignment.token_search import JUMP_NATS
+from ctc_align.alignment.token_search import JUMP_NATS, PASSAGE_TOKENS
 from ctc_align.kernels.batching import StageSteps
 
 AROUND = 2
@@ -94,7 +94,7 @@ def _find_runs(found: FoundWords, fixed: np.ndarray, span: _Span) -> Iterator[tu
     missing = ~found.found[own] & ~fixed[own]
     for first, last in runs_of(~found.sure[own]):
         places = first + np.flatnonzero(missing[first:last])
-        if found.lengths[span.first + places].sum() >= FEWEST_TOKENS:
+        if found.lengths[span.first + places].sum() >= PASSAGE_TOKENS:
             yield int(places[0]), int(places[-1]) + 1
 
 

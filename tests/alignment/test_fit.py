@@ -250,9 +250,7 @@ def test_words_that_are_missing_or_wrong_are_told(english, demo, whole) -> None:
     assert [one["text"] for one in marked["words"] if one.get("doubtful")] == ["milk,"]
 
 
-@pytest.mark.parametrize(
-    ("setting", "value"), [("CLEARLY", 20.0), ("SHARE", 1.01), ("STATES_WINDOW_S", 5.0)]
-)
+@pytest.mark.parametrize(("setting", "value"), [("SPEECH_NATS", 20.0), ("STATES_WINDOW_S", 5.0)])
 def test_the_checks_would_notice(
     setting: str, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
