@@ -105,6 +105,18 @@ def emission(score, centre, LOG: tl.constexpr):
 
 
 @jit
+def sum_pairs(values, ROWS: tl.constexpr, COUNT: tl.constexpr):
+    """Return the sums (ROWS,) of COUNT values each, halves added to halves.
+
+    Of two values there is one sum, so the bits do not depend on which threads hold them.
+    """
+    for step in tl.static_range(0, 12):
+        if (COUNT >> step) > 1:
+            values = tl.sum(tl.reshape(values, (ROWS, 2, COUNT >> (step + 1))), 1)
+    return tl.reshape(values, (ROWS,))
+
+
+@jit
 def log_sum(a, b, c):
     """Return log(e**a + e**b + e**c); -inf where all three are (-inf - -inf would be NaN)."""
     top = tl.maximum(a, tl.maximum(b, c))
