@@ -30,7 +30,7 @@ from ctc_align.kernels.gpu import launches
 STRUCTURE = [Combination("ctc", length, torch.float32, False) for length in ("one strip", "strips")]
 SAMPLE = {
     Combination("ctc, optional", "tiles", torch.float16, True): "occupancy",
-    Combination("ctc, wildcards", "two strips", torch.float64, False): "occupancy",
+    Combination("ctc, wildcards", "eight strips", torch.float64, False): "occupancy",
     Combination("simple", "tiles", torch.bfloat16, True): "best_path",
     Combination("segmentation, wildcards", "strips", torch.float32, False): "best_path in bands",
     Combination(

@@ -64,7 +64,8 @@ barrier."""
 SINGLE_WARPS, SINGLE_CLASSES = 16, 256
 """The most warps, of both directions, and classes of a problem that takes one launch. In 16 warps,
 a thread may have 128 registers, which the passes need; both directions then hold 384 states, the
-forward pass alone 768. Posteriors of more classes are better spread over the card."""
+forward pass alone 768. Posteriors of more classes are better spread over the card. With detours, all
+in one kernel takes half a minute to compile, and more registers than there are."""
 
 SHARE_FRAMES, SHARED_WARPS = 32, 1024
 """In one launch, the fewest frames that a program's share has, and how many warps share the frames:
@@ -169,10 +170,10 @@ class SumPlan:
         self.single = (
             self.directions * layout.strips <= SINGLE_WARPS
             and given.classes <= SINGLE_CLASSES
-            and not (layout.tiled or self.recompute)
+            and not (layout.tiled or self.recompute or given.max_detours)
         )
         self.shares = 1
-        if self.single and given.both and not given.max_detours:
+        if self.single and given.both:
             idle = SHARED_WARPS // (warps * layout.groups(given.batch))
             self.shares = max(1, min(idle, given.frames // SHARE_FRAMES))
         share_frames = -(-given.frames // self.shares)
