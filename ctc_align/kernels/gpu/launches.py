@@ -277,7 +277,7 @@ class SumLaunches:
         buffers["centres"] = buffers["centres"].view(real)
         scores = allocate((problem.batch * plan.shares,), torch.float64, x.device, "scores")
         self.scores = scores[: problem.batch]
-        self.values = {
+        self.values: dict[str, Any] = {
             **plan.numbers,
             **problem.arguments(),
             **problem.switches(),
