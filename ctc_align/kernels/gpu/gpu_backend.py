@@ -51,8 +51,10 @@ def best_path(
 def best_labels(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, blank: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run `ctc_align.kernels.best_labels`; the path and its classes share one transfer of the
-    topology."""
+    """Run `ctc_align.kernels.best_labels`.
+
+    The path and its classes share one transfer of the topology.
+    """
     x, _ = _on_device(log_probs, None)
     if not x.shape[0] or not x.shape[1]:
         labels = torch.full(x.shape[:2], blank, dtype=torch.int64, device=log_probs.device)

@@ -85,14 +85,18 @@ def block_count(frames: int, block: int) -> int:
 
 
 def checkpoint_interval(frames: int) -> int:
-    """Return the frames between checkpoints, about the square root: as many checkpoints as rows in
-    a block, which takes the least memory."""
+    """Return the frames between checkpoints, about the square root.
+
+    There are as many checkpoints as rows in a block then, which takes the least memory.
+    """
     return -(-int(frames**0.5) // MIN_BLOCK) * MIN_BLOCK
 
 
 def diagonals(tiles: int, blocks: int) -> list[tuple[int, int, int]]:
-    """Return (diagonal, first tile, number of tiles) of each launch: tile p of block n needs tile p
-    - 1 of n and tile p of n - 1."""
+    """Return (diagonal, first tile, number of tiles) of each launch.
+
+    Tile p of block n needs tile p - 1 of n and tile p of n - 1.
+    """
     steps = []
     for diagonal in range(tiles + blocks - 1):
         low = max(0, diagonal - blocks + 1)
@@ -311,8 +315,10 @@ class SumLaunches:
         return made(kernel, grid, warps, {**self.values, **more} if more else self.values)
 
     def _number_kinds(self) -> list[tuple[bool, bool]]:
-        """Return LOG and FALLBACK of the passes: scaled numbers, then logarithms where needed; or
-        only logarithms."""
+        """Return LOG and FALLBACK of the passes.
+
+        Scaled numbers, then logarithms where needed; or only logarithms.
+        """
         if self.is_float64:
             return [(True, False)]
         return [(False, False), (True, True)]
@@ -361,8 +367,10 @@ class SumLaunches:
         )
 
     def posteriors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """Return the scores (B,) float64, the posteriors (B, T, C), strided like the log-probs, and
-        the wildcard's (B, T)."""
+        """Return the scores (B,) float64, the posteriors (B, T, C), and the wildcard's (B, T).
+
+        Posteriors are strided like the log-probs.
+        """
         problem = self.problem
         dtype = torch.float64 if self.is_float64 else torch.float32
         out = torch.empty_like(problem.x, dtype=dtype)

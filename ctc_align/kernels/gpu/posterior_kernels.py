@@ -1,5 +1,6 @@
-"""Kernels before and after the passes of `sum_kernels`: centres of frames, totals of utterances,
-posteriors of classes.
+"""Kernels before and after the passes of `sum_kernels`.
+
+They compute centres of frames, totals of utterances, and posteriors of classes:
 
     centre[t]       = max of x[t, emit[s]] over the states s that paths may be in at frame t
     total           = sum of forward[T-1, s] over the final states s
@@ -47,8 +48,9 @@ def centre(
     x, wild, emit, numbers, centres, x_b, x_t, x_c, wild_b, wild_t, batch, frames, width, program_lines,
     LINES: tl.constexpr, STATES: tl.constexpr, FLOAT64: tl.constexpr, WILD: tl.constexpr, BANDED: tl.constexpr,
 ):  # fmt: skip
-    """Write the centre of each frame: its best emission, NaN and +inf left out; 0 if nothing is
-    possible.
+    """Write the centre of each frame: its best emission, NaN and +inf left out.
+
+    It is 0 if nothing is possible.
 
     Without detours (BANDED) only states count that can be reached from the start and can still
     reach the end: a better emission elsewhere would only make all paths look unlikely.
@@ -160,9 +162,9 @@ def total(
 
 @jit
 def load_line(line, lattice, memory, sizes, RECOMPUTE: tl.constexpr):
-    """Load what a line needs: utterance, frame, status, total, centre, number of states, and
-    pointers to both rows.
+    """Load what a line needs.
 
+    It is utterance, frame, status, total, centre, number of states, and pointers to both rows.
     Lines are those of frames first_frame … first_frame + frame_count - 1 of each utterance. Where
     blocks are recomputed, only their rows are in memory.
     """
@@ -191,9 +193,10 @@ def sort_by_class(
     emit, numbers, order, bounds, batch, width, classes,
     ROWS: tl.constexpr, PROGRAM_STATES: tl.constexpr, COMPARED_STATES: tl.constexpr,
 ):  # fmt: skip
-    """Write `order` (B, S), the states sorted stably by the class that they emit, and `bounds` (B,
-    C + 2), the rank at which each class begins, the wildcard first. Even states are left out where
-    all of them emit one class.
+    """Sort states stably by the class that they emit: write `order` (B, S) and `bounds`.
+
+    `bounds` (B, C + 2) is the rank at which each class begins, the wildcard first. Even states are
+    left out where all of them emit one class.
 
     Counting sort: a state's rank is the number of states that precede it, a class's bound the
     number of states of lower classes. Each program counts for PROGRAM_STATES states and bounds at a
@@ -362,8 +365,9 @@ def posterior(
     LINES: tl.constexpr, CLASSES: tl.constexpr, CLASS_THREADS: tl.constexpr, LOG: tl.constexpr, FALLBACK: tl.constexpr,
     WILD: tl.constexpr, RECOMPUTE: tl.constexpr,
 ):  # fmt: skip
-    """Write the posteriors of the lines in the blocks first_block … first_block + slots - 2, in
-    memory row by row or, recomputed, those of these blocks alone.
+    """Write the posteriors of the lines in the blocks first_block … first_block + slots - 2.
+
+    Rows are in memory for all frames or, recomputed, for these blocks alone.
 
     With FALLBACK only lines of utterances in logarithms, for which the launch without LOG has
     written zeros.

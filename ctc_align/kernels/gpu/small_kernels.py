@@ -1,5 +1,7 @@
-"""All of a small problem in one launch: centres, passes, totals and posteriors, by the kernels'
-functions, one after the other, with barriers between.
+"""All of a small problem in one launch.
+
+Centres, passes, totals and posteriors come one after the other, by the functions of the other
+kernels, with barriers between.
 
 A program takes an utterance in both directions side by side: half of its warps walk forward, half
 backward, and then all of them sum posteriors. So nothing passes from program to program, and a pass
@@ -30,8 +32,10 @@ def compute_sums(
     PROGRAM_STATES: tl.constexpr, COMPARED_STATES: tl.constexpr, FLOAT64: tl.constexpr, PLAIN: tl.constexpr,
     ALL_STAY: tl.constexpr, WILD: tl.constexpr, DETOURS: tl.constexpr, BANDED: tl.constexpr,
 ):  # fmt: skip
-    """Compute the scores of the program's utterances and, with two SIDES, the posteriors of its
-    share of their frames."""
+    """Compute the scores of the program's utterances.
+
+    With two SIDES, also the posteriors of its share of their frames.
+    """
     share = tl.program_id(2)
     before = share.to(tl.int64) * batch
     centres += before * frames

@@ -47,11 +47,10 @@ meets it."""
 
 @jit
 def needs_logarithms(end_exponents, b, length, tiles):
-    """Return whether an utterance needs logarithms: its total is almost zero, or it emits NaN or
-    +inf, or is too long.
+    """Return whether an utterance needs logarithms.
 
-    Scaled numbers cannot tell an impossible path from an extremely unlikely one, and do not
-    represent NaN.
+    Its total is almost zero, or it emits NaN or +inf, or is too long. Scaled numbers cannot tell an
+    impossible path from an extremely unlikely one, and do not represent NaN.
     """
     best = length * 0 + NEVER_EXPONENT
     for tile in range(tiles):
@@ -163,8 +162,9 @@ def compute_row(
 def advance_row(even, odd, emissions, t, transitions, buffers,
                 LANES: tl.constexpr, LOG: tl.constexpr, PLAIN: tl.constexpr, ALL_STAY: tl.constexpr,
                 DETOURS: tl.constexpr, SAVE_ROWS: tl.constexpr, SAVE_SOME: tl.constexpr):  # fmt: skip
-    """Advance the row from frame t - 1 to t; store it with the saved rows or, for detours, in the
-    ring.
+    """Advance the row from frame t - 1 to t.
+
+    It is stored with the saved rows or, for detours, in the ring.
 
     Beyond the block's last frame the row keeps its values, while other utterances of the program go
     on.
@@ -266,11 +266,11 @@ def sweep(
     TILED: tl.constexpr, SAVE_CHECKPOINTS: tl.constexpr, SAVE_ROWS: tl.constexpr, RECOMPUTE: tl.constexpr,
     FALLBACK: tl.constexpr, SIDES: tl.constexpr,
 ):  # fmt: skip
-    """Compute the sums of one span of frames in one tile of states; `launches` explains the
-    arguments.
+    """Compute the sums of one span of frames in one tile of states.
 
-    The row stays in registers from frame to frame. FALLBACK is the second pass, in logarithms, over
-    the utterances for which scaled numbers do not suffice; others count as empty in it.
+    `launches` explains the arguments. The row stays in registers from frame to frame. FALLBACK is
+    the second pass, in logarithms, over the utterances for which scaled numbers do not suffice;
+    others count as empty in it.
 
     With two SIDES a program computes both directions of its utterances, and saves the rows of
     block_frames frames, those of its share of the utterance.
