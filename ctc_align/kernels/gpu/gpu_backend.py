@@ -8,6 +8,7 @@
     path_kernels       best paths: the forward pass and the trace-back
     sum_kernels        sums: the forward and the backward pass, in the numbers of sum_numbers
     posterior_kernels  before and after these passes: centres, totals, posteriors
+    small_kernels      all of that in one launch, for small problems
 
 The host never waits for the device, so that callers go on while it works. Results are on the device
 of `log_probs`; log-probs that are not on a GPU are copied to the current one, and their results
