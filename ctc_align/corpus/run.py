@@ -19,7 +19,7 @@ from ctc_align.config import Settings
 from ctc_align.corpus.engine.batches import Job, Pool, jobs_of
 from ctc_align.corpus.engine.dispatch import Engine, Observer
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
-from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
+from ctc_align.corpus.engine.worker_pools import PoolSettings, device_for_model, plan_pool
 from ctc_align.corpus.outputs.assembly import Assembly, write_manifests
 from ctc_align.corpus.outputs.data_sets import write_cut_lists
 from ctc_align.corpus.outputs.layout import LJSPEECH, SHARDS, Layout
@@ -136,6 +136,8 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     out_dir = Path(run.out_dir)
     run = _with_model_defaults(run)
     _check(run)
+    if run.backend != "gpu" and not run.pool.gpus_per_worker:
+        run = replace(run, device=device_for_model(run.model, run.device, observer.warn))
     layout = _layout(run)
     layout.check()
     open_source(

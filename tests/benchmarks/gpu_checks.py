@@ -7,10 +7,13 @@ themselves run.
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -28,11 +31,15 @@ from ctc_align.errors import KernelError
 from ctc_align.kernels.gpu import launches
 from ctc_align.lattice import Topology
 
-GROUPS = ("correctness", "races", "pytorch", "graph", "models")
-SMALL_TOKENS = {"one strip": 2, "two strips": 33}
+GROUPS = ("pytorch", "graph", "models", "corpus", "races", "correctness", "sanitizer")
+"""In the order in which they run: what takes long comes last."""
+SMALL_TOKENS = {"one strip": 2, "eight strips": 33}
 TOLERANCES = {torch.float64: 1e-9}
 LEAST_TOLERANCE, SCORE_TOLERANCE = 1e-4, 1e-5
 """Largest differences from the reference: absolute, of posteriors; relative, of scores."""
+
+
+OK = "ok:"
 
 
 class NeedsCardError(Exception):
@@ -41,7 +48,7 @@ class NeedsCardError(Exception):
 
 @dataclass(frozen=True)
 class Check:
-    """A check: `run` returns what is wrong, or an empty text."""
+    """A check: `run` returns what is wrong, or an empty text, or `OK` and what was measured."""
 
     group: str
     name: str
@@ -51,6 +58,8 @@ class Check:
         """Return "ok", "FAILED" or "left out", and why."""
         try:
             fault = self.run()
+            if fault.startswith(OK):
+                return "ok", fault.removeprefix(OK).strip()
         except NeedsCardError as reason:
             return "left out", str(reason)
         except Exception as error:
@@ -171,7 +180,7 @@ def repeated(kind: str, tokens: int, device: torch.device, small: bool, times: i
 
 
 def sanitized(tool: str) -> str:
-    """Run a few checks of correctness under NVIDIA's compute-sanitizer."""
+    """Run a few checks of correctness under NVIDIA's compute-sanitizer, for at most 100 s."""
     program = shutil.which("compute-sanitizer")
     if program is None or not torch.cuda.is_available():
         raise NeedsCardError(
@@ -191,12 +200,23 @@ def sanitized(tool: str) -> str:
         "correctness",
     ]
     environment = {**os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=environment, check=False, timeout=100
+        )
+    except subprocess.TimeoutExpired as error:
+        raise NeedsCardError("not done after 100 s") from error
     return "" if done.returncode == 0 else f"exit {done.returncode}: {done.stdout[-300:]}"
 
 
+def sanitizer(device: torch.device, small: bool) -> Iterator[Check]:
+    """Yield what compute-sanitizer says."""
+    for tool in ("memcheck", "racecheck", "initcheck"):
+        yield Check("sanitizer", f"compute-sanitizer {tool}", partial(sanitized, tool))
+
+
 def races(device: torch.device, small: bool) -> Iterator[Check]:
-    """Yield the same call often; and what compute-sanitizer says."""
+    """Yield the same call often."""
     for kind in gpu_calls.TOPOLOGIES:
         tokens = 3 if small else 1000
         if not small or kind.endswith("optional"):
@@ -205,8 +225,6 @@ def races(device: torch.device, small: bool) -> Iterator[Check]:
                 f"{kind}, repeated",
                 partial(repeated, kind, tokens, device, small, 2 if small else 20),
             )
-    for tool in ("memcheck", "racecheck", "initcheck"):
-        yield Check("races", f"compute-sanitizer {tool}", partial(sanitized, tool))
 
 
 def step(
@@ -448,13 +466,61 @@ def models(device: torch.device, small: bool) -> Iterator[Check]:
     yield Check("models", "english", partial(aligned, device))
 
 
+NETWORKS: dict[str, tuple[str, dict[str, int]]] = {
+    "wav2vec2, 95 M": ("wav2vec2-group", {"num_hidden_layers": 12, "hidden_size": 768}),
+    "wav2vec2, 315 M": ("wav2vec2-layer", {"num_hidden_layers": 24, "hidden_size": 1024}),
+}
+"""Families of `made_transformers`, and the sizes of the networks that people use."""
+TEXT = "it was the best of times it was the worst of times"
+
+
+def aligned_corpus(kind: str, sizes: dict[str, int], device: torch.device) -> str:
+    """Align 120 recordings of noise, half an hour, in float16; say where the time went."""
+    if importlib.util.find_spec("transformers") is None or device.type != "cuda":
+        raise NeedsCardError("needs a card, and transformers")
+    import made_transformers
+    import soundfile
+
+    width = sizes["hidden_size"]
+    more = {"num_attention_heads": width // 64, "intermediate_size": 4 * width, **sizes}
+    more |= {"num_conv_pos_embeddings": 128, "num_conv_pos_embedding_groups": 16}
+    network = made_transformers.network(kind, conv_dim=(512,) * 7, **more)
+    generator = np.random.default_rng(9)
+    with tempfile.TemporaryDirectory() as folder:
+        model, source, out = (Path(folder) / name for name in ("model", "source", "out"))
+        made_transformers.checkpoint(model, kind, network)
+        source.mkdir()
+        for number in range(120):
+            sound = generator.standard_normal(16_000 * (10 + number % 11)) / 20
+            soundfile.write(source / f"{number}.wav", sound, 16_000)
+            (source / f"{number}.txt").write_text(TEXT, encoding="utf-8")
+        command = [sys.executable, "-m", "ctc_align", "corpus", str(source), "--out-dir", str(out)]
+        command += ["--model", f"hf:{model}", "--device", "cuda", "--profile"]
+        command += ["--set", "precision=float16"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=75)
+        if done.returncode:
+            return f"exit {done.returncode}: {done.stderr[-300:]}"
+        effort = json.loads((out / "summary.json").read_text(encoding="utf-8"))["run"]
+    share = effort["stages"]["model"] / effort["wall_s"] / effort["workers"]
+    return (
+        f"{OK} {effort['wall_s']:.1f} s, {effort['times_real_time']} x real time,"
+        f" {share:.0%} in the model: {effort['stages']}"
+    )
+
+
+def corpus(device: torch.device, small: bool) -> Iterator[Check]:
+    """Yield corpora with large networks of random weights: speed needs no training."""
+    for name, (kind, sizes) in NETWORKS.items():
+        yield Check("corpus", name, partial(aligned_corpus, kind, sizes, device))
+
+
 def checks(
     groups: tuple[str, ...], device: torch.device, small: bool, few: bool
 ) -> Iterator[Check]:
     """Yield the checks of some groups; `few`: every tenth of the correctness, for slow tools."""
     made = {
         "correctness": correctness, "races": races, "pytorch": pytorch, "graph": graph,
-        "models": models,
+        "models": models, "corpus": corpus, "sanitizer": sanitizer,
     }  # fmt: skip
     for group in groups:
         for number, check in enumerate(made[group](device, small)):

@@ -75,6 +75,25 @@ def test_shards_part_the_source(count, group_of):
         )
 
 
+@pytest.mark.parametrize(
+    ("model", "device", "taken", "said"),
+    [
+        ("auto", "auto", "cpu", "--device cuda takes the GPU"),
+        ("english", "auto", "cpu", "--device cuda takes the GPU"),
+        ("english", "cuda:1", "cuda:1", "faster on the CPU"),
+        ("english", "cpu", "cpu", ""),
+        ("hf:facebook/mms-300m", "auto", "auto", ""),
+        ("hf:facebook/mms-300m", "cuda", "cuda", ""),
+        (None, "auto", "auto", ""),
+    ],
+)
+def test_a_gpu_is_left_to_large_models(model, device, taken, said, monkeypatch):
+    monkeypatch.setattr(worker_pools, "gpu_count", lambda: 2)
+    notes: list[str] = []
+    assert worker_pools.device_for_model(model, device, notes.append) == taken
+    assert [said in note for note in notes] == [True] * bool(said)
+
+
 @pytest.mark.parametrize("group", [1, 7, 300, 1000, 5000, 100_000])
 def test_windows_are_bounded_and_end_where_groups_do(group):
     parts = list(windows(jobs_of(utterances(12_000), by(group), Shard())))

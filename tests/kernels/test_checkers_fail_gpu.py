@@ -45,6 +45,7 @@ LONG_BLOCKS = {**TILES, "TILE_FRAMES": 32}
 BLOCKS = {"PATH_FRAMES": 4, "TILE_FRAMES": 8, "MIN_BLOCK": 4}
 AGAIN = {**BLOCKS, "ROWS_BYTES": 1, "POINTERS_BYTES": 1}
 AGAIN_IN_TILES = {**TILES, **AGAIN}
+SHARES = {**STRIPS, "SHARE_FRAMES": 4}
 
 
 Plant = Callable[..., None]
@@ -182,6 +183,7 @@ def test_no_fault_without_a_fault(planted: Plant) -> None:
 
 
 PATH, SUM, AFTER = "path_kernels", "sum_kernels", "posterior_kernels"
+SMALL = "small_kernels"
 LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
 
 
@@ -212,7 +214,7 @@ FAULTS = [
     (sums, SUM, "begin_flag = BEGIN + direction * (END - BEGIN)", "begin_flag = BEGIN"),
     (sums, SUM, "frame = t + direction * (length - 1 - 2 * t)", "frame = t"),
     (sums, SUM, "2 * unit + direction * (size - 1 - 4 * unit)", "2 * unit"),
-    (sums, AFTER, "mirrored = length - 1 - t\n", "mirrored = t\n"),
+    (sums, AFTER, "mirrored, row = length - 1 - t, t", "mirrored, row = t, t"),
     # One off: frames, bands of states in reach, four frames in a word.
     (
         paths,
@@ -296,8 +298,12 @@ SMALL_FAULTS = [
     (paths_of_longer, AGAIN_IN_TILES, PATH, "(end_state // 2 - block_frames", "(end_state // 2 - 1"),
     (paths_of_longer, AGAIN, PATH, "checkpoint + block.to(tl.int64)", "checkpoint + (block - 1).to(tl.int64)"),
     (sums_of_longer, AGAIN, SUM, "checkpoint + block.to(tl.int64)", "checkpoint + (block - 1).to(tl.int64)"),
-    (sums_of_longer, AGAIN, SUM, "stores & (t < start_frame + span_frames)", "stores & (t < start_frame + 1)"),
+    (sums_of_longer, AGAIN, SUM, "start_frame, start_frame + span_frames", "start_frame, start_frame + 1"),
     (sums_of_longer, AGAIN, SUM, "length - (0 if RECOMPUTE else 1)", "length - 1"),
+    # One launch: shares of the frames, and what each program has for itself.
+    (sums_of_longer, SHARES, SUM, "length - share - block_frames", "share"),
+    (sums_of_longer, SHARES, SMALL, "share, 2, share_frames", "0 * share, 2, share_frames"),
+    (sums_of_longer, SHARES, SMALL, "SIDES == 2, False, False, SIDES", "SIDES == 1, False, False, SIDES"),
     (sums_of_longer, AGAIN, SUM, "is_forward, first, tl.maximum", "is_forward, first, 0 * tl.maximum"),
 ]  # fmt: skip
 
@@ -348,6 +354,9 @@ APART = "return [(tile, 1) for tile in range(tiles)]"
             "m % 2, program_strip, strip, lane",
             "m * 0, program_strip, strip, lane",
         ),
+        (gpu_interpreted.watched, SMALL, "tl.debug_barrier() sweep", "sweep"),
+        (gpu_interpreted.watched, SMALL, "tl.debug_barrier() program_lines", "program_lines"),
+        (gpu_interpreted.watched, SMALL, "end_exponents += before", "end_exponents += 0"),
     ],
 )
 def test_planted_races_are_seen(
@@ -359,7 +368,8 @@ def test_planted_races_are_seen(
 ) -> None:
     """Programs that read what others of their launch write, threads that do not wait for each
     other."""
-    planted(name, old, new, **({**STRIPS, **BLOCKS} if "strip" in old else RACES))
-    given = optional_over_tiles() if "strip" not in old else longer("continuous")
+    over_tiles = "strip" not in old and name != SMALL
+    planted(name, old, new, **(RACES if over_tiles else {**SHARES, **BLOCKS}))
+    given = optional_over_tiles() if over_tiles else longer("continuous")
     with checker(), pytest.raises(AssertionError, match=r"order changes|a race of"):
         kernels.occupancy(**on(given, "gpu", torch.float32))

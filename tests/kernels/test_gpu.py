@@ -10,10 +10,11 @@ into one batch, and strips, tiles and blocks are made so small that tiny problem
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import gpu_interpreted
 import numpy as np
@@ -60,6 +61,8 @@ SHAPES = {
     "tiles of a strip": {"LANES": 8, "MAX_STRIPS": 1, "MIN_HALO": 4, "TILED_HALO": 4},
 }
 """How states are dealt to threads; on a card a strip is a warp."""
+SEVERAL = {"SINGLE_WARPS": 0}
+"""As if no problem were small: sums take several launches."""
 STEPS = {"STATES": 8, "CLASSES": 2, "CLASS_THREADS": 2, "STEP": 8}
 """Programs before and after the walks that have to go on and on."""
 
@@ -138,7 +141,8 @@ def test_every_topology(
 ) -> None:
     """In tiles two of them: the others are below, from checkpoints and with detours between
     tiles."""
-    small(modules, monkeypatch, shape, TILE_FRAMES=8, PATH_FRAMES=8)
+    several = SEVERAL if topology == "simple" else {}
+    small(modules, monkeypatch, shape, TILE_FRAMES=8, PATH_FRAMES=8, **several)
     given = mixed(41, topology, wild=True)
     assert same_paths(given, "gpu") > 8
     same_sums(given, "gpu")
@@ -245,6 +249,66 @@ def test_a_batch_is_its_utterances(modules: Modules, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
+    ("topology", "shape", "dtype"),
+    [
+        ("ctc", "one strip", torch.float32),
+        ("segments", "strips", torch.float32),
+        ("simple", "one strip", torch.float64),
+        ("ctc", "strips", torch.bfloat16),
+    ],
+)
+def test_one_launch_is_several(
+    topology: str,
+    shape: str,
+    dtype: torch.dtype,
+    modules: Modules,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same bits, however many programs share an utterance's frames, and no races."""
+    given = mixed(49, topology, frames=13, wild=True, count=6)
+    small(modules, monkeypatch, shape, SHARE_FRAMES=4)
+    watched = gpu_interpreted.watched if DEVICE == "cpu" else contextlib.nullcontext
+    with watched():
+        one = kernels.occupancy(**on(given, "gpu", dtype))
+    small(modules, monkeypatch, shape, **SEVERAL)
+    several = kernels.occupancy(**on(given, "gpu", dtype))
+    assert one.wildcard is not None
+    assert several.wildcard is not None
+    for met, right in (
+        (one.posteriors, several.posteriors),
+        (one.wildcard, several.wildcard),
+        (one.scores, several.scores),
+    ):
+        torch.testing.assert_close(met, right, rtol=0, atol=0, equal_nan=True)
+    assert int(one.scores.isfinite().sum()) > 2
+
+
+def test_what_fits_one_launch(modules: Modules) -> None:
+    """Both directions of up to 384 states, few classes, no detours, and rows that are saved
+    whole."""
+    launches = modules["launches"]
+
+    def is_single(
+        states: int, classes: int = 32, frames: int = 100, both: bool = True, detours: int = 0
+    ) -> bool:
+        layout = modules["launch_plan"].shape(states, 1)
+        shape = launches.SumShape(
+            layout, 1, frames, states, classes, frames, detours, False, both, launches.sizes()
+        )
+        return bool(launches.sum_plan(shape).single)
+
+    assert is_single(61)
+    assert is_single(383)
+    assert not is_single(501)
+    assert is_single(501, both=False)
+    assert not is_single(2001, both=False)
+    assert is_single(61, classes=256)
+    assert not is_single(61, classes=257)
+    assert not is_single(61, detours=1)
+    assert not is_single(61, frames=2**24)
+
+
+@pytest.mark.parametrize(
     ("shape", "topology"), [("one strip", "optional"), ("strips", "ctc"), ("tiles", "ctc")]
 )
 def test_fresh_memory_is_never_believed(
@@ -281,19 +345,14 @@ def noise(utterances: int, frames: int, seed: int = 0) -> torch.Tensor:
     ).log_softmax(-1)
 
 
-@pytest.mark.parametrize("shape", ["one strip", "tiles"])
+@pytest.mark.parametrize("shape", ["one strip", "tiles of a strip"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_no_log_probs(
     dtype: torch.dtype, shape: str, modules: Modules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """NaN and +inf, in one cell each, in a frame, behind a wall of -inf: NaN where paths meet them,
     and only there."""
-    if shape == "tiles":
-        if DEVICE == "cuda":
-            pytest.skip("on a card a strip is a warp")
-        for name, value in {"LANES": 8, "MAX_STRIPS": 1, "TILED_HALO": 4, "MIN_HALO": 4}.items():
-            monkeypatch.setattr(modules["launch_plan"], name, value)
-        monkeypatch.setattr(modules["launches"], "TILE_FRAMES", 4)
+    small(modules, monkeypatch, shape, TILE_FRAMES=4)
     cells: list[tuple] = list(itertools.product((0, 1, 2, 5, 9, 10, 11), range(4)))
     x = noise(1, 12).to(dtype).repeat(2 * len(cells) + 4, 1, 1)
     for row, (cell, bad) in zip(x, itertools.product(cells, [torch.nan, torch.inf])):
@@ -382,13 +441,21 @@ def test_launches_do_not_grow_with_time(modules: Modules, monkeypatch: pytest.Mo
         "launch",
         lambda kernel, *rest, **more: (calls.append(kernel), launch(kernel, *rest, **more)),
     )
-    for kernel, most in ((kernels.best_path, 3), (kernels.forward, 4), (kernels.occupancy, 7)):
+
+    def count(kernel: Callable[..., object]) -> list[int]:
         numbers = []
         for frames in (9, 70):
             calls.clear()
             kernel(noise(3, frames).to(DEVICE), lattice.ctc([TARGET, [1], []]), backend="gpu")
             numbers.append(len(calls))
-        assert numbers == [most, most]
+        return numbers
+
+    assert count(kernels.best_path) == [3, 3]
+    assert count(kernels.forward) == [1, 1]
+    assert count(kernels.occupancy) == [1, 1]
+    small(modules, monkeypatch, "one strip", **SEVERAL)
+    assert count(kernels.forward) == [4, 4]
+    assert count(kernels.occupancy) == [7, 7]
 
 
 def test_all_states_find_a_thread(modules: Modules) -> None:

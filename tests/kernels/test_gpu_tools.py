@@ -55,6 +55,7 @@ def test_frames_pass_without_a_barrier(tmp_path: Path) -> None:
         "path trace_blocks",
         "sum sweep",
         "posterior posterior",
+        "small compute_sums",
     }
     assert [row["barriers"] for (_, strips, _), row in sweeps.items() if strips == 1] == [0, 0, 0]
     assert [
@@ -109,6 +110,7 @@ def test_the_table_is_of_todays_kernels() -> None:
         "path trace_blocks",
         "sum sweep",
         "posterior posterior",
+        "small compute_sums",
     }
     assert [row for row in rows if int(row["stack_bytes"]) > gpu_calls.LIMITS["stack"]] == []
 

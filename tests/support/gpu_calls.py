@@ -25,8 +25,8 @@ from ctc_align.lattice import WILDCARD, Topology
 
 FUNCTIONS = ("best_path", "forward", "occupancy")
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-LENGTHS = {"one strip": 20, "two strips": 44, "strips": 250, "tiles": 1000}
-"""Tokens: 41 states are one strip, 89 two, 501 sixteen; 2001 are three tiles."""
+LENGTHS = {"one strip": 20, "eight strips": 170, "strips": 250, "tiles": 1000}
+"""Tokens: 41 states are one strip, 341 eight, 501 sixteen; 2001 are three tiles."""
 CLASSES = 64
 MANY_CELLS = 2**33 + 2**30
 """Frames × states of a row, of all utterances, of which neither rows nor back-pointers fit."""

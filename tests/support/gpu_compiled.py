@@ -2,9 +2,9 @@
 gpu_compiled.py [sample]
 
 Prints one JSON object a line: target, kernel, its constants and what it takes. Of plain CTC for one
-card, to look at the code; `sample`: of all kinds of calls a few, for all cards. One kernel is
-compiled
-once more with too few registers, so that the limits are seen to be broken.
+card, in one launch and in several, to look at the code; `sample`: of all kinds of calls a few, for
+all cards. One kernel is compiled once more with too few registers, so that the limits are seen to
+be broken.
 `tests/benchmarks/gpu_matrix.py` compiles everything. Needs Triton, on Linux; TRITON_INTERPRET must
 not be set. `tests/kernels/test_gpu_tools.py` runs it.
 """
@@ -16,6 +16,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -24,10 +25,12 @@ import torch
 from absent_card import CARD, TARGETS, Specialisation
 from gpu_calls import Combination
 
+from ctc_align.kernels.gpu import launches
+
 STRUCTURE = [Combination("ctc", length, torch.float32, False) for length in ("one strip", "strips")]
 SAMPLE = {
     Combination("ctc, optional", "tiles", torch.float16, True): "occupancy",
-    Combination("ctc, wildcards", "two strips", torch.float64, False): "occupancy",
+    Combination("ctc, wildcards", "eight strips", torch.float64, False): "occupancy",
     Combination("simple", "tiles", torch.bfloat16, True): "best_path",
     Combination("segmentation, wildcards", "strips", torch.float32, False): "best_path in bands",
     Combination(
@@ -47,9 +50,12 @@ def wanted(sample: bool) -> Iterator[tuple[str, Specialisation, str]]:
             if name[:4] in ("best", "occu")
         }
         calls = {name: each for name, each in calls.items() if "bands" not in name}
-        yield from (
-            ("sm_90", one, name) for one, name in absent_card.specialisations(calls).values()
-        )
+        for most in (launches.SINGLE_WARPS, 0):
+            with mock.patch.object(launches, "SINGLE_WARPS", most):
+                found = absent_card.specialisations(calls)
+            for one, name in found.values():
+                if most == 0 or one.kernel.startswith("small"):
+                    yield "sm_90", one, name
     else:
         calls = {
             name: each

@@ -1,5 +1,7 @@
-"""Tables of numbers that the host makes and the device reads: copied from pinned memory, so that
-nobody waits, and known again while a CUDA graph is captured.
+"""Tables of numbers that the host makes and the device reads.
+
+They are copied from pinned memory, so that nobody waits, and known again while a CUDA graph is
+captured.
 
 A graph that copied a table would copy from the same host memory whenever it is replayed, and that
 memory is somebody else's by then. So a step that is captured copies nothing: it reads the table of

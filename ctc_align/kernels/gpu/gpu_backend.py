@@ -8,6 +8,7 @@
     path_kernels       best paths: the forward pass and the trace-back
     sum_kernels        sums: the forward and the backward pass, in the numbers of sum_numbers
     posterior_kernels  before and after these passes: centres, totals, posteriors
+    small_kernels      all of that in one launch, for small problems
 
 The host never waits for the device, so that callers go on while it works. Results are on the device
 of `log_probs`; log-probs that are not on a GPU are copied to the current one, and their results
@@ -51,8 +52,10 @@ def best_path(
 def best_labels(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, blank: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run `ctc_align.kernels.best_labels`; the path and its classes share one transfer of the
-    topology."""
+    """Run `ctc_align.kernels.best_labels`.
+
+    The path and its classes share one transfer of the topology.
+    """
     x, _ = _on_device(log_probs, None)
     if not x.shape[0] or not x.shape[1]:
         labels = torch.full(x.shape[:2], blank, dtype=torch.int64, device=log_probs.device)

@@ -1,5 +1,7 @@
-"""Preparation of a call: the topology as tensors on the device, in one transfer, and how its states
-are laid out."""
+"""Preparation of a call.
+
+The topology becomes tensors on the device, in one transfer, and its states are laid out.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,10 @@ SKIP, STAY, BEGIN, END = 1, 2, 4, 8
 
 @dataclass(frozen=True)
 class RowShape:
-    """How states are assigned to threads; `row_layout` defines lanes, strips, rows, halo and
-    tiles."""
+    """How states are assigned to threads.
+
+    `row_layout` defines lanes, strips, rows, halo and tiles.
+    """
 
     lanes: int
     strips: int
@@ -67,14 +71,18 @@ class RowShape:
         return -(-batch // self.rows)
 
     def arguments(self) -> dict[str, int]:
-        """Return the arguments of every pass. The halo is no constexpr, so that there are few
-        variants to compile."""
+        """Return the arguments of every pass.
+
+        The halo is no constexpr, so that there are few variants to compile.
+        """
         return {"LANES": self.lanes, "STRIPS": self.strips, "ROWS": self.rows, "halo": self.halo}
 
 
 def shape(states: int, batch: int) -> RowShape:
-    """Return the layout with the fewest strips that hold all states and a halo, or else tiles of
-    MAX_STRIPS strips."""
+    """Return the layout with the fewest strips that hold all states and a halo.
+
+    If MAX_STRIPS strips do not suffice, tiles of them.
+    """
     units = (states + 1) // 2
     strips, halo, tiles = 1, 0, 1
     if units > LANES:
@@ -185,8 +193,10 @@ def device_problem(
     *,
     mirrored: bool = False,
 ) -> DeviceProblem:
-    """Copy a call's arguments to the device of `log_probs`; with `mirrored` also the mirrored
-    topology's detours."""
+    """Copy a call's arguments to the device of `log_probs`.
+
+    With `mirrored` also the mirrored topology's detours.
+    """
     batch, width = topology.emit.shape
     sources = np.zeros((1, 1, 1, 0), np.int32)
     if topology.detours is not None:

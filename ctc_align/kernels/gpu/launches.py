@@ -1,8 +1,8 @@
 """Launches of the GPU's kernels, in their order: best paths, and sums over paths.
 
-A call takes a handful of launches, however long its utterances; their number grows with the blocks
-of frames only for more states than a tile holds, or more rows than memory holds. The host never
-waits for the device in between.
+A call takes a handful of launches, however long its utterances, and sums of small problems one
+(`SumPlan.single`); their number grows with the blocks of frames only for more states than a tile
+holds, or more rows than memory holds. The host never waits for the device in between.
 
 Arguments that both `sweep` kernels share (`path_kernels`, `sum_kernels`):
 
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ctc_align.errors import KernelError
-from ctc_align.kernels.gpu import path_kernels, posterior_kernels, sum_kernels
+from ctc_align.kernels.gpu import path_kernels, posterior_kernels, small_kernels, sum_kernels
 from ctc_align.kernels.gpu.launch_plan import DeviceProblem, RowShape, allocate, shape
 from ctc_align.kernels.gpu.launching import Launch, compile_together, launch, made
 from ctc_align.kernels.gpu.triton_import import INTERPRETED
@@ -61,6 +61,15 @@ POSTERIOR_LINES = 1024 if INTERPRETED else 1
 """Lines of a program of `posterior`: one, so that the program is one warp, which sums without a
 barrier."""
 
+SINGLE_WARPS, SINGLE_CLASSES = 16, 256
+"""The most warps, of both directions, and classes of a problem that takes one launch. In 16 warps,
+a thread may have 128 registers, which the passes need; both directions then hold 384 states, the
+forward pass alone 768. Posteriors of more classes are better spread over the card. With detours, all
+in one kernel takes half a minute to compile, and more registers than there are."""
+
+SHARE_FRAMES, SHARED_WARPS = 32, 1024
+"""In one launch, the fewest frames that a program's share has, and how many warps share the frames:
+what a card with some 130 multiprocessors runs at once with 8 warps each."""
 
 PLANS = 256
 """Plans that are kept, for problems of a shape that has been met."""
@@ -76,14 +85,18 @@ def block_count(frames: int, block: int) -> int:
 
 
 def checkpoint_interval(frames: int) -> int:
-    """Return the frames between checkpoints, about the square root: as many checkpoints as rows in
-    a block, which takes the least memory."""
+    """Return the frames between checkpoints, about the square root.
+
+    There are as many checkpoints as rows in a block then, which takes the least memory.
+    """
     return -(-int(frames**0.5) // MIN_BLOCK) * MIN_BLOCK
 
 
 def diagonals(tiles: int, blocks: int) -> list[tuple[int, int, int]]:
-    """Return (diagonal, first tile, number of tiles) of each launch: tile p of block n needs tile p
-    - 1 of n and tile p of n - 1."""
+    """Return (diagonal, first tile, number of tiles) of each launch.
+
+    Tile p of block n needs tile p - 1 of n and tile p of n - 1.
+    """
     steps = []
     for diagonal in range(tiles + blocks - 1):
         low = max(0, diagonal - blocks + 1)
@@ -109,7 +122,7 @@ def sizes() -> tuple[int, ...]:
     """Return the sizes of this module that a plan depends on, and that may be set."""
     return (
         ROWS_BYTES, TILE_FRAMES, MIN_BLOCK, STATES, CLASSES, CLASS_THREADS, STEP, PROGRAM_STATES,
-        COMPARED_STATES,
+        COMPARED_STATES, SINGLE_WARPS, SHARE_FRAMES,
     )  # fmt: skip
 
 
@@ -132,6 +145,8 @@ class SumPlan:
     """How frames are cut, and what memory the passes take, by the shape of a problem.
 
     Attributes:
+        single: whether the problem is small: one launch does all.
+        shares: in one launch, the programs of an utterance.
         numbers: arguments of kernels that depend on the shape alone.
         words: of each buffer of 64-bit numbers, how many; a multiple of `BUFFER_WORDS`.
         halves: the same of 32-bit numbers, which share the last of those buffers.
@@ -155,6 +170,18 @@ class SumPlan:
             fitting = ROWS_BYTES // (passes * row_size * 8 * self.block_frames)
             self.slots = min(max(fitting, 2), self.blocks + 1)
             row_frames = self.slots * self.block_frames
+        warps = self.directions * layout.warps
+        self.single = (
+            self.directions * layout.strips <= SINGLE_WARPS
+            and given.classes <= SINGLE_CLASSES
+            and not (layout.tiled or self.recompute or given.max_detours)
+        )
+        self.shares = 1
+        if self.single and given.both:
+            idle = SHARED_WARPS // (warps * layout.groups(given.batch))
+            self.shares = max(1, min(idle, given.frames // SHARE_FRAMES))
+        share_frames = -(-given.frames // self.shares)
+        self.shares = -(-given.frames // share_frames)
         edge_blocks = self.blocks if self.recompute else 2
         self.save_checkpoints = layout.tiled or self.recompute
         checkpoint_blocks = (longest - 1) // self.block_frames + 1
@@ -163,16 +190,18 @@ class SumPlan:
         ring_rows = ring_frames(layout, self.span_frames, longest)
         has_ring = given.max_detours and (self.recompute or not given.both)
         programs = layout.groups(given.batch) * layout.tiles * self.directions * self.slots
+        programs *= self.shares
         edges = 0
         if layout.tiled:
             edge_size = (self.span_frames // layout.halo) * 2 * layout.halo
             edges = passes * layout.tiles * edge_blocks * edge_size
-        centres = given.batch * given.frames
+        utterances = given.batch * self.shares
+        centres = utterances * given.frames
         halves = {
-            "end_exponents": given.batch * layout.tiles,
-            "statuses": given.batch,
-            "order": given.batch * given.width if given.both else 0,
-            "bounds": given.batch * (given.classes + 2) if given.both else 0,
+            "end_exponents": utterances * layout.tiles,
+            "statuses": utterances,
+            "order": utterances * given.width if given.both else 0,
+            "bounds": utterances * (given.classes + 2) if given.both else 0,
         }
         self.halves = {name: rounded(count, 2 * BUFFER_WORDS) for name, count in halves.items()}
         words = {
@@ -180,9 +209,9 @@ class SumPlan:
             "checkpoints": passes * checkpoint_blocks * row_size if self.save_checkpoints else 0,
             "edges": edges,
             "ring": passes * ring_rows * row_size if has_ring else 0,
-            "last_rows": given.batch * row_size,
+            "last_rows": utterances * row_size,
             "halo_buffer": programs * 4 * layout.rows * layout.strips * layout.halo,
-            "totals": given.batch,
+            "totals": utterances,
             "centres": centres if given.is_float64 else (centres + 1) // 2,
             "halves": sum(self.halves.values()) // 2,
         }
@@ -201,15 +230,24 @@ class SumPlan:
             "row_frames": row_frames,
             "ring_frames": ring_rows,
             "slots": self.slots,
+            "share_frames": share_frames,
+            "program_lines": LINES,
+            "SIDES": self.directions if self.single else 1,
+            "LINES": min(warps, 4) if self.single and not INTERPRETED else LINES,
             "STATES": STATES,
             "CLASSES": CLASSES,
             "CLASS_THREADS": CLASS_THREADS,
             "STEP": STEP,
             "PROGRAM_STATES": PROGRAM_STATES,
             "COMPARED_STATES": COMPARED_STATES,
+            "out_b": 0,
+            "out_t": 0,
+            "out_c": 0,
             "FLOAT64": given.is_float64,
             "BANDED": not given.max_detours,
         }
+        if self.single:
+            self.numbers.update(PROGRAM_STATES=min(PROGRAM_STATES, 32), COMPARED_STATES=16)
 
 
 sum_plan = functools.lru_cache(maxsize=PLANS)(SumPlan)
@@ -241,25 +279,33 @@ class SumLaunches:
         halves = buffers.pop("halves").view(torch.int32)
         real = torch.float64 if self.is_float64 else torch.float32
         buffers["centres"] = buffers["centres"].view(real)
-        self.scores = allocate((problem.batch,), torch.float64, x.device, "scores")
-        self.values = {
+        scores = allocate((problem.batch * plan.shares,), torch.float64, x.device, "scores")
+        self.scores = scores[: problem.batch]
+        self.values: dict[str, Any] = {
             **plan.numbers,
             **problem.arguments(),
             **problem.switches(),
             **buffers,
             **dict(zip(plan.halves, halves.split_with_sizes(list(plan.halves.values())))),
-            "scores": self.scores,
+            "scores": scores,
+            "out": scores,
+            "out_wild": scores,
         }
 
     def run(self) -> None:
         """Launch all that computes the scores and, with `both`, the posteriors."""
-        launches = [*self._totals()]
-        if self.both:
-            launches += self._posteriors()
-        problem = self.problem
+        problem, plan = self.problem, self.plan
+        if plan.single:
+            grid = self.layout.groups(problem.batch), 1, plan.shares
+            warps = plan.numbers["SIDES"] * self.layout.warps
+            launches = [self._made(small_kernels.compute_sums, grid, warps)]
+        else:
+            launches = [*self._totals()]
+            if self.both:
+                launches += self._posteriors()
         kind = (
-            self.both, problem.x.device, problem.x.dtype, self.layout, self.plan.recompute,
-            *problem.switches().values(),
+            self.both, problem.x.device, problem.x.dtype, self.layout, plan.recompute,
+            plan.single, *problem.switches().values(),
         )  # fmt: skip
         compile_together(kind, launches)
         for one in launches:
@@ -269,8 +315,10 @@ class SumLaunches:
         return made(kernel, grid, warps, {**self.values, **more} if more else self.values)
 
     def _number_kinds(self) -> list[tuple[bool, bool]]:
-        """Return LOG and FALLBACK of the passes: scaled numbers, then logarithms where needed; or
-        only logarithms."""
+        """Return LOG and FALLBACK of the passes.
+
+        Scaled numbers, then logarithms where needed; or only logarithms.
+        """
         if self.is_float64:
             return [(True, False)]
         return [(False, False), (True, True)]
@@ -284,7 +332,7 @@ class SumLaunches:
         """Yield what computes scores, and what posteriors need of the totals."""
         problem, layout = self.problem, self.layout
         lines = problem.batch * problem.frames
-        yield self._made(posterior_kernels.centre, (-(-lines // LINES),), 4, LINES=LINES)
+        yield self._made(posterior_kernels.centre, (-(-lines // LINES),), 4)
         for in_logs, fallback in self._number_kinds():
             for diagonal, first, tiles in diagonals(
                 layout.tiles, self.plan.blocks if layout.tiled else 1
@@ -319,8 +367,10 @@ class SumLaunches:
         )
 
     def posteriors(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """Return the scores (B,) float64, the posteriors (B, T, C), strided like the log-probs, and
-        the wildcard's (B, T)."""
+        """Return the scores (B,) float64, the posteriors (B, T, C), and the wildcard's (B, T).
+
+        Posteriors are strided like the log-probs.
+        """
         problem = self.problem
         dtype = torch.float64 if self.is_float64 else torch.float32
         out = torch.empty_like(problem.x, dtype=dtype)
@@ -332,7 +382,7 @@ class SumLaunches:
         out_b, out_t, out_c = out.stride()
         self.values.update(
             out=out,
-            out_wild=self.values["centres"] if wild is None else wild,
+            out_wild=self.scores if wild is None else wild,
             out_b=out_b,
             out_t=out_t,
             out_c=out_c,
@@ -384,8 +434,10 @@ class SumLaunches:
                 posterior_kernels.posterior,
                 (-(-self.problem.batch * frames // POSTERIOR_LINES),),
                 1,
-                span_frames=plan.block_frames,
+                span_frames=plan.block_frames if plan.recompute else frames,
+                slots=plan.slots if plan.recompute else 2,
                 first_block=first,
+                program_lines=POSTERIOR_LINES,
                 LINES=POSTERIOR_LINES,
                 LOG=in_logs,
                 FALLBACK=fallback,

@@ -1,5 +1,6 @@
-"""Launches as values: made for a whole call before the first one, so that a first call compiles all
-its kernels at once.
+"""Launches as values, made for a whole call before the first one.
+
+So a first call compiles all its kernels at once.
 
 Arguments are passed by their places: by name, Triton takes a third longer for a launch.
 """

@@ -75,8 +75,9 @@ def load_emissions(source, t, WILD: tl.constexpr, BANDED: tl.constexpr):
 
 @jit
 def best_of_two(best, origin, choice, value, value_origin, value_choice):
-    """Return the better of two alternatives with its origin and its choice; the second wins only if
-    greater, or NaN.
+    """Return the better of two alternatives with its origin and its choice.
+
+    The second wins only if greater, or NaN.
 
     "Greater", not "greater or equal": of ties the first alternative wins, by contract. NaN always
     wins, so that an invalid emission on any path reaches the score.
@@ -93,8 +94,9 @@ def best_of_two(best, origin, choice, value, value_origin, value_choice):
 def best_of_detours(
     best, origin, choice, table, exists, max_detours, previous_row, previous_origins, row_units
 ):
-    """Return the best of `best` and the scores that enter one state per lane by its detours:
-    row[t-1, source]."""
+    """Return the best of `best` and the scores that enter one state per lane by its detours.
+
+    A detour's score is row[t-1, source]."""
     for rank in range(max_detours):
         source_state = tl.load(table + rank, mask=exists, other=-1)
         offset = (source_state & 1) * row_units + (source_state >> 1)
@@ -108,8 +110,7 @@ def best_of_detours(
 def compute_row(even, odd, even_origin, odd_origin, emissions, transitions, in_block, previous_row, previous_origins,
                 LANES: tl.constexpr, PLAIN: tl.constexpr, ALL_STAY: tl.constexpr, DETOURS: tl.constexpr,
                 BANDED: tl.constexpr):  # fmt: skip
-    """Return a frame's row from the previous row, its origins, and the winning alternative of each
-    state.
+    """Return a frame's row from the previous row, with origins and winning alternatives.
 
         even[u] = x + max(even[u] if stay, odd[u-1], even[u-1] if skip, detours)
         odd[u]  = x + max(odd[u] if stay, even[u], odd[u-1] if skip, detours)
@@ -256,8 +257,9 @@ def sweep(
     PLAIN: tl.constexpr, ALL_STAY: tl.constexpr, WILD: tl.constexpr, DETOURS: tl.constexpr, BANDED: tl.constexpr,
     TILED: tl.constexpr, SAVE_CHECKPOINTS: tl.constexpr, SAVE_POINTERS: tl.constexpr, RECOMPUTE: tl.constexpr,
 ):  # fmt: skip
-    """Compute the best scores of one span of frames in one tile of states; `launches` explains the
-    arguments."""
+    """Compute the best scores of one span of frames in one tile of states.
+
+    `launches` explains the arguments."""
     PROGRAM_STRIPS: tl.constexpr = ROWS * STRIPS
     # Frames between two exchanges of halos. One strip has no halo; it only keeps the unrolling by
     # four.
@@ -535,8 +537,9 @@ def block_ends(
     flags, numbers, last_rows, origins, end_states, scores, batch, width, row_units, block_frames, blocks,
     ROWS: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """Write the scores (B,), and to `end_states` (B, blocks) the best path's state at the end of
-    each block.
+    """Write the scores (B,) and the best path's state at the end of each block.
+
+    The states go to `end_states` (B, blocks).
 
     The last state is the highest of the best final states; then origins lead from block to block.
     -1 where no path is.

@@ -1,5 +1,6 @@
-"""Kernels before and after the passes of `sum_kernels`: centres of frames, totals of utterances,
-posteriors of classes.
+"""Kernels before and after the passes of `sum_kernels`.
+
+They compute centres of frames, totals of utterances, and posteriors of classes:
 
     centre[t]       = max of x[t, emit[s]] over the states s that paths may be in at frame t
     total           = sum of forward[T-1, s] over the final states s
@@ -29,6 +30,7 @@ from ctc_align.kernels.gpu.sum_numbers import (
     mantissa_of,
     power_of_2,
     scaled_emission,
+    sum_pairs,
 )  # fmt: skip
 from ctc_align.kernels.gpu.triton_import import constant, jit, tl
 
@@ -43,45 +45,47 @@ MIXED = constant(-2)
 
 @jit
 def centre(
-    x, wild, emit, numbers, centres, x_b, x_t, x_c, wild_b, wild_t, batch, frames, width,
+    x, wild, emit, numbers, centres, x_b, x_t, x_c, wild_b, wild_t, batch, frames, width, program_lines,
     LINES: tl.constexpr, STATES: tl.constexpr, FLOAT64: tl.constexpr, WILD: tl.constexpr, BANDED: tl.constexpr,
 ):  # fmt: skip
-    """Write the centre of each frame: its best emission, NaN and +inf left out; 0 if nothing is
-    possible.
+    """Write the centre of each frame: its best emission, NaN and +inf left out.
+
+    It is 0 if nothing is possible.
 
     Without detours (BANDED) only states count that can be reached from the start and can still
     reach the end: a better emission elsewhere would only make all paths look unlikely.
     """
     thread = tl.arange(0, LINES * STATES)
-    line = tl.program_id(0).to(tl.int64) * LINES + thread // STATES
-    b, t = (line // frames).to(tl.int32), (line % frames).to(tl.int32)
-    length = tl.load(numbers + b, mask=b < batch, other=0)
-    size = tl.load(numbers + batch + b, mask=b < batch, other=0)
-    low, high = t * 0, size
-    if BANDED:
-        low, high = size - 2 * (length - t), tl.minimum(2 * t + 2, size)
-    x += b.to(tl.int64) * x_b + t.to(tl.int64) * x_t
-    wild += b.to(tl.int64) * wild_b + t.to(tl.int64) * wild_t
-    best = tl.full((LINES * STATES,), float("-inf"), tl.float64 if FLOAT64 else tl.float32)
-    for first_state in range(0, width, STATES):
-        state = first_state + thread % STATES
-        in_reach = (t < length) & (low <= state) & (state < high)
-        state_class = tl.load(emit + b.to(tl.int64) * width + state, mask=in_reach, other=0)
-        is_class = in_reach & (state_class >= 0)
-        score = tl.load(x + state_class.to(tl.int64) * x_c, mask=is_class, other=float("-inf")).to(
-            best.dtype
-        )
-        if WILD:
-            score = tl.where(
-                is_class,
-                score,
-                tl.load(wild + state * 0, mask=in_reach & (state_class < 0), other=float("-inf")),
-            )
-        best = tl.maximum(best, tl.where(score < float("inf"), score, float("-inf")))
-    best = tl.max(tl.reshape(best, (LINES, STATES)), 1)
-    output_line = tl.program_id(0).to(tl.int64) * LINES + tl.arange(0, LINES)
-    best = tl.where(best > float("-inf"), best, 0.0)
-    tl.store(centres + output_line, best, mask=output_line < batch.to(tl.int64) * frames)
+    first_line = tl.program_id(0).to(tl.int64) * program_lines
+    stop_line = tl.minimum(first_line + program_lines, batch.to(tl.int64) * frames)
+    for group in range(0, program_lines, LINES):
+        line = first_line + group + thread // STATES
+        b, t = (line // frames).to(tl.int32), (line % frames).to(tl.int32)
+        length = tl.load(numbers + b, mask=line < stop_line, other=0)
+        size = tl.load(numbers + batch + b, mask=line < stop_line, other=0)
+        low, high = t * 0, size
+        if BANDED:
+            low, high = size - 2 * (length - t), tl.minimum(2 * t + 2, size)
+        frame = x + b.to(tl.int64) * x_b + t.to(tl.int64) * x_t
+        wild_frame = wild + b.to(tl.int64) * wild_b + t.to(tl.int64) * wild_t
+        best = tl.full((LINES * STATES,), float("-inf"), tl.float64 if FLOAT64 else tl.float32)
+        for first_state in range(0, width, STATES):
+            state = first_state + thread % STATES
+            in_reach = (t < length) & (low <= state) & (state < high)
+            state_class = tl.load(emit + b.to(tl.int64) * width + state, mask=in_reach, other=0)
+            is_class = in_reach & (state_class >= 0)
+            score = tl.load(
+                frame + state_class.to(tl.int64) * x_c, mask=is_class, other=float("-inf")
+            ).to(best.dtype)
+            if WILD:
+                is_wild = in_reach & (state_class < 0)
+                wild_score = tl.load(wild_frame + state * 0, mask=is_wild, other=float("-inf"))
+                score = tl.where(is_class, score, wild_score)
+            best = tl.maximum(best, tl.where(score < float("inf"), score, float("-inf")))
+        best = tl.max(tl.reshape(best, (LINES, STATES)), 1)
+        output_line = first_line + group + tl.arange(0, LINES)
+        best = tl.where(best > float("-inf"), best, 0.0)
+        tl.store(centres + output_line, best, mask=output_line < stop_line)
 
 
 @jit
@@ -129,10 +133,11 @@ def total(
         log_value = log_value * tl.exp(log_top - finite_top) + tl.exp(log_number - finite_top)
         log_top = log_higher
     highest = tl.max(top, 1)[:, None]
-    mantissa = tl.sum(value * power_of_2(top - highest), 1)[:, None]
+    mantissa = sum_pairs(value * power_of_2(top - highest), ROWS, STEP)[:, None]
     log_highest = tl.max(log_top, 1)[:, None]
     finite_top = tl.where(log_highest == float("-inf"), 0.0, log_highest)
-    logarithm = finite_top + tl.log(tl.sum(log_value * tl.exp(log_top - finite_top), 1)[:, None])
+    log_value = sum_pairs(log_value * tl.exp(log_top - finite_top), ROWS, STEP)
+    logarithm = finite_top + tl.log(log_value)[:, None]
 
     # Every frame's emissions were divided by e**centre.
     centre_parts = tl.zeros((ROWS, STEP), tl.float64)
@@ -141,7 +146,7 @@ def total(
         centre_parts += tl.load(
             centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0
         ).to(tl.float64)
-    centre_sum = tl.sum(centre_parts, 1)[:, None]
+    centre_sum = sum_pairs(centre_parts, ROWS, STEP)[:, None]
     scaled = LN_2 * (highest.to(tl.float64) + tl.log2(tl.maximum(mantissa, 1.0e-30).to(tl.float64)))
     score = centre_sum + tl.where(in_logs, logarithm, scaled)
     score = tl.where(score < float("inf"), score, float("nan"))
@@ -157,35 +162,28 @@ def total(
 
 @jit
 def load_line(line, lattice, memory, sizes, RECOMPUTE: tl.constexpr):
-    """Load what a line needs: utterance, frame, status, total, centre, number of states, and
-    pointers to both rows.
+    """Load what a line needs.
 
-    Where blocks are recomputed, only the rows of blocks first_block … first_block + slots - 2 are
-    in memory.
+    It is utterance, frame, status, total, centre, number of states, and pointers to both rows.
+    Lines are those of frames first_frame … first_frame + frame_count - 1 of each utterance. Where
+    blocks are recomputed, only their rows are in memory.
     """
     numbers, centres, statuses, totals, rows = lattice
-    first_block, slots, span_frames, row_frames, row_units = memory
+    first_frame, frame_count, stop_frame, stop_line, span_frames, row_frames, row_units = memory
     batch, frames = sizes
-    first_frame, frame_count = 0, frames
-    if RECOMPUTE:
-        first_frame = first_block * span_frames
-        frame_count = tl.minimum((slots - 1) * span_frames, frames - first_frame)
     b, t = (line // frame_count).to(tl.int32), first_frame + (line % frame_count).to(tl.int32)
-    length = tl.load(numbers + b, mask=b < batch, other=0)
-    size = tl.load(numbers + batch + b, mask=b < batch, other=0)
+    length = tl.load(numbers + b, mask=line < stop_line, other=0)
+    size = tl.load(numbers + batch + b, mask=line < stop_line, other=0)
     status = tl.load(statuses + b, mask=t < length, other=NO_PATH)
     line_total = tl.load(totals + b, mask=t < length, other=ONE_SCALED)
     line_centre = tl.load(centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0)
     # Frame t is frame length - 1 - t of the backward pass, whose rows in memory begin with its
     # first recomputed block.
-    mirrored = length - 1 - t
+    mirrored, row = length - 1 - t, t
     if RECOMPUTE:
-        mirrored -= (
-            tl.maximum(length - (first_block + slots - 1) * span_frames, 0)
-            // span_frames
-            * span_frames
-        )
-    forward = rows + (2 * b.to(tl.int64) * row_frames + (t - first_frame)) * 2 * row_units
+        mirrored -= tl.maximum(length - stop_frame, 0) // span_frames * span_frames
+        row = t - first_frame
+    forward = rows + (2 * b.to(tl.int64) * row_frames + row) * 2 * row_units
     backward = rows + ((2 * b.to(tl.int64) + 1) * row_frames + mirrored) * 2 * row_units
     return b, t, status, line_total, line_centre, size, forward, backward
 
@@ -195,38 +193,41 @@ def sort_by_class(
     emit, numbers, order, bounds, batch, width, classes,
     ROWS: tl.constexpr, PROGRAM_STATES: tl.constexpr, COMPARED_STATES: tl.constexpr,
 ):  # fmt: skip
-    """Write `order` (B, S), the states sorted stably by the class that they emit, and `bounds` (B,
-    C + 2), the rank at which each class begins, the wildcard first. Even states are left out where
-    all of them emit one class.
+    """Sort states stably by the class that they emit: write `order` (B, S) and `bounds`.
+
+    `bounds` (B, C + 2) is the rank at which each class begins, the wildcard first. Even states are
+    left out where all of them emit one class.
 
     Counting sort: a state's rank is the number of states that precede it, a class's bound the
-    number of states of lower classes. Each program counts for PROGRAM_STATES states and bounds, and
-    so needs nothing from other programs.
+    number of states of lower classes. Each program counts for PROGRAM_STATES states and bounds at a
+    time, and so needs nothing from other programs.
     """
     b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    state = tl.program_id(1) * PROGRAM_STATES + tl.arange(0, PROGRAM_STATES)[None, :]
     size = tl.load(numbers + batch + b, mask=b < batch, other=0)
     mixed = tl.load(numbers + 3 * batch + b, mask=b < batch, other=MIXED) == MIXED
     emit += b.to(tl.int64) * width
-    is_sorted = (state < size) & (mixed | (state % 2 == 1))
-    state_class = tl.load(emit + state, mask=is_sorted, other=0)[:, :, None]
-    rank = tl.zeros((ROWS, PROGRAM_STATES), tl.int32)
-    bound = tl.zeros((ROWS, PROGRAM_STATES), tl.int32)
-    for first_other in range(0, tl.max(size), COMPARED_STATES):
-        other = first_other + tl.arange(0, COMPARED_STATES)[None, :]
-        counted = ((other < size) & (mixed | (other % 2 == 1)))[:, None, :]
-        other_class = tl.load(emit + other, mask=other < size, other=0)[:, None, :]
-        precedes = (other_class < state_class) | (
-            (other_class == state_class) & (other[:, None, :] < state[:, :, None])
-        )
-        rank += tl.sum((counted & precedes).to(tl.int32), 2)
-        bound += tl.sum((counted & (other_class < (state - 1)[:, :, None])).to(tl.int32), 2)
-    tl.store(order + b.to(tl.int64) * width + rank, state + b * 0, mask=is_sorted)
-    tl.store(
-        bounds + b.to(tl.int64) * (classes + 2) + state,
-        bound,
-        mask=(b < batch) & (state < classes + 2),
-    )
+    for first_state in range(
+        tl.program_id(1) * PROGRAM_STATES,
+        tl.maximum(width, classes + 2),
+        tl.num_programs(1) * PROGRAM_STATES,
+    ):
+        state = first_state + tl.arange(0, PROGRAM_STATES)[None, :]
+        is_sorted = (state < size) & (mixed | (state % 2 == 1))
+        state_class = tl.load(emit + state, mask=is_sorted, other=0)[:, :, None]
+        rank = tl.zeros((ROWS, PROGRAM_STATES), tl.int32)
+        bound = tl.zeros((ROWS, PROGRAM_STATES), tl.int32)
+        for first_other in range(0, tl.max(size), COMPARED_STATES):
+            other = first_other + tl.arange(0, COMPARED_STATES)[None, :]
+            counted = ((other < size) & (mixed | (other % 2 == 1)))[:, None, :]
+            other_class = tl.load(emit + other, mask=other < size, other=0)[:, None, :]
+            precedes = (other_class < state_class) | (
+                (other_class == state_class) & (other[:, None, :] < state[:, :, None])
+            )
+            rank += tl.sum((counted & precedes).to(tl.int32), 2)
+            bound += tl.sum((counted & (other_class < (state - 1)[:, :, None])).to(tl.int32), 2)
+        tl.store(order + b.to(tl.int64) * width + rank, state + b * 0, mask=is_sorted)
+        class_bounds = bounds + b.to(tl.int64) * (classes + 2) + state
+        tl.store(class_bounds, bound, mask=(b < batch) & (state < classes + 2))
 
 
 @jit
@@ -317,7 +318,7 @@ def log_norm(emit, x, wild, b, t, strides, size, rows, line_centre, lane,
     finite_top = broadcast_lines(
         tl.where(highest == float("-inf"), 0.0, highest), LINES, LINE_THREADS
     )
-    value = tl.sum(tl.reshape(value * tl.exp(top - finite_top), (LINES, LINE_THREADS)), 1)
+    value = sum_pairs(value * tl.exp(top - finite_top), LINES, LINE_THREADS)
     return finite_top, broadcast_lines(tl.where(value > 0.0, value, 1.0), LINES, LINE_THREADS)
 
 
@@ -360,11 +361,13 @@ def state_sum(index, count, stop, score, size, rows, line_total, line_centre, no
 def posterior(
     x, wild, emit, numbers, centres, statuses, totals, rows, order, bounds, out, out_wild, x_b, x_t, x_c, wild_b,
     wild_t, out_b, out_t, out_c, batch, frames, width, classes, row_units, first_block, slots, span_frames, row_frames,
+    program_lines,
     LINES: tl.constexpr, CLASSES: tl.constexpr, CLASS_THREADS: tl.constexpr, LOG: tl.constexpr, FALLBACK: tl.constexpr,
     WILD: tl.constexpr, RECOMPUTE: tl.constexpr,
 ):  # fmt: skip
-    """Write the posteriors of all lines, or of those in the blocks first_block … first_block +
-    slots - 2.
+    """Write the posteriors of the lines in the blocks first_block … first_block + slots - 2.
+
+    Rows are in memory for all frames or, recomputed, for these blocks alone.
 
     With FALLBACK only lines of utterances in logarithms, for which the launch without LOG has
     written zeros.
@@ -376,75 +379,79 @@ def posterior(
     sums are added.
     """
     LINE_THREADS: tl.constexpr = CLASSES * CLASS_THREADS
-    lattice, memory = (
-        (numbers, centres, statuses, totals, rows),
-        (first_block, slots, span_frames, row_frames, row_units),
-    )
+    first_frame = first_block * span_frames
+    stop_frame = first_frame + (slots - 1) * span_frames
+    frame_count = tl.minimum(stop_frame, frames) - first_frame
+    lattice = numbers, centres, statuses, totals, rows
+    stop_line = (tl.program_id(0).to(tl.int64) + 1) * program_lines
+    stop_line = tl.minimum(stop_line, batch.to(tl.int64) * frame_count)
+    memory = first_frame, frame_count, stop_frame, stop_line, span_frames, row_frames, row_units
     sizes, strides = (batch, frames), (x_b, x_t, x_c, wild_b, wild_t)
-    first_line = tl.program_id(0).to(tl.int64) * LINES
     thread = tl.arange(0, LINES * LINE_THREADS)
-    line, lane = first_line + thread // LINE_THREADS, thread % LINE_THREADS
-    b, t, status, line_total, line_centre, size, forward, backward = load_line(
-        line, lattice, memory, sizes, RECOMPUTE
-    )
-    active = (b < batch) & (status == (LOGARITHMIC if LOG else SCALED))
-    if not FALLBACK or tl.max(active.to(tl.int32)) > 0:
-        row_pointers = forward, backward, row_units
-        # A cell is a class at a frame, in the layout in which results are stored.
-        cell = tl.arange(0, LINES * CLASSES)
-        cell_line = first_line + cell // CLASSES
-        cell_b, cell_t, cell_status, _total, _centre, _size, _forward, _backward = load_line(
-            cell_line, lattice, memory, sizes, RECOMPUTE
+    lane = thread % LINE_THREADS
+    for group in range(0, program_lines, LINES):
+        first_line = tl.program_id(0).to(tl.int64) * program_lines + group
+        line = first_line + thread // LINE_THREADS
+        b, t, status, line_total, line_centre, size, forward, backward = load_line(
+            line, lattice, memory, sizes, RECOMPUTE
         )
-        cell_even_class = tl.load(numbers + 3 * batch + cell_b, mask=cell_b < batch, other=MIXED)
-        line_order = order + b.to(tl.int64) * width
-        norms = 0, 0
-        if LOG:
-            norms = log_norm(
-                emit + b.to(tl.int64) * width, x, wild, b, t, strides, tl.where(active, size, 0), row_pointers,
-                line_centre,
-                lane, LINES, LINE_THREADS, WILD,
-            )  # fmt: skip
-        even_class = tl.load(numbers + 3 * batch + b, mask=active, other=MIXED)
-        even_count = tl.where(even_class != MIXED, (size + 1) // 2, 0)
-        score = load_emission(x, wild, even_class, b, t, strides, even_count > 0, WILD)
-        result = state_sum(
-            lane, tl.max(even_count), even_count, score, size, row_pointers, line_total, line_centre, norms, line_order,
-            LINE_THREADS, False, LOG,
-        )  # fmt: skip
-        even_sums = broadcast_lines(
-            tl.sum(tl.reshape(result, (LINES, LINE_THREADS)), 1), LINES, CLASSES
-        )
-        for first_class in range(-CLASSES if WILD else 0, classes, CLASSES):
-            class_index = first_class + thread // CLASS_THREADS % CLASSES
-            exists = active & (class_index >= (-1 if WILD else 0)) & (class_index < classes)
-            class_bounds = bounds + b.to(tl.int64) * (classes + 2) + class_index + 1
-            start = tl.load(class_bounds, mask=exists, other=0)
-            stop = tl.load(class_bounds + 1, mask=exists, other=0)
-            score = load_emission(x, wild, class_index, b, t, strides, start < stop, WILD)
-            result = state_sum(
-                start + thread % CLASS_THREADS, tl.max(stop - start), stop, score, size, row_pointers, line_total,
-                line_centre, norms,
-                line_order, CLASS_THREADS, True, LOG,
-            )  # fmt: skip
-            cell_class = first_class + cell % CLASSES
-            sums = tl.sum(tl.reshape(result, (LINES * CLASSES, CLASS_THREADS)), 1)
-            sums += tl.where(cell_class == cell_even_class, even_sums, 0.0)
-            sums = tl.where(cell_status == (LOGARITHMIC if LOG else SCALED), sums, 0.0)
-            sums = tl.where(cell_status == INVALID, float("nan"), sums)
-            stores = (cell_b < batch) & (cell_class < classes)
-            if FALLBACK:
-                stores &= cell_status == LOGARITHMIC
-            pointer = (
-                out
-                + cell_b.to(tl.int64) * out_b
-                + cell_t.to(tl.int64) * out_t
-                + cell_class.to(tl.int64) * out_c
+        active = (line < stop_line) & (status == (LOGARITHMIC if LOG else SCALED))
+        if not FALLBACK or tl.max(active.to(tl.int32)) > 0:
+            row_pointers = forward, backward, row_units
+            # A cell is a class at a frame, in the layout in which results are stored.
+            cell = tl.arange(0, LINES * CLASSES)
+            cell_line = first_line + cell // CLASSES
+            cell_b, cell_t, cell_status, _total, _centre, _size, _forward, _backward = load_line(
+                cell_line, lattice, memory, sizes, RECOMPUTE
             )
-            tl.store(pointer, sums, mask=stores & (cell_class >= 0))
-            if WILD:
-                tl.store(
-                    out_wild + cell_b.to(tl.int64) * frames + cell_t,
-                    sums,
-                    mask=stores & (cell_class == -1),
+            cell_exists = cell_line < stop_line
+            cell_even_class = tl.load(numbers + 3 * batch + cell_b, mask=cell_exists, other=MIXED)
+            line_order = order + b.to(tl.int64) * width
+            norms = 0, 0
+            if LOG:
+                norms = log_norm(
+                    emit + b.to(tl.int64) * width, x, wild, b, t, strides, tl.where(active, size, 0), row_pointers,
+                    line_centre,
+                    lane, LINES, LINE_THREADS, WILD,
+                )  # fmt: skip
+            even_class = tl.load(numbers + 3 * batch + b, mask=active, other=MIXED)
+            even_count = tl.where(even_class != MIXED, (size + 1) // 2, 0)
+            score = load_emission(x, wild, even_class, b, t, strides, even_count > 0, WILD)
+            result = state_sum(
+                lane, tl.max(even_count), even_count, score, size, row_pointers, line_total, line_centre, norms,
+                line_order, LINE_THREADS, False, LOG,
+            )  # fmt: skip
+            even_sums = broadcast_lines(sum_pairs(result, LINES, LINE_THREADS), LINES, CLASSES)
+            for first_class in range(-CLASSES if WILD else 0, classes, CLASSES):
+                class_index = first_class + thread // CLASS_THREADS % CLASSES
+                exists = active & (class_index >= (-1 if WILD else 0)) & (class_index < classes)
+                class_bounds = bounds + b.to(tl.int64) * (classes + 2) + class_index + 1
+                start = tl.load(class_bounds, mask=exists, other=0)
+                stop = tl.load(class_bounds + 1, mask=exists, other=0)
+                score = load_emission(x, wild, class_index, b, t, strides, start < stop, WILD)
+                result = state_sum(
+                    start + thread % CLASS_THREADS, tl.max(stop - start), stop, score, size, row_pointers, line_total,
+                    line_centre, norms,
+                    line_order, CLASS_THREADS, True, LOG,
+                )  # fmt: skip
+                cell_class = first_class + cell % CLASSES
+                sums = sum_pairs(result, LINES * CLASSES, CLASS_THREADS)
+                sums += tl.where(cell_class == cell_even_class, even_sums, 0.0)
+                sums = tl.where(cell_status == (LOGARITHMIC if LOG else SCALED), sums, 0.0)
+                sums = tl.where(cell_status == INVALID, float("nan"), sums)
+                stores = cell_exists & (cell_class < classes)
+                if FALLBACK:
+                    stores &= cell_status == LOGARITHMIC
+                pointer = (
+                    out
+                    + cell_b.to(tl.int64) * out_b
+                    + cell_t.to(tl.int64) * out_t
+                    + cell_class.to(tl.int64) * out_c
                 )
+                tl.store(pointer, sums, mask=stores & (cell_class >= 0))
+                if WILD:
+                    tl.store(
+                        out_wild + cell_b.to(tl.int64) * frames + cell_t,
+                        sums,
+                        mask=stores & (cell_class == -1),
+                    )

@@ -1,5 +1,6 @@
-"""How a row of states is laid out in threads and in memory; shared by `path_kernels` and
-`sum_kernels`.
+"""How a row of states is laid out in threads and in memory.
+
+`path_kernels` and `sum_kernels` share it.
 
 A unit is an even state 2u and the odd state 2u + 1 above it; one thread computes both. LANES units
 make a strip, which is one warp. STRIPS strips make a tile, which is one program; a program may

@@ -47,11 +47,10 @@ meets it."""
 
 @jit
 def needs_logarithms(end_exponents, b, length, tiles):
-    """Return whether an utterance needs logarithms: its total is almost zero, or it emits NaN or
-    +inf, or is too long.
+    """Return whether an utterance needs logarithms.
 
-    Scaled numbers cannot tell an impossible path from an extremely unlikely one, and do not
-    represent NaN.
+    Its total is almost zero, or it emits NaN or +inf, or is too long. Scaled numbers cannot tell an
+    impossible path from an extremely unlikely one, and do not represent NaN.
     """
     best = length * 0 + NEVER_EXPONENT
     for tile in range(tiles):
@@ -162,14 +161,15 @@ def compute_row(
 @jit
 def advance_row(even, odd, emissions, t, transitions, buffers,
                 LANES: tl.constexpr, LOG: tl.constexpr, PLAIN: tl.constexpr, ALL_STAY: tl.constexpr,
-                DETOURS: tl.constexpr, SAVE_ROWS: tl.constexpr, RECOMPUTE: tl.constexpr):  # fmt: skip
-    """Advance the row from frame t - 1 to t; store it with the saved rows or, for detours, in the
-    ring.
+                DETOURS: tl.constexpr, SAVE_ROWS: tl.constexpr, SAVE_SOME: tl.constexpr):  # fmt: skip
+    """Advance the row from frame t - 1 to t.
+
+    It is stored with the saved rows or, for detours, in the ring.
 
     Beyond the block's last frame the row keeps its values, while other utterances of the program go
     on.
     """
-    interior, start_frame, last_frame, saved_rows, ring, ring_frames, span_frames, unit = buffers
+    interior, last_frame, saved_rows, saved, ring, ring_frames, unit = buffers
     row_size = 2 * transitions[6]
     previous_row = ring
     if DETOURS:
@@ -193,9 +193,7 @@ def advance_row(even, odd, emissions, t, transitions, buffers,
     even, odd = tl.where(t <= last_frame, new_even, even), tl.where(t <= last_frame, new_odd, odd)
     stores = interior & (t <= last_frame)
     if SAVE_ROWS:
-        # Recomputed blocks run side by side in one launch, and a block's last row is the next
-        # block's first: only the next block stores it, else two programs would race for it.
-        saves = stores & (t < start_frame + span_frames) if RECOMPUTE else stores
+        saves = stores & (saved[0] <= t) & (t < saved[1]) if SAVE_SOME else stores
         store_units(saved_rows + t.to(tl.int64) * row_size, even, odd, transitions[6], saves)
     if DETOURS:
         if not SAVE_ROWS:
@@ -266,26 +264,32 @@ def sweep(
     LANES: tl.constexpr, STRIPS: tl.constexpr, ROWS: tl.constexpr,
     LOG: tl.constexpr, PLAIN: tl.constexpr, ALL_STAY: tl.constexpr, WILD: tl.constexpr, DETOURS: tl.constexpr,
     TILED: tl.constexpr, SAVE_CHECKPOINTS: tl.constexpr, SAVE_ROWS: tl.constexpr, RECOMPUTE: tl.constexpr,
-    FALLBACK: tl.constexpr,
+    FALLBACK: tl.constexpr, SIDES: tl.constexpr,
 ):  # fmt: skip
-    """Compute the sums of one span of frames in one tile of states; `launches` explains the
-    arguments.
+    """Compute the sums of one span of frames in one tile of states.
 
-    The row stays in registers from frame to frame. FALLBACK is the second pass, in logarithms, over
-    the utterances for which scaled numbers do not suffice; others count as empty in it.
+    `launches` explains the arguments. The row stays in registers from frame to frame. FALLBACK is
+    the second pass, in logarithms, over the utterances for which scaled numbers do not suffice;
+    others count as empty in it.
+
+    With two SIDES a program computes both directions of its utterances, and saves the rows of
+    block_frames frames, those of its share of the utterance.
     """
     NEVER: tl.constexpr = NEVER_LOG if LOG else NEVER_SCALED
-    PROGRAM_STRIPS: tl.constexpr = ROWS * STRIPS
+    PROGRAM_STRIPS: tl.constexpr = ROWS * SIDES * STRIPS
     # Frames between two exchanges of halos. One strip has no halo; it only keeps the unrolling by
     # four.
     exchange_frames = tl.maximum(halo, 4)
     thread = tl.arange(0, PROGRAM_STRIPS * LANES)
     lane, program_strip = thread % LANES, thread // LANES
     strip = program_strip % STRIPS
-    b = tl.program_id(0) * ROWS + program_strip // STRIPS
-    direction = tl.program_id(2)
-    is_forward = lane * 0 + direction == 0
-    pass_index = b.to(tl.int64) * tl.num_programs(2) + direction
+    b = tl.program_id(0) * ROWS + program_strip // STRIPS // SIDES
+    if SIDES == 2:
+        directions, direction = 2, program_strip // STRIPS % 2
+    else:
+        directions, direction = tl.num_programs(2), lane * 0 + tl.program_id(2)
+    is_forward = direction == 0
+    pass_index = b.to(tl.int64) * directions + direction
     length = tl.load(numbers + b, mask=b < batch, other=0)
     size = tl.load(numbers + batch + b, mask=b < batch, other=1)
     if FALLBACK:
@@ -366,10 +370,16 @@ def sweep(
     checkpoint = checkpoints + pass_index * checkpoint_blocks * 2 * row_units + unit
     ring += pass_index * ring_frames * 2 * row_units
     saved_rows = rows + (pass_index * row_frames - first_block * span_frames) * 2 * row_units + unit
-    buffers = interior, start_frame, last_frame, saved_rows, ring, ring_frames, span_frames, unit
-    program = (direction * tl.num_programs(1) + tl.program_id(1)).to(tl.int64) * tl.num_programs(
-        0
-    ) + tl.program_id(0)
+    # Recomputed blocks run side by side in one launch, and a block's last row is the next block's
+    # first: only the next block stores it, else two programs would race for it.
+    saved = start_frame, start_frame + span_frames
+    if SIDES == 2:
+        share = tl.program_id(2) * block_frames
+        first_saved = tl.where(is_forward, share, length - share - block_frames)
+        saved = first_saved, first_saved + block_frames
+    buffers = interior, last_frame, saved_rows, saved, ring, ring_frames, unit
+    program = tl.program_id(2) * tl.num_programs(1) + tl.program_id(1)
+    program = program.to(tl.int64) * tl.num_programs(0) + tl.program_id(0)
     halo_buffer += program * 4 * PROGRAM_STRIPS * halo
     # Edges of two blocks alternate: in one launch a tile stores those of block n, and the tile
     # above loads n - 1.
@@ -396,7 +406,7 @@ def sweep(
     if SAVE_ROWS:
         store_units(
             saved_rows + start_frame.to(tl.int64) * 2 * row_units, even, odd, row_units,
-            interior & (RECOMPUTE | (block == 0)),
+            interior & (RECOMPUTE | (block == 0)) & (saved[0] <= start_frame) & (saved[1] > start_frame),
         )  # fmt: skip
     if DETOURS:
         if not SAVE_ROWS:
@@ -457,25 +467,25 @@ def sweep(
             invalid |= is_invalid(emissions_1)
             even, odd = advance_row(
                 even, odd, emissions_1, t, transitions, buffers, LANES, LOG, PLAIN, ALL_STAY, DETOURS, SAVE_ROWS,
-                RECOMPUTE,
+                RECOMPUTE | (SIDES == 2),
             )  # fmt: skip
             emissions_1 = load_emissions(source, t + 4, LOG, WILD)
             invalid |= is_invalid(emissions_2)
             even, odd = advance_row(
                 even, odd, emissions_2, t + 1, transitions, buffers, LANES, LOG, PLAIN, ALL_STAY, DETOURS, SAVE_ROWS,
-                RECOMPUTE,
+                RECOMPUTE | (SIDES == 2),
             )  # fmt: skip
             emissions_2 = load_emissions(source, t + 5, LOG, WILD)
             invalid |= is_invalid(emissions_3)
             even, odd = advance_row(
                 even, odd, emissions_3, t + 2, transitions, buffers, LANES, LOG, PLAIN, ALL_STAY, DETOURS, SAVE_ROWS,
-                RECOMPUTE,
+                RECOMPUTE | (SIDES == 2),
             )  # fmt: skip
             emissions_3 = load_emissions(source, t + 6, LOG, WILD)
             invalid |= is_invalid(emissions_4)
             even, odd = advance_row(
                 even, odd, emissions_4, t + 3, transitions, buffers, LANES, LOG, PLAIN, ALL_STAY, DETOURS, SAVE_ROWS,
-                RECOMPUTE,
+                RECOMPUTE | (SIDES == 2),
             )  # fmt: skip
             emissions_4 = load_emissions(source, t + 7, LOG, WILD)
             # The checkpoint from which block t / block_frames starts (blocks are multiples of four
@@ -505,12 +515,12 @@ def sweep(
                 tl.where(stores_last & ((odd_flags & END) != 0), exponent_of(odd), NEVER_EXPONENT),
             )
             best = tl.where(invalid, INVALID_EXPONENT, best)
-            best = tl.max(tl.reshape(best, (ROWS, STRIPS * LANES)), 1)
-            has_value = (
-                tl.max(tl.reshape((active & is_forward).to(tl.int32), (ROWS, STRIPS * LANES)), 1)
-                > 0
+            best = tl.max(tl.reshape(best, (ROWS * SIDES, STRIPS * LANES)), 1)
+            has_value = tl.reshape(
+                (active & is_forward).to(tl.int32), (ROWS * SIDES, STRIPS * LANES)
             )
-            utterances = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+            has_value = tl.max(has_value, 1) > 0
+            utterances = tl.program_id(0) * ROWS + tl.arange(0, ROWS * SIDES) // SIDES
             pointer = end_exponents + utterances * tiles + tile
             if TILED:
                 later_block = has_value & (utterances * 0 + diagonal > tile)

@@ -1,5 +1,6 @@
-"""Two kinds of numbers for sums over paths, both 64 bits wide, so that rows of states have one
-layout in memory.
+"""Two kinds of numbers for sums over paths.
+
+Both are 64 bits wide, so that rows of states have one layout in memory.
 
 Scaled: mantissa * 2**exponent; the float32 mantissa in [1, 2) is the lower half, the int32 exponent
 the upper. A sum needs no logarithm, nothing underflows, and errors are relative to the number
@@ -57,8 +58,10 @@ def exponent_of(number):
 
 @jit
 def power_of_2(exponent):
-    """Return 2**exponent in float32, built from its bits, for exponents up to 127; zero below
-    -126."""
+    """Return 2**exponent in float32, built from its bits, for exponents up to 127.
+
+    It is zero below -126.
+    """
     return ((tl.maximum(exponent, -127) + 127) << 23).to(tl.float32, bitcast=True)
 
 
@@ -79,8 +82,9 @@ def normalise(value, exponent):
 
 @jit
 def scaled_emission(score, centre):
-    """Return e**(score - centre) as mantissa about 1 and exponent; scores above the centre count as
-    the centre.
+    """Return e**(score - centre) as mantissa about 1 and exponent.
+
+    Scores above the centre count as the centre.
 
     e**v = e**(v - n * ln 2) * 2**n,  n = v / ln 2 rounded
     """
@@ -105,6 +109,18 @@ def emission(score, centre, LOG: tl.constexpr):
 
 
 @jit
+def sum_pairs(values, ROWS: tl.constexpr, COUNT: tl.constexpr):
+    """Return the sums (ROWS,) of COUNT values each, halves added to halves.
+
+    Of two values there is one sum, so the bits do not depend on which threads hold them.
+    """
+    for step in tl.static_range(0, 12):
+        if (COUNT >> step) > 1:
+            values = tl.sum(tl.reshape(values, (ROWS, 2, COUNT >> (step + 1))), 1)
+    return tl.reshape(values, (ROWS,))
+
+
+@jit
 def log_sum(a, b, c):
     """Return log(e**a + e**b + e**c); -inf where all three are (-inf - -inf would be NaN)."""
     top = tl.maximum(a, tl.maximum(b, c))
@@ -114,16 +130,20 @@ def log_sum(a, b, c):
 
 @jit
 def log_product(total, score, centre):
-    """Return total + score - centre as a number; -inf where no path arrives, even if the score is
-    NaN or +inf."""
+    """Return total + score - centre as a number.
+
+    It is -inf where no path arrives, even if the score is NaN or +inf.
+    """
     product = total + (score.to(tl.float64) - centre)
     return tl.where(total == float("-inf"), total, product).to(tl.int64, bitcast=True)
 
 
 @jit
 def add(a, b, LOG: tl.constexpr):
-    """Return a + b: the smaller term is shifted to the exponent of the larger, and vanishes below
-    2**-126 of it."""
+    """Return a + b.
+
+    The smaller term is shifted to the exponent of the larger, and vanishes below 2**-126 of it.
+    """
     if LOG:
         x, y = a.to(tl.float64, bitcast=True), b.to(tl.float64, bitcast=True)
         return log_sum(x, y, tl.full(x.shape, float("-inf"), tl.float64)).to(tl.int64, bitcast=True)

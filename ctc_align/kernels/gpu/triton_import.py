@@ -29,8 +29,11 @@ _TritonsConstant: Any = object if tl is None else tl.constexpr
 
 
 class _Constant(_TritonsConstant):
-    """A constant of a module. At every launch Triton asks of each whether it has changed, which
-    takes longer than the rest of the launch for its own constants."""
+    """A constant of a module.
+
+    At every launch Triton asks of each whether it has changed, which takes longer than the rest of
+    the launch for its own constants.
+    """
 
     def __ne__(self, other: object) -> Any:
         """Return whether the values differ."""
