@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ctc_align.text.characters import divided, word_set
+from ctc_align.text.characters import divided
 from ctc_align.text.phone_sets import IPA_CLASSES, Phones
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
 from ctc_align.text.sounds.spelling_rules import options_of, phone_table, spelling_rules, table
@@ -137,7 +137,6 @@ _VOWEL_LETTERS = "اأإآٱىٰ" + _WAWS + "يیىئ" + "هہەة"
 _SUN = frozenset("تثدذرزسشصضطظلن")
 _ARTICLE = re.compile("(?P<prefix>[وفبك]?)ال(?=[^\u064b-\u0652]{2})|(?P<for>لل)(?=..)")
 _NASAL_VOWELS = {"a": "ã", "e": "ɛ̃", "o": "ɔ̃"}
-_KURDISH = word_set("ckb ku")
 
 
 def arabic_pieces(text: str, language: str) -> list[Piece]:
@@ -151,8 +150,8 @@ def arabic_pieces(text: str, language: str) -> list[Piece]:
     code = "ar"
     if language in table("abjads"):
         code = language
-    if "full" in options_of("abjads", code):
-        return _with_short_vowels(_full_letters(text, code), final_clusters="none")
+    if "vowels" in options_of("abjads", code):
+        return spelling_rules("abjads", code).pieces(text)
     if phones := phone_table("abjads", f"{code}:words").get(text):
         return [
             Piece(index, index + 1, part) for index, part in enumerate(divided(phones, len(text)))
@@ -164,28 +163,6 @@ def arabic_pieces(text: str, language: str) -> list[Piece]:
 
 def _arabic_table(code: str) -> dict[str, Phones]:
     return phone_table("abjads", "Arabic-consonants", code)
-
-
-def _full_letters(text: str, language: str) -> list[Letter]:
-    """Return the letters of a script that writes its vowels.
-
-    Kurdish و and ی are vowels beside consonants.
-    """
-    known = _arabic_table(language)
-    letters: list[Letter] = []
-    for index, character in enumerate(text):
-        phones = known.get(character, unknown(character))
-        if language in _KURDISH and character in "ویي":
-            before, after = text[index - 1 : index], text[index + 1 : index + 2]
-            is_doubled = character == before == "و"
-            is_glide = (
-                not before or before in "اەێۆ" or (after != "" and after in "اەێۆ") or before == "ئ"
-            )
-            is_glide = is_glide and not (before == "ئ" and not (after and after in "اەێۆ"))
-            glide, vowel = ("w", "u") if character == "و" else ("j", "i")
-            phones = (glide if is_glide else vowel,) * (not is_doubled)
-        letters.append(Letter(index, index + 1, phones, ()))
-    return letters
 
 
 def _arabic_letters(text: str, language: str) -> list[Letter]:

@@ -1,10 +1,10 @@
-"""Phones of scripts whose letters carry a vowel: those of India and Sinhala, Thaana, and Ethiopic.
+"""Phones of scripts whose letters carry a vowel: those of India and Sinhala, and Ethiopic.
 
 Unicode has the scripts of India in blocks of 128 with the same letter at the same offset, so one
 table of Devanagari letters serves them all; Sinhala letters, which have a different order, are
 mapped to Devanagari. The rules for schwa deletion are Ohala's (1983) in the form of Narasimhan,
-Sproat and Kiraz (2004); aspiration, length and breathy voice are not distinguished. Thaana writes a
-vowel sign after each consonant; a letter of Ethiopic is a consonant and a vowel.
+Sproat and Kiraz (2004); aspiration, length and breathy voice are not distinguished. A letter of
+Ethiopic is a consonant and a vowel.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from ctc_align.text.phone_sets import IPA_VOWELS, Phones
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
-from ctc_align.text.sounds.spelling_rules import options_of, phone_table
+from ctc_align.text.sounds.spelling_rules import options_of, phone_table, split_phones
 from ctc_align.text.tables import text_table
 
 _BLOCK = 0x80
@@ -74,13 +74,10 @@ _NASAL_VOWELS = text_table("sounds/abugidas", "nasal-vowels")
 _HOMORGANIC = text_table("sounds/abugidas", "homorganic")
 _VOICED = text_table("sounds/abugidas", "voiced")
 _NASAL_PHONES = frozenset("mnŋɲ")
-_JNYA = _offsets("जञ")
-_KSSA = _offsets("कष")
+_DEVANAGARI = 0x0900
 _AYTHAM = 0x03
 _BREATHY = _by_offset("pa:first")
-_BA, _YA, _RRA, _NNNA, _HA = _offsets("बयऱऩह")
-_KEEP_BA = _offsets("मबरगद")
-"""Before these a ba is read in Bengali; elsewhere it only lengthens."""
+_YA, _HA = _offsets("यह")
 _HEAVY = _offsets("यव")
 """After another consonant, these keep their vowel at the end of a word."""
 _BORROWED = _offsets("जशषसह")
@@ -240,31 +237,16 @@ def _read_clusters(letters: list[_Letter], language: str) -> None:
 
 
 def _read_cluster(last: _Letter, letter: _Letter, language: str, *, is_first: bool) -> None:
-    pair = (last.offset, letter.offset)
-    if pair == _JNYA and language not in ("ta", "te", "ml", "si"):
-        last.onset, letter.onset = ("ɡ",), tuple(options_of("abugidas", language).get("jnya", "j"))
-    elif language == "bn" and pair == _KSSA:
-        letter.onset = ("k",)
-    elif language == "as" and pair == _KSSA:
-        letter.onset = ("j",)
-    elif language == "bn" and letter.offset == _YA:
-        letter.onset = ()
-        if letter.vowel == ("a",) or (letter.vowel is None and is_first):
-            letter.vowel = ("æ",)
-    elif language == "bn" and letter.offset == _BA and last.offset not in _KEEP_BA:
-        letter.onset = ()
-    elif (language == "as" and letter.offset == _YA) or (language == "or" and letter.offset == _YA):
-        letter.onset = ("j",)
-    elif language == "ta" and pair == (_RRA, _RRA):
-        last.onset = ("t",)
-        letter.onset = ("r",)
-    elif language == "ta" and pair == (_NNNA, _RRA):
-        letter.onset = ("d", "r")
-    elif language == "ml" and pair == (_RRA, _RRA):
-        last.onset = ("t",)
-        letter.onset = ("t",)
-    elif language == "ml" and letter.offset == _RRA and last.onset == ("n",):
-        letter.onset = ("d",)
+    known = text_table("sounds/abugidas", f"{language}:clusters")
+    first, second = (chr(_DEVANAGARI + each.offset) for each in (last, letter))
+    sounds = known.get(first + second, known.get(f"-{second}"))
+    if sounds is not None:
+        before, _, after = sounds.partition(",")
+        last.onset = split_phones(before) or last.onset
+        letter.onset = split_phones(after)
+    is_bare = letter.vowel is None and is_first
+    if language == "bn" and letter.offset == _YA and (is_bare or letter.vowel == ("a",)):
+        letter.vowel = ("æ",)
 
 
 def _lose_vowels(letters: list[_Letter], language: str) -> None:
@@ -386,41 +368,11 @@ def _place_nasals(letters: list[_Letter], language: str) -> None:
             letter.vowel = (*vowel[:-1], _NASAL_VOWELS.get(vowel[-1], vowel[-1])) if vowel else ()
 
 
-_SUKUN = "\u07b0"
 _ETHIOPIC_SYLLABLE = re.compile(
     "ETHIOPIC SYLLABLE (?:(?P<mark>GLOTTAL|PHARYNGEAL) )?(?P<onset>[^AEIOU]*)(?P<vowel>[AEIOU]+)"
 )
 _A_IN_FIRST_ORDER = ("H", "HH", "X", "")
 _SIXTH = "ɨ"
-
-
-def thaana_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each consonant with its vowel sign.
-
-    >>> [" ".join(piece.phones) for piece in thaana_pieces("ދިވެހި", "dv")]
-    ['d i', 'v e', 'h i']
-    """
-    table = phone_table("abugidas", "dv")
-    final = phone_table("abugidas", "dv:final")
-    found: list[Piece] = []
-    for index, character in enumerate(text):
-        phones = table.get(character, unknown(character))
-        if found and unicodedata.category(character)[0] == "M":
-            found[-1] = Piece(found[-1].start, index + 1, (*found[-1].phones, *phones))
-        else:
-            found.append(Piece(index, index + 1, phones))
-    for at, piece in enumerate(found):
-        if text[piece.start : piece.end].endswith(_SUKUN):
-            if at + 1 == len(found):
-                phones = final.get(text[piece.start], piece.phones)
-            else:
-                phones = piece.phones
-            found[at] = Piece(
-                piece.start,
-                piece.end,
-                () if phones == piece.phones and text[piece.start] == "ށ" else phones,
-            )
-    return without_repeats(found)
 
 
 def ethiopic_pieces(text: str, language: str) -> list[Piece]:
