@@ -74,15 +74,13 @@ _LANGUAGE_NAME = {
 }
 """The language inside a tag `<lang de>` (True), and in the attribute of any other tag."""
 
-_FRONT_MATTER = lazy_regex(
-    r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t]+.*\n|-[ \t].*\n)+(?:---|\.\.\.)[ \t]*$", re.MULTILINE
-)
 _STAMP = lazy_regex(
     rf"\[{TIME}(?:[ \t]*[-–][ \t]*{TIME})?\]|^[ \t]*\({TIME}\)|^["
     r" \t]*(?=0)\d\d:\d\d:\d\d(?:[.,]\d+)?(?=\s|\Z)",
     re.MULTILINE,
 )
 _LINE_PATTERNS = (
+    ("---", lazy_regex(r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t]+.*\n|-[ \t].*\n)+(?:---|\.\.\.)[ \t]*$", re.MULTILINE)),
     ("-->", lazy_regex(rf"^(?:[ \t]*\d+[ \t]*\n)?[ \t]*\[{TIME}[ \t]*-->[ \t]*{TIME}\]", re.MULTILINE)),
     ("-->", lazy_regex(rf"^(?:[ \t]*\d+[ \t]*\n)?[ \t]*{TIME}[ \t]*-->[ \t]*{TIME}.*$", re.MULTILINE)),
     ("WEBVTT", lazy_regex(r"\A\s*WEBVTT.*$", re.MULTILINE)),
@@ -255,18 +253,11 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     repeats = repeated_lines(page.text, cues, spoken.starts)
     page.add(repeats.certain, REPEAT)
     timed_lines = _timed_lines(page.text)
-    stamps = [
-        *timed_lines,
-        *(match.span() for match in _STAMP.finditer(page.text) if ":" in page.text),
-    ]
+    stamps = [*timed_lines, *_found(_STAMP, page.text)]
     page.add(timed_lines, MARKUP)
-    page.add(
-        [match.span() for match in _FRONT_MATTER.finditer(page.text)] if "---" in text else [],
-        MARKUP,
-    )
     for sign, pattern in _LINE_PATTERNS:
         if sign in page.text:
-            page.add([match.span() for match in pattern.finditer(page.text)], MARKUP)
+            page.add(_found(pattern, page.text), MARKUP)
     page.add(_links(page.text), MARKUP)
     directions = stage_directions(page.text)
     page.add(directions.certain, DIRECTION)
@@ -274,14 +265,21 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     labels = speaker_labels(page.text, [end for _, end in stamps])
     page.add_marks([label for label in labels if label.certain])
     optional = [label for label in labels if not label.certain]
-    optional += [Mark(*span, DIRECTION) for span in (*directions.possible, *parentheses(page.text))]
-    optional += [Mark(*match.span(), DIRECTION) for match in _FILLER.finditer(page.text)]
-    optional += [Mark(*span, MARKUP) for span in _numbers_of_lists(page.text)]
-    optional += [Mark(*span, REPEAT) for span in repeats.possible]
-    optional += [Mark(*match.span(), CUT_OFF) for match in _CUT_OFF.finditer(page.text)]
-    marks = sorted(page.marks, key=_start)
+    for kind, spans in (
+        (DIRECTION, directions.possible),
+        (DIRECTION, parentheses(page.text)),
+        (DIRECTION, _found(_FILLER, page.text)),
+        (MARKUP, _numbers_of_lists(page.text)),
+        (REPEAT, repeats.possible),
+        (CUT_OFF, _found(_CUT_OFF, page.text)),
+    ):
+        optional += [Mark(*span, kind) for span in spans]
+    marks = sorted(page.marks, key=attrgetter("start"))
     return Markup(
-        MappedText(page.text, spoken.starts, spoken.ends), tags, marks, sorted(optional, key=_start)
+        MappedText(page.text, spoken.starts, spoken.ends),
+        tags,
+        marks,
+        sorted(optional, key=attrgetter("start")),
     )
 
 
@@ -301,8 +299,9 @@ def _with_whole_words(spoken: MappedText, cues: Sequence[SourceCue], language: s
     )
 
 
-def _start(mark: Mark) -> int:
-    return mark.start
+def _found(pattern: re.Pattern[str], text: str) -> list[Span]:
+    """Return the spans of a pattern in a text."""
+    return [match.span() for match in pattern.finditer(text)]
 
 
 class _Page:
@@ -385,7 +384,7 @@ def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
                 parted = " "
             edits.append((*match.span(), "" if inline and len(match[0].split()) == 1 else parted))
     if "{\\" in text:
-        breaks = [match.span() for match in _LINE_BREAK.finditer(text)]
+        breaks = _found(_LINE_BREAK, text)
         marks += [Mark(*source.span(*span), MARKUP) for span in breaks]
         edits += [(*span, "\n") for span in breaks]
     return source.replaced(sorted(edits))
@@ -546,7 +545,15 @@ _OTHER_BRACKETS = lazy_regex(
 _MOST_WORDS = 25
 _FOOTNOTE = lazy_regex(r"[\d\s,–*†‡-]*|[xX]|citation needed|sic")
 _NOTES = "♪♫♩♬🎵🎶"
-_ANY_NOTE = lazy_regex(f"[{_NOTES}]")
+_VERSE_LINE = rf"\n[^\S\n]*(?![{_NOTES}])\S[^\n]*?"
+_SUNG = lazy_regex(
+    rf"[{_NOTES}](?:[^\S\n]|[{_NOTES}])*[^\s{_NOTES}][^\n{_NOTES}]*[{_NOTES}]+"  # up to the next note after a word
+    rf"|[{_NOTES}](?:(?:[^\S\n]|[{_NOTES}])*[{_NOTES}])?(?=[^\S\n]*(?:\n|\Z))"  # notes alone
+    rf"|[{_NOTES}]{{2,}}"  # music, before words that are not sung
+    rf"|[{_NOTES}][^\n]*(?:(?:{_VERSE_LINE}){{1,3}}?[{_NOTES}][^\S\n]*(?=\n|\Z))?"  # a line, or a verse
+)
+"""Passages between notes; a line with one note is sung up to its end, or up to the note that ends a
+later line."""
 _TRAILING = lazy_regex(r"[.,;!?…]+(?=\s|\Z)")
 _LABELLED = lazy_regex(r"[^\S\n]*[:：]")
 _BLANK_LINE = lazy_regex(r"\n[^\S\n]*\n")
@@ -587,8 +594,7 @@ def stage_directions(text: str) -> Directions:
                 spans["certain"].append(_with_trailing(text, match))
             elif _WORD.search(match["brace"] or match["angle"] or ""):
                 spans["possible"].append(match.span())
-    if _ANY_NOTE.search(text):
-        spans["certain"] += _sung(text)
+    spans["certain"] += _found(_SUNG, text)
     return Directions(sorted(spans["certain"]), sorted(spans["marks"]), spans["possible"])
 
 
@@ -642,58 +648,6 @@ def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
     if _WORD.search(inside):
         return "possible"
     return "certain"
-
-
-def _sung(text: str) -> Iterator[Span]:
-    """Yield the passages between notes, and from a note to the end of its line."""
-    at = 0
-    while note := _ANY_NOTE.search(text, at):
-        start = note.start()
-        line_end = _line_end(text, start)
-        closing = text[start:line_end].rstrip()
-        last = max((closing.rfind(sign) for sign in _NOTES), default=0)
-        first_word = re.search(rf"[^\s{_NOTES}]", closing)
-        if first_word is None:
-            end = start + len(closing)
-        elif last > first_word.start():
-            # up to the note that closes: the next one after a word
-            end = start + next(
-                m.end() for m in _ANY_NOTE.finditer(closing) if m.start() > first_word.start()
-            )
-            while end < len(text) and text[end] in _NOTES:
-                end += 1
-        elif len(closing) > 1 and closing[1] in _NOTES:
-            end = (
-                start + len(closing) - len(closing.lstrip(_NOTES))
-            )  # ♪♪ alone is music without words
-        else:
-            end = _end_of_verse(text, start, line_end)
-        yield start, end
-        at = max(end, start + 1)
-
-
-def _end_of_verse(text: str, start: int, line_end: int) -> int:
-    """Return the end of a verse that has one note in its line.
-
-    It is the last note of a later line, or the end of the line.
-    """
-    end = line_end
-    for _ in range(3):
-        next_end = _line_end(text, end + 1)
-        line = text[end + 1 : next_end].strip()
-        if not line or line[0] in _NOTES:
-            break
-        if line[-1] in _NOTES:
-            return next_end
-        end = next_end
-    return line_end
-
-
-def _line_end(text: str, start: int) -> int:
-    end = text.find("\n", start)
-    if end < 0:
-        return len(text)
-    return end
 
 
 def parentheses(text: str) -> list[Span]:
