@@ -81,7 +81,7 @@ def foreign_transcript(text: str, source: str) -> Transcript | None:
         if kind.recognise(text):
             try:
                 return segments_transcript(kind.read(text, source), language_of_chat(text))
-            except (ValueError, ArithmeticError, IndexError) as error:
+            except (ValueError, ArithmeticError, IndexError, csv.Error) as error:
                 raise TranscriptError(
                     f"{source}: {kind.name} that cannot be read: {error}"
                 ) from None
@@ -451,11 +451,14 @@ def _read_table(text: str, source: str) -> Iterator[Segment]:
 
     Their times are milliseconds, in tables of other programs seconds with decimals.
     """
-    rows = io.StringIO(text.strip())
-    if "\t" in text.partition("\n")[0]:
-        table = csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE)
+    rows = io.StringIO(text.strip(), newline=None)
+    head = rows.readline()
+    is_tsv = "\t" in head
+    names = [name.strip() for name in head.split("\t" if is_tsv else ",")]
+    if is_tsv:
+        table = csv.DictReader(rows, names, delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
-        table = csv.DictReader(rows)
+        table = csv.DictReader(rows, names)
     table_rows = list(table)
     is_seconds = any("." in f"{row['start']}{row['end']}" for row in table_rows)
     per_s = 1.0 if is_seconds else _MS_PER_S
