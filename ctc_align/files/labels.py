@@ -13,6 +13,7 @@ from ctc_align.errors import InputError
 from ctc_align.files.sentences import sentences
 from ctc_align.files.tiers import (
     DERIVED,
+    GOP,
     SENTENCES,
     SPEAKERS,
     TOKENS,
@@ -173,8 +174,9 @@ class CsvWriter(Writer):
     the words beside it. Words without times have their `status` and no times. Times are seconds
     with 3 decimals; `char_start:char_end` is the span in the transcript, in code points.
 
-    An alignment with goodness of pronunciation has `GOP_COLUMNS`, too; `heard` is empty if the token
-    was left out.
+    An alignment with goodness of pronunciation has `GOP_COLUMNS`, too, once for each token: in the
+    rows of the tier "gop" only without those of the tokens; `heard` is empty if the token was left
+    out.
 
     Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as
     in TSV; tokens of the model are unchanged ("@" is a phone of SAMPA). Control characters are
@@ -194,12 +196,15 @@ class CsvWriter(Writer):
             SENTENCES: words.sentences,
             **{kind: partial(words.turns, kind) for kind in TURNS},
         }
-        for kind in wanted_tiers(style):
+        kinds = wanted_tiers(style)
+        for kind in kinds:
             if kind in DERIVED:
                 of_kind = _Words(DERIVED[kind](alignment), style).tokens
             else:
                 of_kind = rows[kind]
             for row in of_kind():
+                if kind == GOP and TOKENS in kinds:
+                    row = {**row, **dict.fromkeys(GOP_COLUMNS, "")}
                 table.writerow([utterance, *(row.get(name, "") for name in columns[1:])])
 
 
