@@ -252,13 +252,7 @@ def year(text: str) -> str:
     >>> year("1999"), year("1905"), year("1900"), year("2005")
     ('nineteen ninety nine', 'nineteen oh five', 'nineteen hundred', 'two thousand five')
     """
-    if "2000" <= text <= "2009":
-        return cardinal(text)
-    century = text[:2]
-    rest = text[2:]
-    if rest == "00":
-        return f"{cardinal(century)} hundred"
-    return f"{cardinal(century)} {two_digits(rest)}"
+    return _words(int(text), "year")
 
 
 def two_digits(text: str) -> str:
@@ -482,15 +476,13 @@ def _time(match: re.Match[str], scan: Scan) -> str | None:
     minute = match["minute"]
     second = match["second"]
     half = match["half"]
-    if int(hour) > 24:
+    after = scan.context.after.lower().replace("’", "'")
+    is_named = half or re.match(r"\W*[ap]\.?m\b", after)
+    if int(hour) > 24 or (match["mark"] == "." and not is_named):
         return None
     words = [cardinal(str(int(hour)))]
     in_range = scan.text[match.end() : match.end() + 1] in ("-", "–")
-    named = (
-        half
-        or in_range
-        or re.match(r"\W*(?:[ap]\.?m\b|o'clock)", scan.context.after.lower().replace("’", "'"))
-    )
+    named = is_named or in_range or re.match(r"\W*o'clock", after)
     if second:
         words += [two_digits(minute), two_digits(second)]
     elif minute != "00":
@@ -616,7 +608,8 @@ NUMBER_RULES: tuple[Rule, ...] = (
         _fraction,
     ),
     rule(
-        rf"(?P<hour>\d\d?):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![:\d]){_HALF_DAY}?", _time
+        rf"(?P<hour>\d\d?)(?P<mark>[:.])(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![:\d]){_HALF_DAY}?",
+        _time,
     ),
     rule(rf"(?P<hour>\d\d?){_HALF_DAY}", _half_day),
     rule(
