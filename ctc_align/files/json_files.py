@@ -142,7 +142,7 @@ def _object(alignment: Alignment, style: Style) -> JsonObject:
         **keep_filled(unknown_letters=dict(alignment.unknown_letters)),
         "token_kind": alignment.token_kind,
         "text": alignment.text,
-        **({} if alignment.text_offset is None else {"text_offset": alignment.text_offset}),
+        **_keep_known(text_offset=alignment.text_offset),
         "words": words,
         "unexplained": [
             {"start_s": time_s(start_s), "end_s": time_s(end_s)}
@@ -152,14 +152,10 @@ def _object(alignment: Alignment, style: Style) -> JsonObject:
             {**vars(region), "start_s": time_s(region.start_s), "end_s": time_s(region.end_s)}
             for region in alignment.regions
         ],
-        **(
-            {"subtitles": _subtitles_object(alignment.subtitles)}
-            if alignment.subtitles is not None
-            else {}
-        ),
+        **keep_filled(subtitles=alignment.subtitles and _subtitles_object(alignment.subtitles)),
         **keep_filled(fast_cues=[cue._asdict() for cue in fast_cues(alignment, style)]),
-        **({} if alignment.written is None else {"written": written_object(alignment.written)}),
-        **keep_filled(places=list(map(_book_place_object, alignment.places))),
+        **keep_filled(written=alignment.written and written_object(alignment.written)),
+        **keep_filled(places=list(map(_filled, alignment.places))),
         "config": _plain(config),
     }
 
@@ -203,41 +199,37 @@ def _goodness(token: AlignedToken) -> JsonObject:
     """Return the goodness of pronunciation, if known."""
     if token.gop is None:
         return {}
-    known = {"gop": finite(token.gop), "gop_percentile": token.gop_percentile, "heard": token.heard}
-    return {name: value for name, value in known.items() if value is not None}
+    return _keep_known(
+        gop=finite(token.gop), gop_percentile=token.gop_percentile, heard=token.heard
+    )
 
 
-def _book_place_object(place: BookPlace) -> JsonObject:
-    """Return the position of a paragraph in its book; omit an empty id."""
-    data = {field.name: getattr(place, field.name) for field in fields(place)}
-    return {key: value for key, value in data.items() if value != ""}
+def _keep_known(**fields: Any) -> JsonObject:
+    """Return the fields of a JSON object without those that are None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _filled(item: SourceCue | BookPlace) -> JsonObject:
+    """Return the fields of a cue, or of a place in a book, without empty ones."""
+    data = {field.name: getattr(item, field.name) for field in fields(item)}
+    return {key: value for key, value in data.items() if value not in ("", None)}
 
 
 def _subtitles_object(subtitles: Subtitles) -> JsonObject:
     """Return the cues of the transcript, with their times in its file; omit empty fields."""
-    cues = [
-        {
-            field.name: value
-            for field in fields(cue)
-            if (value := getattr(cue, field.name)) not in ("", None)
-        }
-        for cue in subtitles.cues
-    ]
     return {
         "format": subtitles.format,
         "header": subtitles.header,
         "after": subtitles.after,
         **keep_filled(document=subtitles.document),
-        "cues": cues,
+        "cues": list(map(_filled, subtitles.cues)),
     }
 
 
 def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
     """Return the standard deviations of the edges, if they are known."""
-    both = {"start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
-    return {
-        key: round(sd, 2) for key, sd in both.items() if finite(sd) is not None and sd is not None
-    }
+    both = {"start_sd_ms": finite(edged.start_sd_ms), "end_sd_ms": finite(edged.end_sd_ms)}
+    return {key: round(sd, 2) for key, sd in both.items() if sd is not None}
 
 
 def _written_s(shift_s: float, last_unit: int, seconds: float | None) -> float | None:
@@ -470,7 +462,7 @@ class Fields:
             if self.data.get(key) is None:
                 raise ValueError(f"{self.path_of(key)} is missing")
 
-    def known(self, of: type[Any]) -> JsonObject:
+    def known(self, of: Any) -> JsonObject:
         """Return the fields of a class that are there, not null."""
         names = _names_of(of)
         return {
@@ -637,7 +629,7 @@ def _token(token: Fields, shift_s: float) -> AlignedToken:
     return AlignedToken(**known)
 
 
-def _timed(item: Fields, of: type[Any], shift_s: float) -> JsonObject:
+def _timed(item: Fields, of: Any, shift_s: float) -> JsonObject:
     """Return the fields of a class that has times, which are moved."""
     known = item.known(of)
     start_s, end_s = known.get("start_s"), known.get("end_s")

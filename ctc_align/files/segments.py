@@ -24,6 +24,7 @@ from ctc_align.files.writer import (
     end_units,
     finite,
     is_timed,
+    keep_filled,
     rows_by_word,
 )
 from ctc_align.text.characters import json_escaped
@@ -85,7 +86,7 @@ def _segment(
         "start": words[0]["start"],
         "end": words[-1]["end"],
         "text": "".join(word["word"] for word in words),
-        **({"speaker": sentence.speaker} if sentence.speaker else {}),
+        **keep_filled(speaker=sentence.speaker),
         "words": words,
     }
 
@@ -108,8 +109,6 @@ def _whisper_words(
         text += piece
         if is_timed(each.word):
             timed = each.word
-        else:
-            timed = timed
     yield _whisper_word(text, timed, row_of)
 
 
@@ -122,7 +121,7 @@ def _whisper_word(text: str, word: Any, row_of: dict[int, TimedLabel]) -> dict[s
         "end": row.end / _MS_PER_S,
         "probability": sure,
         "score": sure,
-        **({"speaker": word.speaker} if word.speaker else {}),
+        **keep_filled(speaker=word.speaker),
     }
 
 

@@ -409,36 +409,12 @@ def _fit(ending: list[str], before: str, following: list[str]) -> int:
     same = 0
     while same < min(len(ending), len(following)) and ending[same] == following[same]:
         same += 1
-    if same == len(ending):
-        return 10 + same
     if same:
-        return 5 + same
-    if len(ending) > 1:
-        return 0
-    last, first = ending[0], following[0]
-    if last == "i":
-        if first in ("ku", "ka", "ke", "sa", "so", "mi", "ge"):
-            return 4
-        return 0
-    if not last.endswith("u"):
-        return 0
-    row = last[:-1].replace("ts", "t")
-    if first[:-1].replace("ch", "t").replace("sh", "s").replace("ts", "t") == row and first != "っ":
+        return same + (10 if same == len(ending) else 5)
+    forms = text_table(f"sounds/{_TABLES}", "ja:inflections")
+    if len(ending) == 1 and following[0] in forms.get(ending[0], "-").split(","):
         return 4
-    is_changed = {
-        "っ": ("u", "tsu", "ru", "ku"),
-        "n": ("nu", "bu", "mu"),
-        "i": ("ku", "gu"),
-        "wa": ("u",),
-    }.get(first, ())
-    if last in is_changed:
-        return 4
-    is_ichidan = (
-        last == "ru"
-        and before[-1] in "ie"
-        and first in ("ta", "te", "ma", "na", "ra", "re", "yo", "sa", "chi")
-    )
-    if is_ichidan:
+    if ending == ["ru"] and before[-1] in "ie" and following[0] in forms["ichidan"].split(","):
         return 3
     return 0
 
