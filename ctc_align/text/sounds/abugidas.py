@@ -74,6 +74,7 @@ _NASAL_VOWELS = text_table("sounds/abugidas", "nasal-vowels")
 _HOMORGANIC = text_table("sounds/abugidas", "homorganic")
 _VOICED = text_table("sounds/abugidas", "voiced")
 _NASAL_PHONES = frozenset("mnŋɲ")
+_LIQUIDS = frozenset("rljɹ")
 _DEVANAGARI = 0x0900
 _AYTHAM = 0x03
 _BREATHY = _by_offset("pa:first")
@@ -101,6 +102,10 @@ class _Letter:
     is_inherent: bool = False
     is_doubtful: bool = False
     others: list[Phones] = field(default_factory=list)
+
+
+_NO_LETTER = _Letter(0, 0, -1, (), None)
+"""Stands beside the first and the last letter of a word."""
 
 
 def brahmic_pieces(text: str, language: str) -> list[Piece]:
@@ -228,8 +233,8 @@ def _read_clusters(letters: list[_Letter], language: str) -> None:
     Letters without a sign get the vowel that they carry.
     """
     for index, letter in enumerate(letters):
-        last = letters[index - 1] if index else None
-        if last is not None and last.vowel == () and last.onset and letter.onset:
+        last = letters[index - 1] if index else _NO_LETTER
+        if last.vowel == () and last.onset and letter.onset:
             _read_cluster(last, letter, language, is_first=index == 1)
         if letter.vowel is None:
             letter.vowel = _inherent(language)
@@ -287,30 +292,20 @@ def _voice_stops(letters: list[_Letter], language: str) -> None:
     for index, letter in enumerate(letters):
         if len(letter.onset) != 1 or letter.offset in _BORROWED:
             continue
-        last = letters[index - 1] if index else None
-        after_vowel = last is not None and bool(last.vowel)
-        after_nasal = (
-            last is not None
-            and not last.vowel
-            and last.onset[-1:] != ()
-            and last.onset[-1] in _NASAL_PHONES
-        )
-        after_nasal = after_nasal or (last is not None and bool(last.nasal))
-        after_liquid = (
-            last is not None
-            and last.vowel == ()
-            and last.onset[-1:] in (("r",), ("l",), ("j",), ("ɹ",))
-        )
+        last = letters[index - 1] if index else _NO_LETTER
+        closing = "".join(last.onset[-1:]) if not last.vowel else ""
+        after_nasal = bool(last.nasal) or closing in _NASAL_PHONES
+        after_liquid = last.vowel == () and closing in _LIQUIDS
         is_released = letter.vowel != ()
         sound = letter.onset[0]
         if sound == "tʃ" and language == "ta" and is_released:
             if after_nasal:
                 letter.onset = ("dʒ",)
-            elif last is None or after_vowel or after_liquid:
+            elif not index or last.vowel or after_liquid:
                 letter.onset = ("s",)
-                letter.others = [("tʃ", *(letter.vowel or ()))] if last is None else []
+                letter.others = [("tʃ", *(letter.vowel or ()))] if not index else []
         elif sound in _VOICED and is_released and (language == "ta" or letter.offset in _TENUES):
-            is_voiced = after_nasal or after_vowel or (after_liquid and language == "ta")
+            is_voiced = after_nasal or last.vowel or (after_liquid and language == "ta")
             letter.onset = (_VOICED[sound],) if is_voiced else letter.onset
 
 
@@ -319,24 +314,14 @@ def _colour_vowels(letters: list[_Letter], language: str) -> None:
     for index, letter in enumerate(letters):
         if not letter.is_inherent:
             continue
-        after = letters[index + 1] if index + 1 < len(letters) else None
-        if (
-            "lose-medial" in options_of("abugidas", language)
-            and after is not None
-            and after.offset == _HA
-        ):
+        after = letters[index + 1] if index + 1 < len(letters) else _NO_LETTER
+        if "lose-medial" in options_of("abugidas", language) and after.offset == _HA:
             if after.vowel == () or after.is_inherent:
                 letter.vowel = ("ɛ",)
         elif language in ("bn", "as"):
-            is_raised = (
-                after is not None
-                and after.vowel is not None
-                and after.vowel[-1:] in (("i",), ("u",))
-            )
-            is_later = language == "bn" and index > 0
-            letter.vowel = (
-                ("o",) if is_raised or is_later or (language == "as" and after is None) else ("ɔ",)
-            )
+            is_raised = (after.vowel or ())[-1:] in (("i",), ("u",))
+            is_later = index > 0 if language == "bn" else after is _NO_LETTER
+            letter.vowel = ("o",) if is_raised or is_later else ("ɔ",)
         elif language == "si" and index:
             letter.vowel = ("ə",)
         if letter.is_doubtful:
@@ -351,11 +336,8 @@ def _place_nasals(letters: list[_Letter], language: str) -> None:
     for index, letter in enumerate(letters):
         if letter.nasal not in (("~",), ("N",)):
             continue
-        if index + 1 < len(letters):
-            after = letters[index + 1].onset[:1]
-        else:
-            after = ()
-        homorganic = _HOMORGANIC.get(after[0]) if after else None
+        after = letters[index + 1 : index + 2]
+        homorganic = _HOMORGANIC.get("".join(after[0].onset[:1])) if after else None
         vowel = letter.vowel or ()
         if language in _VELAR_ANUSVARA and letter.nasal == ("N",):
             letter.nasal = ("ŋ",)
