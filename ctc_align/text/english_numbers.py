@@ -429,12 +429,11 @@ def money_before(word: str) -> str:
 
 
 def _money(match: re.Match[str], scan: Scan) -> str:
-    symbol = match["symbol"]
-    amount = match["amount"]
-    scale = match["scale_word"] or _SCALES.get((match["scale"] or "").lower(), "")
-    region = ""
-    if match["region"]:
-        region = f"{' '.join(match['region'].lower())} "
+    found = match.groupdict("")
+    symbol = found["symbol"]
+    amount = found["amount"]
+    scale = found.get("scale_word") or _SCALES.get(found.get("scale", "").lower(), "")
+    region = "".join(f"{letter} " for letter in found.get("region", "").lower())
     one, many = CURRENCIES[symbol]
     if scale:
         return f"{decimal(amount)} {scale} {region}{many}"
@@ -461,14 +460,6 @@ def _with_cents(symbol: str, whole: str, part: str, region: str) -> str:
     if symbol == "£":
         return f"{amount} {cents}"
     return f"{amount} and {cents} {cent}"
-
-
-def _money_after(match: re.Match[str], scan: Scan) -> str:
-    one, many = CURRENCIES[match["symbol"]]
-    whole, _, part = match["amount"].partition(".")
-    if match["symbol"] in CENTS and len(part) == 2 and whole:
-        return _with_cents(match["symbol"], whole.lstrip("0"), part, "")
-    return f"{decimal(match['amount'])} {one if match['amount'] == '1' else many}"
 
 
 def _time(match: re.Match[str], scan: Scan) -> str | None:
@@ -598,7 +589,7 @@ def _plain_number(match: re.Match[str], scan: Scan) -> str:
 
 NUMBER_RULES: tuple[Rule, ...] = (
     rule(rf"{_REGION}(?P<symbol>{_SYMBOLS})(?P<amount>{NUMBER}){_SCALE}", _money),
-    rule(rf"(?P<amount>{NUMBER})(?P<symbol>{_SYMBOLS})(?!\d)", _money_after),
+    rule(rf"(?P<amount>{NUMBER})(?P<symbol>{_SYMBOLS})(?!\d)", _money),
     rule(r"\d{4}-\d{1,2}-\d{1,2}(?![-\d])|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?![/\d])", _date),
     rule(r"\d+(?:-\d+){2,}", lambda match, scan: digits(match[0])),
     rule(r"(?P<exchange>\d{3})-(?P<line>\d{4})(?!\d)", _local_number),

@@ -686,7 +686,9 @@ def _encloses_words(text: str, start: int, end: int) -> bool:
     return full_width or (begins and ends)
 
 
-_SAMPLE_NUMBERS = lazy_regex(r"\s*0+[ \t]+([0-9]{1,12})(?=[ \t]+\S)")
+_SAMPLE_NUMBERS = lazy_regex(
+    r"\s*0+[ \t]+(?!0+[ \t])([0-9]{1,12})(?=[ \t]+\S[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*\s*\Z)"
+)
 _SAMPLE_RATES = (8000, 16000, 22050, 44100, 48000)
 """Usual sampling rates of sample numbers: that of the recording, or of the original from which it
 was made."""
@@ -702,23 +704,7 @@ def may_have_sample_numbers(text: str) -> bool:
     >>> may_have_sample_numbers("0 63488 She had it.\\n"), may_have_sample_numbers("1990 63488 had it.")
     (True, False)
     """
-    return _last_sample(text) is not None
-
-
-def _last_sample(text: str) -> re.Match[str] | None:
-    """Return the match of sample numbers at the beginning of a text of one line.
-
-    Its first group is the last sample.
-    """
-    found = _SAMPLE_NUMBERS.match(text)
-    is_one = (
-        found is not None
-        and int(found[1]) > 0
-        and len(text[found.end() :].strip().splitlines()) == 1
-    )
-    if is_one:
-        return found
-    return None
+    return _SAMPLE_NUMBERS.match(text) is not None
 
 
 def without_sample_numbers(words: Words, duration_s: float) -> Words:
@@ -737,7 +723,7 @@ def without_sample_numbers(words: Words, duration_s: float) -> Words:
     >>> [word.spoken for word in without_sample_numbers(split("0 16000 Yes."), 1.0).words]
     ['', '', 'yes']
     """
-    found = _last_sample(words.text)
+    found = _SAMPLE_NUMBERS.match(words.text)
     if found is None or duration_s <= 0:
         return words
     slack_s = max(_SLACK * duration_s, _SLACK_S)
