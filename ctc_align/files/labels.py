@@ -29,6 +29,7 @@ from ctc_align.files.writer import (
     TimedLabel,
     Writer,
     finite,
+    rows_by_word,
     token_rows,
     without_spaces,
     word_rows,
@@ -215,8 +216,7 @@ class _Words:
         self._alignment = alignment
         self._style = style
         self._by_time = words_by_time(alignment)
-        self._rows = word_rows(alignment, style, _MS_PER_S)
-        self._row_of = {id(word): row for word, row in zip(self._by_time, self._rows)}
+        self._row_of = rows_by_word(alignment, style, _MS_PER_S)
 
     def rows(self) -> Iterator[JsonObject]:
         """Yield a row for each word, in the order of the text."""
@@ -275,7 +275,7 @@ class _Words:
 
     def turns(self, kind: str) -> Iterator[JsonObject]:
         """Yield a row for each turn of a kind of tiers, by time."""
-        for row in turn_rows(self._alignment, kind, self._rows):
+        for row in turn_rows(self._alignment, kind, list(self._row_of.values())):
             label = _cell(row.label)
             speaker = {"speaker": label} if kind == SPEAKERS else {}
             yield {**_times(row), "tier": kind, **speaker, "label": label}

@@ -18,11 +18,10 @@ from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import TypeVar
 
-from ctc_align.files.writer import is_timed, words_by_time
+from ctc_align.files.writer import Span, apart, is_timed, words_by_time
 from ctc_align.types import REPEAT, SKIPPED, AlignedWord, Alignment, SourceCue, Subtitles
 
 Item = TypeVar("Item")
-Span = tuple[float, float]
 MS_PER_S = 1000
 _NTSC = (24, 30, 48, 60, 120)
 _NEAR_HZ = 0.005
@@ -45,32 +44,6 @@ def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits
     seconds, rest = divmod(units, units_per_s)
     decimals = len(str(units_per_s)) - 1
     return f"{seconds // 3600:0{hour_digits}d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{rest:0{decimals}d}"
-
-
-def apart(
-    spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S
-) -> list[tuple[int, int]]:
-    """Return spans in whole units, each at least one long and, if there is room, not overlapping.
-
-    The spans need not ascend; the first in time is moved last.
-
-    >>> apart([(1.0, 2.0), (0.0, 1.0002), (2.0, 2.0)], 2.0)
-    [(1000, 1999), (0, 1000), (1999, 2000)]
-    """
-    order = sorted(range(len(spans)), key=lambda index: spans[index][0])
-    times = [(0, 0)] * len(spans)
-    free = 0
-    for index in order:
-        start = max(round(spans[index][0] * units_per_s), free)
-        free = max(round(spans[index][1] * units_per_s), start + 1)
-        times[index] = (start, free)
-    last = math.floor(end_s * units_per_s + 1e-6)
-    if len(spans) <= last:
-        for index in reversed(order):
-            end = min(times[index][1], last)
-            last = min(times[index][0], end - 1)
-            times[index] = (last, end)
-    return times
 
 
 def on_frames(
@@ -219,7 +192,8 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
     )
     shift_ms = round(shift_s * MS_PER_S)
     shifted = [
-        (start + shift_ms, end + shift_ms) for start, end in apart(filled, alignment.duration_s)
+        (start + shift_ms, end + shift_ms)
+        for start, end in apart(filled, alignment.duration_s, MS_PER_S)
     ]
     times = dict(zip(single, on_frames(shifted, alignment.duration_s + shift_s, frame_rate)))
     for index, other in twins.items():
