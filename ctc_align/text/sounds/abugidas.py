@@ -9,8 +9,6 @@ Ethiopic is a consonant and a vowel.
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -350,10 +348,6 @@ def _place_nasals(letters: list[_Letter], language: str) -> None:
             letter.vowel = (*vowel[:-1], _NASAL_VOWELS.get(vowel[-1], vowel[-1])) if vowel else ()
 
 
-_ETHIOPIC_SYLLABLE = re.compile(
-    "ETHIOPIC SYLLABLE (?:(?P<mark>GLOTTAL|PHARYNGEAL) )?(?P<onset>[^AEIOU]*)(?P<vowel>[AEIOU]+)"
-)
-_A_IN_FIRST_ORDER = ("H", "HH", "X", "")
 _SIXTH = "ɨ"
 
 
@@ -365,7 +359,8 @@ def ethiopic_pieces(text: str, language: str) -> list[Piece]:
     >>> [" ".join(piece.phones) for piece in ethiopic_pieces("ሰላም", "am")]
     ['s ə', 'l a', 'm']
     """
-    sounds = [_ethiopic(character) for character in text]
+    letters = phone_table("abugidas", "Ethiopic")
+    sounds = [letters.get(character, unknown(character)) for character in text]
     found: list[Piece] = []
     for index, phones in enumerate(sounds):
         is_sixth = len(phones) > 1 and phones[-1] == _SIXTH
@@ -380,23 +375,3 @@ def ethiopic_pieces(text: str, language: str) -> list[Piece]:
             phones = phones[:-1]
         found.append(Piece(index, index + 1, phones))
     return without_repeats(found)
-
-
-@lru_cache(maxsize=1024)
-def _ethiopic(character: str) -> Phones:
-    match = _ETHIOPIC_SYLLABLE.match(unicodedata.name(character, ""))
-    if match is None:
-        return unknown(character)
-    onset = match["onset"]
-    vowel = match["vowel"]
-    has_glide = len(onset) > 1 and onset.endswith("W")
-    if has_glide:
-        onset = onset[:-1]
-    if vowel == "A" and onset in _A_IN_FIRST_ORDER:
-        vowel = "AA"
-    consonants = phone_table("abugidas", "Ethiopic-consonants")
-    orders = phone_table("abugidas", "Ethiopic-orders")
-    phones = (*consonants.get(onset, ()), *orders.get(vowel, ("a",)))
-    if has_glide:
-        return (*phones[:-1], "w", phones[-1])
-    return phones
