@@ -205,26 +205,15 @@ def _article(match: re.Match[str], text: str) -> list[Letter]:
 
     Its l becomes the next consonant if that is a coronal.
     """
-    start = 0
-    if match["prefix"]:
-        start = match.end("prefix")
-    if start:
-        letters = [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",))]
-    else:
-        letters = []
-    follows = ""
-    if match.end() < len(text):
-        follows = text[match.end()]
-    sound: Phones = ()
-    if follows not in _SUN:
-        sound = ("l",)
+    start = len(match["prefix"] or "")
+    sound: Phones = () if text[match.end()] in _SUN else ("l",)
     if match["for"]:
         return [Letter(0, 1, ("l",), ("i",)), Letter(1, 2, sound, ())]
-    return [
-        *letters,
-        Letter(start, start + 1, (), () if start else ("a",)),
-        Letter(start + 1, start + 2, sound, ()),
-    ]
+    article = [Letter(start, start + 1, (), ("a",)), Letter(start + 1, start + 2, sound, ())]
+    if not start:
+        return article
+    article[0].vowel = ()
+    return [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",)), *article]
 
 
 def _arabic_letter(text: str, index: int, last: Letter, language: str) -> Letter:

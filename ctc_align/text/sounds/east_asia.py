@@ -84,13 +84,8 @@ def chinese_pieces(text: str, language: str) -> list[Piece]:
     """
     if language == "ko":
         return _hanja(text)
-    column = MANDARIN
-    if language == "yue":
-        column = CANTONESE
-    if column == MANDARIN:
-        words = _chinese_words()
-    else:
-        words = {}
+    column = CANTONESE if language == "yue" else MANDARIN
+    words = _chinese_words() if column == MANDARIN else {}
     found: list[Piece] = []
     while len(found) < len(text):
         index = len(found)
@@ -337,20 +332,13 @@ def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
         character = text[index - 1]
     on = _chinese_readings(character)
     kun = readings(KUN).get(character, ())
-    if index + 1 == end:
-        following = _HIRAGANA.findall(text[end : end + 4])
-    else:
-        following = []
+    following = _HIRAGANA.findall(text[end : end + 4]) if index + 1 == end else []
     following = [_ROMAN.get(kana, "") if kana != SOKUON else kana for kana in following]
     stems = _stems(kun, following)
     if end - start > 1:
-        next_on = ""
-        if index + 1 < end:
-            next_on = (*_chinese_readings(text[index + 1]), "")[0]
-        before = ""
-        if index > start:
-            before = (*_chinese_readings(text[index - 1]), "")[0]
-        variants = [*(_assimilated(reading, next_on, before) for reading in on), *stems, *kun]
+        beside = (text[index + 1 : end][:1], text[start:index][-1:])
+        neighbours = ["".join(_chinese_readings(each)[:1]) for each in beside]
+        variants = [*(_assimilated(reading, *neighbours) for reading in on), *stems, *kun]
     else:
         variants = [*stems, *_nouns(kun), *on, *kun]
     said = tuple(dict.fromkeys(filter(None, (roman_phones(each, JAPANESE) for each in variants))))
