@@ -25,7 +25,7 @@ from ctc_align.files.sentences import SENTENCE, break_cost
 from ctc_align.files.tiers import is_silence
 from ctc_align.reading import as_seconds, clock_seconds
 from ctc_align.text.captions import transcript_of_cues
-from ctc_align.text.characters import lazy_regex
+from ctc_align.text.characters import lazy_regex, word_set
 from ctc_align.text.languages import known_code
 from ctc_align.types import SEGMENTS, SourceCue, Subtitles, Transcript
 
@@ -346,7 +346,7 @@ def _read_rttm(text: str, source: str) -> Iterator[Segment]:
 # begins there
 
 _HTK_LINE = lazy_regex(r"(\d{1,15})[ \t]+(\d{1,15})[ \t]+(\S+)(?:[ \t]+-?\d\S*)?(?:[ \t]+(\S+))?.*")
-_HTK_SILENCE = frozenset(("sent-start", "sent-end", "!enter", "!exit", "pau", "h#", "<s>", "</s>"))
+_HTK_SILENCE = word_set("sent-start sent-end !enter !exit pau h# <s> </s>")
 _HTK_CONTEXT = lazy_regex(r"\S*?-([^+\s-]+)\+\S+")
 _MLF_NAME = lazy_regex(r'"(.*)"')
 

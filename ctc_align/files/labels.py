@@ -41,24 +41,12 @@ from ctc_align.types import AlignedToken, AlignedWord, Alignment, Interval, Tier
 
 _CHANNEL = 1
 _MS_PER_S = 1000
-_COLUMNS = ("start_s", "end_s", "word", "confidence", "char_start", "char_end")
+_HEAD = "start_s\tend_s\tword\tconfidence\tchar_start\tchar_end\n"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 COLUMNS = (
-    *(
-        "utterance",
-        "tier",
-        "speaker",
-        "label",
-        "start_s",
-        "end_s",
-        "duration_s",
-        "confidence",
-        "start_sd_ms",
-    ),
-    *("end_sd_ms", "word", "word_label", "position", "char_start", "char_end", "status"),
-    *("previous", "next"),
-)
-
+    "utterance", "tier", "speaker", "label", "start_s", "end_s", "duration_s", "confidence", "start_sd_ms",
+    "end_sd_ms", "word", "word_label", "position", "char_start", "char_end", "status", "previous", "next",
+)  # fmt: skip
 GOP_COLUMNS = ("gop", "gop_percentile", "heard")
 """Further columns of an alignment with goodness of pronunciation."""
 
@@ -107,7 +95,7 @@ class TsvWriter(Writer):
     """
 
     def write(self, alignment: Alignment, file: TextIO) -> None:
-        file.write("\t".join(_COLUMNS) + "\n")
+        file.write(_HEAD)
         rows = word_rows(alignment, self.style(alignment), _MS_PER_S)
         for row, word in zip(rows, words_by_time(alignment)):
             start, end = _seconds(row.start), _seconds(row.end)
@@ -293,16 +281,11 @@ def _times(row: TimedLabel) -> dict[str, str]:
 
 def _sureness(edged: AlignedWord | AlignedToken) -> dict[str, str]:
     """Return the confidence and the standard deviations of the edges, if known."""
-    values = {
-        "confidence": edged.confidence,
-        "start_sd_ms": edged.start_sd_ms,
-        "end_sd_ms": edged.end_sd_ms,
-    }
     decimals = {"confidence": 4, "start_sd_ms": 2, "end_sd_ms": 2}
-    known = {
-        name: number for name, value in values.items() if (number := finite(value)) is not None
+    known = {name: finite(getattr(edged, name)) for name in decimals}
+    return {
+        name: f"{number:.{decimals[name]}f}" for name, number in known.items() if number is not None
     }
-    return {name: f"{number:.{decimals[name]}f}" for name, number in known.items()}
 
 
 def _goodness(token: AlignedToken) -> dict[str, str]:

@@ -61,15 +61,7 @@ _ARROW = "-->"
 _NUMBER = lazy_regex(r"\s*\d{1,7}\s*")
 _HEADER = lazy_regex(r"\s*WEBVTT(?![^\s])")
 _BLOCK = lazy_regex(r"(?:NOTE|STYLE|REGION)(?![^\s])")
-_ENTITIES = {
-    "&amp;": "&",
-    "&lt;": "<",
-    "&gt;": ">",
-    "&nbsp;": "\u00a0",
-    "&lrm;": "\u200e",
-    "&rlm;": "\u200f",
-}
-_ENTITY = lazy_regex("|".join(_ENTITIES))
+_ENTITY = lazy_regex("&(?:amp|lt|gt|nbsp|lrm|rlm);")
 _UNDERLINED = ("<u>", "</u>")
 _TIMESTAMP = lazy_regex(r"<(?:\d+:)?\d+:\d+\.\d+>")
 _VTT_TAG = lazy_regex(
@@ -196,7 +188,7 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
         cue = replace(timed, before=pending)
         plain = payload
         if format == VTT:
-            plain = _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload)
+            plain = _ENTITY.sub(lambda match: html.unescape(match[0]), payload)
         if plain != payload:
             cue = replace(cue, payload=payload)
         cues.append((cue, plain))
