@@ -366,7 +366,13 @@ def alignment_fields(data: JsonObject, name: str | Path = "the JSON object") -> 
 
 
 class FieldKind(NamedTuple):
-    """What a field holds: as messages say it, how its value is converted, and of which types it is."""
+    """A kind of field.
+
+    Attributes:
+        expected: its value, in messages.
+        convert: takes a value of JSON; raises ValueError or TypeError for one that does not fit.
+        types: of the values of JSON that fit.
+    """
 
     expected: str
     convert: Callable[[Any], Any]
