@@ -56,6 +56,8 @@ before them."""
 _WIDE_MARKS = re.compile("[\u3000-\u303f\uff00-\uff60]")
 _KANA = re.compile("[\u3040-\u30ff]")
 _IN_TWO_SCRIPTS = re.compile("[A-Za-z][^\x00-\x7f]|[^\x00-\x7f](?=[A-Za-z])")
+_TWO_ALPHABETS = re.compile("[A-Za-z][\u0400-\u04ff]|[\u0400-\u04ff][A-Za-z]")
+"""Letters of Russia's alphabet inside words of others: "fьr"."""
 _SPACED = re.compile("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")
 """Chinese and Japanese have no spaces between words, Korean has."""
 _LEAST_KANA = 0.1
@@ -475,13 +477,9 @@ def _from_other(data: bytes, text: str) -> tuple[str, str]:
 
     The name is "" if the other encoding is not proven to be better.
     """
-    is_whole = (
-        data.count(b"?") == text.count("?") and sum(byte >= 0x80 for byte in data) >= _FEWEST_WRONG
-    )
-    if is_whole:
-        found = likely_encodings(data)
-    else:
-        found = ()
+    fewest = 2 if len(_TWO_ALPHABETS.findall(text)) > 1 else _FEWEST_WRONG
+    is_whole = data.count(b"?") == text.count("?") and sum(byte >= 0x80 for byte in data) >= fewest
+    found = likely_encodings(data) if is_whole else ()
     if len(found) != 1 or found[0].score < _PROVEN:
         return "", ""
     here = max(_score(text, language) for language in _LETTERS)

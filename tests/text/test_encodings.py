@@ -129,6 +129,7 @@ def test_names_that_are_no_encodings_are_refused(name):
         (TEXTS["de", "cp1252"].encode().decode("cp1252", "replace"), "UTF-8"),
         (TEXTS["ru", "cp1251"].encode().decode("cp1251", "ignore"), "UTF-8"),
         (TEXTS["tr", "cp1254"].encode("cp1254").decode("cp1251"), "Windows-1254"),
+        ("Ein Gebдude fьr alle Kinder und ihre Eltern", "Windows-1252"),
         ("It\u00e2\u20ac\u2122s late", "UTF-8"),
         ("Gr\ufffd\ufffde", "U+FFFD"),
     ],
