@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TextIO
 from ctc_align._version import __version__
 from ctc_align.config import known_settings
 from ctc_align.errors import ConfigError, InputError, one_line
-from ctc_align.files.cue_limits import fast_cues
+from ctc_align.files.cues import fast_cues
 from ctc_align.files.tiers import SYLLABLES, syllabified, wanted_tiers
 from ctc_align.files.writer import (
     RECORDING,
