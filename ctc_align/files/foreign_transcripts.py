@@ -443,7 +443,7 @@ def _read_partitur(text: str, source: str) -> Iterator[Segment]:
 
 _CLOCK = r"((?:\d{1,4}:){1,2}\d{1,4}(?:[.,]\d+)?)"
 _LABEL = lazy_regex(r"(\d+\.\d+)[ 	]+(\d+\.\d+)(?:	|[ 	]+(?=\S))")
-_SBV_TIMES = lazy_regex(rf"^\s*{_CLOCK},{_CLOCK}\s*$", re.MULTILINE)
+_SBV_TIMES = lazy_regex(rf"^[^\S\n]*{_CLOCK},{_CLOCK}[^\S\n]*$", re.MULTILINE)
 
 
 def _read_table(text: str, source: str) -> Iterator[Segment]:

@@ -686,8 +686,9 @@ def _encloses_words(text: str, start: int, end: int) -> bool:
     return full_width or (begins and ends)
 
 
+_BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
 _SAMPLE_NUMBERS = lazy_regex(
-    r"\s*0+[ \t]+(?!0+[ \t])([0-9]{1,12})(?=[ \t]+\S[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]*\s*\Z)"
+    rf"\s*0+[ \t]+(?!0+[ \t])([0-9]{{1,12}})(?=[ \t]+\S[^{_BREAKS}]*(?:[{_BREAKS}]\s*)?\Z)"
 )
 _SAMPLE_RATES = (8000, 16000, 22050, 44100, 48000)
 """Usual sampling rates of sample numbers: that of the recording, or of the original from which it
