@@ -411,7 +411,7 @@ def open_epub(data: bytes, source: str) -> Iterator[EpubArchive]:
             yield EpubArchive(archive, source)
     except _DAMAGE as error:
         raise TranscriptError(
-            f"{source}: expected a whole EPUB book, got a damaged archive ({error}); get it again,"
+            f"{source}: expected a whole EPUB book, got a damaged archive ({str(error)[:300]}); get it again,"
             " or save its text as a plain text file in UTF-8"
         ) from None
 
