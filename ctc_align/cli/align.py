@@ -249,7 +249,7 @@ def write_alignment(
     `sound`: the aligned sound, if it is in memory.
     """
     from ctc_align.files import Style
-    from ctc_align.files.cue_limits import limit_notes
+    from ctc_align.files.cues import limit_notes
 
     if files is None:
         write_stdout(alignment, format, settings, sound)

@@ -150,7 +150,7 @@ class _Conversion:
         """Write the alignment in a file to other files, or to stdout; return the exit code."""
         from ctc_align.evaluate.corrected_labels import read_corrected
         from ctc_align.files import FORMATS, Style
-        from ctc_align.files.cue_limits import limit_notes
+        from ctc_align.files.cues import limit_notes
 
         corrected = read_corrected(path)
         self.notes.add(path, corrected.notes, "alignments with later corrections")

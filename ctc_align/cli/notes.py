@@ -439,7 +439,7 @@ def cue_notes(alignment: Alignment) -> list[str]:
 def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[str]) -> list[str]:
     """Return a note on the cues that are faster than --max-cps."""
     from ctc_align.files import Style
-    from ctc_align.files.cue_limits import fast_cues
+    from ctc_align.files.cues import fast_cues
 
     fast = fast_cues(alignment, Style.of(settings), formats)
     named = several([f"{each.cue} ({each.columns_per_s:g})" for each in fast], ", ")
@@ -870,7 +870,7 @@ def _misfit(row: dict[str, Any]) -> str:
 def effect_notes(config: SettingsOptions, formats: Sequence[str]) -> list[str]:
     """Return a note on the given subtitle options that have no effect on the output."""
     from ctc_align.cli.options import setting_option
-    from ctc_align.files.cue_limits import CUED
+    from ctc_align.files.cues import CUED
 
     names = [setting_option(name) for name in _OF_CUES if config.overrides[name] is not None]
     if not names or not CUED.isdisjoint(formats):

@@ -27,7 +27,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from html.parser import HTMLParser
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from urllib.parse import unquote
 from xml.parsers import expat
 
@@ -359,9 +359,6 @@ class BookText(Handlers):
         self.places.append(BookPlace(start, self.length, self._href, element.id, cfi))
 
 
-Events = TypeVar("Events", bound=Handlers)
-
-
 def is_epub(data: bytes) -> bool:
     """Return whether the bytes of a file are an EPUB book.
 
@@ -414,7 +411,7 @@ def open_epub(data: bytes, source: str) -> Iterator[EpubArchive]:
             yield EpubArchive(archive, source)
     except _DAMAGE as error:
         raise TranscriptError(
-            f"{source}: expected a whole EPUB book, got a damaged archive ({error}); get it again,"
+            f"{source}: expected a whole EPUB book, got a damaged archive ({str(error)[:300]}); get it again,"
             " or save its text as a plain text file in UTF-8"
         ) from None
 
@@ -454,25 +451,48 @@ class EpubArchive:
         return TranscriptError(f"{self.source}: {shown}")
 
     def package(self) -> str:
-        """Return the name of the package document."""
-        container = self.parsed(CONTAINER, _Container())
-        if not container.package:
+        """Return the name of the package document, which META-INF/container.xml names."""
+        paths = (
+            attributes.get("full-path", "")
+            for name, attributes, _ in self.elements(CONTAINER)
+            if name == "rootfile"
+        )
+        path = next(filter(None, paths), "")
+        if not path:
             raise self.fault(
                 f"{CONTAINER} names no package document (full-path); it is not a complete EPUB book"
             )
-        return posixpath.normpath(unquote(container.package))
+        return posixpath.normpath(unquote(path))
 
     def version(self) -> str:
         """Return the EPUB version in the package document, "" if there is none."""
-        return self.parsed(self.package(), _Package()).version
+        name, attributes, _ = self.elements(self.package())[0]
+        return attributes.get("version", "") if name == "package" else ""
 
     def spine(self) -> tuple[str, list[SpinePage]]:
-        """Return the package document's name, and the pages in order.
+        """Return the package document's name, and the pages in order, without the contents.
 
         Raises TranscriptError if a page is encrypted.
         """
         path = self.package()
-        pages = self.parsed(path, _Package()).pages(posixpath.dirname(path))
+        elements = self.elements(path)
+        parts = [name for name, _, depth in elements if depth == 2]
+        step = 2 * (parts.index("spine") + 1) if "spine" in parts else 6
+        urls: dict[str, str | None] = {}
+        for name, attributes, _ in elements:
+            is_contents = "nav" in attributes.get("properties", "").split()
+            is_page = attributes.get("media-type", "") in _PAGES and not is_contents
+            if name == "item":
+                url = attributes.get("href", "") if is_page else None
+                urls.setdefault(attributes.get("id", ""), url)
+        references = [attributes for name, attributes, _ in elements if name == "itemref"]
+        pages = []
+        for number, attributes in enumerate(references, 1):
+            id = attributes.get("idref", "")
+            url = urls.get(id)
+            if attributes.get("linear", "yes").lower() != "no" and url is not None:
+                href = posixpath.join(posixpath.dirname(path), unquote(url.partition("#")[0]))
+                pages.append(SpinePage(id, posixpath.normpath(href), f"/{step}/{2 * number}"))
         if not pages:
             raise self.fault(f"{path} has no page in its spine; it is not a complete EPUB book")
         self.refuse_encrypted([path, *(page.href for page in pages)])
@@ -511,21 +531,29 @@ class EpubArchive:
                     f"{href}: cannot be read: {worse}; correct that page, or save the text"
                 ) from None
 
-    def parsed(self, name: str, handlers: Events) -> Events:
-        """Send the events of an XML file of the archive to `handlers`; return these."""
+    def elements(self, name: str) -> list[tuple[str, _Attributes, int]]:
+        """Return the elements of an XML file of the archive, with their attributes and depths."""
+        elements = _Elements()
         try:
-            parse_xml(self.read(name), handlers)
+            parse_xml(self.read(name), elements)
         except ValueError as error:
             raise self.fault(
                 f"{name}: expected XML, got a file that cannot be read: {error}"
             ) from None
-        return handlers
+        return elements.found
 
     def refuse_encrypted(self, needed: list[str]) -> None:
         """Raise TranscriptError if a page is encrypted; fonts may be."""
-        if ENCRYPTION in self.names and not self.parsed(ENCRYPTION, _Encryption()).files.isdisjoint(
-            needed
-        ):
+        algorithm = ""
+        encrypted = set()
+        for name, attributes, _ in self.elements(ENCRYPTION) if ENCRYPTION in self.names else ():
+            if name == "encrypteddata":
+                algorithm = ""
+            elif name == "encryptionmethod":
+                algorithm = attributes.get("algorithm", "")
+            elif name == "cipherreference" and algorithm not in _FONTS:
+                encrypted.add(posixpath.normpath(unquote(attributes.get("uri", ""))))
+        if not encrypted.isdisjoint(needed):
             raise self.fault(_ENCRYPTED)
 
     def read(self, name: str) -> bytes:
@@ -549,77 +577,16 @@ class EpubArchive:
         return data
 
 
-class _Container(Handlers):
-    """The first `rootfile` of META-INF/container.xml."""
-
-    package = ""
-
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        if name == "rootfile" and not self.package:
-            self.package = attributes.get("full-path", "")
-
-
-class _Package(Handlers):
-    """The version, the manifest and the spine of a package document."""
+class _Elements(Handlers):
+    """The elements of a document in order, each with its attributes and its depth, from 1."""
 
     def __init__(self) -> None:
-        self.version = ""
-        self._pages: dict[str, str | None] = {}
-        """The URL of each item of the manifest by its id; None for an item that is not a page of
-        text, such as the contents."""
-        self._spine: list[tuple[str, str]] = []
-        """The id and the CFI of each page in the reading order."""
-        self._depth = self._children = self._references = 0
-        self._spine_step = 6
+        self.found: list[tuple[str, _Attributes, int]] = []
+        self._depth = 0
 
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """Handle an item of the manifest, or a reference of the spine."""
+    def start(self, name: str, attributes: _Attributes) -> None:
         self._depth += 1
-        self._children += self._depth == 2
-        if name == "package" and self._depth == 1:
-            self.version = attributes.get("version", "")
-        elif name == "spine":
-            self._spine_step = 2 * self._children
-        elif name == "item":
-            is_contents = "nav" in attributes.get("properties", "").split()
-            is_page = attributes.get("media-type", "") in _PAGES and not is_contents
-            self._pages.setdefault(
-                attributes.get("id", ""), attributes.get("href", "") if is_page else None
-            )
-        elif name == "itemref":
-            self._references += 1
-            if attributes.get("linear", "yes").lower() != "no":
-                cfi = f"/{self._spine_step}/{2 * self._references}"
-                self._spine.append((attributes.get("idref", ""), cfi))
+        self.found.append((name, attributes, self._depth))
 
     def end(self, name: str) -> None:
         self._depth -= 1
-
-    def pages(self, folder: str) -> list[SpinePage]:
-        """Return the pages in order, without the table of contents."""
-        found = []
-        for id, cfi in self._spine:
-            if (url := self._pages.get(id)) is not None:
-                href = unquote(url.partition("#")[0])
-                found.append(SpinePage(id, posixpath.normpath(posixpath.join(folder, href)), cfi))
-        return found
-
-
-class _Encryption(Handlers):
-    """The `files` in META-INF/encryption.xml that are truly encrypted.
-
-    Fonts may be only obfuscated.
-    """
-
-    def __init__(self) -> None:
-        self.files: set[str] = set()
-        self._algorithm = ""
-
-    def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """Handle the algorithm of the next file, or the file."""
-        if name == "encrypteddata":
-            self._algorithm = ""
-        elif name == "encryptionmethod":
-            self._algorithm = attributes.get("algorithm", "")
-        elif name == "cipherreference" and self._algorithm not in _FONTS:
-            self.files.add(posixpath.normpath(unquote(attributes.get("uri", ""))))

@@ -11,21 +11,26 @@ import functools
 import html
 import io
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
-from xml.parsers import expat
+from typing import TYPE_CHECKING, NamedTuple
 
 from ctc_align.errors import InputError, TranscriptError, WrongFileError
 from ctc_align.files.labels import audacity_tiers
 from ctc_align.files.sentences import SENTENCE, break_cost
 from ctc_align.files.tiers import is_silence
 from ctc_align.reading import as_seconds, clock_seconds
-from ctc_align.text.characters import lazy_regex
+from ctc_align.text.captions import transcript_of_cues
+from ctc_align.text.characters import lazy_regex, word_set
 from ctc_align.text.languages import known_code
 from ctc_align.types import SEGMENTS, SourceCue, Subtitles, Transcript
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
 
 _PAUSE_S = 1.0
 _LONGEST_S = 20.0
@@ -76,7 +81,7 @@ def foreign_transcript(text: str, source: str) -> Transcript | None:
         if kind.recognise(text):
             try:
                 return segments_transcript(kind.read(text, source), language_of_chat(text))
-            except (ValueError, ArithmeticError, IndexError) as error:
+            except (ValueError, ArithmeticError, IndexError, csv.Error) as error:
                 raise TranscriptError(
                     f"{source}: {kind.name} that cannot be read: {error}"
                 ) from None
@@ -97,18 +102,14 @@ def segments_transcript(segments: Iterable[Segment], language: str = "") -> Tran
     ]
     is_timed = any((segment.start_s, segment.end_s) != (None, None) for segment in rows)
     rows = [row for row in _with_times(rows) if row.text]
-    text = "\n".join(row.text for row in rows)
     if not is_timed:
-        return Transcript(text, language=language)
-    cues: list[SourceCue] = []
-    at = 0
+        return Transcript("\n".join(row.text for row in rows), language=language)
+    cues = []
     for row in rows:
         speaker = " ".join(row.speaker.split())
-        cues.append(
-            SourceCue(at, at + len(row.text), row.start_s or 0.0, row.end_s or 0.0, speaker=speaker)
-        )
-        at += len(row.text) + 1
-    return Transcript(text, Subtitles(SEGMENTS, cues=tuple(cues)), language=language)
+        cue = SourceCue(0, 0, row.start_s or 0.0, row.end_s or 0.0, speaker=speaker)
+        cues.append((cue, row.text))
+    return replace(transcript_of_cues(cues, Subtitles(SEGMENTS)), language=language)
 
 
 def _with_times(rows: Sequence[Segment]) -> list[Segment]:
@@ -240,13 +241,19 @@ def _read_chat(text: str, source: str) -> Iterator[Segment]:
 
 # NIST: https://github.com/usnistgov/SCTK (STM), Rich Transcription 2009 (RTTM)
 
+_NUMBER = r"\d+(?:\.\d*)?"
 _STM_LINE = lazy_regex(
-    r"\S+[ \t]+\S+[ \t]+(?=\S*[^\W\d])\S+[ \t]+\d+(?:\.\d*)?[ \t]+\d+(?:\.\d*)?(?:[ \t]+.*)?"
+    rf"(?P<name>\S+)[ \t]+\S+[ \t]+(?=\S*[^\W\d])(?P<speaker>\S+)[ \t]+(?P<start>{_NUMBER})[ \t]+(?P<end>{_NUMBER})"
+    r"(?:[ \t]+(?:<[^>]*(?:>\s*|\Z))?(?P<text>.*))?"
 )
 _STM_GAPS = ("inter_segment_gap", "excluded_region", "ignore_time_segment_in_scoring")
 _ALTERNATIVES = lazy_regex(r"\{([^{}]*/[^{}]*)\}")
 _RTTM_LINE = lazy_regex(
     r"(?:SPEAKER|LEXEME|NON-LEX|NON-SPEECH|SPKR-INFO|SEGMENT|NOSCORE|EDIT|FILLER|IP|SU|CB|A/P)(?:[ \t]+\S+){7,9}"
+)
+_RTTM_WORD = lazy_regex(
+    r"LEXEME\s+(?P<name>\S+)\s+\S+\s+(?P<start>\S+)\s+(?P<length>\S+)\s+(?!<NA>\s)(?P<text>\S+)\s+\S+"
+    r"\s+(?:<NA>|(?P<speaker>\S+)).*"
 )
 
 
@@ -262,6 +269,21 @@ def _recognise_lines(pattern: re.Pattern[str], text: str) -> bool:
     lines = _data_lines(text)
     first = next(lines, "")
     return pattern.fullmatch(first) is not None and all(map(pattern.fullmatch, lines))
+
+
+def _rows(pattern: re.Pattern[str], text: str, before: str = "") -> Iterator[tuple[str, Segment]]:
+    """Yield the segments in the lines that a pattern matches, each with its recording's name.
+
+    The groups of the pattern have their fields; `before` stands before each text.
+    """
+    for match in filter(None, map(pattern.fullmatch, _data_lines(text))):
+        fields = match.groupdict("")
+        start_s = as_seconds(fields["start"])
+        if "length" in fields:
+            end_s = start_s + as_seconds(fields["length"])
+        else:
+            end_s = as_seconds(fields["end"])
+        yield fields["name"], Segment(start_s, end_s, before + fields["text"], fields["speaker"])
 
 
 def _of_one_recording(lines: Iterable[tuple[str, Segment]], source: str) -> list[Segment]:
@@ -287,57 +309,44 @@ def _of_one_recording(lines: Iterable[tuple[str, Segment]], source: str) -> list
 
 
 def _read_stm(text: str, source: str) -> Iterable[Segment]:
-    return _of_one_recording(_stm_rows(text), source)
+    return _of_one_recording(
+        (
+            (name, row._replace(text=_first_readings(row.text)))
+            for name, row in _rows(_STM_LINE, text)
+            if row.speaker not in _STM_GAPS and row.text.lower() not in _STM_GAPS
+        ),
+        source,
+    )
 
 
-def _stm_rows(text: str) -> Iterator[tuple[str, Segment]]:
-    for line in _data_lines(text):
-        name, _, speaker, start, end, *rest = line.split(None, 5)
-        words = "".join(rest)
-        if words.startswith("<"):
-            words = words.partition(">")[2].strip()
-        before = ""
-        while words != before:  # the inner ones first
-            before = words
-            words = _ALTERNATIVES.sub(_first_alternative, words)
-        if speaker not in _STM_GAPS and words.lower() not in _STM_GAPS:
-            yield name, Segment(as_seconds(start), as_seconds(end), words, speaker)
+def _first_readings(words: str) -> str:
+    """Return words with the first of some alternatives; in parentheses if nothing (`@`) is another.
 
-
-def _first_alternative(match: re.Match[str]) -> str:
-    """Return the first of some alternatives; in parentheses if nothing (`@`) is another.
-
-    >>> _ALTERNATIVES.sub(_first_alternative, "so { @ / uh } we {I'm / I am}")
+    >>> _first_readings("so { @ / uh } we {I'm / I am}")
     "so (uh) we I'm"
     """
-    readings = [part.strip() for part in match[1].split("/")]
-    spoken = [part for part in readings if part not in ("", "@")]
-    if not spoken or len(spoken) == len(readings):
-        return "".join(spoken[:1])
-    return f"({spoken[0].strip('()')})"
+    while match := _ALTERNATIVES.search(words):  # the inner ones first
+        readings = [part.strip() for part in match[1].split("/")]
+        spoken = [part for part in readings if part not in ("", "@")]
+        first = "".join(spoken[:1])
+        if 0 < len(spoken) < len(readings):
+            first = f"({first.strip('()')})"
+        words = f"{words[: match.start()]}{first}{words[match.end() :]}"
+    return words
 
 
 def _read_rttm(text: str, source: str) -> Iterator[Segment]:
-    words = _of_one_recording(_rttm_rows(text), source)
+    words = _of_one_recording(_rows(_RTTM_WORD, text, " "), source)
     words.sort(key=attrgetter("speaker", "start_s"))
     for _, spoken in groupby(words, attrgetter("speaker")):
         yield from join_words(spoken)
-
-
-def _rttm_rows(text: str) -> Iterator[tuple[str, Segment]]:
-    for line in _data_lines(text):
-        kind, name, _, start, duration, word, _, speaker, *_ = line.split()
-        if kind == "LEXEME" and word != "<NA>":
-            start_s = as_seconds(start)
-            who = speaker.replace("<NA>", "")
-            yield name, Segment(start_s, start_s + as_seconds(duration), f" {word}", who)
 
 
 # HTK (The HTK Book, 6.2): labels of words or sounds; a field after the score is the word that
 # begins there
 
 _HTK_LINE = lazy_regex(r"(\d{1,15})[ \t]+(\d{1,15})[ \t]+(\S+)(?:[ \t]+-?\d\S*)?(?:[ \t]+(\S+))?.*")
-_HTK_SILENCE = frozenset(("sent-start", "sent-end", "!enter", "!exit", "pau", "h#", "<s>", "</s>"))
+_HTK_SILENCE = word_set("sent-start sent-end !enter !exit pau h# <s> </s>")
 _HTK_CONTEXT = lazy_regex(r"\S*?-([^+\s-]+)\+\S+")
 _MLF_NAME = lazy_regex(r'"(.*)"')
 
@@ -363,18 +372,13 @@ def _read_htk(text: str, source: str) -> Iterable[Segment]:
         labels = [(start, end, word) for (start, word), end in zip(words, ends)]
     else:
         labels = [(start, end, label) for start, end, label, _ in rows]
-    named = [(start, end, _without_context(label)) for start, end, label in labels]
+    # the sound of a label with its neighbours: "ao" of "k-ao+l"
+    named = [(start, end, _HTK_CONTEXT.sub(r"\1", label)) for start, end, label in labels]
     return join_words(
         Segment(int(start) / _HTK_PER_S, int(end) / _HTK_PER_S, f" {label}")
         for start, end, label in named
         if not is_silence(label) and label.casefold() not in _HTK_SILENCE
     )
-
-
-def _without_context(label: str) -> str:
-    """Return the sound of a label with its neighbours: "ao" for "k-ao+l"."""
-    match = _HTK_CONTEXT.fullmatch(label)
-    return match[1] if match else label
 
 
 def _read_mlf(text: str, source: str) -> Iterable[Segment]:
@@ -406,45 +410,40 @@ _PARTITUR_MARKS = lazy_regex(r"<[^<>\s]*>\s*")
 
 def _read_partitur(text: str, source: str) -> Iterator[Segment]:
     """Yield the turns (TRN), otherwise the words (ORT) with the times of their words or sounds."""
-    tiers: dict[str, list[list[str]]] = {}
+    tiers: dict[str, list[list[str]]] = defaultdict(list)
     for match in filter(None, map(_PARTITUR_LINE.fullmatch, map(str.strip, text.splitlines()))):
-        tiers.setdefault(match[1], []).append(match[2].split())
-    words = {row[0]: " ".join(row[1:]) for row in tiers.get("TRO", tiers.get("ORT", ())) if row}
-    rate = as_seconds((tiers.get("SAM") or [["16000"]])[0][0])
-    default = " ".join((tiers.get("SPN") or [[""]])[0])
-    who = {
-        index: " ".join(row[1:])
-        for row in tiers.get("SPK", ())
-        if row
-        for index in row[0].split(",")
-    }
+        if match[2]:
+            tiers[match[1]].append(match[2].split())
+    words = {index: " ".join(written) for index, *written in tiers["TRO"] or tiers["ORT"]}
+    who = {index: " ".join(name) for indices, *name in tiers["SPK"] for index in indices.split(",")}
+    default = " ".join((tiers["SPN"] or [[]])[0])
+    rate = as_seconds((tiers["SAM"] or [["16000"]])[0][0])
     starts: dict[str, float] = {}
     ends: dict[str, float] = {}
-    for start, length, index, *_ in tiers.get("WOR", tiers.get("MAU", ())):
+    for start, length, index, *_ in tiers["WOR"] or tiers["MAU"]:
         starts.setdefault(index, int(start) / rate)
         ends[index] = (int(start) + int(length)) / rate
-    if not words and not tiers.get("TRN"):
+    if not words and not tiers["TRN"]:
         raise ValueError(f"it has no words (tiers TRN, TRO or ORT); {_GIVE_WORDS}")
-    for start, length, link, *written in tiers.get("TRN", ()):
+    for start, length, link, *written in tiers["TRN"]:
         indices = link.split(",")
         line = _PARTITUR_MARKS.sub("", " ".join(written))
         line = line or " ".join(words.get(index, "") for index in indices)
         end_s = (int(start) + int(length)) / rate
         yield Segment(int(start) / rate, end_s, line, who.get(indices[0], default))
-    if not tiers.get("TRN"):
-        found = (
+    if not tiers["TRN"]:
+        yield from join_words(
             Segment(starts.get(index), ends.get(index), f" {word}", who.get(index, default))
             for index, word in words.items()
             if not _PARTITUR_MARKS.fullmatch(word)
         )
-        yield from join_words(found)
 
 
 # Tables and subtitles
 
 _CLOCK = r"((?:\d{1,4}:){1,2}\d{1,4}(?:[.,]\d+)?)"
-_LABEL = lazy_regex(r"\d+\.\d+\t\d+\.\d+\t")
-_SBV_TIMES = lazy_regex(rf"\s*{_CLOCK},{_CLOCK}\s*")
+_LABEL = lazy_regex(r"(\d+\.\d+)[ 	]+(\d+\.\d+)(?:	|[ 	]+(?=\S))")
+_SBV_TIMES = lazy_regex(rf"^[^\S\n]*{_CLOCK},{_CLOCK}[^\S\n]*$", re.MULTILINE)
 
 
 def _read_table(text: str, source: str) -> Iterator[Segment]:
@@ -452,11 +451,14 @@ def _read_table(text: str, source: str) -> Iterator[Segment]:
 
     Their times are milliseconds, in tables of other programs seconds with decimals.
     """
-    rows = io.StringIO(text.strip())
-    if "\t" in text.partition("\n")[0]:
-        table = csv.DictReader(rows, delimiter="\t", quoting=csv.QUOTE_NONE)
+    rows = io.StringIO(text.strip(), newline=None)
+    head = rows.readline()
+    is_tsv = "\t" in head
+    names = [name.strip() for name in head.split("\t" if is_tsv else ",")]
+    if is_tsv:
+        table = csv.DictReader(rows, names, delimiter="\t", quoting=csv.QUOTE_NONE)
     else:
-        table = csv.DictReader(rows)
+        table = csv.DictReader(rows, names)
     table_rows = list(table)
     is_seconds = any("." in f"{row['start']}{row['end']}" for row in table_rows)
     per_s = 1.0 if is_seconds else _MS_PER_S
@@ -466,14 +468,23 @@ def _read_table(text: str, source: str) -> Iterator[Segment]:
 
 
 def _recognise_labels(text: str) -> bool:
-    """Return whether all lines are labels of Audacity, whose times always have decimals."""
+    """Return whether all lines are labels of Audacity, whose times always have decimals.
+
+    Without tabs, their times must ascend.
+    """
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\\")]
-    return bool(lines) and all(map(_LABEL.match, lines))
+    found = list(filter(None, map(_LABEL.match, lines)))
+    times = [tuple(map(float, match.groups())) for match in found]
+    is_track = all("	" in match[0] for match in found) or (
+        times == sorted(times) and all(start < end for start, end in times)
+    )
+    return 0 < len(lines) == len(found) and is_track
 
 
 def _read_labels(text: str, source: str) -> Iterator[Segment]:
+    lines = (_LABEL.sub(r"\1	\2	", line, count=1) for line in text.splitlines())
     try:
-        (tier,) = audacity_tiers(text.encode(), source)
+        (tier,) = audacity_tiers("\n".join(lines).encode(), source)
     except InputError as error:
         raise TranscriptError(str(error)) from None
     for row in tier.intervals:
@@ -481,17 +492,10 @@ def _read_labels(text: str, source: str) -> Iterator[Segment]:
 
 
 def _read_sbv(text: str, source: str) -> Iterator[Segment]:
-    times: re.Match[str] | None = None
-    lines: list[str] = []
-    for line in [*text.splitlines(), "0:0:0,0:0:0"]:
-        found = _SBV_TIMES.fullmatch(line)
-        if not found:
-            lines.append(line.replace("[br]", "\n"))
-            continue
-        if times is not None:
-            yield Segment(clock_seconds(times[1]), clock_seconds(times[2]), "\n".join(lines))
-        times = found
-        lines = []
+    _, *parts = _SBV_TIMES.split(text)
+    for start, end, lines in zip(*[iter(parts)] * 3):
+        words = lines.replace("[br]", "\n")
+        yield Segment(clock_seconds(start), clock_seconds(end), words)
 
 
 # XML: Transcriber (trans-14.dtd) and YouTube's timed text (srv1, srv2, srv3)
@@ -500,6 +504,7 @@ _XML_HEAD = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:<!DOCTYPE\s+Trans\b|<Trans\b|<timedtext\b|<transcript>)",
     re.DOTALL,
 )
+_XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 def xml_transcript(data: bytes, source: str) -> Transcript | None:
@@ -512,86 +517,55 @@ def xml_transcript(data: bytes, source: str) -> Transcript | None:
     """
     if not _XML_HEAD.match(data.removeprefix(b"\xef\xbb\xbf")):
         return None
-    reader = _XmlReader()
+    from xml.etree import ElementTree  # a text needs no parser of XML
+
     try:
-        reader.parser.Parse(data, True)
-        return segments_transcript(reader.segments(), known_code(reader.language))
-    except (ValueError, LookupError, expat.ExpatError) as error:
+        if b"<!ENTITY" in data:
+            raise ValueError("it declares entities, which no transcript needs")
+        root = ElementTree.fromstring(data)
+        segments = _turns(root) if root.tag == "Trans" else _timed_texts(root)
+        return segments_transcript(segments, known_code(root.get(_XML_LANGUAGE, "")))
+    except (ValueError, LookupError, ElementTree.ParseError) as error:
         raise TranscriptError(f"{source}: XML that cannot be read: {error}") from None
 
 
-class _XmlReader:
-    """Takes the elements of a document of Transcriber or YouTube.
+def _turns(root: Element) -> Iterator[Segment]:
+    """Yield the parts of Transcriber's turns, each up to the next time (`Sync`) or speaker (`Who`)."""
+    names = {each.get("id", ""): each.get("name", "") for each in root.iter("Speaker")}
+    for turn in root.iter("Turn"):
+        speakers = [names.get(id, id) for id in turn.get("speaker", "").split()]
+        first = "".join(speakers[:1])
+        found = [Segment(as_seconds(turn.get("startTime", 0)), None, turn.text or "", first)]
+        for child in turn:
+            if child.tag == "Sync":
+                found.append(Segment(as_seconds(child.get("time", 0)), None, "", first))
+            elif child.tag == "Who":
+                number = int(child.get("nb", 1))
+                speaker = "".join(speakers[number - 1 : number])
+                found.append(Segment(found[-1].start_s, None, "", speaker))
+            found[-1] = found[-1]._replace(text=found[-1].text + (child.tail or ""))
+        starts = [segment.start_s or 0.0 for segment in found]
+        end_s = as_seconds(turn.get("endTime", 0))
+        for index, (segment, start_s) in enumerate(zip(found, starts)):
+            later = (each for each in starts[index:] if each > start_s)
+            text = html.unescape(segment.text)
+            yield segment._replace(end_s=next(later, end_s), text=text)
 
-    `Turn`, `Sync` and `Who` of Transcriber; `text` (srv1, with seconds; srv2) and `p` (srv3) of
-    YouTube.
-    """
 
-    def __init__(self) -> None:
-        self.language = ""
-        self.names: dict[str, str] = {}
-        self.found: list[Segment] = []
-        self.speakers: list[str] = []
-        self.end_s = 0.0
-        self.is_open = False
-        self.parser = expat.ParserCreate()
-        self.parser.buffer_text = True
-        self.parser.EntityDeclHandler = self.refuse
-        self.parser.StartElementHandler = self.start
-        self.parser.EndElementHandler = self.end
-        self.parser.CharacterDataHandler = self.characters
-
-    def refuse(self, *_: object) -> None:
-        raise ValueError("it declares entities, which no transcript needs")
-
-    def start(self, name: str, values: dict[str, str]) -> None:
-        if name == "Trans":
-            self.language = values.get("xml:lang", "")
-        elif name == "Speaker":
-            self.names[values.get("id", "")] = values.get("name", "")
-        elif name == "Turn":
-            self.speakers = [self.names.get(id, id) for id in values.get("speaker", "").split()]
-            self.end_s = as_seconds(values.get("endTime", 0))
-            self.open(as_seconds(values.get("startTime", 0)))
-        elif name == "Sync":
-            self.open(as_seconds(values.get("time", 0)))
-        elif name == "Who" and self.found:
-            number = int(values.get("nb", 1))
-            speaker = "".join(self.speakers[number - 1 : number])
-            self.found.append(Segment(self.found[-1].start_s, None, "", speaker))
-        elif name == "text" and "start" in values:
-            self.open(as_seconds(values["start"]), as_seconds(values.get("dur", 0)))
-        elif name in ("text", "p") and "t" in values:
-            length_s = as_seconds(values.get("d", 0)) / _MS_PER_S
-            self.open(as_seconds(values["t"]) / _MS_PER_S, length_s)
-        elif name == "br":
-            self.characters("\n")
-
-    def open(self, start_s: float, length_s: float | None = None) -> None:
-        """Begin a segment, of the first speaker."""
-        end_s = None if length_s is None else start_s + length_s
-        self.found.append(Segment(start_s, end_s, "", "".join(self.speakers[:1])))
-        self.is_open = True
-
-    def end(self, name: str) -> None:
-        if name in ("Turn", "text", "p"):
-            self.is_open = False
-        if name == "Turn":
-            self.found.append(Segment(self.end_s, self.end_s, ""))
-
-    def characters(self, data: str) -> None:
-        if self.is_open:
-            self.found[-1] = self.found[-1]._replace(text=self.found[-1].text + data)
-
-    def segments(self) -> Iterator[Segment]:
-        """Yield the segments; in Transcriber, one ends where another time stands."""
-        ends: list[float | None] = [None]
-        for later, segment in pairwise(reversed(self.found)):
-            starts = (later.start_s or 0.0, segment.start_s or 0.0)
-            ends.append(starts[0] if starts[0] > starts[1] else ends[-1])
-        for segment, end_s in zip(self.found, reversed(ends)):
-            end_s = end_s if segment.end_s is None else segment.end_s
-            yield segment._replace(end_s=end_s, text=html.unescape(segment.text))
+def _timed_texts(root: Element) -> Iterator[Segment]:
+    """Yield the passages of YouTube: `text`, in seconds (srv1) or not (srv2), and `p` (srv3)."""
+    for passage in root.iter():
+        if passage.tag not in ("text", "p"):
+            continue
+        for line_break in passage.iter("br"):
+            line_break.text = "\n"
+        words = html.unescape("".join(passage.itertext()))
+        if "start" in passage.attrib:
+            start_s = as_seconds(passage.get("start"))
+            yield Segment(start_s, start_s + as_seconds(passage.get("dur", 0)), words)
+        elif "t" in passage.attrib:
+            start_s = as_seconds(passage.get("t")) / _MS_PER_S
+            yield Segment(start_s, start_s + as_seconds(passage.get("d", 0)) / _MS_PER_S, words)
 
 
 _CHAT_HEAD = re.compile(r"\s*@(?:UTF8|Begin|Font|PID|Languages)\b")

@@ -56,17 +56,12 @@ def _imported(name: str) -> Any:
     return import_late(f"ctc_align.files.{name}")
 
 
-def _reader(name: str, *arguments: str, of_text: bool = True) -> Callable[[bytes, str], object]:
+def _reader(name: str, *arguments: str, of_text: bool = True) -> Callable[[bytes, str], Any]:
     """Return a reader that calls a function with a file's content.
 
     The function gets the file's text, or its bytes, its name, and arguments.
     """
     return lambda data, file: _imported(name)(data.decode() if of_text else data, file, *arguments)
-
-
-def _labels(name: str) -> Callable[[bytes, str], Sequence[Tier]]:
-    """Return a reader of tiers that calls a function with a file's bytes and its name."""
-    return lambda data, file: _imported(name)(data, file)
 
 
 _UNTIMED = "words without times"
@@ -84,7 +79,7 @@ FORMATS: dict[str, Format] = {
         {".TextGrid": "textgrid:TextGridWriter"},
         f"{_UNTIMED}, confidences",
         _reader("textgrid:parse_textgrid", of_text=False),
-        labels=_labels("textgrid:textgrid_tiers"),
+        labels=_reader("textgrid:textgrid_tiers", of_text=False),
     ),
     "srt": Format(
         {".srt": "subtitles:SrtWriter"},
@@ -110,19 +105,19 @@ FORMATS: dict[str, Format] = {
         {".csv": "labels:CsvWriter"},
         "the loss, `fit` and `regions`",
         media_type="text/csv; charset=utf-8",
-        labels=_labels("labels:csv_tiers"),
+        labels=_reader("labels:csv_tiers", of_text=False),
     ),
     "audacity": Format(
         {".audacity.txt": "labels:AudacityWriter"},
         f"{_UNTIMED}, tokens, confidences",
-        labels=_labels("labels:audacity_tiers"),
+        labels=_reader("labels:audacity_tiers", of_text=False),
     ),
     "eaf": Format(
         {".eaf": "elan:ElanWriter"},
         f"{_UNTIMED}, confidences",
         _reader("elan:read_elan"),
         "application/xml",
-        labels=_labels("elan:elan_tiers"),
+        labels=_reader("elan:elan_tiers", of_text=False),
     ),
     "smil": Format(
         {".smil": "read_aloud:SmilWriter"}, f"paragraphs without an id, {_UNTIMED}", is_served=False
@@ -186,13 +181,8 @@ def parse_formats(formats: str) -> tuple[str, ...]:
     unknown = [name for name in names if name not in FORMATS]
     if unknown or not names:
         got = ", ".join(unknown) or "an empty list"
-        if unknown:
-            near = get_close_matches(unknown[0], FORMATS, n=1, cutoff=0.6)
-        else:
-            near = []
-        meant = ""
-        if near:
-            meant = f"; did you mean {near[0]}?"
+        near = get_close_matches("".join(unknown[:1]), FORMATS, n=1, cutoff=0.6)
+        meant = f"; did you mean {near[0]}?" if near else ""
         raise UsageError(
             f"--format: expected formats out of {', '.join(FORMATS)}; got {got}{meant}"
         )

@@ -9,15 +9,15 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, NamedTuple, TextIO
 
 from ctc_align._version import __version__
 from ctc_align.config import known_settings
 from ctc_align.errors import ConfigError, InputError, one_line
-from ctc_align.files.cue_limits import fast_cues
+from ctc_align.files.cues import fast_cues
 from ctc_align.files.tiers import SYLLABLES, syllabified, wanted_tiers
 from ctc_align.files.writer import (
     RECORDING,
@@ -63,7 +63,6 @@ from ctc_align.types import (
 )
 
 _DECIMALS = 6
-Item = TypeVar("Item")
 _TimeWriter = Callable[[float | None], float | None]
 SLACK_S = 1e-5
 """The resolution to which times are rounded."""
@@ -143,7 +142,7 @@ def _object(alignment: Alignment, style: Style) -> JsonObject:
         **keep_filled(unknown_letters=dict(alignment.unknown_letters)),
         "token_kind": alignment.token_kind,
         "text": alignment.text,
-        **({} if alignment.text_offset is None else {"text_offset": alignment.text_offset}),
+        **_keep_known(text_offset=alignment.text_offset),
         "words": words,
         "unexplained": [
             {"start_s": time_s(start_s), "end_s": time_s(end_s)}
@@ -153,14 +152,10 @@ def _object(alignment: Alignment, style: Style) -> JsonObject:
             {**vars(region), "start_s": time_s(region.start_s), "end_s": time_s(region.end_s)}
             for region in alignment.regions
         ],
-        **(
-            {"subtitles": _subtitles_object(alignment.subtitles)}
-            if alignment.subtitles is not None
-            else {}
-        ),
+        **keep_filled(subtitles=alignment.subtitles and _subtitles_object(alignment.subtitles)),
         **keep_filled(fast_cues=[cue._asdict() for cue in fast_cues(alignment, style)]),
-        **({} if alignment.written is None else {"written": written_object(alignment.written)}),
-        **keep_filled(places=list(map(_book_place_object, alignment.places))),
+        **keep_filled(written=alignment.written and written_object(alignment.written)),
+        **keep_filled(places=list(map(_filled, alignment.places))),
         "config": _plain(config),
     }
 
@@ -204,41 +199,37 @@ def _goodness(token: AlignedToken) -> JsonObject:
     """Return the goodness of pronunciation, if known."""
     if token.gop is None:
         return {}
-    known = {"gop": finite(token.gop), "gop_percentile": token.gop_percentile, "heard": token.heard}
-    return {name: value for name, value in known.items() if value is not None}
+    return _keep_known(
+        gop=finite(token.gop), gop_percentile=token.gop_percentile, heard=token.heard
+    )
 
 
-def _book_place_object(place: BookPlace) -> JsonObject:
-    """Return the position of a paragraph in its book; omit an empty id."""
-    data = {field.name: getattr(place, field.name) for field in fields(place)}
-    return {key: value for key, value in data.items() if value != ""}
+def _keep_known(**fields: Any) -> JsonObject:
+    """Return the fields of a JSON object without those that are None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _filled(item: SourceCue | BookPlace) -> JsonObject:
+    """Return the fields of a cue, or of a place in a book, without empty ones."""
+    data = {field.name: getattr(item, field.name) for field in fields(item)}
+    return {key: value for key, value in data.items() if value not in ("", None)}
 
 
 def _subtitles_object(subtitles: Subtitles) -> JsonObject:
     """Return the cues of the transcript, with their times in its file; omit empty fields."""
-    cues = [
-        {
-            field.name: value
-            for field in fields(cue)
-            if (value := getattr(cue, field.name)) not in ("", None)
-        }
-        for cue in subtitles.cues
-    ]
     return {
         "format": subtitles.format,
         "header": subtitles.header,
         "after": subtitles.after,
         **keep_filled(document=subtitles.document),
-        "cues": cues,
+        "cues": list(map(_filled, subtitles.cues)),
     }
 
 
 def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
     """Return the standard deviations of the edges, if they are known."""
-    both = {"start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
-    return {
-        key: round(sd, 2) for key, sd in both.items() if finite(sd) is not None and sd is not None
-    }
+    both = {"start_sd_ms": finite(edged.start_sd_ms), "end_sd_ms": finite(edged.end_sd_ms)}
+    return {key: round(sd, 2) for key, sd in both.items() if sd is not None}
 
 
 def _written_s(shift_s: float, last_unit: int, seconds: float | None) -> float | None:
@@ -367,15 +358,77 @@ def alignment_fields(data: JsonObject, name: str | Path = "the JSON object") -> 
             impossible.
     """
     try:
-        fields = _fields(Fields(data))
+        found = _fields(Fields(data))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name}: not a whole alignment: {error}") from error
-    check_fixed_words(fields["words"], fields["text"], fields["duration_s"], str(name))
-    return fields
+    check_fixed_words(found["words"], found["text"], found["duration_s"], str(name))
+    return found
+
+
+class FieldKind(NamedTuple):
+    """A kind of field.
+
+    Attributes:
+        expected: its value, in messages.
+        convert: takes a value of JSON; raises ValueError or TypeError for one that does not fit.
+        types: of the values of JSON that fit.
+    """
+
+    expected: str
+    convert: Callable[[Any], Any]
+    types: tuple[type, ...] = (int, float)
+
+
+def _one_of(*choices: str) -> FieldKind:
+    """Return the kind of a field that has one of some texts."""
+    return FieldKind(
+        f"one of {', '.join(choices)}", lambda value: choices[choices.index(value)], (str,)
+    )
+
+
+def _from_zero(value: object, most: float = math.inf) -> float:
+    """Return a number from 0 on; raise ValueError for any other."""
+    number = as_number(value)
+    if not 0 <= number <= most:
+        raise ValueError("out of range")
+    return number
+
+
+_TEXT = FieldKind("a text", str, (str,))
+_WHOLE = FieldKind("a whole number from 0", as_whole)
+_REGION_KIND = _one_of(*REGION_KINDS)
+_UNSPOKEN_KIND = _one_of(*UNSPOKEN_KINDS, "")
+_KIND_OF = {
+    name: kind
+    for names, kind in {
+        "offset_s duration_s frame_shift_s start_s end_s": FieldKind(
+            "a number of seconds", as_seconds
+        ),
+        "loss score loss_per_token gop": FieldKind("a finite number", as_number),
+        "local_loss start_sd_ms end_sd_ms": FieldKind("a number from 0", _from_zero),
+        "confidence": FieldKind("a number from 0 to 1", partial(_from_zero, most=1)),
+        "gop_percentile": FieldKind("a number from 0 to 100", partial(_from_zero, most=100)),
+        "unknown char_start char_end text_offset": _WHOLE,
+        "checked": FieldKind("true or false", bool, (bool,)),
+        "fit": _one_of(*FITS),
+        "status": _one_of(*STATUSES),
+        "by": _one_of(HAND),
+        "format": _one_of(*CUE_FORMATS),
+        "words tokens unexplained places regions cues": FieldKind("a list", list, (list, tuple)),
+        "config unknown_letters subtitles written": FieldKind("an object", dict, (dict,)),
+    }.items()
+    for name in names.split()
+}
+"""The kinds of fields by their names; all others are texts."""
+
+
+@cache
+def _names_of(of: Any) -> frozenset[str]:
+    return frozenset(field.name for field in fields(of))
 
 
 class Fields:
-    """The fields of a JSON object, each converted to its required type.
+    """The fields of a JSON object, each converted to its kind.
 
     `path` is the object's path in messages.
 
@@ -394,143 +447,82 @@ class Fields:
             return f"{self.path}.{key}"
         return key
 
-    def value(self, key: str) -> Any:
-        if key not in self.data:
-            raise ValueError(f"{self.path_of(key)} is missing")
-        return self.data[key]
-
-    def take(
-        self,
-        key: str,
-        kind: str,
-        convert: Callable[[Any], Item],
-        types: tuple[type, ...] = (int, float),
-    ) -> Item:
-        """Return a field of some types, converted by `convert`.
-
-        `kind` describes the expected value in messages.
-        """
-        value = self.value(key)
+    def get(self, key: str, kind: FieldKind | None = None) -> Any:
+        """Return a field of its kind, or of another one; None if it is missing or null."""
+        value = self.data.get(key)
+        if value is None:
+            return None
+        kind = kind or _KIND_OF.get(key, _TEXT)
         try:
-            if not isinstance(value, types):
+            if not isinstance(value, kind.types):
                 raise TypeError
-            return convert(value)
+            return kind.convert(value)
         except (ValueError, TypeError):
-            raise ValueError(f"{self.path_of(key)}: expected {kind}, got {shown(value)}") from None
-
-    def text(self, key: str, *default: str) -> str:
-        if default and self.data.get(key) is None:
-            return default[0]
-        return self.take(key, "a text", str, (str,))
-
-    def seconds(self, key: str) -> float:
-        return self.take(key, "a number of seconds", as_seconds)
-
-    def seconds_or_none(self, key: str) -> float | None:
-        if self.value(key) is None:
-            return None
-        return self.seconds(key)
-
-    def number_or_none(self, key: str) -> float | None:
-        if self.data.get(key) is None:
-            return None
-        return self.take(key, "a finite number", as_number)
-
-    def share_or_none(self, key: str, whole: int = 1) -> float | None:
-        if key in self.data:
-            value = self.number_or_none(key)
-        else:
-            value = self.value(key)
-        if value is not None and not 0 <= value <= whole:
             raise ValueError(
-                f"{self.path_of(key)}: expected a number from 0 to {whole}, got {shown(value)}"
-            )
-        return value
+                f"{self.path_of(key)}: expected {kind.expected}, got {shown(value)}"
+            ) from None
 
-    def choice(self, key: str, choices: Sequence[str]) -> str:
-        value = self.text(key)
-        if value not in choices:
-            raise ValueError(
-                f"{self.path_of(key)}: expected one of {', '.join(choices)}, got {shown(value)}"
-            )
-        return value
+    def need(self, keys: str) -> None:
+        """Raise ValueError unless these fields are there, not null."""
+        for key in keys.split():
+            if self.data.get(key) is None:
+                raise ValueError(f"{self.path_of(key)} is missing")
 
-    def yes_or_no(self, key: str) -> bool:
-        """Return a boolean, False if the key is missing."""
-        return self.data.get(key) is not None and self.take(key, "true or false", bool, (bool,))
+    def known(self, of: Any) -> JsonObject:
+        """Return the fields of a class that are there, not null."""
+        names = _names_of(of)
+        return {
+            key: self.get(key)
+            for key, value in self.data.items()
+            if value is not None and key in names
+        }
 
-    def from_zero(self, key: str) -> float | None:
-        """Return a number that is not negative, None if there is none."""
-        value = self.number_or_none(key)
-        if value is not None and value < 0:
-            raise ValueError(f"{self.path_of(key)}: expected a number from 0, got {shown(value)}")
-        return value
-
-    def whole(self, key: str, *default: int) -> int:
-        if default and key not in self.data:
-            return default[0]
-        return self.take(key, "a whole number from 0", as_whole)
-
-    def whole_or_none(self, key: str) -> int | None:
-        if self.value(key) is None:
-            return None
-        return self.whole(key)
-
-    def objects(self, key: str, *default: list[Any]) -> list[Fields]:
-        """Return the objects in a list."""
-        if default and self.data.get(key) is None:
-            items = default[0]
-        else:
-            items = self.take(key, "a list", list, (list, tuple))
-        return [Fields(item, f"{self.path_of(key)}[{number}]") for number, item in enumerate(items)]
+    def objects(self, key: str) -> list[Fields]:
+        """Return the objects in a list; [] if it is missing."""
+        return [
+            Fields(item, f"{self.path_of(key)}[{number}]")
+            for number, item in enumerate(self.get(key) or ())
+        ]
 
 
 def _fields(data: Fields) -> JsonObject:
-    texts = {key: data.text(key) for key in ("utterance", "audio", "model", "backend", "text")}
+    data.need("utterance audio model backend text offset_s duration_s frame_shift_s unknown words")
     config = _config(data)
-    offset_s = data.seconds("offset_s")
+    known = data.known(Alignment)
     shift_s = 0.0
     if config.get("times") == RECORDING:
-        shift_s = -offset_s
-    loss = data.number_or_none("loss")
-    score = data.number_or_none("score")
-    duration_s = data.seconds("duration_s")
-    frame_shift_s = data.seconds("frame_shift_s")
-    if duration_s <= 0 or frame_shift_s <= 0:
-        got = f"{duration_s} and {frame_shift_s}"
+        shift_s = -known["offset_s"]
+    lengths = (known["duration_s"], known["frame_shift_s"])
+    if min(lengths) <= 0:
+        got = f"{lengths[0]} and {lengths[1]}"
         raise ValueError(f"duration_s, frame_shift_s: expected seconds above 0, got {got}")
-    fit = None if data.data.get("fit") is None else data.choice("fit", FITS)
-    letters = Fields(data.data.get("unknown_letters") or {}, "unknown_letters")
+    letters = Fields(known.get("unknown_letters", {}), "unknown_letters")
     return {
-        **texts,
-        "offset_s": offset_s,
-        "duration_s": duration_s,
-        "frame_shift_s": frame_shift_s,
-        "loss": math.inf if loss is None else loss,
-        "score": -math.inf if score is None else score,
-        "loss_per_token": data.number_or_none("loss_per_token"),
-        "local_loss": data.from_zero("local_loss"),
-        "unknown": data.whole("unknown"),
+        "loss": math.inf,
+        "score": -math.inf,
+        **known,
+        "token_kind": known.get("token_kind") or "tokens",
         "words": tuple(_aligned_word(word, shift_s) for word in data.objects("words")),
-        "unknown_letters": {key: letters.whole(key) for key in letters.data},
-        "token_kind": data.text("token_kind", "tokens") or "tokens",
-        "unexplained": tuple(
-            (_moved(part.seconds("start_s"), shift_s), _moved(part.seconds("end_s"), shift_s))
-            for part in data.objects("unexplained", [])
-        ),
-        "fit": fit,
-        "checked": data.yes_or_no("checked"),
+        "unknown_letters": {
+            key: count for key in letters.data if (count := letters.get(key, _WHOLE))
+        },
+        "unexplained": tuple(_stretch(part, shift_s) for part in data.objects("unexplained")),
         "subtitles": _subtitles(data),
-        "places": tuple(_book_place(place) for place in data.objects("places", [])),
-        "regions": tuple(_region(part, shift_s) for part in data.objects("regions", [])),
-        "written": parse_written(data.data.get("written")),
-        "text_offset": None if data.data.get("text_offset") is None else data.whole("text_offset"),
+        "places": tuple(map(_book_place, data.objects("places"))),
+        "regions": tuple(_region(part, shift_s) for part in data.objects("regions")),
+        "written": parse_written(known.get("written")),
         "config": config,
     }
 
 
+def _stretch(part: Fields, shift_s: float) -> tuple[float, float]:
+    part.need("start_s end_s")
+    return _moved(part.get("start_s"), shift_s), _moved(part.get("end_s"), shift_s)
+
+
 def _config(data: Fields) -> JsonObject:
-    config = Fields(data.value("config"), "config")
+    data.need("config")
+    config = Fields(data.get("config"), "config")
     check_depth(config.data)
     try:
         known_settings(
@@ -542,157 +534,116 @@ def _config(data: Fields) -> JsonObject:
 
 
 def _subtitles(data: Fields) -> Subtitles | None:
-    if data.data.get("subtitles") is None:
+    if data.get("subtitles") is None:
         return None
-    subtitles = Fields(data.data["subtitles"], "subtitles")
-    format = subtitles.choice("format", CUE_FORMATS)
-    cues = tuple(map(_cue, subtitles.objects("cues")))
-    document = subtitles.text("document", "")
-    if format in (TEXTGRID, EAF):
+    subtitles = Fields(data.get("subtitles"), "subtitles")
+    subtitles.need("format header cues after")
+    known = subtitles.known(Subtitles)
+    if known["format"] in (TEXTGRID, EAF):
         from ctc_align.files.elan import read_elan
         from ctc_align.files.textgrid import textgrid_layout
 
+        read = textgrid_layout if known["format"] == TEXTGRID else read_elan
         try:
-            (textgrid_layout if format == TEXTGRID else read_elan)(document, "subtitles.document")
+            read(known.get("document", ""), "subtitles.document")
         except InputError as error:
             raise ValueError(str(error)) from error
-    return Subtitles(format, subtitles.text("header"), cues, subtitles.text("after"), document)
+    return Subtitles(**{**known, "cues": tuple(map(_cue, subtitles.objects("cues")))})
 
 
 def _cue(cue: Fields) -> SourceCue:
-    start_s, end_s = cue.seconds("start_s"), cue.seconds("end_s")
+    cue.need("start_s end_s")
+    start_s, end_s = cue.get("start_s"), cue.get("end_s")
     if not 0 <= start_s <= end_s:
         raise ValueError(
             f"{cue.path}: expected times from 0 on, start_s up to end_s, got {start_s} and {end_s}"
         )
-    return SourceCue(
-        *_characters(cue),
-        start_s,
-        end_s,
-        cue.text("name", ""),
-        cue.text("settings", ""),
-        cue.text("before", ""),
-        None if cue.data.get("payload") is None else cue.text("payload"),
-        cue.text("speaker", ""),
-    )
+    return SourceCue(**_with_span(cue, cue.known(SourceCue)))
 
 
 def _book_place(place: Fields) -> BookPlace:
-    href = place.text("href")
-    if not href:
+    if place.get("href") == "":
         raise ValueError(
             f"{place.path_of('href')}: expected the name of a page of the book, got an empty text"
         )
-    return BookPlace(*_characters(place), href, place.text("id", ""), place.text("cfi", ""))
+    place.need("href")
+    return BookPlace(**_with_span(place, place.known(BookPlace)))
 
 
 def _region(part: Fields, shift_s: float) -> Region:
-    kind = part.choice("kind", REGION_KINDS)
-    times = [_moved(part.seconds_or_none(key), shift_s) for key in ("start_s", "end_s")]
-    span = [part.whole_or_none(key) for key in ("char_start", "char_end")]
-    if None in (times if kind == UNEXPLAINED else span):
-        where = "characters"
-        if kind == UNEXPLAINED:
-            where = "times"
-        raise ValueError(f"{part.path}: expected the {where} of a region of kind {kind}, got null")
-    return Region(kind, times[0], times[1], span[0], span[1], part.text("reason", ""))
+    part.need("kind")
+    kind = part.get("kind", _REGION_KIND)
+    where = "start_s end_s" if kind == UNEXPLAINED else "char_start char_end"
+    if any(part.get(key) is None for key in where.split()):
+        what = "times" if kind == UNEXPLAINED else "characters"
+        raise ValueError(f"{part.path}: expected the {what} of a region of kind {kind}, got null")
+    return Region(**_timed(part, Region, shift_s))
 
 
-def _moved(seconds: float | None, shift_s: float) -> Any:
+def _moved(seconds: float, shift_s: float) -> float:
     """Return a time of the file as one from the start of the utterance.
 
     Raises ValueError if it lies before that.
     """
-    if seconds is not None and seconds + shift_s < -SLACK_S:
+    if seconds + shift_s < -SLACK_S:
         raise ValueError(f"expected times from the start of the utterance on, got {seconds} s")
-    if seconds is None:
-        return None
     return max(round(seconds + shift_s, _DECIMALS), 0.0)
 
 
-def _characters(item: Fields) -> tuple[int, int]:
-    start, end = item.whole("char_start"), item.whole("char_end")
+def _with_span(item: Fields, known: JsonObject) -> JsonObject:
+    """Return fields with a span of the text, which is checked."""
+    item.need("char_start char_end")
+    start, end = known["char_start"], known["char_end"]
     if start > end:
         raise ValueError(f"{item.path}: expected char_start up to char_end, got {start} and {end}")
-    return start, end
+    return known
 
 
 def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
-    status = word.choice("status", STATUSES)
-    timed = _timed(word, shift_s)
-    tokens = word.objects("tokens")
-    by = _by(word)
-    known = timed["start_s"], timed["end_s"], timed["confidence"] if not by else 0.0
-    if status == ALIGNED and None in known:
+    word.need("text spoken status tokens")
+    known = _with_span(word, _timed(word, AlignedWord, shift_s))
+    needed = ("start_s", "end_s", "confidence")[: 2 if "by" in known else 3]
+    if known["status"] != ALIGNED:
+        _check_bare(word.path, known)
+        known["kind"] = word.get("kind", _UNSPOKEN_KIND) or ""
+    elif not known.keys() >= {*needed}:
         raise ValueError(f"{word.path}: expected times and confidence of an aligned word, got null")
-    if status != ALIGNED:
-        _check_bare(word.path, status, {**timed, "tokens": tokens or None, "by": by or None})
-    kind = ""
-    if word.data.get("kind") and status != ALIGNED:
-        kind = word.choice("kind", UNSPOKEN_KINDS)
-    start, end = _characters(word)
-    return AlignedWord(
-        text=word.text("text"),
-        spoken=word.text("spoken"),
-        char_start=start,
-        char_end=end,
-        status=status,
-        kind=kind,
-        speaker=word.text("speaker", ""),
-        language=word.text("language", ""),
-        by=by,
-        tokens=tuple(_token(token, shift_s) for token in tokens),
-        **timed,
-    )
+    else:
+        known.pop("kind", None)
+    tokens = tuple(_token(token, shift_s) for token in word.objects("tokens"))
+    return AlignedWord(**{**known, "tokens": tokens})
 
 
-def _check_bare(path: str, status: str, fields: JsonObject) -> None:
-    """Raise ValueError if a word without times still has fields of an aligned one.
-
-    Fields that are None do not count.
-    """
-    left = [name for name, value in fields.items() if value is not None]
+def _check_bare(path: str, known: JsonObject) -> None:
+    """Raise ValueError if a word without times still has fields of an aligned one."""
+    names = ("start_s", "end_s", "confidence", "start_sd_ms", "end_sd_ms", "tokens", "by")
+    left = [name for name in names if known.get(name) not in (None, [])]
     if left:
         raise ValueError(
-            f"{path}: expected no times, confidence, tokens or `by` of a word that is {status}, got"
-            f" {', '.join(left)}: remove them, or make the word {ALIGNED}"
+            f"{path}: expected no times, confidence, tokens or `by` of a word that is"
+            f" {known['status']}, got {', '.join(left)}: remove them, or make the word {ALIGNED}"
         )
 
 
 def _token(token: Fields, shift_s: float) -> AlignedToken:
-    timed = _timed(token, shift_s)
-    if None in (timed["start_s"], timed["end_s"], timed["confidence"]):
+    token.need("token")
+    known = _timed(token, AlignedToken, shift_s)
+    if not known.keys() >= {"start_s", "end_s", "confidence"}:
         raise ValueError(f"{token.path}: expected times and confidence of a token, got null")
-    rated: dict[str, Any] = {}
-    if token.data.get("gop") is not None:
-        rated = {"gop": token.number_or_none("gop"), "heard": token.text("heard", "")}
-    if rated and "gop_percentile" in token.data:
-        rated["gop_percentile"] = token.share_or_none("gop_percentile", 100)
-    return AlignedToken(token.text("token"), **timed, by=_by(token), **rated)
+    if "gop" in known:
+        known.setdefault("heard", "")
+    return AlignedToken(**known)
 
 
-def _by(item: Fields) -> str:
-    """Return `HAND` if a person has fixed a word or token, otherwise ""."""
-    if item.data.get("by") is None:
-        return ""
-    return item.choice("by", (HAND,))
-
-
-def _timed(item: Fields, shift_s: float) -> JsonObject:
-    """Return the times of a word or token, moved.
-
-    With their standard deviations and `by`, if known.
-    """
-    start_s, end_s = item.seconds_or_none("start_s"), item.seconds_or_none("end_s")
+def _timed(item: Fields, of: Any, shift_s: float) -> JsonObject:
+    """Return the fields of a class that has times, which are moved."""
+    known = item.known(of)
+    start_s, end_s = known.get("start_s"), known.get("end_s")
     if start_s is not None and end_s is not None and start_s > end_s:
         raise ValueError(f"{item.path}: expected start_s up to end_s, got {start_s} and {end_s}")
-    return {
-        "start_s": _moved(start_s, shift_s),
-        "end_s": _moved(end_s, shift_s),
-        "confidence": item.share_or_none("confidence"),
-        "start_sd_ms": item.from_zero("start_sd_ms"),
-        "end_sd_ms": item.from_zero("end_sd_ms"),
-    }
+    for name in known.keys() & {"start_s", "end_s"}:
+        known[name] = _moved(known[name], shift_s)
+    return known
 
 
 def is_fixed(word: AlignedWord) -> bool:

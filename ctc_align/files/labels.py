@@ -13,6 +13,7 @@ from ctc_align.errors import InputError
 from ctc_align.files.sentences import sentences
 from ctc_align.files.tiers import (
     DERIVED,
+    GOP,
     SENTENCES,
     SPEAKERS,
     TOKENS,
@@ -28,6 +29,7 @@ from ctc_align.files.writer import (
     TimedLabel,
     Writer,
     finite,
+    rows_by_word,
     token_rows,
     without_spaces,
     word_rows,
@@ -39,24 +41,12 @@ from ctc_align.types import AlignedToken, AlignedWord, Alignment, Interval, Tier
 
 _CHANNEL = 1
 _MS_PER_S = 1000
-_COLUMNS = ("start_s", "end_s", "word", "confidence", "char_start", "char_end")
+_HEAD = "start_s\tend_s\tword\tconfidence\tchar_start\tchar_end\n"
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 COLUMNS = (
-    *(
-        "utterance",
-        "tier",
-        "speaker",
-        "label",
-        "start_s",
-        "end_s",
-        "duration_s",
-        "confidence",
-        "start_sd_ms",
-    ),
-    *("end_sd_ms", "word", "word_label", "position", "char_start", "char_end", "status"),
-    *("previous", "next"),
-)
-
+    "utterance", "tier", "speaker", "label", "start_s", "end_s", "duration_s", "confidence", "start_sd_ms",
+    "end_sd_ms", "word", "word_label", "position", "char_start", "char_end", "status", "previous", "next",
+)  # fmt: skip
 GOP_COLUMNS = ("gop", "gop_percentile", "heard")
 """Further columns of an alignment with goodness of pronunciation."""
 
@@ -105,7 +95,7 @@ class TsvWriter(Writer):
     """
 
     def write(self, alignment: Alignment, file: TextIO) -> None:
-        file.write("\t".join(_COLUMNS) + "\n")
+        file.write(_HEAD)
         rows = word_rows(alignment, self.style(alignment), _MS_PER_S)
         for row, word in zip(rows, words_by_time(alignment)):
             start, end = _seconds(row.start), _seconds(row.end)
@@ -173,8 +163,9 @@ class CsvWriter(Writer):
     the words beside it. Words without times have their `status` and no times. Times are seconds
     with 3 decimals; `char_start:char_end` is the span in the transcript, in code points.
 
-    An alignment with goodness of pronunciation has `GOP_COLUMNS`, too; `heard` is empty if the token
-    was left out.
+    An alignment with goodness of pronunciation has `GOP_COLUMNS`, too, once for each token: in the
+    rows of the tier "gop" only without those of the tokens; `heard` is empty if the token was left
+    out.
 
     Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as
     in TSV; tokens of the model are unchanged ("@" is a phone of SAMPA). Control characters are
@@ -194,12 +185,15 @@ class CsvWriter(Writer):
             SENTENCES: words.sentences,
             **{kind: partial(words.turns, kind) for kind in TURNS},
         }
-        for kind in wanted_tiers(style):
+        kinds = wanted_tiers(style)
+        for kind in kinds:
             if kind in DERIVED:
                 of_kind = _Words(DERIVED[kind](alignment), style).tokens
             else:
                 of_kind = rows[kind]
             for row in of_kind():
+                if kind == GOP and TOKENS in kinds:
+                    row = {**row, **dict.fromkeys(GOP_COLUMNS, "")}
                 table.writerow([utterance, *(row.get(name, "") for name in columns[1:])])
 
 
@@ -210,8 +204,7 @@ class _Words:
         self._alignment = alignment
         self._style = style
         self._by_time = words_by_time(alignment)
-        self._rows = word_rows(alignment, style, _MS_PER_S)
-        self._row_of = {id(word): row for word, row in zip(self._by_time, self._rows)}
+        self._row_of = rows_by_word(alignment, style, _MS_PER_S)
 
     def rows(self) -> Iterator[JsonObject]:
         """Yield a row for each word, in the order of the text."""
@@ -270,7 +263,7 @@ class _Words:
 
     def turns(self, kind: str) -> Iterator[JsonObject]:
         """Yield a row for each turn of a kind of tiers, by time."""
-        for row in turn_rows(self._alignment, kind, self._rows):
+        for row in turn_rows(self._alignment, kind, list(self._row_of.values())):
             label = _cell(row.label)
             speaker = {"speaker": label} if kind == SPEAKERS else {}
             yield {**_times(row), "tier": kind, **speaker, "label": label}
@@ -288,16 +281,11 @@ def _times(row: TimedLabel) -> dict[str, str]:
 
 def _sureness(edged: AlignedWord | AlignedToken) -> dict[str, str]:
     """Return the confidence and the standard deviations of the edges, if known."""
-    values = {
-        "confidence": edged.confidence,
-        "start_sd_ms": edged.start_sd_ms,
-        "end_sd_ms": edged.end_sd_ms,
-    }
     decimals = {"confidence": 4, "start_sd_ms": 2, "end_sd_ms": 2}
-    known = {
-        name: number for name, value in values.items() if (number := finite(value)) is not None
+    known = {name: finite(getattr(edged, name)) for name in decimals}
+    return {
+        name: f"{number:.{decimals[name]}f}" for name, number in known.items() if number is not None
     }
-    return {name: f"{number:.{decimals[name]}f}" for name, number in known.items()}
 
 
 def _goodness(token: AlignedToken) -> dict[str, str]:

@@ -8,22 +8,14 @@ from typing import Any, TextIO
 
 from ctc_align._version import __version__
 from ctc_align.files.sentences import Sentence, sentences
-from ctc_align.files.tiers import (
-    GOP,
-    LANGUAGES,
-    SENTENCES,
-    SPEAKERS,
-    SYLLABLES,
-    TOKENS,
-    WORDS,
-    tiers_by_speaker,
-)
+from ctc_align.files.tiers import GOP, SYLLABLES, TOKENS, WORDS, tiers_by_speaker
 from ctc_align.files.writer import (
     TimedLabel,
     Writer,
     end_units,
     finite,
     is_timed,
+    keep_filled,
     rows_by_word,
 )
 from ctc_align.text.characters import json_escaped
@@ -31,15 +23,8 @@ from ctc_align.types import Alignment
 
 _MS_PER_S = 1000
 _UNITS_PER_MS = 100
-_LABELS = {
-    WORDS: "Word",
-    TOKENS: "Phone",
-    SYLLABLES: "Syllable",
-    SENTENCES: "Sentence",
-    SPEAKERS: "Speaker",
-    GOP: "Goodness",
-    LANGUAGES: "Language",
-}
+_LABELS = {TOKENS: "Phone", GOP: "Goodness"}
+"""The labels of kinds of tiers that are not their names: of words it is "Word"."""
 
 
 class WhisperWriter(Writer):
@@ -85,7 +70,7 @@ def _segment(
         "start": words[0]["start"],
         "end": words[-1]["end"],
         "text": "".join(word["word"] for word in words),
-        **({"speaker": sentence.speaker} if sentence.speaker else {}),
+        **keep_filled(speaker=sentence.speaker),
         "words": words,
     }
 
@@ -108,8 +93,6 @@ def _whisper_words(
         text += piece
         if is_timed(each.word):
             timed = each.word
-        else:
-            timed = timed
     yield _whisper_word(text, timed, row_of)
 
 
@@ -122,7 +105,7 @@ def _whisper_word(text: str, word: Any, row_of: dict[int, TimedLabel]) -> dict[s
         "end": row.end / _MS_PER_S,
         "probability": sure,
         "score": sure,
-        **({"speaker": word.speaker} if word.speaker else {}),
+        **keep_filled(speaker=word.speaker),
     }
 
 
@@ -146,9 +129,10 @@ class LabelStudioWriter(Writer):
         results: list[dict[str, Any]] = []
         for tier in tiers_by_speaker(alignment, style, _MS_PER_S, (WORDS,)):
             is_sure = tier.kind in (WORDS, TOKENS, SYLLABLES)
+            label = _LABELS.get(tier.kind, tier.kind.removesuffix("s").capitalize())
             for row in tier.rows:
                 id = f"{tier.kind}-{len(results) // 2 + 1}"
-                results += _region(id, row, _LABELS[tier.kind], (tier.speaker, length_s, is_sure))
+                results += _region(id, row, label, (tier.speaker, length_s, is_sure))
         confidences = [
             number for word in alignment.words if (number := finite(word.confidence)) is not None
         ]

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from ctc_align.files.writer import is_timed, words_by_time
+from ctc_align.files.writer import Span, apart, is_timed, words_by_time
 from ctc_align.types import REPEAT, SKIPPED, AlignedWord, Alignment, SourceCue, Subtitles
 
 Item = TypeVar("Item")
-Span = tuple[float, float]
 MS_PER_S = 1000
 _NTSC = (24, 30, 48, 60, 120)
 _NEAR_HZ = 0.005
@@ -45,32 +44,6 @@ def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits
     seconds, rest = divmod(units, units_per_s)
     decimals = len(str(units_per_s)) - 1
     return f"{seconds // 3600:0{hour_digits}d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{rest:0{decimals}d}"
-
-
-def apart(
-    spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S
-) -> list[tuple[int, int]]:
-    """Return spans in whole units, each at least one long and, if there is room, not overlapping.
-
-    The spans need not ascend; the first in time is moved last.
-
-    >>> apart([(1.0, 2.0), (0.0, 1.0002), (2.0, 2.0)], 2.0)
-    [(1000, 1999), (0, 1000), (1999, 2000)]
-    """
-    order = sorted(range(len(spans)), key=lambda index: spans[index][0])
-    times = [(0, 0)] * len(spans)
-    free = 0
-    for index in order:
-        start = max(round(spans[index][0] * units_per_s), free)
-        free = max(round(spans[index][1] * units_per_s), start + 1)
-        times[index] = (start, free)
-    last = math.floor(end_s * units_per_s + 1e-6)
-    if len(spans) <= last:
-        for index in reversed(order):
-            end = min(times[index][1], last)
-            last = min(times[index][0], end - 1)
-            times[index] = (last, end)
-    return times
 
 
 def on_frames(
@@ -106,6 +79,40 @@ def _exact_rate(frame_rate: float) -> float:
     return next((rate for rate in ntsc if abs(rate - frame_rate) < _NEAR_HZ), frame_rate)
 
 
+class _CueWords(NamedTuple):
+    """The words of the cues of a subtitle file.
+
+    Attributes:
+        spoken: the aligned words of each cue.
+        repeats: the indices of cues that show lines again.
+        silent: those of cues with text and no aligned word, but for repeats; True if it has words
+            to speak, none of which is in the recording.
+        missing: those whose value in `silent` is True, and those that only show their lines again.
+    """
+
+    spoken: list[list[AlignedWord]]
+    repeats: set[int]
+    silent: dict[int, bool]
+    missing: set[int]
+
+
+def _cue_words(alignment: Alignment) -> _CueWords:
+    """Return the words of the cues of the transcript."""
+    spoken = spoken_words_by_cue(alignment)
+    repeats = _cues_of(alignment, (word for word in alignment.words if word.kind == REPEAT))
+    skipped = _cues_of(alignment, (word for word in alignment.words if word.status == SKIPPED))
+    silent = {
+        index: index in skipped
+        for index, (cue, words) in enumerate(zip(source_subtitles(alignment).cues, spoken))
+        if not words and cue.char_end > cue.char_start and index not in repeats
+    }
+    missing = {index for index, is_missing in silent.items() if is_missing}
+    for index in sorted(repeats):
+        if index - 1 in missing and not spoken[index]:
+            missing.add(index)
+    return _CueWords(spoken, repeats, silent, missing)
+
+
 def cues_without_times(alignment: Alignment) -> dict[int, bool]:
     """Return the numbers, from 1, of the transcript's cues that have text and no aligned word.
 
@@ -115,37 +122,13 @@ def cues_without_times(alignment: Alignment) -> dict[int, bool]:
     """
     if alignment.subtitles is None:
         return {}
-    silent = _find_silent_cues(alignment, spoken_words_by_cue(alignment), _repeats(alignment))
+    silent = _cue_words(alignment).silent
     return {index + 1: is_missing for index, is_missing in silent.items()}
-
-
-def _find_silent_cues(
-    alignment: Alignment, spoken: Sequence[Sequence[AlignedWord]], repeats: Collection[int]
-) -> dict[int, bool]:
-    """Return the indices of the cues as `cues_without_times`; `spoken` has each cue's words."""
-    skipped = _cues_of(alignment, (word for word in alignment.words if word.status == SKIPPED))
-    return {
-        index: index in skipped
-        for index, (cue, words) in enumerate(zip(source_subtitles(alignment).cues, spoken))
-        if not words and cue.char_end > cue.char_start and index not in repeats
-    }
 
 
 def missing_and_copies(alignment: Alignment) -> set[int]:
     """Return the indices of missing cues, and of those that only show their lines again."""
-    return _find_missing(alignment, spoken_words_by_cue(alignment), _repeats(alignment))
-
-
-def _find_missing(
-    alignment: Alignment, spoken: Sequence[Sequence[AlignedWord]], repeats: Collection[int]
-) -> set[int]:
-    """Return the indices as `missing_and_copies`; `spoken` has the aligned words of each cue."""
-    silent = _find_silent_cues(alignment, spoken, repeats)
-    missing = {index for index, is_missing in silent.items() if is_missing}
-    for index in sorted(repeats):
-        if index - 1 in missing and not spoken[index]:
-            missing.add(index)
-    return missing
+    return _cue_words(alignment).missing
 
 
 def _old_times(cue: SourceCue, shift_ms: int, frame_rate: float) -> tuple[int, int]:
@@ -153,11 +136,6 @@ def _old_times(cue: SourceCue, shift_ms: int, frame_rate: float) -> tuple[int, i
     start_ms = round(cue.start_s * MS_PER_S) + shift_ms
     end_ms = max(round(cue.end_s * MS_PER_S) + shift_ms, start_ms + 1)
     return on_frames([(start_ms, end_ms)], end_ms / MS_PER_S + 1.0, frame_rate)[0]
-
-
-def _repeats(alignment: Alignment) -> set[int]:
-    """Return the indices of the cues that show lines again."""
-    return _cues_of(alignment, (word for word in alignment.words if word.kind == REPEAT))
 
 
 def _cues_of(alignment: Alignment, words: Iterable[AlignedWord]) -> set[int]:
@@ -179,9 +157,7 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
     the recording keep their old times, which may lie over those of others.
     """
     cues = source_subtitles(alignment).cues
-    spoken = spoken_words_by_cue(alignment)
-    repeats = _repeats(alignment)
-    missing = _find_missing(alignment, spoken, repeats)
+    spoken, repeats, _, missing = _cue_words(alignment)
     copies = [index for index in sorted(repeats - missing) if index and not spoken[index]]
     twins = {
         index: index - 1
@@ -206,20 +182,14 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
     filled = _without_gaps(
         [cues[index] for index in single],
         [spans[index] for index in single],
-        [
-            (
-                (spoken[index][-1].end_s or 0.0) - (spoken[index][-1].start_s or 0.0)
-                if spoken[index]
-                else 0.0
-            )
-            for index in single
-        ],
+        [sum(map(_length_s, spoken[index][-1:])) for index in single],
         [0.0 if index in repeats else _LEAST_S for index in single],
         alignment.duration_s,
     )
     shift_ms = round(shift_s * MS_PER_S)
     shifted = [
-        (start + shift_ms, end + shift_ms) for start, end in apart(filled, alignment.duration_s)
+        (start + shift_ms, end + shift_ms)
+        for start, end in apart(filled, alignment.duration_s, MS_PER_S)
     ]
     times = dict(zip(single, on_frames(shifted, alignment.duration_s + shift_s, frame_rate)))
     for index, other in twins.items():
@@ -227,6 +197,10 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
     for index in missing:
         times[index] = _old_times(cues[index], shift_ms, frame_rate)
     return [times[index] for index in range(len(cues))]
+
+
+def _length_s(word: AlignedWord) -> float:
+    return (word.end_s or 0.0) - (word.start_s or 0.0)
 
 
 def _without_gaps(

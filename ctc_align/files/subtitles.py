@@ -61,15 +61,7 @@ _ARROW = "-->"
 _NUMBER = lazy_regex(r"\s*\d{1,7}\s*")
 _HEADER = lazy_regex(r"\s*WEBVTT(?![^\s])")
 _BLOCK = lazy_regex(r"(?:NOTE|STYLE|REGION)(?![^\s])")
-_ENTITIES = {
-    "&amp;": "&",
-    "&lt;": "<",
-    "&gt;": ">",
-    "&nbsp;": "\u00a0",
-    "&lrm;": "\u200e",
-    "&rlm;": "\u200f",
-}
-_ENTITY = lazy_regex("|".join(_ENTITIES))
+_ENTITY = lazy_regex("&(?:amp|lt|gt|nbsp|lrm|rlm);")
 _UNDERLINED = ("<u>", "</u>")
 _TIMESTAMP = lazy_regex(r"<(?:\d+:)?\d+:\d+\.\d+>")
 _VTT_TAG = lazy_regex(
@@ -196,7 +188,7 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
         cue = replace(timed, before=pending)
         plain = payload
         if format == VTT:
-            plain = _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload)
+            plain = _ENTITY.sub(lambda match: html.unescape(match[0]), payload)
         if plain != payload:
             cue = replace(cue, payload=payload)
         cues.append((cue, plain))
@@ -749,22 +741,19 @@ def parse_lyrics(text: str, source: str) -> Transcript:
     ('La\\nSo\\nLa', [1.0, 5.0, 9.5], '[ti:A Title]')
     """
     tags: list[str] = []
-    lines: list[tuple[float, str]] = []
-    latest: list[int] = []
+    lines: list[tuple[float, list[str]]] = []
+    latest: list[str] = []
     for line in text.removeprefix("\ufeff").splitlines():
         timed = _LRC_LINE.fullmatch(line)
         if timed:
-            latest = list(range(len(lines), len(lines) + timed[1].count("[")))
-            starts = map(_lrc_seconds, re.findall(_LRC_TIME, timed[1]))
-            lines += [(start_s, timed.groups()[-1].strip()) for start_s in starts]
+            latest = [timed.groups()[-1].strip()]
+            lines += [(_lrc_seconds(each), latest) for each in re.findall(_LRC_TIME, timed[1])]
         elif _LRC_TAG.fullmatch(line):
             tags.append(line.strip())
         elif line.strip() and latest:
-            lines[latest[0] :] = [
-                (start_s, f"{words}\n{line.strip()}") for start_s, words in lines[latest[0] :]
-            ]
+            latest.append(line.strip())
         elif line.strip():
-            lines.append((0.0, line.strip()))
+            lines.append((0.0, [line.strip()]))
     if not lines:
         raise TranscriptError(
             f"{source}: expected lyrics with times such as [00:12.30], got none; is the file whole?"
@@ -772,9 +761,9 @@ def parse_lyrics(text: str, source: str) -> Transcript:
     lines.sort(key=lambda line: line[0])
     ends = [*(start_s for start_s, _ in lines[1:]), lines[-1][0] + _LAST_LINE_S]
     cues = [
-        (SourceCue(0, 0, start_s, end_s), words)
+        (SourceCue(0, 0, start_s, end_s), "\n".join(words))
         for (start_s, words), end_s in zip(lines, ends)
-        if words
+        if any(words)
     ]
     return transcript_of_cues(cues, Subtitles(LRC, "\n".join(tags)))
 

@@ -42,7 +42,7 @@ _LEAST_WORDS = 2.0
 characters count as a word."""
 _FILLED = 0.5
 """Labels that fill more of the time of another tier's labels, and are more, are parts of those."""
-_ENDS = (".", "?", "!", "…", "。", "？", "！")
+_ENDS = tuple(".?!…。？！")
 _SILENCE = lazy_regex(r"<?(?:sil|silence|sp|spn|p:|pause|eps)>?|[^\w<>()\[\]♪]*", re.IGNORECASE)
 """Labels of silence."""
 _SEGMENTS = lazy_regex(
@@ -465,10 +465,7 @@ def with_phones(alignment: Data, alphabet: str) -> Data:
     labels = {token.token for word in words for token in word.tokens}
     is_ipa_of_all = alphabet == "arpabet" and any(not label.isascii() for label in labels)
     if alignment.token_kind != PHONES or is_ipa_of_all:
-        if is_ipa_of_all:
-            got = "phones of IPA for all languages"
-        else:
-            got = alignment.token_kind
+        got = "phones of IPA for all languages" if is_ipa_of_all else alignment.token_kind
         raise UsageError(
             f"--phones {alphabet}: expected English phones, got {got} of the model"
             f" {alignment.model}"

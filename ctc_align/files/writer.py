@@ -265,6 +265,9 @@ def _start_s(word: AlignedWord) -> float:
     return word.start_s or 0.0
 
 
+Span = tuple[float, float]
+
+
 @dataclass(frozen=True, slots=True)
 class TimedLabel:
     """A label and its interval in whole units of time, `end` exclusive, ready to print."""
@@ -332,28 +335,40 @@ def _rows(
     Edges are rounded, not durations, so that neighbours still touch.
     """
     coarser = UNITS_PER_S // units_per_s
-    rows: list[TimedLabel] = []
+    rows = list(spans)
+    units = [
+        (time_units(start_s, last_unit), time_units(end_s, last_unit))
+        for start_s, end_s, *_ in rows
+    ]
+    times = apart(units, last_unit, 1 / coarser)
+    return [
+        TimedLabel(*span, label, finite(confidence) or 0.0)
+        for span, (_, _, label, confidence) in zip(times, rows)
+    ]
+
+
+def apart(spans: Sequence[Span], end_s: float, units_per_s: float) -> list[tuple[int, int]]:
+    """Return spans in whole units, each at least one long and, if there is room, not overlapping.
+
+    The spans need not ascend; the first in time is moved last.
+
+    >>> apart([(1.0, 2.0), (0.0, 1.0002), (2.0, 2.0)], 2.0, 1000)
+    [(1000, 1999), (0, 1000), (1999, 2000)]
+    """
+    order = sorted(range(len(spans)), key=lambda index: spans[index][0])
+    times = [(0, 0)] * len(spans)
     free = 0
-    for start_s, end_s, label, confidence in spans:
-        start = max(round(time_units(start_s, last_unit) / coarser), free)
-        free = max(round(time_units(end_s, last_unit) / coarser), start + 1)
-        rows.append(TimedLabel(start, free, label, finite(confidence) or 0.0))
-    return _inside(rows, last_unit // coarser)
-
-
-def _inside(rows: list[TimedLabel], end: int) -> list[TimedLabel]:
-    """Return the rows, moved back until none exceeds the audio; unchanged if there is no room."""
-    moved: list[TimedLabel] = []
-    for row in reversed(rows):
-        if row.end <= end:
-            # Those before it end before it begins.
-            break
-        start = min(row.start, end - 1)
-        moved.append(TimedLabel(start, end, row.label, row.confidence))
-        end = start
-    if end >= 0 and moved:
-        return [*rows[: len(rows) - len(moved)], *reversed(moved)]
-    return rows
+    for index in order:
+        start = max(round(spans[index][0] * units_per_s), free)
+        free = max(round(spans[index][1] * units_per_s), start + 1)
+        times[index] = (start, free)
+    last = math.floor(end_s * units_per_s + 1e-6)
+    if len(spans) <= last:
+        for index in reversed(order):
+            end = min(times[index][1], last)
+            last = min(times[index][0], end - 1)
+            times[index] = (last, end)
+    return times
 
 
 def time_units(seconds: float, last_unit: int) -> int:

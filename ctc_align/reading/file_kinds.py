@@ -99,6 +99,13 @@ _NEITHER: tuple[tuple[tuple[bytes, ...], FileKind], ...] = (
     ((b"GIF8",), FileKind("a picture (GIF)", _TYPE)),
     ((b"II*\0", b"MM\0*"), FileKind("a picture (TIFF)", _TYPE)),
     ((b"8BPS",), FileKind("a picture (Photoshop)", _TYPE)),
+    (
+        (b"437STL", b"850STL", b"860STL", b"863STL", b"865STL"),
+        FileKind(
+            "subtitles in EBU STL",
+            f"{_AS_SRT} (package ttconv: tt convert -i FILE.stl -o FILE.srt)",
+        ),
+    ),
 )
 """Files that are neither a transcript nor a recording, by their first bytes."""
 _NO_RECORDING: tuple[tuple[tuple[bytes, ...], FileKind], ...] = (
@@ -434,6 +441,11 @@ _MARKED = (
     (re.compile(r"\s*<\?xml"), FileKind("an XML file", _AS_TEXT)),
     (re.compile(r"\s*\[Script Info\]", re.IGNORECASE),
      FileKind("subtitles in ASS or SSA", f"{_AS_SRT} (ffmpeg -i FILE.ass FILE.srt)")),
+    (re.compile(r"\s*<sami\b", re.IGNORECASE),
+     FileKind("subtitles in SAMI", f"{_AS_SRT} (ffmpeg -i FILE.smi FILE.srt)")),
+    (re.compile(r"\s*Scenarist_SCC"), FileKind("captions in SCC", f"{_AS_SRT} (ffmpeg -i FILE.scc FILE.srt)")),
+    (re.compile(r"(?:\s*(?://|\$).*\n)*\s*\d\d:\d\d:\d\d:\d\d[ \t]*,[ \t]*\d\d:\d\d:\d\d:\d\d[ \t]*,"),
+     FileKind("subtitles in Spruce STL", f"{_AS_SRT} (ffmpeg -i FILE.stl FILE.srt)")),
     (re.compile(r"\s*\{\d+\}\{\d+\}.*\n\s*\{\d+\}\{\d+\}"), FileKind("subtitles in MicroDVD", _AS_SRT)),
     (re.compile(r"\s*(?:#[A-Z0-9]{1,40}:[^\n]{0,500}\n+){1,60}[:*FRG] -?\d{1,9} \d{1,9} -?\d{1,9} "),
      FileKind("a song of UltraStar", "write its lyrics alone into a text file, with whole words")),

@@ -36,6 +36,9 @@ lines in 25 languages, 98 % got the right encoding, 0.2 % a wrong one, and the o
 (charset-normalizer 3.5: 81 % and 19 %)."""
 _MOST_ACCENTED = 0.5
 """The largest share of letters outside ASCII in a text of Latin letters."""
+_LEAST_FOREIGN = 0.03
+"""The least share of such letters in a text whose letters are all outside ASCII, with names and
+lines in Latin letters: one "à" of Portuguese is a Russian word in Windows-1251."""
 _COMMON_WEIGHT = 0.4
 _COMMON_SHARE = 0.8
 _WORDS_WEIGHT = 0.3
@@ -50,16 +53,19 @@ _MARK_IN_WORD = re.compile(
 )
 """Punctuation of any language, and where it hardly ever stands: within words, or as an apostrophe
 before them."""
-_LAST_LATIN = "\u036f"
 _WIDE_MARKS = re.compile("[\u3000-\u303f\uff00-\uff60]")
 _KANA = re.compile("[\u3040-\u30ff]")
 _IN_TWO_SCRIPTS = re.compile("[A-Za-z][^\x00-\x7f]|[^\x00-\x7f](?=[A-Za-z])")
+_TWO_ALPHABETS = re.compile("[A-Za-z][\u0400-\u04ff]|[\u0400-\u04ff][A-Za-z]")
+"""Letters of Russia's alphabet inside words of others: "fьr"."""
 _SPACED = re.compile("(?<=[\u4e00-\u9fff]) (?=[\u4e00-\u9fff])")
 """Chinese and Japanese have no spaces between words, Korean has."""
 _LEAST_KANA = 0.1
 _FIRST_LEVEL = text_table("encodings", "first-level")
 _WRONG = ("cp1252", "latin_1", "cp1251", "mac_roman", "cp437", "cp850")
 """The encodings by which texts are decoded wrongly: the defaults of systems."""
+_DEFAULTS = ("cp1252", "cp1251")
+"""Those by which texts in any other encoding are decoded: of Windows in the west and in Russia."""
 _RARE = ("DOS", "Mac")
 """Names of encodings that are meant only if no other is as likely."""
 _LANGUAGES = {
@@ -85,9 +91,10 @@ _MOST_UTF_8 = 0.8
 wrongly."""
 _PROVEN = 0.7
 _BETTER = 0.1
+_MUCH_BETTER = 0.25
 _FEWEST_WRONG = 6
-"""So do the score of another encoding, its lead over the text as it is, and the number of letters
-outside ASCII."""
+"""So do the score of another encoding, its lead over the text as it is (a rare one needs more), and
+the number of letters outside ASCII."""
 
 
 class LikelyEncoding(NamedTuple):
@@ -309,7 +316,7 @@ def wrong_decoding(text: str) -> str:
         data = _encoded(head, codec)
         right = _from_utf8(data, head, codec)
         name = "UTF-8"
-        if not right and codec == _WRONG[0]:
+        if not right and codec in _DEFAULTS:
             right, name = _from_other(data, head)
         if right:
             word = next(each for each in re.findall(r"\S+", right) if not each.isascii())
@@ -348,15 +355,16 @@ def _score(text: str, language: str, codec: str = "") -> float:
     known -= reading.turned + (reading.mixed if common else 0)
     total = reading.high.total() + reading.marks_in_words
     share = max(known, 0) / total if total else float(not common)  # quotation marks alone
+    accented = reading.high.total() / max(
+        1, sum(len(word) * count for word, count in reading.words.items())
+    )
     if common:
         often = sum(
             count for character, count in reading.high.items() if character.lower() in common
         )
         typical = min(1.0, often / max(1, reading.high.total()) / _COMMON_SHARE)
+        share *= min(1.0, accented / _LEAST_FOREIGN)
         return share * (1 - _COMMON_WEIGHT * (1 - typical))
-    accented = reading.high.total() / max(
-        1, sum(len(word) * count for word, count in reading.words.items())
-    )
     share *= min(1.0, _MOST_ACCENTED / max(accented, _MOST_ACCENTED))
     words = _WORDS.get(language, frozenset())
     often = sum(reading.words[word] for word in words)
@@ -469,21 +477,15 @@ def _from_other(data: bytes, text: str) -> tuple[str, str]:
 
     The name is "" if the other encoding is not proven to be better.
     """
-    is_whole = (
-        data.count(b"?") == text.count("?") and sum(byte >= 0x80 for byte in data) >= _FEWEST_WRONG
-    )
-    if is_whole:
-        found = likely_encodings(data)
-    else:
-        found = ()
+    fewest = 2 if len(_TWO_ALPHABETS.findall(text)) > 1 else _FEWEST_WRONG
+    is_whole = data.count(b"?") == text.count("?") and sum(byte >= 0x80 for byte in data) >= fewest
+    found = likely_encodings(data) if is_whole else ()
     if len(found) != 1 or found[0].score < _PROVEN:
         return "", ""
-    here = max(
-        _score(text, language)
-        for language, letters in _LETTERS.items()
-        if max(letters) <= _LAST_LATIN
-    )
+    here = max(_score(text, language) for language in _LETTERS)
     right = _decoded(data, found[0].codec)
-    if right != text and found[0].score > here + _BETTER:
-        return (right, _NAMES[found[0].codec])
-    return ("", "")
+    name = _NAMES[found[0].codec]
+    lead = _MUCH_BETTER if name.startswith(_RARE) else _BETTER
+    if right != text and found[0].score > here + lead:
+        return right, name
+    return "", ""

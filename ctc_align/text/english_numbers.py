@@ -252,13 +252,7 @@ def year(text: str) -> str:
     >>> year("1999"), year("1905"), year("1900"), year("2005")
     ('nineteen ninety nine', 'nineteen oh five', 'nineteen hundred', 'two thousand five')
     """
-    if "2000" <= text <= "2009":
-        return cardinal(text)
-    century = text[:2]
-    rest = text[2:]
-    if rest == "00":
-        return f"{cardinal(century)} hundred"
-    return f"{cardinal(century)} {two_digits(rest)}"
+    return _words(int(text), "year")
 
 
 def two_digits(text: str) -> str:
@@ -435,12 +429,11 @@ def money_before(word: str) -> str:
 
 
 def _money(match: re.Match[str], scan: Scan) -> str:
-    symbol = match["symbol"]
-    amount = match["amount"]
-    scale = match["scale_word"] or _SCALES.get((match["scale"] or "").lower(), "")
-    region = ""
-    if match["region"]:
-        region = f"{' '.join(match['region'].lower())} "
+    found = match.groupdict("")
+    symbol = found["symbol"]
+    amount = found["amount"]
+    scale = found.get("scale_word") or _SCALES.get(found.get("scale", "").lower(), "")
+    region = "".join(f"{letter} " for letter in found.get("region", "").lower())
     one, many = CURRENCIES[symbol]
     if scale:
         return f"{decimal(amount)} {scale} {region}{many}"
@@ -469,28 +462,18 @@ def _with_cents(symbol: str, whole: str, part: str, region: str) -> str:
     return f"{amount} and {cents} {cent}"
 
 
-def _money_after(match: re.Match[str], scan: Scan) -> str:
-    one, many = CURRENCIES[match["symbol"]]
-    whole, _, part = match["amount"].partition(".")
-    if match["symbol"] in CENTS and len(part) == 2 and whole:
-        return _with_cents(match["symbol"], whole.lstrip("0"), part, "")
-    return f"{decimal(match['amount'])} {one if match['amount'] == '1' else many}"
-
-
 def _time(match: re.Match[str], scan: Scan) -> str | None:
     hour = match["hour"]
     minute = match["minute"]
     second = match["second"]
     half = match["half"]
-    if int(hour) > 24:
+    after = scan.context.after.lower().replace("’", "'")
+    is_named = half or re.match(r"\W*[ap]\.?m\b", after)
+    if int(hour) > 24 or (match["mark"] == "." and not is_named):
         return None
     words = [cardinal(str(int(hour)))]
     in_range = scan.text[match.end() : match.end() + 1] in ("-", "–")
-    named = (
-        half
-        or in_range
-        or re.match(r"\W*(?:[ap]\.?m\b|o'clock)", scan.context.after.lower().replace("’", "'"))
-    )
+    named = is_named or in_range or re.match(r"\W*o'clock", after)
     if second:
         words += [two_digits(minute), two_digits(second)]
     elif minute != "00":
@@ -606,7 +589,7 @@ def _plain_number(match: re.Match[str], scan: Scan) -> str:
 
 NUMBER_RULES: tuple[Rule, ...] = (
     rule(rf"{_REGION}(?P<symbol>{_SYMBOLS})(?P<amount>{NUMBER}){_SCALE}", _money),
-    rule(rf"(?P<amount>{NUMBER})(?P<symbol>{_SYMBOLS})(?!\d)", _money_after),
+    rule(rf"(?P<amount>{NUMBER})(?P<symbol>{_SYMBOLS})(?!\d)", _money),
     rule(r"\d{4}-\d{1,2}-\d{1,2}(?![-\d])|\d{1,2}/\d{1,2}/(?:\d{4}|\d\d)(?![/\d])", _date),
     rule(r"\d+(?:-\d+){2,}", lambda match, scan: digits(match[0])),
     rule(r"(?P<exchange>\d{3})-(?P<line>\d{4})(?!\d)", _local_number),
@@ -616,7 +599,8 @@ NUMBER_RULES: tuple[Rule, ...] = (
         _fraction,
     ),
     rule(
-        rf"(?P<hour>\d\d?):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![:\d]){_HALF_DAY}?", _time
+        rf"(?P<hour>\d\d?)(?P<mark>[:.])(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?(?![:\d]){_HALF_DAY}?",
+        _time,
     ),
     rule(rf"(?P<hour>\d\d?){_HALF_DAY}", _half_day),
     rule(

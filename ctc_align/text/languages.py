@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ctc_align.errors import UsageError
 from ctc_align.text.phone_sets import phone_set_of
@@ -127,10 +127,13 @@ def name_of_language(code: str) -> str:
 @lru_cache(maxsize=1)
 def _iso_names() -> dict[str, str]:
     """Return the names of all languages by their shortest codes, without remarks in parentheses."""
+    return {each.part1 or each.part3: each.name.partition(" (")[0] for each in _iso_languages()}
+
+
+def _iso_languages() -> Sequence[Any]:
     import iso639
 
-    languages = getattr(iso639, "ALL_LANGUAGES", ())
-    return {each.part1 or each.part3: each.name.partition(" (")[0] for each in languages}
+    return getattr(iso639, "ALL_LANGUAGES", ())  # another package of that name has none
 
 
 def _hint(written: str, base: str, names: dict[str, str]) -> str:
@@ -140,17 +143,12 @@ def _hint(written: str, base: str, names: dict[str, str]) -> str:
     if base and base != folded and base in names.values():
         codes.append(base)
     large = [name for name, code in names.items() if len(code) == 2 < len(name)]
-    if folded in names:
-        near = [folded]
-    else:
-        near = []
+    near = [folded] if folded in names else []
     if not codes and not near and len(folded) > 3:
         near = difflib.get_close_matches(folded, large, n=2, cutoff=0.7)
     meant = {code: _name_of(code, names) for code in [*codes, *(names[name] for name in near)]}
     likely = [f"{code} ({name})" if name else code for code, name in meant.items()]
-    if likely:
-        return f"; did you mean {' or '.join(likely)}?"
-    return ""
+    return f"; did you mean {' or '.join(likely)}?" if likely else ""
 
 
 def _name_of(code: str, names: dict[str, str]) -> str:
@@ -160,17 +158,12 @@ def _name_of(code: str, names: dict[str, str]) -> str:
 @lru_cache(maxsize=1)
 def _names() -> dict[str, str]:
     """Return the codes of all languages by their names and codes, the shortest code of each."""
-    import iso639
-
-    if not hasattr(iso639, "ALL_LANGUAGES"):  # another package of that name
-        return {}
     names: dict[str, str] = {}
-    for language in iso639.ALL_LANGUAGES:
+    for language in _iso_languages():
         names.setdefault(language.name.casefold(), language.part1 or language.part3)
-    for language in iso639.ALL_LANGUAGES:
-        for code in (language.part1, language.part3, language.part2b, language.part2t):
-            if code:
-                names[code] = code
+    for language in _iso_languages():
+        codes = (language.part1, language.part3, language.part2b, language.part2t)
+        names.update((code, code) for code in codes if code)
     return names
 
 

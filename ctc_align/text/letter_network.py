@@ -9,6 +9,7 @@ last layer makes `SPREAD` output frames for each letter, so that a letter can ha
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,7 +171,7 @@ def likeliest(probs: np.ndarray, best: int) -> list[tuple[tuple[int, ...], float
     """
     # For every prefix, the probability of its paths that end in a blank, and of those that end in
     # its last label.
-    beam: dict[tuple[int, ...], tuple[float, float]] = {(): (1.0, 0.0)}
+    beam: Mapping[tuple[int, ...], Sequence[float]] = {(): (1.0, 0.0)}
     for frame, row in zip(_likely_classes(probs), probs.tolist()):
         beam = _beam_step(beam, frame, row)
         if len(beam) > _BEAM_PREFIXES:
@@ -184,36 +185,26 @@ def likeliest(probs: np.ndarray, best: int) -> list[tuple[tuple[int, ...], float
 def _likely_classes(probs: np.ndarray) -> list[list[int]]:
     """Return for each frame the classes that are likely enough to extend a sequence."""
     worth = probs >= np.minimum(_LEAST_PROBABILITY, probs.max(axis=1, keepdims=True))
-    frames: list[list[int]] = [[] for _ in range(len(probs))]
-    for frame, label in zip(*(index.tolist() for index in worth.nonzero())):
-        frames[frame].append(label)
-    return frames
+    return [np.flatnonzero(frame).tolist() for frame in worth]
 
 
 def _beam_step(
-    beam: dict[tuple[int, ...], tuple[float, float]], labels: list[int], row: list[float]
-) -> dict[tuple[int, ...], tuple[float, float]]:
+    beam: Mapping[tuple[int, ...], Sequence[float]], labels: list[int], row: list[float]
+) -> Mapping[tuple[int, ...], Sequence[float]]:
     """Return the prefixes of `beam` after a frame with probabilities `row`.
 
     Each prefix stays as it is, or is extended by one of `labels`.
     """
-    grown: dict[tuple[int, ...], tuple[float, float]] = {}
+    grown: dict[tuple[int, ...], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for prefix, (in_blank, in_label) in beam.items():
-        total = in_blank + in_label
         for label in labels:
-            p = row[label]
+            reach = (in_blank + in_label) * row[label]
             if label == 0:
-                before = grown.get(prefix, (0.0, 0.0))
-                grown[prefix] = (before[0] + total * p, before[1])
+                grown[prefix][0] += reach
                 continue
-            if prefix and prefix[-1] == label:
-                before = grown.get(prefix, (0.0, 0.0))
-                grown[prefix] = (before[0], before[1] + in_label * p)
-                reach = in_blank * p
-            else:
-                reach = total * p
+            if prefix[-1:] == (label,):
+                grown[prefix][1] += in_label * row[label]
+                reach = in_blank * row[label]
             if reach:
-                longer = (*prefix, label)
-                before = grown.get(longer, (0.0, 0.0))
-                grown[longer] = (before[0], before[1] + reach)
+                grown[(*prefix, label)][1] += reach
     return grown

@@ -8,25 +8,22 @@ initials are spelled out.
 
 from __future__ import annotations
 
-import itertools
 import mmap
 import threading
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
-from ctc_align.text.phone_sets import ARPABET_VOWELS, Phones
-from ctc_align.text.tables import character_table
+from ctc_align.text.phone_sets import Phones
+from ctc_align.text.tables import character_table, text_table
 
 if TYPE_CHECKING:
     from ctc_align.text.letter_network import LetterNetwork
 
 _FOLDED = character_table("words", "plain-letters")
-_AFTER_SIBILANT = frozenset(("CH", "JH", "S", "SH", "Z", "ZH"))
-_VOICELESS = frozenset(("F", "K", "P", "T", "TH"))
 _SUFFIXES = ("'s", "'ll", "'d", "'ve", "'re")
 _LONGEST_INITIALS = 4
 
@@ -113,18 +110,11 @@ def add_suffix(phones: Phones, suffix: str) -> Phones:
     >>> add_suffix(("CH", "ER", "CH"), "'s"), add_suffix(("K", "AE", "T"), "'s"), add_suffix(("B", "IY"), "'s")
     (('CH', 'ER', 'CH', 'IH', 'Z'), ('K', 'AE', 'T', 'S'), ('B', 'IY', 'Z'))
     """
-    last = ""
-    if phones:
-        last = phones[-1]
-    if suffix == "'s":
-        if last in _AFTER_SIBILANT:
-            return (*phones, "IH", "Z")
-        return (*phones, "S" if last in _VOICELESS else "Z")
-    if suffix == "'d":
-        return phones + (("IH", "D") if last in ("T", "D") else ("D",))
-    if suffix == "'ve":
-        return phones + (("V",) if last in ARPABET_VOWELS else ("AH", "V"))
-    return phones + (("AH", "L") if suffix == "'ll" else ("ER",))
+    for clitic, said in text_table("phones", "clitics").items():
+        written, _, before = clitic.partition("/")
+        if written == suffix and (not before or not {*phones[-1:]}.isdisjoint(before.split(","))):
+            return (*phones, *said.split())
+    raise KeyError(suffix)
 
 
 def is_initialism(word: str) -> bool:
@@ -252,22 +242,17 @@ class LetterToPhone:
                 word[start : start + _PIECE_LETTERS]
                 for start in range(0, len(word), _PIECE_LETTERS)
             )
-            return [
-                tuple(
-                    itertools.chain(
-                        *(p for piece in pieces for p in self._pronunciations(piece, 1))
-                    )
-                )
-            ]
+            return [self._in_turn(pieces)]
         phones = self._by_network(word)
         if is_initialism(word) or (word in self._candidates and not phones and len(word) > 1):
-            names = tuple(
-                itertools.chain(
-                    *(name for letter in word for name in self._pronunciations(letter, 1))
-                )
-            )
+            names = self._in_turn(word)
             phones = [names, *(other for other in phones if other != names)]
         return phones
+
+    def _in_turn(self, words: Iterable[str]) -> Phones:
+        """Return the best pronunciations of words, one after the other."""
+        said = (phones for word in words for phones in self._pronunciations(word, 1))
+        return tuple(phone for phones in said for phone in phones)
 
     def _by_network(self, word: str) -> list[Phones]:
         """Return the network's pronunciations of a word; [] before it was prepared."""

@@ -21,10 +21,18 @@ from ctc_align.reading import read_input, shown
 Labels = tuple[str, ...]
 
 # A number column has a point or an exponent: a bare digit may be a phone.
-_DECIMAL = re.compile(r"\d*\.\d+(?:[eE][-+]?\d+)?|\d+[eE]-?\d+")
-_NUMBER = re.compile(_DECIMAL.pattern + r"|[01]\.?")
+_DECIMAL = r"(?:\d*\.\d+(?:[eE][-+]?\d+)?|\d+[eE]-?\d+)"
+_BLANK = r"[^\S\t]*"
+_COLUMNS = re.compile(
+    rf"(?P<word>[^\t]*)\t(?P<numbers>(?:{_BLANK}(?:{_DECIMAL}|[01]\.?){_BLANK}\t)+)(?P<phones>[^\t]*)"
+)
+_FIELDS = re.compile(
+    rf"(?P<word>[^\t]*(?=\t)|\s*\S+)\s*(?P<numbers>(?:{_DECIMAL}(?:\s+|\Z)){{0,4}})(?P<phones>.*)",
+    re.DOTALL,
+)
+"""The columns of a line: all before the last are numbers; otherwise its fields, the first of which
+may be."""
 _VARIANT = re.compile(r"(.+)\(\d+\)")
-_MOST_NUMBERS = 4
 _TEXT_BYTES = 8
 """Approximate bytes of memory for each byte of a dictionary."""
 
@@ -152,20 +160,13 @@ def _columns(line: str) -> tuple[str, list[str], list[str]]:
 
     The word may hold spaces if a tab follows it.
     """
-    word, tab, rest = line.rstrip().partition("\t")
-    columns = [column.strip() for column in rest.split("\t")]
-    leading = columns[:-1] or columns
-    if tab and len(columns) > 1 and all(_NUMBER.fullmatch(column) for column in leading):
-        return word.strip(), leading, _without_comment(columns[-1].split())
-    if not tab:
-        word, *fields = line.split()
-    else:
-        word = word.strip()
-        fields = rest.split()
-    numbers = 0
-    while numbers < min(len(fields), _MOST_NUMBERS) and _DECIMAL.fullmatch(fields[numbers]):
-        numbers += 1
-    return word, fields[:numbers], _without_comment(fields[numbers:])
+    match = _COLUMNS.fullmatch(line.rstrip()) or _FIELDS.fullmatch(line.rstrip())
+    assert match is not None, "a line that is not blank has a field"
+    return (
+        match["word"].strip(),
+        match["numbers"].split(),
+        _without_comment(match["phones"].split()),
+    )
 
 
 def _without_comment(fields: list[str]) -> list[str]:

@@ -74,15 +74,13 @@ _LANGUAGE_NAME = {
 }
 """The language inside a tag `<lang de>` (True), and in the attribute of any other tag."""
 
-_FRONT_MATTER = lazy_regex(
-    r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t]+.*\n|-[ \t].*\n)+(?:---|\.\.\.)[ \t]*$", re.MULTILINE
-)
 _STAMP = lazy_regex(
     rf"\[{TIME}(?:[ \t]*[-–][ \t]*{TIME})?\]|^[ \t]*\({TIME}\)|^["
     r" \t]*(?=0)\d\d:\d\d:\d\d(?:[.,]\d+)?(?=\s|\Z)",
     re.MULTILINE,
 )
 _LINE_PATTERNS = (
+    ("---", lazy_regex(r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t]+.*\n|-[ \t].*\n)+(?:---|\.\.\.)[ \t]*$", re.MULTILINE)),
     ("-->", lazy_regex(rf"^(?:[ \t]*\d+[ \t]*\n)?[ \t]*\[{TIME}[ \t]*-->[ \t]*{TIME}\]", re.MULTILINE)),
     ("-->", lazy_regex(rf"^(?:[ \t]*\d+[ \t]*\n)?[ \t]*{TIME}[ \t]*-->[ \t]*{TIME}.*$", re.MULTILINE)),
     ("WEBVTT", lazy_regex(r"\A\s*WEBVTT.*$", re.MULTILINE)),
@@ -255,18 +253,11 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     repeats = repeated_lines(page.text, cues, spoken.starts)
     page.add(repeats.certain, REPEAT)
     timed_lines = _timed_lines(page.text)
-    stamps = [
-        *timed_lines,
-        *(match.span() for match in _STAMP.finditer(page.text) if ":" in page.text),
-    ]
+    stamps = [*timed_lines, *_found(_STAMP, page.text)]
     page.add(timed_lines, MARKUP)
-    page.add(
-        [match.span() for match in _FRONT_MATTER.finditer(page.text)] if "---" in text else [],
-        MARKUP,
-    )
     for sign, pattern in _LINE_PATTERNS:
         if sign in page.text:
-            page.add([match.span() for match in pattern.finditer(page.text)], MARKUP)
+            page.add(_found(pattern, page.text), MARKUP)
     page.add(_links(page.text), MARKUP)
     directions = stage_directions(page.text)
     page.add(directions.certain, DIRECTION)
@@ -274,14 +265,21 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     labels = speaker_labels(page.text, [end for _, end in stamps])
     page.add_marks([label for label in labels if label.certain])
     optional = [label for label in labels if not label.certain]
-    optional += [Mark(*span, DIRECTION) for span in (*directions.possible, *parentheses(page.text))]
-    optional += [Mark(*match.span(), DIRECTION) for match in _FILLER.finditer(page.text)]
-    optional += [Mark(*span, MARKUP) for span in _numbers_of_lists(page.text)]
-    optional += [Mark(*span, REPEAT) for span in repeats.possible]
-    optional += [Mark(*match.span(), CUT_OFF) for match in _CUT_OFF.finditer(page.text)]
-    marks = sorted(page.marks, key=_start)
+    for kind, spans in (
+        (DIRECTION, directions.possible),
+        (DIRECTION, parentheses(page.text)),
+        (DIRECTION, _found(_FILLER, page.text)),
+        (MARKUP, _numbers_of_lists(page.text)),
+        (REPEAT, repeats.possible),
+        (CUT_OFF, _found(_CUT_OFF, page.text)),
+    ):
+        optional += [Mark(*span, kind) for span in spans]
+    marks = sorted(page.marks, key=attrgetter("start"))
     return Markup(
-        MappedText(page.text, spoken.starts, spoken.ends), tags, marks, sorted(optional, key=_start)
+        MappedText(page.text, spoken.starts, spoken.ends),
+        tags,
+        marks,
+        sorted(optional, key=attrgetter("start")),
     )
 
 
@@ -301,8 +299,9 @@ def _with_whole_words(spoken: MappedText, cues: Sequence[SourceCue], language: s
     )
 
 
-def _start(mark: Mark) -> int:
-    return mark.start
+def _found(pattern: re.Pattern[str], text: str) -> list[Span]:
+    """Return the spans of a pattern in a text."""
+    return [match.span() for match in pattern.finditer(text)]
 
 
 class _Page:
@@ -385,7 +384,7 @@ def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
                 parted = " "
             edits.append((*match.span(), "" if inline and len(match[0].split()) == 1 else parted))
     if "{\\" in text:
-        breaks = [match.span() for match in _LINE_BREAK.finditer(text)]
+        breaks = _found(_LINE_BREAK, text)
         marks += [Mark(*source.span(*span), MARKUP) for span in breaks]
         edits += [(*span, "\n") for span in breaks]
     return source.replaced(sorted(edits))
@@ -546,7 +545,15 @@ _OTHER_BRACKETS = lazy_regex(
 _MOST_WORDS = 25
 _FOOTNOTE = lazy_regex(r"[\d\s,–*†‡-]*|[xX]|citation needed|sic")
 _NOTES = "♪♫♩♬🎵🎶"
-_ANY_NOTE = lazy_regex(f"[{_NOTES}]")
+_VERSE_LINE = rf"\n[^\S\n]*(?![{_NOTES}])\S[^\n]*?"
+_SUNG = lazy_regex(
+    rf"[{_NOTES}](?:[^\S\n]|[{_NOTES}])*[^\s{_NOTES}][^\n{_NOTES}]*[{_NOTES}]+"  # up to the next note after a word
+    rf"|[{_NOTES}](?:(?:[^\S\n]|[{_NOTES}])*[{_NOTES}])?(?=[^\S\n]*(?:\n|\Z))"  # notes alone
+    rf"|[{_NOTES}]{{2,}}"  # music, before words that are not sung
+    rf"|[{_NOTES}][^\n]*(?:(?:{_VERSE_LINE}){{1,3}}?[{_NOTES}][^\S\n]*(?=\n|\Z))?"  # a line, or a verse
+)
+"""Passages between notes; a line with one note is sung up to its end, or up to the note that ends a
+later line."""
 _TRAILING = lazy_regex(r"[.,;!?…]+(?=\s|\Z)")
 _LABELLED = lazy_regex(r"[^\S\n]*[:：]")
 _BLANK_LINE = lazy_regex(r"\n[^\S\n]*\n")
@@ -587,8 +594,7 @@ def stage_directions(text: str) -> Directions:
                 spans["certain"].append(_with_trailing(text, match))
             elif _WORD.search(match["brace"] or match["angle"] or ""):
                 spans["possible"].append(match.span())
-    if _ANY_NOTE.search(text):
-        spans["certain"] += _sung(text)
+    spans["certain"] += _found(_SUNG, text)
     return Directions(sorted(spans["certain"]), sorted(spans["marks"]), spans["possible"])
 
 
@@ -644,58 +650,6 @@ def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
     return "certain"
 
 
-def _sung(text: str) -> Iterator[Span]:
-    """Yield the passages between notes, and from a note to the end of its line."""
-    at = 0
-    while note := _ANY_NOTE.search(text, at):
-        start = note.start()
-        line_end = _line_end(text, start)
-        closing = text[start:line_end].rstrip()
-        last = max((closing.rfind(sign) for sign in _NOTES), default=0)
-        first_word = re.search(rf"[^\s{_NOTES}]", closing)
-        if first_word is None:
-            end = start + len(closing)
-        elif last > first_word.start():
-            # up to the note that closes: the next one after a word
-            end = start + next(
-                m.end() for m in _ANY_NOTE.finditer(closing) if m.start() > first_word.start()
-            )
-            while end < len(text) and text[end] in _NOTES:
-                end += 1
-        elif len(closing) > 1 and closing[1] in _NOTES:
-            end = (
-                start + len(closing) - len(closing.lstrip(_NOTES))
-            )  # ♪♪ alone is music without words
-        else:
-            end = _end_of_verse(text, start, line_end)
-        yield start, end
-        at = max(end, start + 1)
-
-
-def _end_of_verse(text: str, start: int, line_end: int) -> int:
-    """Return the end of a verse that has one note in its line.
-
-    It is the last note of a later line, or the end of the line.
-    """
-    end = line_end
-    for _ in range(3):
-        next_end = _line_end(text, end + 1)
-        line = text[end + 1 : next_end].strip()
-        if not line or line[0] in _NOTES:
-            break
-        if line[-1] in _NOTES:
-            return next_end
-        end = next_end
-    return line_end
-
-
-def _line_end(text: str, start: int) -> int:
-    end = text.find("\n", start)
-    if end < 0:
-        return len(text)
-    return end
-
-
 def parentheses(text: str) -> list[Span]:
     """Return the outermost pairs of parentheses around whole words without a blank line, ascending.
 
@@ -732,7 +686,10 @@ def _encloses_words(text: str, start: int, end: int) -> bool:
     return full_width or (begins and ends)
 
 
-_SAMPLE_NUMBERS = lazy_regex(r"\s*0+[ \t]+([0-9]{1,12})(?=[ \t]+\S)")
+_BREAKS = r"\n\r\v\f\x1c-\x1e\x85\u2028\u2029"
+_SAMPLE_NUMBERS = lazy_regex(
+    rf"\s*0+[ \t]+(?!0+[ \t])([0-9]{{1,12}})(?=[ \t]+\S[^{_BREAKS}]*(?:[{_BREAKS}]\s*)?\Z)"
+)
 _SAMPLE_RATES = (8000, 16000, 22050, 44100, 48000)
 """Usual sampling rates of sample numbers: that of the recording, or of the original from which it
 was made."""
@@ -748,23 +705,7 @@ def may_have_sample_numbers(text: str) -> bool:
     >>> may_have_sample_numbers("0 63488 She had it.\\n"), may_have_sample_numbers("1990 63488 had it.")
     (True, False)
     """
-    return _last_sample(text) is not None
-
-
-def _last_sample(text: str) -> re.Match[str] | None:
-    """Return the match of sample numbers at the beginning of a text of one line.
-
-    Its first group is the last sample.
-    """
-    found = _SAMPLE_NUMBERS.match(text)
-    is_one = (
-        found is not None
-        and int(found[1]) > 0
-        and len(text[found.end() :].strip().splitlines()) == 1
-    )
-    if is_one:
-        return found
-    return None
+    return _SAMPLE_NUMBERS.match(text) is not None
 
 
 def without_sample_numbers(words: Words, duration_s: float) -> Words:
@@ -783,7 +724,7 @@ def without_sample_numbers(words: Words, duration_s: float) -> Words:
     >>> [word.spoken for word in without_sample_numbers(split("0 16000 Yes."), 1.0).words]
     ['', '', 'yes']
     """
-    found = _last_sample(words.text)
+    found = _SAMPLE_NUMBERS.match(words.text)
     if found is None or duration_s <= 0:
         return words
     slack_s = max(_SLACK * duration_s, _SLACK_S)

@@ -25,10 +25,12 @@ from typing import NamedTuple
 FOLDER = Path(__file__).parent
 EVERY = "*"
 """The section on which all others of a file are based, if the file has it."""
-_HEADING = re.compile(
-    r"\[(?P<names>[^\]<]+?)(?: < (?P<bases>[^\]]+?))?(?: over (?P<below>\S+))?\](?P<options>.*)"
-)
+_COMMENT = re.compile(r"^# .*$", re.MULTILINE)
+_DEFINED = re.compile(r"^\{(\w+)\}=(.*)$", re.MULTILINE)
 _MACRO = re.compile(r"\{(\w+)\}")
+_HEADING = re.compile(
+    r"^\[([^\]<]+?)(?: < ([^\]]+?))?(?: over (\S+))?\](.*?)(?:  # .*)?$", re.MULTILINE
+)
 _CODE_POINT = re.compile(r"U\+([0-9A-F]{4})")
 
 
@@ -54,29 +56,19 @@ def sections(file: str) -> dict[str, Section]:
     ({'hiatus': ''}, 'de')
     """
     text = (FOLDER / f"{file}.txt").read_text(encoding="utf-8")
-    text = _CODE_POINT.sub(lambda match: chr(int(match[1], 16)), text)
-    macros: dict[str, str] = {}
+    text = _CODE_POINT.sub(lambda match: chr(int(match[1], 16)), _COMMENT.sub("", text))
+    macros = dict(_DEFINED.findall(text))
+    text = _MACRO.sub(lambda match: macros[match[1]], _DEFINED.sub("", text))
     found: dict[str, Section] = {}
-    for line in text.splitlines():
-        if line.startswith("# ") or not line:
-            continue
-        if macro := _MACRO.match(line):
-            macros[macro[1]] = line[macro.end() + 1 :]
-        elif heading := _HEADING.fullmatch(line.partition("  # ")[0]):
-            names = heading["names"].split()
-            options = {
-                key: value
-                for key, _, value in (each.partition("=") for each in heading["options"].split())
-            }
-            entries = " ".join(found[base].entries for base in (heading["bases"] or "").split())
-            below = heading["below"] or (EVERY if names != [EVERY] and EVERY in found else "")
-            found.update(dict.fromkeys(names, Section(entries, options, below)))
-        else:
-            entries = _MACRO.sub(lambda match: macros[match[1]], line)
-            found.update(
-                (name, found[name]._replace(entries=f"{found[name].entries} {entries}"))
-                for name in names
-            )
+    for names, bases, below, options, entries in zip(*[iter(_HEADING.split(text)[1:])] * 5):
+        parts = (option.partition("=") for option in options.split())
+        inherited = [found[base].entries for base in (bases or "").split()]
+        section = Section(
+            " ".join([*inherited, *entries.split()]),
+            {key: value for key, _, value in parts},
+            below or (EVERY if names != EVERY and EVERY in found else ""),
+        )
+        found.update(dict.fromkeys(names.split(), section))
     return found
 
 

@@ -21,8 +21,7 @@ from subtitle_checks import Shown, faults, read_srt, read_vtt, width
 
 from ctc_align.errors import OutputError
 from ctc_align.files import OutputFiles, Style, rendered
-from ctc_align.files.cue_limits import broken_limits, fast_cues
-from ctc_align.files.cues import new_cues
+from ctc_align.files.cues import broken_limits, fast_cues, new_cues
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.text import split
 from ctc_align.text.cue_styles import with_style

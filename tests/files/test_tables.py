@@ -277,10 +277,12 @@ def test_goodness_of_pronunciation_has_columns_and_a_tier(tmp_path):
     style = Style(tiers="phones,gop")
     table = table_of(alignment, style)
     phones = table[table.tier == "phones"]
-    assert [*zip(phones.gop, phones.heard)] == [(gop, heard) for gop, heard, _ in rated]
+    assert [*zip(phones.gop, phones.heard)] == [(f"{gop:.2f}", heard) for gop, heard, _ in rated]
     assert [*phones.gop_percentile] == ["3.0", "40.5", ""]
     labels = ["-2.4 S", "1.2", "-0.5 ∅"]
     assert [*table[table.tier == "gop"].label] == labels
+    assert [*table[table.tier == "gop"].gop_percentile] == [""] * 3
+    assert [*table_of(alignment, Style(tiers="gop")).gop_percentile] == ["3.0", "40.5", ""]
     (tmp_path / "a.TextGrid").write_bytes(rendered(alignment, "textgrid", style))
     _, tier = read_textgrid(tmp_path / "a.TextGrid").tiers
     assert [row.label for row in tier.intervals if row.label] == labels

@@ -62,6 +62,10 @@ WRONG_FILES = [
     (b"0 2300 hello\n2300 4100 there\n4200 5000 you\n", "labels with times"),
     (b"[Script Info]\nTitle: x\n", "subtitles in ASS or SSA"),
     (b"{10}{40}Hello\n{50}{80}there\n", "subtitles in MicroDVD"),
+    (b"<SAMI><BODY><SYNC Start=500><P>Hello", "subtitles in SAMI"),
+    (b"Scenarist_SCC V1.0\n\n00:00:01:00\t9420 9420\n", "captions in SCC"),
+    (b"850STL25.01\0\0", "subtitles in EBU STL"),
+    (b"//Subtitles\n$Bold = FALSE\n00:00:01:00 , 00:00:02:00 , Hello\n", "subtitles in Spruce STL"),
     (b"#TITLE:So\n#BPM:300\n: 0 4 5 Print\n: 4 4 5 ing\n- 10\nE\n", "a song of UltraStar"),
 ]
 

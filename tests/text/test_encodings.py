@@ -128,6 +128,8 @@ def test_names_that_are_no_encodings_are_refused(name):
         (TEXTS["pl", "cp1250"].encode("cp1250").decode("cp1252"), "Windows-1250"),
         (TEXTS["de", "cp1252"].encode().decode("cp1252", "replace"), "UTF-8"),
         (TEXTS["ru", "cp1251"].encode().decode("cp1251", "ignore"), "UTF-8"),
+        (TEXTS["tr", "cp1254"].encode("cp1254").decode("cp1251"), "Windows-1254"),
+        ("Ein Gebдude fьr alle Kinder und ihre Eltern", "Windows-1252"),
         ("It\u00e2\u20ac\u2122s late", "UTF-8"),
         ("Gr\ufffd\ufffde", "U+FFFD"),
     ],
@@ -138,4 +140,5 @@ def test_a_text_that_was_decoded_wrongly_is_noticed(text, right):
 
 def test_right_texts_in_many_languages_are_not_suspected():
     assert [text for text in TEXTS.values() if wrong_decoding(text)] == []
+    assert wrong_decoding("Йо-йо-йо, ой-ой, эх, ах, ух, ага, угу, эй") == ""
     assert wrong_decoding("NÃO. „Ä“ und „Ü“, Ãndrea — Þórður á bæ") == ""

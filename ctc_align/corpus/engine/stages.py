@@ -25,7 +25,7 @@ from ctc_align.corpus.outputs.records import file_checksum
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.errors import NOTE, CtcAlignError, InputError, LostFolderError, OutputError
-from ctc_align.files.cue_limits import fast_cues, limit_notes
+from ctc_align.files.cues import fast_cues, limit_notes
 from ctc_align.files.folder_lock import exclusive
 from ctc_align.files.whole_files import write_to_disk
 from ctc_align.files.writer import Style

@@ -93,8 +93,6 @@ def _latin_words(words: Words, code: str) -> list[str]:
 @lru_cache(maxsize=_MOST_CACHED)
 def _pronounced_run(spokens: tuple[str, ...], code: str) -> tuple[str, ...]:
     """Return the phones of the words of a run."""
-    if len(spokens) == 1:
-        return (_written([piece for _, piece in _parts(spokens[0], code)]),)
     word_of = [
         word for word, spoken in enumerate(spokens) for _ in spoken
     ]  # by character of the run

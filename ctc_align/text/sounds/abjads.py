@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ctc_align.text.characters import divided, word_set
+from ctc_align.text.characters import divided
 from ctc_align.text.phone_sets import IPA_CLASSES, Phones
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
 from ctc_align.text.sounds.spelling_rules import options_of, phone_table, spelling_rules, table
@@ -42,6 +42,10 @@ class Letter:
     @property
     def is_bare(self) -> bool:
         return bool(self.onset) and self.vowel is None
+
+
+_NO_LETTER = Letter(0, 0, ())
+"""Stands before the first letter of a word."""
 
 
 def _with_short_vowels(letters: Sequence[Letter], *, final_clusters: str) -> list[Piece]:
@@ -85,10 +89,10 @@ def _fill(letters: Sequence[Letter], start: int, end: int) -> None:
 
     The last of them is followed by a consonant with its vowel.
     """
-    last = letters[start - 1] if start else None
+    last = letters[start - 1] if start else _NO_LETTER
     # after a short vowel the first consonant closes that syllable: mak-tab; after a long one it
     # begins the next
-    is_coda = last is not None and bool(last.vowel) and not last.is_long
+    is_coda = bool(last.vowel) and not last.is_long
     for index in range(start + is_coda, end, 2):
         letters[index].vowel = (_SHORT,)
 
@@ -99,8 +103,8 @@ def _fill_last(letters: Sequence[Letter], start: int, final_clusters: str) -> in
     Return the index of a doubtful one, or -1.
     """
     end = len(letters)
-    last = letters[start - 1] if start else None
-    after_vowel = last is not None and bool(last.vowel)
+    last = letters[start - 1] if start else _NO_LETTER
+    after_vowel = bool(last.vowel)
     sonority = [_SONORITY.get(letter.onset[-1], 0) for letter in letters[-2:] if letter.onset]
     may_end_in_two = final_clusters == "all" and end - start + after_vowel >= 3
     may_end_in_two = may_end_in_two or (
@@ -112,9 +116,7 @@ def _fill_last(letters: Sequence[Letter], start: int, final_clusters: str) -> in
     # every second consonant back from the coda begins a syllable
     for index in range(coda - 1, start - 1, -2):
         letters[index].vowel = (_SHORT,)
-    is_open = letters[start].vowel is None and (
-        not after_vowel or (last is not None and last.is_long and coda > start)
-    )
+    is_open = letters[start].vowel is None and (not after_vowel or (last.is_long and coda > start))
     if is_open:
         letters[start].vowel = (_SHORT,)
     if may_end_in_two:
@@ -137,7 +139,6 @@ _VOWEL_LETTERS = "اأإآٱىٰ" + _WAWS + "يیىئ" + "هہەة"
 _SUN = frozenset("تثدذرزسشصضطظلن")
 _ARTICLE = re.compile("(?P<prefix>[وفبك]?)ال(?=[^\u064b-\u0652]{2})|(?P<for>لل)(?=..)")
 _NASAL_VOWELS = {"a": "ã", "e": "ɛ̃", "o": "ɔ̃"}
-_KURDISH = word_set("ckb ku")
 
 
 def arabic_pieces(text: str, language: str) -> list[Piece]:
@@ -151,8 +152,8 @@ def arabic_pieces(text: str, language: str) -> list[Piece]:
     code = "ar"
     if language in table("abjads"):
         code = language
-    if "full" in options_of("abjads", code):
-        return _with_short_vowels(_full_letters(text, code), final_clusters="none")
+    if "vowels" in options_of("abjads", code):
+        return spelling_rules("abjads", code).pieces(text)
     if phones := phone_table("abjads", f"{code}:words").get(text):
         return [
             Piece(index, index + 1, part) for index, part in enumerate(divided(phones, len(text)))
@@ -166,28 +167,6 @@ def _arabic_table(code: str) -> dict[str, Phones]:
     return phone_table("abjads", "Arabic-consonants", code)
 
 
-def _full_letters(text: str, language: str) -> list[Letter]:
-    """Return the letters of a script that writes its vowels.
-
-    Kurdish و and ی are vowels beside consonants.
-    """
-    known = _arabic_table(language)
-    letters: list[Letter] = []
-    for index, character in enumerate(text):
-        phones = known.get(character, unknown(character))
-        if language in _KURDISH and character in "ویي":
-            before, after = text[index - 1 : index], text[index + 1 : index + 2]
-            is_doubled = character == before == "و"
-            is_glide = (
-                not before or before in "اەێۆ" or (after != "" and after in "اەێۆ") or before == "ئ"
-            )
-            is_glide = is_glide and not (before == "ئ" and not (after and after in "اەێۆ"))
-            glide, vowel = ("w", "u") if character == "و" else ("j", "i")
-            phones = (glide if is_glide else vowel,) * (not is_doubled)
-        letters.append(Letter(index, index + 1, phones, ()))
-    return letters
-
-
 def _arabic_letters(text: str, language: str) -> list[Letter]:
     phones = _arabic_table(language)
     options = options_of("abjads", language)
@@ -195,32 +174,25 @@ def _arabic_letters(text: str, language: str) -> list[Letter]:
     letters: list[Letter] = _article(article, text) if article else []
     for index in range(letters[-1].end if letters else 0, len(text)):
         character = text[index]
-        last = letters[-1] if letters else None
-        if character in _ARABIC_MARKS and last is not None:
+        last = letters[-1] if letters else _NO_LETTER
+        if letters and character in _ARABIC_MARKS:
             last.end = index + 1
             if not last.vowel or last.onset or len(_ARABIC_MARKS[character]) > 1:
                 last.vowel = _ARABIC_MARKS[character]
-        elif last is not None and character in _SHADDA + _HAMZA_ABOVE + options.get(
-            "silent-inside", ""
-        ):
+        elif letters and character in _SHADDA + _HAMZA_ABOVE + options.get("silent-inside", ""):
             last.end = index + 1
-        elif character == "و" and last is not None and _is_silent_waw(text, index, language):
+        elif letters and character == "و" and _is_silent_waw(text, index, language):
             last.end = index + 1
             last.vowel = ()
-        elif character == "ں" and last is not None and language != "ar":
+        elif letters and character == "ں" and language != "ar":
             last.end = index + 1
             last.vowel = tuple(_NASAL_VOWELS.get(phone, phone) for phone in last.vowel or (_SHORT,))
-        elif (
-            character not in phones
-            and character not in _VOWEL_LETTERS
-            and character not in _ARABIC_VOWELS
-        ):
-            letters.append(Letter(index, index + 1, unknown(character), ()))
-        else:
+        elif character in phones or character in _VOWEL_LETTERS or character in _ARABIC_VOWELS:
             letters.append(_arabic_letter(text, index, last, language))
-            vowel_letter = not letters[-1].onset and letters[-1].vowel
-            if vowel_letter and last is not None and last.is_bare:
+            if letters[-1].vowel and not letters[-1].onset and last.is_bare:
                 last.vowel = ()
+        else:
+            letters.append(Letter(index, index + 1, unknown(character), ()))
     return letters
 
 
@@ -233,52 +205,35 @@ def _article(match: re.Match[str], text: str) -> list[Letter]:
 
     Its l becomes the next consonant if that is a coronal.
     """
-    start = 0
-    if match["prefix"]:
-        start = match.end("prefix")
-    if start:
-        letters = [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",))]
-    else:
-        letters = []
-    follows = ""
-    if match.end() < len(text):
-        follows = text[match.end()]
-    sound: Phones = ()
-    if follows not in _SUN:
-        sound = ("l",)
+    start = len(match["prefix"] or "")
+    sound: Phones = () if text[match.end()] in _SUN else ("l",)
     if match["for"]:
         return [Letter(0, 1, ("l",), ("i",)), Letter(1, 2, sound, ())]
-    return [
-        *letters,
-        Letter(start, start + 1, (), () if start else ("a",)),
-        Letter(start + 1, start + 2, sound, ()),
-    ]
+    article = [Letter(start, start + 1, (), ("a",)), Letter(start + 1, start + 2, sound, ())]
+    if not start:
+        return article
+    article[0].vowel = ()
+    return [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",)), *article]
 
 
-def _arabic_letter(text: str, index: int, last: Letter | None, language: str) -> Letter:
+def _arabic_letter(text: str, index: int, last: Letter, language: str) -> Letter:
     """Return the letter at an index: a vowel if it can be one, otherwise a consonant."""
     character = text[index]
     options = options_of("abjads", language)
     rest = text[index + 1 :].lstrip("".join((*_ARABIC_MARKS, _SHADDA, _HAMZA_ABOVE)))
     marked = text[index + 1 : index + 2]
     is_marked = marked in _ARABIC_MARKS or marked == _SHADDA
-    after_consonant = last is not None and bool(last.onset) and not last.vowel
     span = (index, index + 1)
     if character in _ARABIC_VOWELS:
         return _vowel_letter(index, _ARABIC_VOWELS[character])
-    if character in "اآٱأإ" or (last is None and character == "ع" and "silent-inside" in options):
+    if character in "اآٱأإ" or (not index and character == "ع" and "silent-inside" in options):
         return _alef(text, index, last, language)
     if character == "ة":
-        return _vowel_letter(index, ("a",) if not (last and last.vowel) else ())
-    if character == "ى" and not rest and last is not None:
+        return _vowel_letter(index, () if last.vowel else ("a",))
+    if character == "ى" and not rest and index:
         return _vowel_letter(index, ("a",))
-    if (
-        character in "هہەۀ"
-        and not rest
-        and after_consonant
-        and "final-he" in options
-        and len(text) > 1
-    ):
+    is_final = not rest and bool(last.onset) and not last.vowel
+    if character in "هہەۀ" and is_final and "final-he" in options:
         return _vowel_letter(index, (options["final-he"],))
     if (character in _WAWS and character not in "ۇۆ") or character in "يیى":
         glide = "j"
@@ -287,12 +242,12 @@ def _arabic_letter(text: str, index: int, last: Letter | None, language: str) ->
         before_vowel = (rest[:1] != "" and rest[0] in "اآےېێ") or rest in ("ة", "ى")
         before_vowel = before_vowel or (rest in ("ه", "ہ") and "final-he" in options)
         if (
-            last is None
+            not index
             or before_vowel
             or is_marked
             or (last.vowel and not _lengthens(last, character))
         ):
-            is_alone = not rest and last is not None and bool(last.vowel)
+            is_alone = not rest and bool(last.vowel)
             return Letter(*span, (glide,), () if is_alone else None)
         vowel = "i"
         if character in _WAWS:
@@ -310,7 +265,7 @@ def _lengthens(last: Letter, character: str) -> bool:
     return bool(last.onset) and last.vowel == (("u",) if character in _WAWS else ("i",))
 
 
-def _alef(text: str, index: int, last: Letter | None, language: str) -> Letter:
+def _alef(text: str, index: int, last: Letter, language: str) -> Letter:
     character = text[index]
     follows = text[index + 1 : index + 2]
     long_a = (options_of("abjads", language).get("long-a", "a"),)
@@ -318,17 +273,12 @@ def _alef(text: str, index: int, last: Letter | None, language: str) -> Letter:
     if language == "ar":
         hamza = ("ʔ",)
     if character == "آ":
-        return Letter(index, index + 1, hamza if last else (), long_a, is_long=True)
+        return Letter(index, index + 1, hamza if index else (), long_a, is_long=True)
     if character == "إ":
-        return Letter(index, index + 1, hamza if last else (), ("i",))
-    if (
-        last is None
-        and (follows in "ويی" and follows)
-        and len(text) > 2
-        and text[index + 2] not in "اآ"
-    ):
+        return Letter(index, index + 1, hamza if index else (), ("i",))
+    if not index and (follows in "ويی" and follows) and len(text) > 2 and text[2] not in "اآ":
         return Letter(index, index + 1, (), ())
-    if last is None:
+    if not index:
         return Letter(index, index + 1, (), ("a",) if character == "أ" else (_SHORT,))
     if character == "أ":
         return Letter(index, index + 1, hamza, ("a",))
@@ -363,28 +313,28 @@ def hebrew_pieces(text: str, language: str) -> list[Piece]:
         return spelling_rules("small-alphabets", "yi").pieces(text)
     letters: list[Letter] = []
     for index, character in enumerate(text):
-        last = letters[-1] if letters else None
-        if last is not None and (character not in _CONSONANTS and character not in _HEBREW_SILENT):
-            _add_point(last, character, text)
+        if letters and character not in _CONSONANTS and character not in _HEBREW_SILENT:
+            _add_point(letters[-1], character, text)
             continue
+        last = letters[-1] if letters else _NO_LETTER
         letter = _hebrew_letter(text, index, last)
-        if not letter.onset and letter.vowel and last is not None and last.is_bare:
+        if letter.vowel and not letter.onset and last.is_bare:
             last.vowel = ()
         letters.append(letter)
     return _with_short_vowels(letters, final_clusters="none")
 
 
-def _hebrew_letter(text: str, index: int, last: Letter | None) -> Letter:
+def _hebrew_letter(text: str, index: int, last: Letter) -> Letter:
     """Return the letter at an index: a vowel if it can be one, otherwise a consonant."""
     character = text[index]
     span = (index, index + 1)
     rest = text[index + 1 :].lstrip(_HEBREW_MARKS)
     marks = text[index + 1 : len(text) - len(rest)]
     is_pointed = any(mark in _POINTS for mark in marks)
-    after_consonant = last is not None and (bool(last.onset) or last.vowel == ())
+    after_consonant = bool(last.onset) or last.vowel == ()
     if (
         character == "ו"
-        and last is not None
+        and index
         and not is_pointed
         and (_DAGESH in marks or (rest[:1] != "ו" and after_consonant))
     ):
@@ -392,20 +342,16 @@ def _hebrew_letter(text: str, index: int, last: Letter | None) -> Letter:
     if character == "ו" and "\u05b9" in marks and after_consonant:
         return _vowel_letter(index, ())
     if character == "י" and after_consonant and not is_pointed and rest[:1] not in ("ו", "ה", "י"):
-        if last is not None and last.vowel and last.onset:
-            vowel = last.vowel
-        else:
-            vowel = ("i",)
-        return _vowel_letter(index, () if last is not None and last.vowel else vowel)
-    if character == "ה" and not rest and last is not None and not marks:
-        return _vowel_letter(index, ("a",) if not last.vowel else ())
+        return _vowel_letter(index, () if last.vowel else ("i",))
+    if character == "ה" and not rest and index and not marks:
+        return _vowel_letter(index, () if last.vowel else ("a",))
     if character in _HEBREW_SILENT:
         is_carried = bool(rest) and rest[0] in "וי" and not is_pointed
-        is_silent = is_carried or is_pointed or (last is not None and last.vowel)
+        is_silent = is_carried or is_pointed or last.vowel
         return _vowel_letter(index, () if is_silent else ("a",))
     if character not in _CONSONANTS:
         return Letter(*span, unknown(character), ())
-    is_hard = character in _HARD and last is None and not is_pointed
+    is_hard = character in _HARD and not index and not is_pointed
     return Letter(*span, _HARD[character] if is_hard else _CONSONANTS[character])
 
 

@@ -1,22 +1,20 @@
-"""Phones of scripts whose letters carry a vowel: those of India and Sinhala, Thaana, and Ethiopic.
+"""Phones of scripts whose letters carry a vowel: those of India and Sinhala, and Ethiopic.
 
 Unicode has the scripts of India in blocks of 128 with the same letter at the same offset, so one
 table of Devanagari letters serves them all; Sinhala letters, which have a different order, are
 mapped to Devanagari. The rules for schwa deletion are Ohala's (1983) in the form of Narasimhan,
-Sproat and Kiraz (2004); aspiration, length and breathy voice are not distinguished. Thaana writes a
-vowel sign after each consonant; a letter of Ethiopic is a consonant and a vowel.
+Sproat and Kiraz (2004); aspiration, length and breathy voice are not distinguished. A letter of
+Ethiopic is a consonant and a vowel.
 """
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ctc_align.text.phone_sets import IPA_VOWELS, Phones
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
-from ctc_align.text.sounds.spelling_rules import options_of, phone_table
+from ctc_align.text.sounds.spelling_rules import options_of, phone_table, split_phones
 from ctc_align.text.tables import text_table
 
 _BLOCK = 0x80
@@ -74,13 +72,11 @@ _NASAL_VOWELS = text_table("sounds/abugidas", "nasal-vowels")
 _HOMORGANIC = text_table("sounds/abugidas", "homorganic")
 _VOICED = text_table("sounds/abugidas", "voiced")
 _NASAL_PHONES = frozenset("mnŋɲ")
-_JNYA = _offsets("जञ")
-_KSSA = _offsets("कष")
+_LIQUIDS = frozenset("rljɹ")
+_DEVANAGARI = 0x0900
 _AYTHAM = 0x03
 _BREATHY = _by_offset("pa:first")
-_BA, _YA, _RRA, _NNNA, _HA = _offsets("बयऱऩह")
-_KEEP_BA = _offsets("मबरगद")
-"""Before these a ba is read in Bengali; elsewhere it only lengthens."""
+_YA, _HA = _offsets("यह")
 _HEAVY = _offsets("यव")
 """After another consonant, these keep their vowel at the end of a word."""
 _BORROWED = _offsets("जशषसह")
@@ -104,6 +100,10 @@ class _Letter:
     is_inherent: bool = False
     is_doubtful: bool = False
     others: list[Phones] = field(default_factory=list)
+
+
+_NO_LETTER = _Letter(0, 0, -1, (), None)
+"""Stands beside the first and the last letter of a word."""
 
 
 def brahmic_pieces(text: str, language: str) -> list[Piece]:
@@ -231,8 +231,8 @@ def _read_clusters(letters: list[_Letter], language: str) -> None:
     Letters without a sign get the vowel that they carry.
     """
     for index, letter in enumerate(letters):
-        last = letters[index - 1] if index else None
-        if last is not None and last.vowel == () and last.onset and letter.onset:
+        last = letters[index - 1] if index else _NO_LETTER
+        if last.vowel == () and last.onset and letter.onset:
             _read_cluster(last, letter, language, is_first=index == 1)
         if letter.vowel is None:
             letter.vowel = _inherent(language)
@@ -240,31 +240,16 @@ def _read_clusters(letters: list[_Letter], language: str) -> None:
 
 
 def _read_cluster(last: _Letter, letter: _Letter, language: str, *, is_first: bool) -> None:
-    pair = (last.offset, letter.offset)
-    if pair == _JNYA and language not in ("ta", "te", "ml", "si"):
-        last.onset, letter.onset = ("ɡ",), tuple(options_of("abugidas", language).get("jnya", "j"))
-    elif language == "bn" and pair == _KSSA:
-        letter.onset = ("k",)
-    elif language == "as" and pair == _KSSA:
-        letter.onset = ("j",)
-    elif language == "bn" and letter.offset == _YA:
-        letter.onset = ()
-        if letter.vowel == ("a",) or (letter.vowel is None and is_first):
-            letter.vowel = ("æ",)
-    elif language == "bn" and letter.offset == _BA and last.offset not in _KEEP_BA:
-        letter.onset = ()
-    elif (language == "as" and letter.offset == _YA) or (language == "or" and letter.offset == _YA):
-        letter.onset = ("j",)
-    elif language == "ta" and pair == (_RRA, _RRA):
-        last.onset = ("t",)
-        letter.onset = ("r",)
-    elif language == "ta" and pair == (_NNNA, _RRA):
-        letter.onset = ("d", "r")
-    elif language == "ml" and pair == (_RRA, _RRA):
-        last.onset = ("t",)
-        letter.onset = ("t",)
-    elif language == "ml" and letter.offset == _RRA and last.onset == ("n",):
-        letter.onset = ("d",)
+    known = text_table("sounds/abugidas", f"{language}:clusters")
+    first, second = (chr(_DEVANAGARI + each.offset) for each in (last, letter))
+    sounds = known.get(first + second, known.get(f"-{second}"))
+    if sounds is not None:
+        before, _, after = sounds.partition(",")
+        last.onset = split_phones(before) or last.onset
+        letter.onset = split_phones(after)
+    is_bare = letter.vowel is None and is_first
+    if language == "bn" and letter.offset == _YA and (is_bare or letter.vowel == ("a",)):
+        letter.vowel = ("æ",)
 
 
 def _lose_vowels(letters: list[_Letter], language: str) -> None:
@@ -305,30 +290,20 @@ def _voice_stops(letters: list[_Letter], language: str) -> None:
     for index, letter in enumerate(letters):
         if len(letter.onset) != 1 or letter.offset in _BORROWED:
             continue
-        last = letters[index - 1] if index else None
-        after_vowel = last is not None and bool(last.vowel)
-        after_nasal = (
-            last is not None
-            and not last.vowel
-            and last.onset[-1:] != ()
-            and last.onset[-1] in _NASAL_PHONES
-        )
-        after_nasal = after_nasal or (last is not None and bool(last.nasal))
-        after_liquid = (
-            last is not None
-            and last.vowel == ()
-            and last.onset[-1:] in (("r",), ("l",), ("j",), ("ɹ",))
-        )
+        last = letters[index - 1] if index else _NO_LETTER
+        closing = "".join(last.onset[-1:]) if not last.vowel else ""
+        after_nasal = bool(last.nasal) or closing in _NASAL_PHONES
+        after_liquid = last.vowel == () and closing in _LIQUIDS
         is_released = letter.vowel != ()
         sound = letter.onset[0]
         if sound == "tʃ" and language == "ta" and is_released:
             if after_nasal:
                 letter.onset = ("dʒ",)
-            elif last is None or after_vowel or after_liquid:
+            elif not index or last.vowel or after_liquid:
                 letter.onset = ("s",)
-                letter.others = [("tʃ", *(letter.vowel or ()))] if last is None else []
+                letter.others = [("tʃ", *(letter.vowel or ()))] if not index else []
         elif sound in _VOICED and is_released and (language == "ta" or letter.offset in _TENUES):
-            is_voiced = after_nasal or after_vowel or (after_liquid and language == "ta")
+            is_voiced = after_nasal or last.vowel or (after_liquid and language == "ta")
             letter.onset = (_VOICED[sound],) if is_voiced else letter.onset
 
 
@@ -337,24 +312,14 @@ def _colour_vowels(letters: list[_Letter], language: str) -> None:
     for index, letter in enumerate(letters):
         if not letter.is_inherent:
             continue
-        after = letters[index + 1] if index + 1 < len(letters) else None
-        if (
-            "lose-medial" in options_of("abugidas", language)
-            and after is not None
-            and after.offset == _HA
-        ):
+        after = letters[index + 1] if index + 1 < len(letters) else _NO_LETTER
+        if "lose-medial" in options_of("abugidas", language) and after.offset == _HA:
             if after.vowel == () or after.is_inherent:
                 letter.vowel = ("ɛ",)
         elif language in ("bn", "as"):
-            is_raised = (
-                after is not None
-                and after.vowel is not None
-                and after.vowel[-1:] in (("i",), ("u",))
-            )
-            is_later = language == "bn" and index > 0
-            letter.vowel = (
-                ("o",) if is_raised or is_later or (language == "as" and after is None) else ("ɔ",)
-            )
+            is_raised = (after.vowel or ())[-1:] in (("i",), ("u",))
+            is_later = index > 0 if language == "bn" else after is _NO_LETTER
+            letter.vowel = ("o",) if is_raised or is_later else ("ɔ",)
         elif language == "si" and index:
             letter.vowel = ("ə",)
         if letter.is_doubtful:
@@ -369,11 +334,8 @@ def _place_nasals(letters: list[_Letter], language: str) -> None:
     for index, letter in enumerate(letters):
         if letter.nasal not in (("~",), ("N",)):
             continue
-        if index + 1 < len(letters):
-            after = letters[index + 1].onset[:1]
-        else:
-            after = ()
-        homorganic = _HOMORGANIC.get(after[0]) if after else None
+        after = letters[index + 1 : index + 2]
+        homorganic = _HOMORGANIC.get("".join(after[0].onset[:1])) if after else None
         vowel = letter.vowel or ()
         if language in _VELAR_ANUSVARA and letter.nasal == ("N",):
             letter.nasal = ("ŋ",)
@@ -386,41 +348,7 @@ def _place_nasals(letters: list[_Letter], language: str) -> None:
             letter.vowel = (*vowel[:-1], _NASAL_VOWELS.get(vowel[-1], vowel[-1])) if vowel else ()
 
 
-_SUKUN = "\u07b0"
-_ETHIOPIC_SYLLABLE = re.compile(
-    "ETHIOPIC SYLLABLE (?:(?P<mark>GLOTTAL|PHARYNGEAL) )?(?P<onset>[^AEIOU]*)(?P<vowel>[AEIOU]+)"
-)
-_A_IN_FIRST_ORDER = ("H", "HH", "X", "")
 _SIXTH = "ɨ"
-
-
-def thaana_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each consonant with its vowel sign.
-
-    >>> [" ".join(piece.phones) for piece in thaana_pieces("ދިވެހި", "dv")]
-    ['d i', 'v e', 'h i']
-    """
-    table = phone_table("abugidas", "dv")
-    final = phone_table("abugidas", "dv:final")
-    found: list[Piece] = []
-    for index, character in enumerate(text):
-        phones = table.get(character, unknown(character))
-        if found and unicodedata.category(character)[0] == "M":
-            found[-1] = Piece(found[-1].start, index + 1, (*found[-1].phones, *phones))
-        else:
-            found.append(Piece(index, index + 1, phones))
-    for at, piece in enumerate(found):
-        if text[piece.start : piece.end].endswith(_SUKUN):
-            if at + 1 == len(found):
-                phones = final.get(text[piece.start], piece.phones)
-            else:
-                phones = piece.phones
-            found[at] = Piece(
-                piece.start,
-                piece.end,
-                () if phones == piece.phones and text[piece.start] == "ށ" else phones,
-            )
-    return without_repeats(found)
 
 
 def ethiopic_pieces(text: str, language: str) -> list[Piece]:
@@ -431,7 +359,8 @@ def ethiopic_pieces(text: str, language: str) -> list[Piece]:
     >>> [" ".join(piece.phones) for piece in ethiopic_pieces("ሰላም", "am")]
     ['s ə', 'l a', 'm']
     """
-    sounds = [_ethiopic(character) for character in text]
+    letters = phone_table("abugidas", "Ethiopic")
+    sounds = [letters.get(character, unknown(character)) for character in text]
     found: list[Piece] = []
     for index, phones in enumerate(sounds):
         is_sixth = len(phones) > 1 and phones[-1] == _SIXTH
@@ -446,23 +375,3 @@ def ethiopic_pieces(text: str, language: str) -> list[Piece]:
             phones = phones[:-1]
         found.append(Piece(index, index + 1, phones))
     return without_repeats(found)
-
-
-@lru_cache(maxsize=1024)
-def _ethiopic(character: str) -> Phones:
-    match = _ETHIOPIC_SYLLABLE.match(unicodedata.name(character, ""))
-    if match is None:
-        return unknown(character)
-    onset = match["onset"]
-    vowel = match["vowel"]
-    has_glide = len(onset) > 1 and onset.endswith("W")
-    if has_glide:
-        onset = onset[:-1]
-    if vowel == "A" and onset in _A_IN_FIRST_ORDER:
-        vowel = "AA"
-    consonants = phone_table("abugidas", "Ethiopic-consonants")
-    orders = phone_table("abugidas", "Ethiopic-orders")
-    phones = (*consonants.get(onset, ()), *orders.get(vowel, ("a",)))
-    if has_glide:
-        return (*phones[:-1], "w", phones[-1])
-    return phones

@@ -280,8 +280,8 @@ def _base(letter: str) -> str:
     return unicodedata.normalize("NFD", letter)[0]
 
 
-# Phones of words in alphabets, by their spelling: Latin, Cyrillic, Greek, Georgian and Armenian
-# letters.
+# Phones of words in alphabets, by their spelling: Latin, Cyrillic, Greek, Georgian, Armenian and
+# Thaana letters.
 #
 # English words get their pronunciations from the package's letter-to-phone network. Letters of
 # scripts without rules are read by their Unicode names: "VAI SYLLABLE MI" and "BALINESE LETTER KA"
@@ -332,6 +332,7 @@ cyrillic_pieces = _reader_of("cyrillic")
 greek_pieces = _reader_of("small-alphabets", "el")
 georgian_pieces = _reader_of("small-alphabets", "ka")
 armenian_pieces = _reader_of("small-alphabets", "hy", "hyw")
+thaana_pieces = _reader_of("small-alphabets", "dv")
 
 
 def prepare_english(words: Sequence[str]) -> None:
