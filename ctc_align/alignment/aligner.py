@@ -417,8 +417,8 @@ class Aligner:
                 raise AttributeError(f"'Aligner' object has no attribute {name!r}")
             function = _DEPRECATED[name]
             warnings.warn(
-                f"Aligner.{name} is deprecated and goes in 0.6; use {function.__name__} of"
-                " ctc_align.alignment.aligner, which is no promise (docs/migrate/0.4.md)",
+                f"Aligner.{name} is deprecated and will be removed in 0.6; use {function.__name__}"
+                " of ctc_align.alignment.aligner, which may change (docs/migrate/0.4.md)",
                 DeprecationWarning,
                 stacklevel=2,
             )

@@ -150,7 +150,8 @@ def read_corrected(
             read.
 
     Raises:
-        InputError: the JSON cannot be read, or its corrections contradict each other.
+        InputError: the JSON or labels written with it cannot be read, or its corrections contradict
+            each other.
     """
     path = Path(path)
     alignment = read_alignment(path)
@@ -166,7 +167,10 @@ def read_corrected(
                 edits = _find_edits(own, read_label_tiers(file), file)
             except InputError as error:
                 if is_known:
-                    notes.append(f"{error}; corrections in it are not used")
+                    raise InputError(
+                        f"{error}; {path.name} was written with it, and a person may have corrected"
+                        " it: mend it, or remove it to go on without it"
+                    ) from error
                 continue
             if not edits:
                 continue

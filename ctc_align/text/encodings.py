@@ -138,7 +138,7 @@ def known_encoding(name: str) -> str:
         known = False
     if not known:
         expected = "the name of an encoding (utf-16, cp1254, shift_jis, gb18030)"
-        raise UsageError(f"--encoding: expected {expected}, got {shown(name)}, which nothing knows")
+        raise UsageError(f"--encoding: expected {expected}, got {shown(name)}, which Python does not know")
     return name
 
 

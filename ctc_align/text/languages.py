@@ -65,7 +65,7 @@ def known_language(language: str, option: str = "--language") -> str:
         return by_name
     raise UsageError(
         f"{option} {written[:40]}: expected the code of a language (ISO 639 or BCP 47: en, deu,"
-        f" pt-BR), got one that nothing knows{_hint(written, base, names)}"
+        f" pt-BR), but no such code is known{_hint(written, base, names)}"
     )
 
 

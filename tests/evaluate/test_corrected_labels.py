@@ -14,6 +14,7 @@ from made_alignments import alignment, textgrid
 from sample_alignments import conversation, swapped_alignments
 from spoken_documents import spoken
 
+from ctc_align.errors import InputError
 from ctc_align.evaluate.corrected_labels import Corrected, read_corrected
 from ctc_align.files import OutputFiles, read_alignment
 from ctc_align.types import Alignment, Interval
@@ -112,9 +113,8 @@ def test_phones_that_were_moved_or_renamed_are_corrections_of_their_word(tmp_pat
     assert read_corrected(path).notes == (), "another set of phones, as `convert --phones` writes"
 
 
-def test_labels_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+def test_damaged_labels_are_not_passed_over(tmp_path: Path) -> None:
     path, grid = OutputFiles(tmp_path, "a", ["json", "textgrid"]).write(alignment())
     grid.write_text(grid.read_text("utf-8")[:300], "utf-8")
-    (note,) = read_corrected(path).notes
-    assert note.startswith(f"{grid}:")
-    assert note.endswith("got the end of the file; corrections in it are not used")
+    with pytest.raises(InputError, match=r"a\.TextGrid:.*got the end of the file; a\.json was.*mend it"):
+        read_corrected(path)

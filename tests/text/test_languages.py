@@ -38,7 +38,7 @@ KNOWN = [
     *("English=en", "german=de", "Portuguese=pt"),
 ]
 NO_LANGUAGES = {
-    "xx": "got one that nothing knows",
+    "xx": "but no such code is known",
     "klingon": "did you mean tlh (Klingon)?",
     "deutsch": "did you mean de (German)?",
     "Portugese": "did you mean pt (Portuguese)?",

@@ -110,12 +110,15 @@ def device_for_model(model: str | None, device: str, warn: Callable[[str], None]
     """
     if model not in (AUTO, *EMBEDDED) or not (device == "auto" or device.startswith("cuda")):
         return device
-    if device != "auto":
-        warn(f"note: --device {device}: the models inside are faster on the CPU (--device auto)")
-        return device
+    if device == "auto":
+        taken = "cpu"
+        note = "the models inside run on the CPU, which is faster; --device cuda takes the GPU"
+    else:
+        taken = device
+        note = f"--device {device}: the models inside are faster on the CPU (--device auto)"
     if gpu_count():
-        warn("note: the models inside run on the CPU, which is faster; --device cuda takes the GPU")
-    return "cpu"
+        warn(f"note: {note}")
+    return taken
 
 
 PoolPlan = tuple[int, str, Callable[["WorkerOptions"], AbstractContextManager[Pool]]]
