@@ -500,7 +500,7 @@ class SoundKinds:
         >>> silent = np.repeat((True, False, True), (400, 200, 400))
         >>> kinds = SoundKinds(0.01, np.arange(405, 600, 10), np.ones(20), silent, 1.0 - silent)
         >>> kinds.speech(0, 1000)
-        [(397, 603)]
+        [(396, 604)]
         """
         if last <= first:
             return []
