@@ -148,29 +148,34 @@ def beside_pauses(rows: Sequence[tuple[str, Sequence[Interval], Sequence[Interva
 
 
 def left_out(folder: Path) -> None:
-    """Print the errors of words with constants from other speakers, before and after the network of
-    edges."""
+    """Print the errors of words with constants from other speakers: of these alone, and after the
+    usual lengths of sounds and the network of edges."""
     aligner = Aligner("english", settings=Settings(match="exact", edges="calibrated"))
     given = PlacedUtterances.of(
         aligner, read_labelled(folder / "reference", folder / "corpus"), keep_sound=True
     )
     constants, network = Constants.of(given), find_edge_network(aligner)
     assert network is not None
+    plain: dict[int, Spans] = {}
     drawn: dict[int, Spans] = {}
     for fold in range(int(given.folds.max()) + 1):
         own = np.flatnonzero(given.folds == fold)
-        drawn |= zip(own.tolist(), constants.edges_with(given.folds != fold, own))
-    utterances = [(each, drawn[k]) for k, each in enumerate(given.utterances)]
+        others = given.folds != fold
+        plain |= zip(own.tolist(), constants.edges_with(others, own))
+        drawn |= zip(own.tolist(), constants.edges_with(others, own, given.own.durations))
     final = batching.run(
-        [refine_edges(each.emissions, each.tokens, edges, network) for each, edges in utterances]
+        [
+            refine_edges(each.emissions, each.tokens, drawn[k], network)
+            for k, each in enumerate(given.utterances)
+        ]
     )
     words = PairedEdges()
-    for k, ((utterance, edges), seen) in enumerate(zip(utterances, final)):
-        words.add_words(k, utterance, edges, seen)
-    for name, spans in (("constants", [edges for _, edges in utterances]), ("network", final)):
+    for k, (utterance, seen) in enumerate(zip(given.utterances, final)):
+        words.add_words(k, utterance, drawn[k], seen)
+    for name, spans in (("constants", [plain[k] for k in sorted(plain)]), ("network", final)):
         rows = [
-            (u.labelled.name, u.word_intervals(e), u.labelled.words)
-            for (u, _), e in zip(utterances, spans)
+            (each.labelled.name, each.word_intervals(edges), each.labelled.words)
+            for each, edges in zip(given.utterances, spans)
         ]
         evaluation = evaluate_intervals(rows, options=BY_SPEAKER)
         print(f"{name:10} {line(evaluation.both)}\n  {sureness(evaluation)}")

@@ -5,7 +5,7 @@ and of all.
     silence_bonus=4 …]
         [--json FILE] [--learnt TRAIN.jsonl --table languages.tsv]
 
-CLIPS is a manifest: `audio`, `text`, `language`, and `speaker` in each line. `--as und` reads all
+CLIPS is a manifest: `audio` (beside it), `text`, `language`, and `speaker` in each line. `--as und` reads all
 texts as if nobody had said in which language they are. Of every clip:
 
 aligned        it is aligned at all
@@ -302,7 +302,7 @@ def main() -> None:
     rows: dict[str, list[Row]] = defaultdict(list)
     for row in manifest_rows(call.clips, "test"):
         if not call.only or row["language"] in call.only:
-            rows[row["language"]].append(row)
+            rows[row["language"]].append({**row, "audio": str(call.clips.parent / row["audio"])})
     keys: dict[str, Any] = {
         key: float(value) for key, _, value in (pair.partition("=") for pair in call.set)
     }

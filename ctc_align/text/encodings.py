@@ -138,7 +138,9 @@ def known_encoding(name: str) -> str:
         known = False
     if not known:
         expected = "the name of an encoding (utf-16, cp1254, shift_jis, gb18030)"
-        raise UsageError(f"--encoding: expected {expected}, got {shown(name)}, which Python does not know")
+        raise UsageError(
+            f"--encoding: expected {expected}, got {shown(name)}, which Python does not know"
+        )
     return name
 
 

@@ -33,7 +33,12 @@ from ctc_align.evaluate.sanity_checks import find_time_doubts
 from ctc_align.extras import has_torch
 from ctc_align.kernels import batching
 from ctc_align.kernels.batching import StageSteps
-from ctc_align.models.calibration import Calibration, fit_convention, offset_between
+from ctc_align.models.calibration import (
+    Calibration,
+    SoundDurations,
+    fit_convention,
+    offset_between,
+)
 from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.training.labelled_speech import (
     FEWEST_UTTERANCES,
@@ -517,9 +522,10 @@ class Constants:
         """Place all words by each candidate."""
         first = given.utterances[0].emissions
         settings = replace(given.settings, edges="occupancy" if given.segmented else "calibrated")
-        plain = Calibration().at(first.frame_shift_s, first.vocab, given.own.durations)
         candidates = []
-        for each in _candidate_constants(plain, given.segmented):
+        for each in _candidate_constants(
+            Calibration().at(first.frame_shift_s, first.vocab), given.segmented
+        ):
             placed = _placed(given.utterances, each, settings, given.backend)
             words, phones = paired_edges(given.utterances, placed)
             candidates.append((each, words.in_parts(given.parts), phones.in_parts(given.parts)))
@@ -542,20 +548,26 @@ class Constants:
             [error + offsets_ms.get(pair, 0.0) for pair, error in zip(words.pairs, words.errors_ms)]
         )
 
-    def edges_with(self, learnt: np.ndarray, indices: np.ndarray) -> list[Spans]:
-        """Return the edges of the utterances at `indices` with constants from some."""
+    def edges_with(
+        self, learnt: np.ndarray, indices: np.ndarray, durations: SoundDurations | None = None
+    ) -> list[Spans]:
+        """Return the edges of the utterances at `indices` with constants from some.
+
+        Constants fit better where they are learnt without the usual lengths of sounds; with
+        `durations` these have a share in the edges, as in those that are written.
+        """
         settings = replace(self.settings, edges="refined" if self.given.segmented else "calibrated")
         chosen = [self.given.utterances[k] for k in indices.tolist()]
-        return _placed(chosen, self.constants(learnt), settings, self.given.backend)
+        calibration = replace(self.constants(learnt), durations=durations)
+        return _placed(chosen, calibration, settings, self.given.backend)
 
     def drawn_with(self, learnt: np.ndarray) -> tuple[Calibration, Sequence[Spans]]:
         """Return constants from some utterances, and the unrefined edges of all.
 
         A network refines the edges afterwards.
         """
-        return self.constants(learnt), self.edges_with(
-            learnt, np.arange(len(self.given.utterances))
-        )
+        everything = np.arange(len(self.given.utterances))
+        return self.constants(learnt), self.edges_with(learnt, everything, self.given.own.durations)
 
     def with_confidence(
         self, aligner: Aligner, known: Calibration, learnt: LearntEdges | None

@@ -32,6 +32,7 @@ from ctc_align import config
 from ctc_align.errors import InputError
 from ctc_align.files import json_files, textgrid
 from ctc_align.models import vocabulary
+from ctc_align.reading import as_seconds
 from ctc_align.sources import manifest_files
 
 PLAIN = [name for name, reader in READERS.items() if not reader.native]
@@ -105,10 +106,14 @@ def _old_count(parser: Any, what: str) -> int:
     return int(number)
 
 
+UNCHECKED_SECONDS = {
+    name: kind._replace(convert=lambda value: value) if kind.convert is as_seconds else kind
+    for name, kind in json_files._KIND_OF.items()
+}
 FAULTS = [
     ("textgrid", textgrid._Parser, "count", _old_count),
     ("mfa folder", textgrid._Parser, "count", _old_count),
-    ("alignment json", json_files, "as_seconds", lambda value: value),
+    ("alignment json", json_files, "_KIND_OF", UNCHECKED_SECONDS),
     ("vocabulary json", vocabulary, "parse_json", json.loads),
     ("settings", config, "parse_toml", tomllib.loads),
     ("lhotse", manifest_files, "_channels", lambda value: set(value or ())),

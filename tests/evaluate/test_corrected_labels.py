@@ -116,5 +116,7 @@ def test_phones_that_were_moved_or_renamed_are_corrections_of_their_word(tmp_pat
 def test_damaged_labels_are_not_passed_over(tmp_path: Path) -> None:
     path, grid = OutputFiles(tmp_path, "a", ["json", "textgrid"]).write(alignment())
     grid.write_text(grid.read_text("utf-8")[:300], "utf-8")
-    with pytest.raises(InputError, match=r"a\.TextGrid:.*got the end of the file; a\.json was.*mend it"):
+    with pytest.raises(
+        InputError, match=r"a\.TextGrid:.*got the end of the file; a\.json was.*mend it"
+    ):
         read_corrected(path)
