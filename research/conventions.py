@@ -42,11 +42,15 @@ def main() -> int:
     parser.add_argument("folder", nargs="?", type=Path, default=GOLD)
     folder = parser.parse_args().folder
     labelled = [each for each in read_labelled(folder) if not each.name.startswith(CHOSEN_ON)]
+    phones_of = [
+        read_intervals(folder / "reference" / f"{each.name}.TextGrid", "phones")
+        for each in labelled
+    ]
     distances: dict[tuple[str, str], list[float]] = defaultdict(list)
+    english = Aligner("english", device="cpu")
     for convention in ("whole", *dict.fromkeys(KINDS.values())):
-        aligner = Aligner(settings=Settings(match="exact", convention=convention))
-        for each in labelled:
-            phones = read_intervals(folder / "reference" / f"{each.name}.TextGrid", "phones")
+        aligner = english.with_settings(Settings(match="exact", convention=convention))
+        for each, phones in zip(labelled, phones_of):
             words = [word for word in each.words if word.label.strip()]
             drawn = intervals_of(aligner.align((each.samples, RATE), each.text))
             if len(drawn) != len(words):
