@@ -311,8 +311,8 @@ STATES_WINDOW_S = 0.2
 WINDOW_S = 2.0
 """The kind of a sound is judged by windows of this length."""
 SHORT_GAP_S = 2 * WINDOW_S
-"""In a shorter gap between words, only the segmentation states find speech, and there is no search
-for music."""
+"""In a shorter gap between words, or between them and speech that no word explains, only the
+segmentation states find speech, and there is no search for music."""
 LEAST_S = {SPEECH: 2 * STATES_WINDOW_S, MUSIC: SHORT_GAP_S}
 """Shorter stretches of each kind are not reported."""
 
@@ -346,14 +346,15 @@ def unexplained_sounds(
     found: list[tuple[int, int, str]] = []
     kinds: SoundKinds | None = None
     for first, last in _find_gaps(words, origin_s, shift_s, frames):
-        if emissions.state_array is not None and (last - first) * shift_s < SHORT_GAP_S:
+        if _is_judged_by_states(emissions, first, last):
             found += [(a, b, SPEECH) for a, b in _find_speech_by_states(emissions, first, last)]
             continue
         kinds = kinds or sound_kinds(emissions, sure)
         by_states = [] if kinds.tells else _find_speech_by_states(emissions, first, last)
+        speech = _extend_speech(emissions, kinds.speech(first, last), first, last)
         found += [(a, b, SPEECH) for a, b in by_states] or [
             (a, b, kind)
-            for a, b, kind in kinds.stretches(first, last)
+            for a, b, kind in kinds.stretches(first, last, speech)
             if kind != SILENCE and (b - a) * shift_s >= LEAST_S[kind]
         ]
     end_s = duration_of(emissions)
@@ -375,6 +376,36 @@ def _find_gaps(
         gaps.append((first, int((start_s - origin_s) / shift_s + 1e-6)))
         first = max(first, int(np.ceil((end_s - origin_s) / shift_s - 1e-6)))
     return [*gaps, (first, frames)]
+
+
+def _is_judged_by_states(emissions: Emissions, first: int, last: int) -> bool:
+    gap_s = (last - first) * emissions.frame_shift_s
+    return emissions.state_array is not None and gap_s < SHORT_GAP_S
+
+
+def _extend_speech(
+    emissions: Emissions, speech: Sequence[Stretch], first: int, last: int
+) -> list[Stretch]:
+    """Return the speech of a gap [first, last) with what the states find in its short remains.
+
+    A model is not sure of every sound of a speaker whom it hardly understands.
+    """
+    parts: list[Stretch] = []
+    at = first
+    for begin, end in speech:
+        if _is_judged_by_states(emissions, at, begin):
+            parts += _find_speech_by_states(emissions, at, begin)
+        parts.append((begin, end))
+        at = end
+    if speech and _is_judged_by_states(emissions, at, last):
+        parts += _find_speech_by_states(emissions, at, last)
+    longest_pause = STATES_WINDOW_S / emissions.frame_shift_s
+    merged: list[Stretch] = []
+    for begin, end in parts:
+        if merged and begin - merged[-1][1] < longest_pause:
+            begin = merged.pop()[0]
+        merged.append((begin, end))
+    return merged
 
 
 def _find_speech_by_states(emissions: Emissions, first: int, last: int) -> list[tuple[int, int]]:
@@ -479,15 +510,17 @@ class SoundKinds:
         ('speech', 'silence')
         """
         lengths = dict.fromkeys((SPEECH, SILENCE, MUSIC), 0)
-        for begin, end, kind in self.stretches(first, last):
+        for begin, end, kind in self.stretches(first, last, self.speech(first, last)):
             lengths[kind] += end - begin
         return max(lengths, key=lambda kind: lengths[kind])
 
-    def stretches(self, first: int, last: int) -> list[tuple[int, int, str]]:
-        """Return [first, last) cut into stretches (first, last, kind), ascending, without gaps."""
+    def stretches(
+        self, first: int, last: int, speech: Sequence[Stretch]
+    ) -> list[tuple[int, int, str]]:
+        """Return [first, last) cut at its `speech` into stretches (first, last, kind), ascending."""
         found: list[tuple[int, int, str]] = []
         at = first
-        for begin, end in [*self.speech(first, last), (last, last)]:
+        for begin, end in [*speech, (last, last)]:
             found += self._divide_quiet_stretch(at, begin)
             if end > begin:
                 found.append((begin, end, SPEECH))
