@@ -3,7 +3,7 @@
 `figures.tsv` has the commands of all figures that speech beside the checkout can make, the cheapest
 first. What each prints goes to `runs/figures/NAME.log`, under a head of the commit, the command and
 the seconds it took. A log of the same commit is kept, so that a stopped run goes on where it was.
-Names choose some of the commands.
+Names choose some of the commands. All take the extras [dev] and [research], and Chromium.
 """
 
 from __future__ import annotations
@@ -74,8 +74,10 @@ def make_figure(name: str, command: str, commit: str) -> int:
     )
     seconds = time.monotonic() - start
     print(f"{name}: {seconds:.0f} s, exit status {done.returncode}", flush=True)
+    failed = log.with_suffix(".failed")
+    failed.unlink(missing_ok=True)
     if done.returncode:
-        log.with_suffix(".failed").write_text(head + done.stdout, "utf-8")
+        failed.write_text(head + done.stdout, "utf-8")
     else:
         log.write_text(f"{head}seconds {seconds:.0f}\n\n{done.stdout}", "utf-8")
     return done.returncode

@@ -321,6 +321,17 @@ def test_speech_music_and_silence_are_told_apart(rate_per_s: float) -> None:
     assert ends == pytest.approx(edges_s[1:], abs=1.0)
 
 
+def test_speech_goes_on_where_only_the_states_hear_it() -> None:
+    emissions = made([(SPEECH, 4.0), (MUSIC, 3.0), (SPEECH, 4.0)])
+    words = words_in(emissions)
+    unsure = unexplained_sounds(emissions, words)
+    assert [kind for *_, kind in unsure] == [SPEECH, SPEECH]
+    states = torch.tensor([5.0, -5.0]).repeat(len(emissions), 1)
+    ((start_s, end_s, kind),) = unexplained_sounds(replace(emissions, states=states), words)
+    assert kind == SPEECH
+    assert (start_s, end_s) == pytest.approx((WORDS_S, WORDS_S + 11.0), abs=1.0)
+
+
 def test_of_music_separators_and_marks_nothing_is_speech() -> None:
     emissions = made([(MUSIC, 60.0)])
     kinds = sound_kinds(emissions, [(0, round(WORDS_S / SHIFT_S))])

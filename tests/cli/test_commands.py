@@ -291,7 +291,7 @@ def test_the_table_of_extras_is_that_of_the_package() -> None:
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     table = text.partition("[project.optional-dependencies]")[2].partition("[project.scripts]")[0]
     declared = set(re.findall(r"^([\w-]+) = \[", table, re.M))
-    developers = {"test", "browser-test", "gpu-test", "dev", "docs"}
+    developers = {"test", "browser-test", "gpu-test", "dev", "docs", "research"}
     assert set(EXTRAS) == declared - developers, (
         "ctc_align/extras.py has the extras of pyproject.toml that users need"
     )

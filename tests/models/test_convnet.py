@@ -281,7 +281,8 @@ def test_long_recordings_go_in_pieces_of_bounded_size(monkeypatch: pytest.Monkey
     tracemalloc.stop()
     assert len(emissions.log_probs) == features.frame_count(len(samples))
     results = 4 * len(emissions.log_probs) * (TINY.classes + TINY.states)
-    assert peak - results < 12 * 2**20  # a copy of the samples would be 38 MB
+    # a copy of the samples would be 38 MB; NumPy 1, whose FFT is of float64 alone, takes 12.3
+    assert peak - results < 16 * 2**20
     assert max(seen) == convnet_model.PIECE_FRAMES + 2 * TINY.context_frames
     assert len(seen) == -(-60_000 // convnet_model.PIECE_FRAMES)
     seen.clear()
