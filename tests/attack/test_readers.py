@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -71,6 +72,7 @@ def attack_often(names: list[str], folder: Path, cases: int) -> Counter[str]:
 
     for name in names:
         attack_one(READERS[name])
+    shutil.rmtree(folder)  # of the last case, an alignment that is hostile
     return kinds
 
 

@@ -225,22 +225,24 @@ def test_memory_may_come_back_at_any_time() -> None:
     assert done == [True]
 
 
-THREADS_OF_THE_RUNNER = 1 if "PYTEST_XDIST_WORKER" in os.environ else 0
-"""A worker of pytest-xdist has a thread of its own, which receives what it is to do."""
+@pytest.fixture
+def threads_before() -> int:
+    """How many threads the runner and the tests before have left running."""
+    return _thread._count()
 
 
-def end_of_threads() -> int:
-    """Return how many threads there are besides the runner's, once those that are about to end have
+def has_threads_more_than(before: int) -> bool:
+    """Return whether there are more threads than `before`, once those that are about to end have
     ended."""
     deadline = time.monotonic() + 5
-    while (others := _thread._count() - THREADS_OF_THE_RUNNER) and time.monotonic() < deadline:
+    while (more := _thread._count() > before) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return others
+    return more
 
 
-def test_kernels_leave_no_thread_behind(shared_work: None) -> None:
+def test_kernels_leave_no_thread_behind(threads_before: int, shared_work: None) -> None:
     results()
-    assert end_of_threads() == 0
+    assert not has_threads_more_than(threads_before)
 
 
 def in_a_pool(method: str) -> list[list[Any]]:
@@ -299,7 +301,9 @@ def test_threads_of_callers_that_compile_at_once() -> None:
 # Python prints and drops an exception that a signal raises while something is finalised.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
-def test_an_interruption_leaves_kernels_as_they_were(shared_work: None) -> None:
+def test_an_interruption_leaves_kernels_as_they_were(
+    threads_before: int, shared_work: None
+) -> None:
     """Ctrl-C at any time: the next call says what it always said."""
     armed: list[bool] = []
     expected, interrupted = results(), 0
@@ -324,7 +328,7 @@ def test_an_interruption_leaves_kernels_as_they_were(shared_work: None) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert interrupted > 3
-    assert end_of_threads() == 0
+    assert not has_threads_more_than(threads_before)
 
 
 @pytest.fixture

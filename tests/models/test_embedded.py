@@ -80,10 +80,14 @@ def test_the_loss_is_torchs(english: Aligner, demo: Alignment) -> None:
     assert english.score(DEMO / "demo.flac", TEXT) == demo.loss
 
 
+STEP_MS = 0.01
+"""Times are whole numbers of such steps. Samples of another level are rounded otherwise."""
+
+
 @pytest.mark.parametrize("peak_db", [-60.0, -40.0, -3.0])
 def test_quiet_and_loud_speech_align_alike(english, demo, samples, peak_db, tmp_path) -> None:
     soundfile.write(tmp_path / "a.wav", level(samples, peak_db), 16000, subtype="FLOAT")
-    assert max(moved_ms(demo, english.align(tmp_path / "a.wav", TEXT))) == 0.0
+    assert max(moved_ms(demo, english.align(tmp_path / "a.wav", TEXT))) < 2 * STEP_MS
     soundfile.write(tmp_path / "b.wav", level(samples, peak_db), 16000, subtype="PCM_24")
     assert median(moved_ms(demo, english.align(tmp_path / "b.wav", TEXT))) <= 10.0
 
