@@ -180,7 +180,7 @@ class Settings:
     )
     cues: str = setting(
         "keep",
-        "If TRANSCRIPT is a subtitle file: keep its cues with new times, or make new cues.",
+        "If the transcript is a subtitle file: keep its cues with new times, or make new cues.",
         choices=("keep", "again"),
         panel=SUBTITLES,
         commands=(*_TIME, "convert"),
@@ -189,20 +189,20 @@ class Settings:
     max_line: int = _layout(
         42,
         "Maximum line length of new cues, in columns.",
-        more="A subtitle has at most two lines.",
+        more="A cue has at most two lines.",
         within=(8, 1000),
         metavar="N",
     )
     max_cps: float = _layout(
         17.0,
-        "Reading speed of new subtitles in columns per second; cues stay up long enough for it if"
-        " the speech allows.",
+        "Maximum reading speed of new cues, in columns per second; cues stay up long enough for it"
+        " if the speech allows.",
         within=(1.0, 1000.0),
         metavar="N",
     )
     style: str = _layout(
         "",
-        "Limits of new subtitles as in the guide of Netflix, the BBC or the EBU; other options win.",
+        "Limits for new cues from the guide of Netflix, the BBC or the EBU; other options override them.",
         more="Sets those of max_line, max_cps, min_gap_s, min_duration_s, max_duration_s and"
         " close_gaps_s that the guide has. Cues that break them are listed.",
         pattern=("|" + "|".join(STYLES), "netflix, bbc or ebu"),
@@ -211,29 +211,29 @@ class Settings:
     )
     min_gap_s: float = _layout(
         0.08,
-        "Shortest gap between new subtitles.",
+        "Shortest gap between new cues.",
         within=(0.0, 10.0),
         option="--min-gap",
         metavar="SECONDS",
     )
     min_duration_s: float = _layout(
         0.8,
-        "Shortest time for which a new subtitle is shown, if the speech allows.",
+        "Shortest time for which a new cue is shown, if the speech allows.",
         within=(0.0, 60.0),
         option="--min-duration",
         metavar="SECONDS",
     )
     max_duration_s: float = _layout(
         7.0,
-        "Longest time for which a new subtitle is shown.",
+        "Longest time for which a new cue is shown.",
         within=(0.5, 3600.0),
         option="--max-duration",
         metavar="SECONDS",
     )
     close_gaps_s: float = _layout(
         0.0,
-        "Show a new subtitle until --min-gap before the next if the pause between them is shorter"
-        " than this.",
+        "Show a new cue until --min-gap before the next if the pause between them is shorter than"
+        " this.",
         within=(0.0, 10.0),
         option="--close-gaps",
         metavar="SECONDS",
@@ -255,7 +255,7 @@ class Settings:
         "auto",
         "Where a highlighted word begins: at its first sound, or at its first vowel, the beat of a"
         " song. auto: vowel in LRC and ASS, sound in SRT and VTT. Other formats are unaffected.",
-        more="Tokens must be phones. Words without vowels or fixed by hand begin where they did.",
+        more="Tokens must be phones. Words without a vowel, and words fixed by hand, begin at their start.",
         choices=("auto", "sound", "vowel"),
     )
     tiers: str = _layout(
@@ -308,7 +308,7 @@ class Settings:
     )
     edges: str = _timing(
         "auto",
-        "How word edges are placed. spikes: at CTC's spikes; occupancy: at the median over all"
+        "How word edges are placed. spikes: at CTC's spikes; occupancy: at the medians over all"
         " paths; calibrated: spikes or medians, corrected by --calibration; refined: calibrated,"
         " then adjusted by networks; auto: the best that the model supports.",
         choices=("auto", "spikes", "occupancy", "calibrated", "refined"),
@@ -316,9 +316,9 @@ class Settings:
     )
     convention: str = _timing(
         "whole",
-        "What belongs to a word. whole: also the glottal closure before its first vowel and the"
-        " release of its final stop. glottal-out, release-out, both-out: without the one, the other"
-        " or both.",
+        "Where words begin and end. whole: they include the glottal closure before an initial vowel"
+        " and the release of a final stop; glottal-out, release-out, both-out: without the first,"
+        " the second or both.",
         more="For models with a network of edges, such as the package's.",
         choices=("whole", "glottal-out", "release-out", "both-out"),
         api=True,
@@ -326,7 +326,7 @@ class Settings:
     calibration: str = _timing(
         "",
         "Output of ctc-align calibrate: edge corrections learnt from labels, and confidence"
-        " weights. A single file holds only the constants.",
+        " weights. A FILE holds only the constants.",
         may_be_empty=True,
         metavar="FILE|FOLDER",
         shown="the one in the model's folder",
@@ -369,7 +369,7 @@ class Settings:
     )
     separator: str = _reading(
         "",
-        "The token between words, in the vocabulary of log-probs or of another project's model.",
+        "The token between words in the vocabulary of log-probs or of another project's model.",
         panel=LOG_PROBS,
         more=(
             'A token, or its index. "" finds |, ▁, a space, <space> and <wb>; of several, what the'
@@ -381,7 +381,7 @@ class Settings:
     )
     silence: str = _reading(
         "",
-        "A token of silence (pau, SIL) in such a vocabulary. No word contains it, and it may occur"
+        "The token for silence (pau, SIL) in that vocabulary. No word contains it, and it may occur"
         " anywhere.",
         panel=LOG_PROBS,
         more=(
@@ -453,8 +453,8 @@ class Settings:
     )
     words_by: str = setting(
         "auto",
-        "How words are separated; auto: by spaces, and in scripts without spaces each character is"
-        " a word; dictionary: by a dictionary, for Chinese, Japanese and Thai (extras [zh], [ja],"
+        "How words are separated. auto: by spaces; in scripts without spaces, each character is a"
+        " word. dictionary: by a dictionary, for Chinese, Japanese and Thai (extras [zh], [ja],"
         " [th]).",
         more=(
             '"spaces" is for text from a segmenter, "characters" makes each character a word in'
@@ -475,8 +475,8 @@ class Settings:
     match: str = _reading(
         "auto",
         "How to treat words that are missing from the recording. auto: give them no times; loose:"
-        " give no times to barely audible words, either; exact: assume that every word was spoken,"
-        " and time all of them.",
+        " give none to barely audible words either; exact: assume that every word was spoken, and"
+        " time all of them.",
         choices=("auto", "exact", "loose"),
     )
     precision: str = setting(

@@ -47,7 +47,9 @@ def show_help(
     context: typer.Context,
     command: Annotated[
         str | None,
-        typer.Argument(metavar="COMMAND", help="The command.", show_default="all, one per line"),
+        typer.Argument(
+            metavar="COMMAND", help="A command, or settings.", show_default="the list of commands"
+        ),
     ] = None,
 ) -> None:
     """Show the help of a command, or all settings as a file.

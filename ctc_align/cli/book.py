@@ -41,9 +41,8 @@ def book(
         typer.Argument(
             metavar="ALIGNMENT.json|FOLDER",
             help=(
-                "Alignments of its recordings: JSON that ctc-align wrote, or folders with all of"
-                " their alignments, "
-                "each with its latest corrections."
+                "Alignments of its recordings: JSON that ctc-align wrote, or folders, of which each"
+                " alignment is used with its latest corrections."
             ),
         ),
     ],

@@ -41,7 +41,10 @@ def check(
     *,
     kind: str | None = source_option(),
     text: str | None = setting(
-        None, "The text that the recordings share.", metavar="FILE", shown="none"
+        None,
+        "The text that the recordings share.",
+        metavar="FILE",
+        shown="the only text beside the recordings",
     ),
     model: str | None = setting(
         None,
@@ -51,7 +54,7 @@ def check(
     ),
     lexicon: str | None = lexicon_option(),
     examples: int = setting(
-        5, "Examples of each problem that are listed.", metavar="N", within=(0, 10**9)
+        5, "Number of examples to list of each problem.", metavar="N", within=(0, 10**9)
     ),
     format: str = setting(
         "text",
@@ -65,8 +68,8 @@ def check(
 
     Reads all texts and the headers of the recordings, decodes no sound and writes nothing. Lists
     missing and unreadable recordings, duplicate ids, empty and strange texts, texts that are too
-    long or too short for their time, words that the model cannot pronounce and words that the
-    dictionary lacks. Exits with 1 if utterances would fail.
+    long or too short for their recordings, words that the model cannot pronounce and words that
+    the dictionary lacks. Exits with 1 if utterances would fail.
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.corpus_check import PROBLEMS, CorpusFigures, check_corpus

@@ -51,8 +51,8 @@ Alignments = Annotated[
     typer.Argument(
         metavar="ALIGNMENT.json|FOLDER",
         help=(
-            "JSON that ctc-align wrote, or folders with all of their alignments, each with its"
-            " latest corrections."
+            "JSON that ctc-align wrote, or folders, of which each alignment is used with its latest"
+            " corrections."
         ),
     ),
 ]
@@ -78,9 +78,9 @@ def convert(
     """Write existing alignments in other formats or tiers.
 
     With --format srt, writes NAME.srt for NAME.json. The bytes are the same as if the recording
-    were aligned again, because JSON contains everything that the formats need except the sound,
-    also the settings: the defaults below apply only to those that it lacks. Alignments from a
-    folder keep their paths below --out-dir.
+    were aligned again: JSON contains the settings and all else that the formats need, except the
+    sound. The defaults below apply only to settings that it lacks. Alignments from a folder keep
+    their paths below --out-dir.
     """
     talk = messages.talk()
     if format is None:

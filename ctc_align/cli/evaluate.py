@@ -86,14 +86,14 @@ class EvaluationOptions(Group):
         5, "List this many of the worst edges and utterances.", metavar="N", within=(0, math.inf)
     )
     plot: str | None = setting(
-        None, "Draw the errors (also .svg, .pdf); needs [plot].", metavar="FILE.png"
+        None, "Draw the errors (also .svg, .pdf; extra [plot]).", metavar="FILE.png"
     )
     force: bool = force_option()
     max_mae: float | None = setting(
         None, "Exit 3 if the mean absolute error is larger.", metavar="MS", panel=LIMITS
     )
     min_within: float | None = setting(
-        None, "Exit 3 if fewer edges are within --tolerance.", metavar="PERCENT", panel=LIMITS
+        None, "Exit 3 if a smaller share is within --tolerance.", metavar="PERCENT", panel=LIMITS
     )
     min_f1: float | None = setting(
         None, "Exit 3 if the boundary F1 is smaller (0 to 1).", metavar="F1", panel=LIMITS
@@ -202,13 +202,13 @@ def evaluate(
 ) -> None:
     """Measure the edges of HYPOTHESIS against those of REFERENCE.
 
-    Of ctc-align's JSON, HYPOTHESIS is what the program made, and REFERENCE has a person's
-    corrections, also those in the TextGrid that was written with it: ctc-align evaluate OUT OUT
+    Of ctc-align's JSON, HYPOTHESIS is read as the program made it, REFERENCE with a person's
+    corrections, including those in the TextGrid written with it: ctc-align evaluate OUT OUT
     measures what was corrected in OUT.
 
     Words are paired by their order; words with a different label are counted, and measured like the
-    others. Errors are hypothesis minus reference, in milliseconds: positive is late. Intervals of
-    95 % come from resampling. A boundary is a time at which a word starts or ends (neighbours that
+    others. Errors are hypothesis minus reference, in milliseconds: positive is late. 95 % intervals
+    come from resampling. A boundary is a time at which a word starts or ends (neighbours that
     touch share one); precision, recall, F1 and R-value match boundaries one to one. Exits with 1 if
     the hypothesis lacks files of the reference, with 3 if a threshold is missed.
     """

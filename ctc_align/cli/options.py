@@ -90,7 +90,7 @@ def formats_option(
     default: str | None = None, shown: str = "json,ctm,textgrid", panel: str = ""
 ) -> Any:
     about = (
-        "Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, csv,"
+        "Output formats, comma-separated: any of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, csv,"
         " audacity, eaf, smil, html, labelstudio, whisper, png and svg."
     )
     return setting(default, about, metavar="LIST", shown=shown, panel=panel)
@@ -100,7 +100,7 @@ folder_option = functools.partial(setting, None, option="--out-dir -o", metavar=
 recording_option = functools.partial(
     setting,
     metavar="PATH",
-    shown="the path in the JSON, from the current folder or from the JSON's",
+    shown="the path in the JSON, relative to the current folder or to the JSON's",
 )
 force_option = functools.partial(
     setting, False, "Replace outputs that exist. Inputs are never replaced."
@@ -227,10 +227,8 @@ def _option(
     if kind == bool | None:
         shown = shown or ("" if declared.default else "no-") + names[0].removeprefix("--")
         names = [f"{names[0]}/--no-{names[0].removeprefix('--')}", *names[1:]]
-    elif default is None and isinstance(declared.default, (str, float)):
-        shown = shown or (
-            f"{declared.default:g}" if isinstance(declared.default, float) else declared.default
-        )
+    elif isinstance(declared.default, float):
+        shown = shown or f"{declared.default:g}"
     elif default is None and declared.default is not None:
         shown = shown or str(declared.default)
     limits = (

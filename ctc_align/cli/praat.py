@@ -49,7 +49,7 @@ def praat(
         str,
         typer.Argument(
             metavar="install|remove",
-            help="Put the plug-in into Praat's preferences folder, or take it out.",
+            help="Put the plug-in into Praat's preferences folder, or remove it.",
         ),
     ],
     folder: Annotated[
@@ -57,15 +57,16 @@ def praat(
         typer.Argument(
             metavar="FOLDER",
             help="Praat's preferences folder.",
-            show_default="those of Praat 6 and 7 that exist",
+            show_default="those of Praat 6 and 7, if they exist",
         ),
     ] = None,
 ) -> None:
-    """Add ctc-align to Praat's menu: align, realign and compare Sounds and TextGrids.
+    """Add ctc-align to Praat's menu, or remove it.
 
-    `install` writes the folder plugin_ctc_align with the path of this ctc-align; install again
-    after an update. `remove` removes what `install` wrote, and nothing else. Start Praat again
-    after either. The plug-in itself calls `run` with the folder of a job.
+    The menu then aligns, realigns and compares Sounds and TextGrids. `install` writes the folder
+    plugin_ctc_align with the path of this ctc-align; install again after an update. `remove`
+    removes what `install` wrote, and nothing else. Restart Praat after either. The plug-in itself
+    calls `run` with the folder of a job.
     """
     if action == "run" and folder:
         start_job(Path(folder))
@@ -135,7 +136,8 @@ def install_plugin(preferences: Path) -> None:
         path = plugin / name
         if os.path.lexists(path) and _hash(path) != before.get(name):
             raise UsageError(
-                f"{path}: is not as ctc-align installed it; move or rename it, and install again"
+                f"{path}: was not installed by ctc-align, or was changed since; move or rename it, and"
+                " install again"
             )
     lines = [f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in contents.items()]
     contents[MANIFEST] = "".join(lines).encode("utf-8")

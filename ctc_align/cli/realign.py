@@ -75,7 +75,7 @@ def realign(
         None,
         "A TextGrid with the corrected words (and phones) of CORRECTED.json, or a folder of them"
         " (NAME.hand.TextGrid or NAME.TextGrid). All its edges count as hand-corrected. Without"
-        " --hand, only what differs in the files that were written with CORRECTED.json.",
+        " --hand, only what differs in the files written with CORRECTED.json does.",
         metavar="PATH",
     ),
     model: ModelOptions,

@@ -145,7 +145,7 @@ def score(
     thresholds: Thresholds,
     source: str | None = source_option(),
     workers: int | None = _worker_option(
-        None, "Processes for a corpus.", metavar="N", shown="one for each CPU core"
+        None, "Processes for a corpus.", metavar="N", shown="one for each CPU core; one on a GPU"
     ),
     batch_seconds: float = _worker_option(
         120.0,
@@ -163,7 +163,7 @@ def score(
     \b
     rank: 1 is best
     loss: -log p, in nats
-    loss_per_token, loss_per_frame: loss per token, per frame
+    loss_per_token, loss_per_frame: the same, per token and per frame
     posterior: probability of this transcript among those given,
       assuming equal priors
     transcript: the name of the file, or the text

@@ -46,19 +46,19 @@ def serve(
         None, "Folder of the recordings of FOLDER.", metavar="DIR", shown="beside the alignments"
     ),
     host: str = setting(
-        "127.0.0.1", "Address to listen on; 0.0.0.0: all of this machine's.", metavar="ADDRESS"
+        "127.0.0.1", "Address to listen on; 0.0.0.0: all of this machine.", metavar="ADDRESS"
     ),
     port: int = setting(8571, "Port to listen on; 0: any free port.", metavar="N"),
     token: str = setting(
         "",
-        "Token that every request must have, in place of yours, which is kept in a file. The"
-        " environment variable CTC_ALIGN_TOKEN is safer, because other users of this machine can"
-        " see command lines.",
+        "Token that every request must carry, instead of yours, which is kept in a file. The"
+        " environment variable CTC_ALIGN_TOKEN is safer: other users of this machine can see"
+        " command lines.",
         metavar="TEXT",
         shown="yours",
     ),
     no_token: bool = setting(
-        False, "Ask for no token: every user of this machine can read and change FOLDER."
+        False, "Require no token: every user of this machine can read and change FOLDER."
     ),
     model: ModelOptions,
     max_upload: float = _limit(

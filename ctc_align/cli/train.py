@@ -59,12 +59,12 @@ class LearningOptions(Group):
     kind: str | None = source_option()
     encoding: str = encoding_option()
     dev: str | None = setting(
-        None, "Corpus for the held-out loss.", metavar="CORPUS", shown="a part of the CORPUS"
+        None, "Corpus for the held-out loss.", metavar="CORPUS", shown="a part of CORPUS"
     )
     language: str | None = setting(
-        None, "Language of the transcripts, if CORPUS names none (de, pt-BR).", metavar="CODE"
+        None, "Language of the transcripts (de, pt-BR), if CORPUS names none.", metavar="CODE"
     )
-    name: str | None = setting(None, "Name of the model.", shown="the name of DIR")
+    name: str | None = setting(None, "Name of the model.", metavar="NAME", shown="the name of DIR")
     epochs: int | None = setting(
         None,
         "Passes over the corpus.",
@@ -216,11 +216,11 @@ def adapt(
 
     No hand labels are needed: the model learns from its own segmentation of the corpus. The epoch
     with the lowest loss on held-out utterances is kept; if none is better than the unadapted model,
-    that model is written, with a message. The loss does not show whether the segmentation got
-    worse. Therefore the new segments are compared with the sound level and with the segments of the
-    unadapted model; an epoch whose words shrank, or that calls loud sound a pause, is rejected. If
-    only rejected epochs have lower losses, nothing is written (exit 1). To resume an interrupted
-    run, give the same command again.
+    that model is written, with a message. As the loss does not show whether the segmentation got
+    worse, the new segments are compared with the sound level and with those of the unadapted model:
+    an epoch whose words shrank, or that calls loud sound a pause, is rejected. If only rejected
+    epochs have lower losses, nothing is written (exit 1). To resume an interrupted run, give the
+    same command again.
     """
     talk = given.ready(corpus, lexicon, messages)
     from ctc_align.alignment.model_choice import model_for

@@ -40,20 +40,20 @@ class PageOptions(Group):
 
     audio: str = setting(
         "embed",
-        "embed: the recording inside the page; link: link to its file; none: no sound; or the path"
-        " of the recording, or of the folder that recordings are in.",
+        "embed: the recording inside the page; link: a link to its file; none: no sound; or the"
+        " path of the recording, or of the folder of the recordings.",
         metavar="PATH|embed|link|none",
     )
     out_dir: str | None = folder_option("Folder for the pages.", shown="the current directory")
     stdout: bool = setting(False, "Write the page of one alignment to standard output.")
     utterance: list[str] | None = setting(
         None,
-        "This utterance of the corpus run whose folder is given; may be repeated.",
+        "Show this utterance of the corpus run whose folder is given; may be repeated.",
         metavar="ID",
     )
     force: bool = force_option()
     theme: str = setting(
-        "auto", "Colours; auto: as the reader's system.", choices=("auto", "light", "dark")
+        "auto", "Colours; auto: those of the reader's system.", choices=("auto", "light", "dark")
     )
 
 
@@ -80,8 +80,8 @@ def view(
 ) -> None:
     """Make a page to see, hear and correct an alignment.
 
-    Any browser opens the page, without a network. Writes NAME.html for NAME.json, with the
-    recording inside; more than 20 MB of sound go into a file beside the page, NAME.page.ogg. For an
+    Any browser opens the page, even offline. Writes NAME.html for NAME.json, with the
+    recording inside; sound of more than 20 MB goes into a file beside it, NAME.page.ogg. For an
     utterance of a corpus run, ctc-align view OUT_DIR --utterance ID shows its latest corrections.
     """
     from ctc_align.files.pages import SOUND_MODES
@@ -263,7 +263,7 @@ def report(
     *,
     against: str | None = setting(
         None,
-        "Another run of the corpus: the page shows what has changed since.",
+        "An earlier run of the corpus: the page shows what has changed since.",
         metavar="DIR",
     ),
     audio: str = setting(

@@ -126,7 +126,7 @@ def test_requests_have_the_settings_of_the_api_and_no_other() -> None:
 def test_help_names_every_format_and_every_kind_of_corpus() -> None:
     # Their tables import numpy, which `--help` must not, so its texts repeat the names.
     formats, kinds = formats_option().metadata, source_option().metadata
-    named = re.split(r", | and ", formats["help"].partition("out of ")[2].rstrip("."))
+    named = re.split(r", | and ", formats["help"].partition("any of ")[2].rstrip("."))
     assert named == list(FORMATS), "formats_option in ctc_align/cli/options.py, in FORMATS' order"
     assert formats["shown"] == ",".join(DEFAULT_FORMATS)
     assert sorted(re.split(r", | or ", kinds["help"].partition(": ")[2].rstrip("."))) == sorted(
