@@ -319,7 +319,7 @@ class Settings:
         "Where words begin and end. whole: they include the glottal closure before an initial vowel"
         " and the release of a final stop; glottal-out, release-out, both-out: without the first,"
         " the second or both.",
-        more="For models with a network of edges, such as the package's.",
+        more="For models with an edge network, such as the package's.",
         choices=("whole", "glottal-out", "release-out", "both-out"),
         api=True,
     )
@@ -870,5 +870,5 @@ def _near(value: Any, names: Iterable[Any], otherwise: str | None = None) -> str
     if near:
         return f": did you mean {near[0]!r}?"
     if otherwise is None:
-        return f": there is {', '.join(known)}"
+        return f": expected one of {', '.join(known)}"
     return otherwise

@@ -101,7 +101,7 @@ def test_tables_and_lists(tmp_path: Path) -> None:
         f"{path}: training.epochs: expected a whole number above 0, got 1.5",
         f"{path}: training.resume: expected true or false, got 1",
         f"{path}: training.rounds: expected a list, got 3",
-        f"{path}: unknown setting 'training.zzz': there is epochs, name, resume, rounds",
+        f"{path}: unknown setting 'training.zzz': expected one of epochs, name, resume, rounds",
     ]
     path.write_text("training = 3\n")
     with pytest.raises(ConfigError, match="training: expected a table, got 3"):
@@ -125,10 +125,10 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
         f"{path}: chunk_s: expected a number above 0, got 0.0",
         f"{path}: band_s: expected a number above 0, got 'x'",
         f"{path}: revision: expected a text, got ''",
-        f"{path}: unknown setting 'qqqq': there is {NAMES}",
+        f"{path}: unknown setting 'qqqq': expected one of {NAMES}",
         "chunk_s: expected a number above 0, got nan",
         "labels: expected 'bare' or 'written', got 'Bare': did you mean 'bare'?",
-        f"unknown setting 'zzz': there is {NAMES}",
+        f"unknown setting 'zzz': expected one of {NAMES}",
     ]
     assert isinstance(caught.value, UsageError)
 
@@ -162,7 +162,7 @@ def test_files_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "folder.toml").mkdir()
     for source, message in (
         ("defualt", r"config 'defualt': no such file, and no such name: did you mean 'default'\?"),
-        ("qqqq", r"no such name: there is .*default"),
+        ("qqqq", r"no such name: expected one of .*default"),
         ("a/b", "config a/b: expected a TOML file, no such file"),
         ("nowhere.toml", "no such file"),
         ("folder.toml", "got a folder"),

@@ -81,7 +81,7 @@ def edges_warning(
     segmented = emissions.state_array is not None
     if method == "refined" and not refines_edges(method, network, emissions):
         if network is None:
-            lacking = f"{whose}: no network for edges"
+            lacking = f"{whose}: no edge network"
         else:
             lacking = "there is no audio"
         drawn = "medians over all paths"

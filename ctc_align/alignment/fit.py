@@ -777,7 +777,7 @@ def _find_far_stretches(words: Sequence[AlignedWord], first: int, last: int) -> 
                 begins = " ".join(word.text for word in said[:_NAMED])
                 more = " …" if len(said) > _NAMED else ""
                 reason = (
-                    "speech whose words stand far from the part of the text that is read:"
+                    "speech whose words are far from the part of the text that is read:"
                     f" {begins}{more}"
                 )
                 found.append(Region(UNEXPLAINED, start_s, end_s, reason=reason))

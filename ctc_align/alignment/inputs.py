@@ -235,9 +235,9 @@ class UtteranceInputs:
         ):
             logger.warning("%s", warning)
         if (convention := self.settings.convention) != "whole" and not self.refines_edges:
-            needs = "a model with a network of edges, its audio, and --edges auto or refined"
+            needs = "a model with an edge network, its audio, and --edges auto or refined"
             logger.warning(
-                "--convention %s moves nothing here (%s): it needs %s", convention, whose, needs
+                "--convention %s has no effect here (%s): it needs %s", convention, whose, needs
             )
 
 

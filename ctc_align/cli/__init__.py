@@ -69,8 +69,8 @@ def show_help(
         if meant:
             hint = f"did you mean {meant[0]}?"
         else:
-            hint = f"there are {', '.join(COMMANDS)}"
-        raise UsageError(f"help {command}: there is no such command; {hint}")
+            hint = f"expected one of {', '.join(COMMANDS)}"
+        raise UsageError(f"help {command}: no such command; {hint}")
     program(command).main([command, "--help"], prog_name=PROGRAM, standalone_mode=False)
 
 
@@ -132,10 +132,10 @@ MISNOMERS = {
     "--subtitles": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
     "--audio": "give the recording as the first argument: ctc-align AUDIO TRANSCRIPT",
     "--audio-file": "give the recording as the first argument: ctc-align AUDIO TRANSCRIPT",
-    "--output": "it is -o DIR, --out-dir DIR (a folder), or --stdout",
-    "--output-dir": "it is --out-dir DIR",
-    "--overwrite": "it is --force",
-    "--dictionary": "it is --lexicon FILE",
+    "--output": "use -o DIR, --out-dir DIR (a folder), or --stdout",
+    "--output-dir": "use --out-dir DIR",
+    "--overwrite": "use --force",
+    "--dictionary": "use --lexicon FILE",
     "--worst": _SORT,
     "--worst-by": _SORT,
 }
@@ -161,7 +161,7 @@ def _raising_ours(command: Callable[..., None]) -> Callable[..., None]:
             raise _OutputClosed from error
         except EOFError as error:
             raise InputError(
-                f"a file ends before its content does ({error or 'no more data'})"
+                f"a file ends too early ({error or 'no more data'}): is it cut or damaged?"
             ) from error
 
     return called
@@ -383,7 +383,7 @@ def run(arguments: Sequence[str]) -> int:
         _drop_stdout()
         return OK
     except (KeyboardInterrupt, typer.Abort):
-        _say("interrupted; nothing was written")
+        _say("interrupted")
         return INTERRUPTED
     except Interrupted as error:
         _say(str(error))
@@ -487,7 +487,7 @@ def _parser_message(error: Exception) -> str:
     message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
     option = getattr(error, "option_name", None)
     if option in MISNOMERS:
-        return f"{option}: there is no such option; {MISNOMERS[option]}"
+        return f"{option}: no such option; {MISNOMERS[option]}"
     no_number = _NO_NUMBER.search(message)
     if no_number:
         message = f"{message[: no_number.start()]}{_expected_number(error, no_number)}"

@@ -104,8 +104,8 @@ def distinct_outputs(
             other = sources.setdefault(output, path)
             if other != path:
                 raise UsageError(
-                    f"{other} and {path} would both be written to {output}: call them one by one,"
-                    " each with an --out-dir"
+                    f"{other} and {path} would both be written to {output}: do them one by one, each"
+                    " with its own --out-dir"
                 )
     return outputs
 

@@ -104,8 +104,8 @@ def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence
         most_s = FORMATS[format].writers[0].most_s
         if most_s is not None and length_s > most_s + _ESTIMATED_S:
             raise UsageError(
-                f"{audio}: is {length_s:,.0f} s long, and --format {format} holds times up to"
-                f" {most_s:,.0f} s: leave {format} away, or align the recording in parts"
+                f"{audio}: is {length_s:,.0f} s long, but --format {format} holds times only up to"
+                f" {most_s:,.0f} s: omit {format}, or align the recording in parts"
             )
 
 
@@ -262,8 +262,8 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
                 advice = "ctc-align writes it: ctc-align AUDIO TRANSCRIPT"
             if path.endswith(".jsonl.gz"):
                 advice = (
-                    f"of a shard one utterance is shown by ctc-align view {Path(path).parent}"
-                    " --utterance ID"
+                    f"to see one utterance of a shard: ctc-align view {Path(path).parent} --utterance"
+                    " ID"
                 )
             raise UsageError(f"{path}: expected JSON of an alignment, got {what}; {advice}")
     return [path for path in paths if not _is_beside_alignments(Path(path))] or list(paths)
@@ -329,4 +329,4 @@ def check_new(path: Path, force: bool, other: str = "another --out-dir") -> None
     `other`: what the caller can give instead.
     """
     if os.path.lexists(path) and (not force or path.is_dir()):
-        raise UsageError(f"{path}: exists already; give --force to replace it, or {other}")
+        raise UsageError(f"{path}: already exists; give --force to replace it, or {other}")

@@ -162,9 +162,9 @@ class RunOptions(Group):
         from ctc_align.files import parse_formats
 
         if self.by is not None and not self.cut_audio:
-            raise UsageError(f"--by {self.by}: cuts audio, and nothing is cut without --cut-audio")
+            raise UsageError(f"--by {self.by}: needs --cut-audio")
         if self.pause_s is not None and self.by != PAUSE:
-            raise UsageError("--pause-s: cuts audio at pauses, with --cut-audio --by pause")
+            raise UsageError("--pause-s: needs --cut-audio --by pause")
         return Layout(
             out_dir,
             kind=FILES if self.layout in DATA_SETS else self.layout,

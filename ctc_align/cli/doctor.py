@@ -273,7 +273,7 @@ def _cpu() -> str:
     if is_compiled():
         kernels = "kernels are compiled"
     else:
-        kernels = "kernels are not compiled yet: the first recording has them compiled"
+        kernels = "kernels are not compiled yet: the first recording compiles them"
     return f"{processor()}, {os.cpu_count()} cores, {thread_count()} threads; {kernels}"
 
 

@@ -169,7 +169,7 @@ class EvaluationOptions(Group):
             kind, _, name = tier.partition("=")
             kind = parse_tier(kind)
             if kind in by_kind:
-                raise UsageError(f"--tier: {kind} are asked for twice")
+                raise UsageError(f"--tier: {kind} is given twice")
             by_kind[kind] = replace(
                 options,
                 hypothesis_tier=self.hypothesis_tier or name or None,

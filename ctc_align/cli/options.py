@@ -397,9 +397,7 @@ class LogProbsOptions(Group):
                 f"{audio}: log-probs need {missing} too (--vocab FILE, --frame-shift SECONDS)"
             )
         if model is not None:
-            raise UsageError(
-                f"{audio}: log-probs come out of a model already; omit --model {model}"
-            )
+            raise UsageError(f"{audio}: log-probs already come from a model; omit --model {model}")
         return LogProbsReader(self.vocab, self.frame_shift, self.blank)
 
 

@@ -227,7 +227,7 @@ def _read(
     for text in texts:
         check_text(text)
     if files.count("-") > 1:
-        raise UsageError("TRANSCRIPT: standard input (-) can be read once only")
+        raise UsageError("TRANSCRIPT: standard input (-) can be read only once")
     found: list[tuple[str, Transcript | TranscriptError, bool]] = []
     for file in files:
         if not file:

@@ -95,7 +95,7 @@ def serve(
     address.check()
     limits = _limits(max_upload, max_audio, max_text, queue, timeout)
     if audio is not None and folder is None:
-        raise UsageError("--audio: names the recordings that FOLDER is of, and no FOLDER is given")
+        raise UsageError("--audio: needs FOLDER, the alignments of these recordings")
     if folder is None:
         shown = None
     else:
@@ -107,14 +107,14 @@ def serve(
     server = AlignServer(load_aligner(model, None, settings), limits, shown)
 
     def tell(url: str) -> None:
-        talk.say(f"ctc-align: serving at {url} (Ctrl-C ends it)")
+        talk.say(f"ctc-align: serving at {url} (Ctrl-C stops it)")
         if kept:
             talk.say(f"ctc-align: {kept}")
 
     try:
         server.run(address, tell)
     except KeyboardInterrupt:
-        talk.say("ctc-align: the server has ended")
+        talk.say("ctc-align: the server has stopped")
 
 
 def _chosen_token(token: str, no_token: bool) -> tuple[str, str]:
@@ -126,7 +126,9 @@ def _chosen_token(token: str, no_token: bool) -> tuple[str, str]:
 
     given = token or os.environ.get("CTC_ALIGN_TOKEN", "")
     if given and no_token:
-        raise UsageError("--no-token: a token is given, too, by --token or CTC_ALIGN_TOKEN")
+        raise UsageError(
+            "--no-token: a token is given as well, by --token or CTC_ALIGN_TOKEN; omit one"
+        )
     if given or no_token:
         return given, ""
     return read_user_token()

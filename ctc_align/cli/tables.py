@@ -251,7 +251,7 @@ class ProgressDisplay(LineBar):
     def progress(self, tally: Tally) -> None:
         if self._compiling is not None and not tally.worked and self._compiling.exists():
             self._compiling = None
-            self.talk.note("the kernels are compiled, once on this machine: about a minute")
+            self.talk.note("compiling the kernels, once on this machine: about a minute")
         if self.bar is not None:
             self.show(progress_line(tally), tally.finished, tally.total)
         elif tally.finished > self._told and time.monotonic() - self._last_line >= _LINE_EVERY_S:

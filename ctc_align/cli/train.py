@@ -106,7 +106,7 @@ class LearningOptions(Group):
         if self.dev:
             check_source(self.dev, "--dev")
         if not self.out_dir:
-            raise UsageError("--out-dir: a model needs a folder")
+            raise UsageError("--out-dir: give a folder for the new model")
         if self.dev == "":
             raise UsageError("--dev: expected a manifest or a folder, got an empty path")
         check_files({"--lexicon": lexicon})

@@ -168,7 +168,7 @@ def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
     for (path, _, _), target in zip(shown, targets):
         if targets.count(target) > 1:
             raise UsageError(
-                f"{path}: two of these would be {target}; call once for each, with another"
+                f"{path}: two pages would be {target}; make them one by one, each with its own"
                 " --out-dir"
             )
         if not page.stdout:
@@ -190,8 +190,8 @@ def _write_page(
     if sound is not None and sound.encoded is not None and len(sound.encoded) > MOST_EMBEDDED_BYTES:
         beside = _file_beside(path, target, recording, len(sound.encoded), page)
         talk.note(
-            f"{len(sound.encoded) / 1e6:.0f} MB of sound are too large to embed in {target}: they"
-            f" are in {beside}"
+            f"the sound ({len(sound.encoded) / 1e6:.0f} MB) is too large to embed in {target}: it is in"
+            f" {beside}"
         )
         files[beside] = sound.encoded
         sound = sound.beside(beside.name)
@@ -245,7 +245,7 @@ def _file_beside(
     beside = sound_place(target, recording or "")
     if os.path.lexists(beside) and not page.force:
         raise OutputError(
-            f"{beside}: exists already; give --force to replace it, or another --out-dir"
+            f"{beside}: already exists; give --force to replace it, or another --out-dir"
         )
     return beside
 
@@ -334,7 +334,7 @@ def _check_target(run: Path, target: Path, force: bool) -> None:
     if run.is_dir() and os.path.lexists(target):
         if not _is_report(target, MARK.encode()):
             raise UsageError(
-                f"{target}: exists already, and is not a report; give another folder with --out-dir"
+                f"{target}: already exists, and is not a report; give another folder with --out-dir"
             )
         check_new(target, force)
     if target.parent.exists() and not target.parent.is_dir():

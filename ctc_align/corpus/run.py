@@ -263,7 +263,7 @@ def _warn_of_files_left(engine: Engine, layout: Layout, out_dir: Path) -> None:
     if left:
         engine.observer.warn(
             f"{out_dir}: {', '.join(left)}: made by an earlier run with other options, and not"
-            " brought up to date by this one; give those options, too, or remove them"
+            " brought up to date by this one; give those options again, or remove these files"
         )
 
 

@@ -38,7 +38,7 @@ def save_alignment(
     if is_folder:
         raise OutputError(f"{path}: is a folder; give the path of a file")
     if exists and not force:
-        raise OutputError(f"{path}: exists already; give force=True to replace it")
+        raise OutputError(f"{path}: already exists; give force=True to replace it")
     _write_whole([(path, writer)], alignment, sound=sound)
 
 
@@ -208,7 +208,7 @@ class OutputFiles:
             if len(existing) > 1:
                 others = f" (and {len(existing) - 1} more)"
             raise OutputError(
-                f"{existing[0]}: exists already{others}; give --force to replace it, or another"
+                f"{existing[0]}: already exists{others}; give --force to replace it, or another"
                 " --out-dir"
             )
 

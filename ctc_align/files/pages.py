@@ -120,7 +120,7 @@ def _sound(alignment: Alignment, context: WritingContext) -> PageSound | None:
         beside = sound_place(context.path, recording)
         context.beside[beside] = sound.encoded
         logger.warning(
-            "%.0f MB of sound are too much for inside %s: they are in %s",
+            "the sound (%.0f MB) is too large to embed in %s: it is in %s",
             megabytes,
             context.path,
             beside,
@@ -128,8 +128,8 @@ def _sound(alignment: Alignment, context: WritingContext) -> PageSound | None:
         return sound.beside(beside.name)
     if context.path is None or isinstance(context.sound, Audio) or played_type(recording) is None:
         logger.warning(
-            "the page of %s has no sound: %.0f MB are too many to be inside it; ctc-align view, of"
-            " its JSON, writes them beside it",
+            "the page of %s has no sound: %.0f MB is too large to embed; ctc-align view, given its"
+            " JSON, writes the sound beside the page",
             printable(alignment.utterance),
             megabytes,
         )
@@ -184,8 +184,8 @@ def linked_recording(
     mime = played_type(os.fspath(recording))
     if mime is None:
         raise UsageError(
-            f"{recording}: browsers play no files of this kind, so a page cannot link to it; omit"
-            " --audio link, and its sound is put into the page"
+            f"{recording}: browsers do not play files of this kind, so a page cannot link to it;"
+            " omit --audio link to put the sound into the page"
         )
     if peaks is None:
         peaks = peaks_of(aligned_stretch(alignment, recording))

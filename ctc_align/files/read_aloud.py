@@ -92,7 +92,7 @@ class SmilWriter(Writer):
                 other = "; ctc-align book, of the book and the JSON, needs none"
             raise OutputError(
                 f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names,"
-                f" but {what}; leave smil out of --format{other}"
+                f" but {what}; omit smil from --format{other}"
             )
         reasons = [f"{nameless:,} in elements without an id"] * bool(nameless)
         reasons += [f"{apart:,} read apart from the rest of their element"] * bool(apart)

@@ -126,4 +126,4 @@ def _unknown(name: str, path: Path) -> str:
 
 def _available() -> str:
     families = ", ".join(f"{prefix}…" for prefix in FAMILIES)
-    return f"there is {', '.join(EMBEDDED)}, {families}, or the folder that `ctc-align train` wrote"
+    return f"expected {', '.join(EMBEDDED)}, {families} or a folder that `ctc-align train` wrote"

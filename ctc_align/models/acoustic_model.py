@@ -252,8 +252,8 @@ def _note_idle_gpu() -> None:
     """
     logger.log(
         NOTE,
-        "this machine has a GPU, which needs PyTorch; the CPU is used: %s, or --device cpu to leave"
-        " it at that",
+        "this machine has a GPU, but PyTorch, which it needs, is not installed; the CPU is used."
+        " To use the GPU: %s; to silence this note: --device cpu",
         install_line("torch"),
     )
 

@@ -554,7 +554,7 @@ def as_toml(calibration: Calibration) -> str:
             "# What is added to an edge between two kinds of sounds.",
             *_table("offsets_ms", calibration.offsets_ms),
             *(
-                ["# What is added to it after the network of edges."]
+                ["# What is added to it after the edge network."]
                 if calibration.convention_ms
                 else []
             ),

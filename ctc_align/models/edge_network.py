@@ -415,7 +415,7 @@ def load_edge_network(folder: Path) -> EdgeNetwork | None:
     Raises:
         ConfigError: the file was not written by training.
     """
-    return read_network(folder / FILE, "a network of edges", FORMAT, _built)
+    return read_network(folder / FILE, "an edge network", FORMAT, _built)
 
 
 def edge_network_of(model: str) -> EdgeNetwork | None:

@@ -522,7 +522,7 @@ def choose_language(language: str, there: Collection[str], name: str) -> str:
             )
     few = ", ".join(sorted(there)[:8]) + (f" … ({len(there)} in all)" if len(there) > 8 else "")
     raise UsageError(
-        f"model {name}: it has no part for the language {language!r}; there is {few}: choose with"
+        f"model {name}: it has no part for the language {language!r}; choose one of {few} with"
         " --language"
     )
 

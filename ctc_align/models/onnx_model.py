@@ -411,10 +411,10 @@ def _port(ports: list[Any], likely: list[Any], wanted: str, where: str, name: st
     if wanted:
         named = next((port for port in ports if port.name == wanted), None)
         if named is None:
-            raise UsageError(f"model {name}: {where}: there is no {wanted!r}; there is {there}")
+            raise UsageError(f"model {name}: {where}: expected one of {there}; got {wanted!r}")
         return named
     if len(likely) != 1:
-        raise UsageError(f"model {name}: which is meant? There is {there}: say so in {where}")
+        raise UsageError(f"model {name}: which of {there} is meant? Say so in {where}")
     return likely[0]
 
 

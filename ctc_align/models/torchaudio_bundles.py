@@ -122,7 +122,7 @@ def _bundle(pipelines: Any, name: str) -> Any:
         got = "no such bundle"
     else:
         got = "it has no labels, so it was not trained with CTC"
-    raise UsageError(f"model {name}: {got}; there is {', '.join(names())}")
+    raise UsageError(f"model {name}: {got}; expected one of {', '.join(names())}")
 
 
 def _network(bundle: Any, name: str, settings: Settings) -> Any:

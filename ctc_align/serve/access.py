@@ -83,13 +83,13 @@ class RefusedError(Exception):
 _FULL = (
     507,
     (
-        "no space is left where the server keeps its files (its folder for temporary files, or"
-        " FOLDER): remove some, or start it with another TMPDIR"
+        "the server's disk is full (its folder for temporary files, or FOLDER): make room there,"
+        " or start it with another TMPDIR"
     ),
 )
 _CLOSED = (
     503,
-    "the server may not use a file of its own: its folder is read-only, or another user's",
+    "the server may not use one of its own files: its folder is read-only or another user's",
 )
 _OF_FILES: dict[int, tuple[int, str]] = {
     errno.ENOSPC: _FULL,
@@ -163,7 +163,7 @@ async def answer_error(
     if isinstance(error, HTTPException):
         said = {
             404: "there is nothing at this address; /docs lists what there is",
-            405: "not with this method",
+            405: "this address does not take this method; /docs lists those that it takes",
         }
         refusal = RefusedError(
             error.status_code, said.get(error.status_code, error.detail), error.headers

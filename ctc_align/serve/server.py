@@ -105,7 +105,7 @@ class Address:
             raise UsageError(f"--port: expected 0 to 65535, got {self.port}")
         if not self.token and not is_loopback(self.host):
             raise UsageError(
-                f"--host {self.host}: others can reach this address, so it needs a token: leave out"
+                f"--host {self.host}: others can reach this address, so it needs a token: omit"
                 " --no-token"
             )
         if self.token:

@@ -232,8 +232,7 @@ def read_base_model(model: str, options: TrainOptions) -> Start:
         )
     if options.out_dir.resolve() == folder.resolve():
         raise UsageError(
-            f"--out-dir {options.out_dir}: is the folder of the model that is adapted; take"
-            " another one"
+            f"--out-dir {options.out_dir}: is the folder of the model to adapt; choose another"
         )
     description, weights = read_model(folder)
     if not description.shape.states:

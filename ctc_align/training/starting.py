@@ -185,7 +185,7 @@ def read_start(model: str, out_dir: Path) -> Start | None:
         )
     if out_dir.resolve() == folder.resolve():
         raise UsageError(
-            f"--out-dir {out_dir}: is the folder of the model that is begun with; take another one"
+            f"--out-dir {out_dir}: is the folder of the starting model; choose another"
         )
     return Start(model, folder, *read_model(folder))
 

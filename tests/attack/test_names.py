@@ -267,7 +267,7 @@ def test_hostile_files(tmp_path, monkeypatch, capsys, english):
             ["score", str(audio), str(text), "--text", hostile(chance).replace("\0", "")], capsys
         )
         if code == 0:
-            called([*call, "--format", "json"], capsys)  # exists already
+            called([*call, "--format", "json"], capsys)  # already exists
             called(
                 ["evaluate", *[str(out_dir / f"{name}.TextGrid")] * 2, "--bootstrap", "0"], capsys
             )

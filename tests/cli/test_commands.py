@@ -138,7 +138,7 @@ def test_help_of_a_command_is_its_own(cli):
         assert cli("help", name).stdout == cli(name, "--help").stdout != ""
     result = cli("help", "scroe")
     assert (result.code, result.stdout) == (2, "")
-    assert "help scroe: there is no such command; did you mean score?" in result.error
+    assert "help scroe: no such command; did you mean score?" in result.error
 
 
 def test_every_command_with_a_folder_takes_o():
@@ -223,7 +223,7 @@ def test_data_that_end_too_early_are_an_error_and_no_interruption(
     assert (result.code, result.stdout) == (1, "")
     assert (
         result.stderr
-        == "ctc-align: error: a file ends before its content does (Ran out of input)\n"
+        == "ctc-align: error: a file ends too early (Ran out of input): is it cut or damaged?\n"
     )
 
 

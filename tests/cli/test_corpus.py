@@ -146,7 +146,7 @@ def test_a_first_run_says_why_nothing_is_done(capsys, tmp_path):
         display.progress(Tally())
         display.progress(Tally())
     assert capsys.readouterr().err.splitlines() == [
-        "ctc-align: note: the kernels are compiled, once on this machine: about a minute"
+        "ctc-align: note: compiling the kernels, once on this machine: about a minute"
     ]
 
 

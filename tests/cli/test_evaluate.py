@@ -156,7 +156,7 @@ def test_against_another_hypothesis(cli, here):
         (["--min-f1", "nan"], 2, "--min-f1: expected a number from 0 to 1, got nan"),
         (["--tolerance", "0"], 2, "tolerance: expected milliseconds above 0, got 0.0"),
         (["--tolerance", "inf"], 2, "tolerance: expected milliseconds above 0"),
-        (["--tier", "words", "--tier", "word"], 2, "--tier: words are asked for twice"),
+        (["--tier", "words", "--tier", "word"], 2, "--tier: words is given twice"),
         (["--tier", "words", "--tier", "phones", "--reference-tier", "x"], 2, "go with one --tier"),
         (["--map", "nowhere"], 2, "nowhere: cannot be read"),
         (["--format", "xml"], 2, "--format: expected table or json, got 'xml'"),
@@ -206,7 +206,7 @@ def test_a_picture(cli, here):
     before = Path("errors.png").read_bytes()
     result = cli("evaluate", "ours", "theirs", "--plot", "errors.png")
     assert (result.code, Path("errors.png").read_bytes()) == (2, before)
-    assert "errors.png: exists already; give --force" in result.error
+    assert "errors.png: already exists; give --force" in result.error
     assert cli("evaluate", "ours", "theirs", "--plot", "errors.png", "--force").code == 0
     assert Path("errors.png").read_bytes() != before
     result = cli("evaluate", "ours", "theirs", "--plot", "errors.txt")

@@ -75,7 +75,7 @@ FILES |= {
 }
 FILES |= {"made/talk.srt": FILES["broken.srt"], "made/talk.svg": b"<?xml version='1.0'?>\n<svg/>"}
 FILES["made/other.json"] = b'{"segments": []}'
-NO_MODEL = "model nonesuch: no such model or folder; there is english"
+NO_MODEL = "model nonesuch: no such model or folder; expected english"
 
 MISTAKES = [
     # files
@@ -298,7 +298,7 @@ MISTAKES = [
     ("scores.npy talk.txt --frame-shift 0.02", 2, "scores.npy: log-probs need --vocab"),
     ("scores.npy talk.txt --vocab none --frame-shift 0.02", 2, "--vocab none: expected a file"),
     ("scores.npy talk.txt --vocab vocab.txt --frame-shift -1", 2, "frame shift"),
-    (f"{LOG_PROBS} talk.txt --model english", 2, "come out of a model already"),
+    (f"{LOG_PROBS} talk.txt --model english", 2, "already come from a model"),
     (
         "talk.wav talk.txt --language xx",
         2,
@@ -320,7 +320,7 @@ MISTAKES = [
     (
         "done.wav talk.txt",
         2,
-        "done.json: exists already; give --force to replace it, or another --out-dir",
+        "done.json: already exists; give --force to replace it, or another --out-dir",
     ),
     (
         "talk.wav talk.txt --model folder",
@@ -364,30 +364,30 @@ MISTAKES = [
     (
         "talk.wav --transcript talk.txt",
         2,
-        "--transcript: there is no such option",
+        "--transcript: no such option",
         "the file as the second argument",
     ),
     (
         "talk.wav --transcript=talk.txt",
         2,
-        "--transcript: there is no such option",
+        "--transcript: no such option",
         "the file as the second argument",
     ),
     (
         "align talk.wav --text-file talk.txt",
         2,
-        "--text-file: there is no such option",
+        "--text-file: no such option",
         "as the second argument",
     ),
     (
         "--audio talk.wav talk.txt",
         2,
-        "--audio: there is no such option; give the recording as the first argument",
+        "--audio: no such option; give the recording as the first argument",
     ),
     (
         "talk.wav talk.txt --output out",
         2,
-        "--output: there is no such option; it is -o DIR, --out-dir DIR (a folder)",
+        "--output: no such option; use -o DIR, --out-dir DIR (a folder)",
     ),
     (
         "talk.wav talk.txt --lexicon none.dict",
@@ -461,10 +461,10 @@ MISTAKES = [
         "--format: expected table, tsv or jsonl, got 'csv'",
     ),
     ("score talk.wav talk.txt --model nonesuch", 2, NO_MODEL),
-    ("score talk.wav talk.txt --worst 10", 2, "--worst: there is no such option; sort the rows"),
+    ("score talk.wav talk.txt --worst 10", 2, "--worst: no such option; sort the rows"),
     ("score scores.npy", 2, "no transcript for scores.npy"),
     ("score none.wav talk.txt", 2, "none.wav: no such audio file"),
-    (f"score {LOG_PROBS} - -", 2, "standard input (-) can be read once only"),
+    (f"score {LOG_PROBS} - -", 2, "standard input (-) can be read only once"),
     (f"score {LOG_PROBS} ''", 2, "got an empty one"),
     (f"score {LOG_PROBS} talk.txt --max-loss nan", 2, "--max-loss: expected a number, got nan"),
     (f"score {LOG_PROBS} talk.txt --workers 2", 2, "--workers: only for a SOURCE"),
@@ -509,12 +509,12 @@ MISTAKES = [
     (
         "corpus train.jsonl --out-dir out --by pause",
         2,
-        "--by pause: cuts audio, and nothing is cut without --cut-audio",
+        "--by pause: needs --cut-audio",
     ),
     (
         "corpus train.jsonl --out-dir out --pause-s 1",
         2,
-        "--pause-s: cuts audio at pauses, with --cut-audio --by pause",
+        "--pause-s: needs --cut-audio --by pause",
     ),
     ("corpus --summary none", 2, "--summary none: expected the output folder of a corpus run"),
     (
@@ -575,7 +575,7 @@ MISTAKES = [
         "none: expected a manifest",
         "or a folder as CORPUS; nothing is there",
     ),
-    ("train train.jsonl", 2, "--out-dir: a model needs a folder"),
+    ("train train.jsonl", 2, "--out-dir: give a folder for the new model"),
     ("train", 2, "Missing argument 'CORPUS'"),
     ("train '' --out-dir out", 2, "CORPUS: expected a manifest or a folder"),
     ("train train.jsonl --out-dir out --dev ''", 2, "--dev: expected a manifest or a folder"),
@@ -588,7 +588,7 @@ MISTAKES = [
     ("train train.jsonl --out-dir out --device tpu", 2, "device: expected auto, cpu, cuda"),
     ("train train.jsonl --out-dir out --epochs 0", 2, "--epochs"),
     ("train train.jsonl --out-dir talk.txt", 2, "expected a folder, got a file"),
-    ("adapt train.jsonl", 2, "--out-dir: a model needs a folder"),
+    ("adapt train.jsonl", 2, "--out-dir: give a folder for the new model"),
     (
         "adapt train.jsonl --out-dir out --model nonesuch",
         2,
@@ -625,7 +625,7 @@ MISTAKES = [
         2,
         "expected a folder for the outputs, but talk.txt is a file",
     ),
-    ("view made/talk.json folder/../made/talk.json", 2, "two of these would be talk.html"),
+    ("view made/talk.json folder/../made/talk.json", 2, "two pages would be talk.html"),
     ("view made/talk.json --audio none.wav", 2, "nothing is there"),
     ("view made/talk.json --theme pink", 2, "--theme: expected auto, light or dark, got 'pink'"),
     ("view made/talk.json --audio short.wav", 1, "short.wav"),
@@ -696,7 +696,7 @@ MISTAKES = [
         2,
         "--audio none.wav: expected a recording",
     ),
-    ("convert made/talk.json --format ctm -o made", 2, "made/talk.ctm: exists already"),
+    ("convert made/talk.json --format ctm -o made", 2, "made/talk.ctm: already exists"),
     ("bench --quick --device cpu", 2, GONE_BENCH),
     ("help bench", 2, GONE_BENCH),
     ("doctor --format xml", 2, "--format: expected text or json, got 'xml'"),
@@ -753,6 +753,6 @@ def test_what_is_missing_is_told_before_what_is_there_already(cli, here):
         ("done.wav talk.txt --format docx --model nonesuch", "--format"),
         ("done.wav empty.txt --model nonesuch", "empty.txt"),
         ("done.wav talk.txt --model nonesuch", "nonesuch"),
-        ("done.wav talk.txt", "done.json: exists already"),
+        ("done.wav talk.txt", "done.json: already exists"),
     ):
         assert says in cli(*shlex.split(wrong)).error

@@ -38,7 +38,7 @@ LINES: list[tuple[list[str], str]] = [
     (["talk.wav", TXT, "--out-dir", "out"], SHOWN),
     ([WAV, "talk.txt"], SHOWN),
     ([WAV, "talk.txt", "--out-dir", NAME], "wrote"),
-    ([WAV, "talk.txt", "--out-dir", NAME], "exists already"),
+    ([WAV, "talk.txt", "--out-dir", NAME], "already exists"),
     (["talk.wav", "--text", HOSTILE, "--out-dir", "out2"], "wrote"),
     (["talk.wav", "hostile.txt", "--out-dir", "out3", "--format", "srt"], "wrote"),
     (["realign", f"none{NAME}.json"], SHOWN),

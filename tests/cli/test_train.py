@@ -218,7 +218,7 @@ def test_from_eight_files_on_edges_are_learnt_and_a_folder_is_taken(
     (out / "edges.safetensors").parent.mkdir()
     (out / "edges.safetensors").write_bytes(b"of another time")
     call = ("calibrate", "english", tmp_path / "labels", "--out-dir", out)
-    assert "edges.safetensors: exists already; give --force" in cli(*call, code=2).error
+    assert "edges.safetensors: already exists; give --force" in cli(*call, code=2).error
     assert (
         "constants only: learning edges needs at least 8 labelled files"
         in cli(*call, "--force", code=0).stdout

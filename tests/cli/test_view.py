@@ -127,10 +127,7 @@ def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> 
     for module in ("ctc_align.view.page", "ctc_align.files.pages"):
         monkeypatch.setattr(f"{module}.MOST_EMBEDDED_BYTES", 1000)
     result = cli("view", "out/talk.json", "-o", "pages", code=0)
-    assert (
-        "are too large to embed in pages/talk.html: they are in pages/talk.page.ogg"
-        in result.stderr
-    )
+    assert "is too large to embed in pages/talk.html: it is in pages/talk.page.ogg" in result.stderr
     data = data_of("pages/talk.html")
     assert data["audio"] == {"href": "talk.page.ogg", "mime": "audio/ogg", "start_s": 0.0}
     assert data["sound"] == b""
@@ -178,7 +175,7 @@ def test_aligning_puts_what_is_too_much_beside_the_page(
     Path("out/talk.json").unlink()
     Path("out/talk.html").unlink()
     refused = cli("talk.wav", "talk.txt", "--format", "json,html", "--out-dir", "out", code=2)
-    assert "out/talk.page.ogg: exists already" in refused.error
+    assert "out/talk.page.ogg: already exists" in refused.error
     assert list(Path("out").iterdir()) == [Path("out/talk.page.ogg")]
 
 
@@ -250,7 +247,7 @@ def test_it_writes_beside_with_the_settings_of_the_file(cli, folder: Path, tmp_p
     )
     assert read_alignment(tmp_path / "mended.aligned.json").config["edges"] == "spikes"
     assert (
-        "exists already"
+        "already exists"
         in cli("realign", folder / "mended.json", "--out-dir", tmp_path, code=2).stderr
     )
 

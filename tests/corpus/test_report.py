@@ -326,7 +326,7 @@ def test_what_is_there_stays(tmp_path, cli):
     folder = run_folder(tmp_path / "run")
     assert cli("report", folder).code == 0
     first = (folder / "report.html").read_bytes()
-    assert "exists already; give --force" in cli("report", folder, code=2).error
+    assert "already exists; give --force" in cli("report", folder, code=2).error
     assert cli("report", folder, "--force").code == 0
     assert (folder / "report.html").read_bytes() == first, "the same bytes each time"
     (folder / "report.html").write_text("an utterance called report")

@@ -232,7 +232,7 @@ def test_what_somebody_else_made_is_not_replaced(run_into, corpus, tmp_path):
     theirs.parent.mkdir(parents=True)
     theirs.write_text("precious")
     result = run_into(corpus, out_dir, code=2)
-    assert "u0.json: exists already" in result.stderr
+    assert "u0.json: already exists" in result.stderr
     assert "--force" in result.stderr
     assert theirs.read_text() == "precious"
     assert not (out_dir / "journal.jsonl").exists()

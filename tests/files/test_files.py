@@ -77,7 +77,7 @@ def _umask() -> int:
 
 def test_what_exists_or_is_an_input_is_not_overwritten(talk, tmp_path):
     (tmp_path / "a.ctm").write_text("mine")
-    with pytest.raises(OutputError, match=r"a\.ctm: exists already; give --force"):
+    with pytest.raises(OutputError, match=r"a\.ctm: already exists; give --force"):
         OutputFiles(tmp_path, "a", ALL).write(talk)
     assert listed(tmp_path) == ["a.ctm"]
     assert (tmp_path / "a.ctm").read_text() == "mine"
@@ -210,7 +210,7 @@ def test_save_takes_the_format_from_the_name(talk, tmp_path, name):
     assert listed(tmp_path) == [name]
     content = (tmp_path / name).read_text("utf-8")
     assert ("my_talk 1 0.100 0.060 h" in content) == ("tokens" in name)
-    with pytest.raises(OutputError, match="exists already"):
+    with pytest.raises(OutputError, match="already exists"):
         talk.save(tmp_path / name)
     talk.save(tmp_path / name, force=True)
 

@@ -465,14 +465,14 @@ HOSTILE: dict[str, Callable[[dict[str, Any], dict[str, torch.Tensor]], object]] 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_another_file_is_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(changed(HOSTILE[name], tmp_path / "whole"))
-    with pytest.raises(ConfigError, match="expected a network of edges"):
+    with pytest.raises(ConfigError, match="expected an edge network"):
         load_edge_network(tmp_path)
 
 
 @pytest.mark.parametrize("size", [0, 7, 100, 5000])
 def test_a_file_that_was_cut_off_is_refused(size: int, tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(edge_network_bytes(untrained(LABELS))[:size])
-    with pytest.raises(ConfigError, match="expected a network of edges"):
+    with pytest.raises(ConfigError, match="expected an edge network"):
         load_edge_network(tmp_path)
 
 

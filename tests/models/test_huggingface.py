@@ -376,7 +376,7 @@ def test_it_aligns_by_flags_alone(
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.count("\n") == 1
-    assert "choose with --language" in captured.err
+    assert "choose one of azj-script_latin, deu" in captured.err
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_it_aligns_by_flags_alone(
         (
             "fr",
             (
-                r"no part for the language 'fr'; there is azj-script_latin, deu, .*: choose with"
+                r"no part for the language 'fr'; choose one of azj-script_latin, deu, .* with"
                 r" --language"
             ),
         ),

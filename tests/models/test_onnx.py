@@ -313,7 +313,7 @@ SHIFTED = 'features = "nemo-mel"\nframe_shift_s = '
         (
             f'{NEMO}[input]\nname = "y"\n',
             UsageError,
-            r"no 'y'; there is audio_signal \(N, 80, T\), length",
+            r"expected one of audio_signal \(N, 80, T\), length .*; got 'y'",
         ),
         (f'{NEMO}word_separator = "_"\n', UsageError, "word_separator '_' is not a token"),
     ],
@@ -336,7 +336,7 @@ def test_networks_with_caches_are_refused(tmp_path: Path) -> None:
         onnx.helper.make_tensor_value_info("cache", onnx.TensorProto.FLOAT, [1, 4])
     )
     onnx.save(model, tmp_path / "model.onnx")
-    with pytest.raises(UsageError, match="which is meant\\? There is audio_signal"):
+    with pytest.raises(UsageError, match=r"which of audio_signal .* is meant\?"):
         load_model(name, device="cpu")
     (tmp_path / "model.toml").write_text('[input]\nname = "audio_signal"\n', encoding="utf-8")
     with pytest.raises(UsageError, match=r"caches .* export it for whole utterances"):

@@ -64,7 +64,7 @@ def test_unknown_names_are_helped(tmp_path: Path) -> None:
         UsageError, match=r"model englsh: no such model or folder; did you mean english\?"
     ):
         load_model("englsh")
-    with pytest.raises(UsageError, match=r"no such model or folder; there is english"):
+    with pytest.raises(UsageError, match=r"no such model or folder; expected english"):
         load_model("klingon")
     assert folder_settings(str(tmp_path)) == FolderSettings()
     (tmp_path / "model.pt").touch()

@@ -176,7 +176,7 @@ def check_existing(source: Source, layout: Layout, out_dir: Path, *, force: bool
             existing = next(out_dir.glob(f"{glob.escape(group)}.*"), None)
         if existing is not None and not _has_trace(out_dir):
             raise UsageError(
-                f"{existing}: exists already, and no run into this folder made it; "
+                f"{existing}: already exists, and no run into this folder made it; "
                 + (
                     "choose another --out-dir"
                     if inside

@@ -572,7 +572,7 @@ class _Findings:
             self.damaged += 1
             self._outcomes.forget(line.key)
             if self.damaged <= _MOST_NAMED:
-                logger.warning("%s: %s; it is done again", line.id, fault)
+                logger.warning("%s: %s; it is redone", line.id, fault)
         elif self._outcomes.is_unsure(line.key):
             self._again.append(line)
 
