@@ -279,7 +279,7 @@ def test_the_first_and_last_sample_of_a_transcript_are_not_spoken() -> None:
         (
             "refined",
             False,
-            "--edges refined is not possible here (log-probs: no network for edges): using spikes",
+            "--edges refined is not possible here (log-probs: no edge network): using spikes",
         ),
         ("refined", True, "using medians over all paths"),
         (

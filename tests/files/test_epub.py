@@ -247,7 +247,7 @@ def test_each_element_that_is_read_has_its_clip(tmp_path, caplog):
 
 def test_what_is_no_book_or_has_no_ids_is_refused(tmp_path, talk):
     with pytest.raises(
-        OutputError, match=r"SMIL needs an EPUB book.*the transcript is not a book.*leave smil out"
+        OutputError, match=r"SMIL needs an EPUB book.*the transcript is not a book.*omit smil"
     ):
         rendered(talk, "smil")
     with pytest.raises(OutputError, match="no element that is read has an id"):

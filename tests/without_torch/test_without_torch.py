@@ -145,7 +145,7 @@ def test_a_gpu_that_only_lacks_pytorch_is_noted_once(
         "cpu"
     ] * 3
     (record,) = caplog.records
-    assert "a GPU, which needs PyTorch" in record.getMessage()
+    assert "a GPU, but PyTorch, which it needs" in record.getMessage()
     assert "pip install 'ctc-align[torch]'" in record.getMessage()
 
 
