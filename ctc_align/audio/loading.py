@@ -460,9 +460,7 @@ def open_recording(
         reason = str(error)
         if "nvalid" in reason or "End of file" in reason:
             # FFmpeg's words for formats that it does not know, or that are not on the list
-            reason = (
-                "no kind of sound that is known, or a file that is damaged or cut near its start"
-            )
+            reason = "an unknown kind of file, or one that is damaged or truncated near its start"
     except OSError as error:
         raise AudioError(f"{name}: cannot be read: {error.strerror or error}") from error
     kind = kind_of_content(path, head)
@@ -473,8 +471,8 @@ def open_recording(
             pass
     if kind is None and lacks_index(path):
         raise AudioError(
-            f"{name}: the file is cut: its index (moov), which recorders write at the end, is"
-            " missing, and without it nothing can be found in it: copy or record it again, or"
+            f"{name}: the file is truncated: its index (moov), which recorders write at the end,"
+            " is missing, and without it nothing in it can be found: copy or record it again, or"
             " repair it with the program that made it"
         )
     raise AudioError(

@@ -577,12 +577,10 @@ def _chosen_stream(container: InputContainer, choice: SoundChoice, name: str) ->
         if stream.codec_context is not None:
             return stream
     if streams:
-        raise NotMediaError(
-            "its sound is coded in a way that FFmpeg's libraries here cannot decode"
-        )
+        raise NotMediaError("a codec that the FFmpeg libraries here cannot decode")
     if container.streams.video:
         raise NotMediaError("a video or a picture without a sound track")
-    raise NotMediaError("no sound track in it")
+    raise NotMediaError("a file without a sound track")
 
 
 def _samples(frame: AudioFrame) -> np.ndarray:
@@ -591,7 +589,7 @@ def _samples(frame: AudioFrame) -> np.ndarray:
         array = frame.to_ndarray()
     except ValueError as error:  # samples of 64-bit integers
         raise NotMediaError(
-            f"samples of a kind that is not read ({frame.format.name}); convert them: "
+            f"samples of an unsupported kind ({frame.format.name}); convert them: "
             "ffmpeg -i FILE -c:a pcm_s32le NEW.wav"
         ) from error
     channels = len(frame.layout.channels)

@@ -135,7 +135,7 @@ def no_such_channel(channel: int, channels: int) -> str:
 def lies_behind(unread_s: float) -> str:
     """Return a sentence on a WAV file that has audio after its end."""
     return (
-        f"{unread_s:.2f} s of audio after the end given in the header are ignored: the header is"
+        f"{unread_s:.2f} s of audio after the end given in the header is ignored: the header is"
         " wrong, or another file was appended; repair or join it with an audio editor"
     )
 
@@ -148,7 +148,9 @@ def ends_early(missing_s: float, used_s: float) -> list[str]:
     if missing_s <= MISSING_S:
         return []
     used = f"the first {used_s:.2f} s are used"
-    return [f"the file ends {missing_s:.2f} s before its header says: it is cut or damaged; {used}"]
+    return [
+        f"the file ends {missing_s:.2f} s before its header says: it is truncated or damaged; {used}"
+    ]
 
 
 def within(blocks: Iterator[np.ndarray], first: int, most: int | None) -> Iterator[np.ndarray]:
@@ -241,7 +243,7 @@ class SoundFileRecording(Recording):
     def faults(self, first: int, most: int | None, received: int) -> list[str]:
         if self._is_cut and not first and most is None:
             used = f"the first {received / self.rate:.2f} s are used"
-            return [f"the file ends in the middle of a page: it is cut or damaged; {used}"]
+            return [f"the file ends in the middle of a page: it is truncated or damaged; {used}"]
         if self._unread_s > MISSING_S and not first and most is None:
             return [lies_behind(self._unread_s)]
         if self.samples is None:
@@ -261,8 +263,8 @@ class SoundFileRecording(Recording):
             )
         if self._sound.format == "OGG" and is_whole and missing_s > MISSING_S:
             return [
-                f"{missing_s:.2f} s of audio are damaged and skipped, so later times are too early"
-                " by that"
+                f"{missing_s:.2f} s of audio is damaged and skipped, so later times are too early by"
+                " that"
             ]
         if is_whole and self._sound.format not in _WAV:
             missing_s = max(missing_s, missing_share(self._path) * received / self.rate)
@@ -307,7 +309,7 @@ class SoundFileRecording(Recording):
                 is_damaged = True
                 if not read and not len(block):
                     raise AudioError(
-                        f"{self.name}: the audio cannot be decoded: the file is cut or damaged"
+                        f"{self.name}: the audio cannot be decoded: the file is truncated or damaged"
                     ) from error
             if len(block):
                 read += len(block)
@@ -358,7 +360,7 @@ class ChainedOggRecording(Recording):
             except soundfile.SoundFileError as error:
                 raise AudioError(
                     f"{self.name}: the part of the file from byte {link[0]} on cannot be decoded:"
-                    " it is cut or damaged"
+                    " it is truncated or damaged"
                 ) from error
         yield from conversion.rest()
 
@@ -446,7 +448,7 @@ class MediaRecording(Recording):
             first = next((piece for piece in self._pieces if len(piece.samples)), None)
             if first is None:
                 raise AudioError(
-                    f"{name}: the audio cannot be decoded: the file is cut, damaged or locked (DRM)"
+                    f"{name}: the audio cannot be decoded: the file is truncated, damaged or locked (DRM)"
                 )
         except BaseException:
             self._media.close()
@@ -538,7 +540,7 @@ class MediaRecording(Recording):
                 return found + early
         if reason is not None:
             found.append(
-                f"the file {reason}: it is cut or damaged; the first {used_s:.2f} s are used"
+                f"the file {reason}: it is truncated or damaged; the first {used_s:.2f} s are used"
             )
         return found
 

@@ -385,7 +385,7 @@ def read_lines(path: str, encoding: str | None = None) -> Iterator[TextLine]:
                 yield TextLine(
                     number,
                     "",
-                    f"the file cannot be read from here on, it is cut or damaged: {reason}",
+                    f"the file cannot be read from here on, it is truncated or damaged: {reason}",
                 )
                 return
             if not data:

@@ -378,9 +378,9 @@ def test_a_cut_file_has_the_parts_before_the_cut(
         assert load_audio(path, offset_s=2.0, duration_s=3.0).duration_s == 3.0
         assert not caplog.records
         assert 12.5 < load_audio(path, offset_s=2.0, duration_s=20.0).duration_s < 13.0
-        assert "it is cut or damaged" in caplog.text
+        assert "it is truncated or damaged" in caplog.text
     with pytest.raises(
-        AudioError, match=r"a\.flac: the audio cannot be decoded: the file is cut or damaged"
+        AudioError, match=r"a\.flac: the audio cannot be decoded: the file is truncated or damaged"
     ):
         load_audio(path, offset_s=25.0, duration_s=2.0)
 
@@ -514,7 +514,7 @@ def test_a_recording_from_standard_input(tmp_path, monkeypatch, caplog) -> None:
         np.testing.assert_array_equal(audio.samples, load_audio(tmp_path / name).samples)
     assert not caplog.records
     monkeypatch.setattr(sys, "stdin", Stdin(content[: len(content) // 2]))
-    with pytest.raises(AudioError, match="standard input: the file is cut: its index"):
+    with pytest.raises(AudioError, match="standard input: the file is truncated: its index"):
         load_stdin()
     monkeypatch.setattr(sys, "stdin", Stdin(b""))
     with pytest.raises(

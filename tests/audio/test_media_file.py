@@ -241,7 +241,7 @@ SESSION = (
         (
             "a.mp3",
             np.random.default_rng(0).integers(0, 255, 9000, np.uint8).tobytes(),
-            "no kind of sound",
+            "an unknown kind of file",
         ),
     ],
 )
@@ -266,7 +266,7 @@ def test_videos_without_sound_or_index(tmp_path: Path) -> None:
     path = made(tmp_path / "a.mp4", Coding("aac"))
     path.write_bytes(path.read_bytes()[:-2000])
     with pytest.raises(
-        AudioError, match=r"a\.mp4: the file is cut: its index \(moov\).*is missing"
+        AudioError, match=r"a\.mp4: the file is truncated: its index \(moov\).*is missing"
     ):
         load_audio(path)
 

@@ -219,7 +219,7 @@ def test_gzip_whole_and_cut(tmp_path):
     found, refused = read(tmp_path / "cut.jsonl.gz")
     assert 100 < len(found) < 400
     assert len(refused) == 1
-    assert "cut or damaged" in refused[0].reason
+    assert "truncated or damaged" in refused[0].reason
 
 
 def test_a_line_without_end_is_not_read_whole(tmp_path, monkeypatch):
