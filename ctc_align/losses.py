@@ -381,7 +381,7 @@ class LabelPrior(torch.nn.Module):
         KernelError: a number is out of range; when called, log-probs or lengths do not fit.
 
     >>> prior, log_probs = LabelPrior(2, decay=0.5), torch.tensor([[[0.9, 0.1]], [[0.7, 0.3]]]).log()
-    >>> prior(log_probs, [2]).exp()                     # half way from 0.5 to 0.8
+    >>> prior(log_probs, [2]).exp()                     # halfway from 0.5 to 0.8
     tensor([0.6485, 0.3515])
     >>> prior.eval()(log_probs, [2]).exp()              # evaluation changes nothing
     tensor([0.6485, 0.3515])

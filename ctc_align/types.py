@@ -356,14 +356,13 @@ class DefaultBlank(int):
 class Emissions:
     """The output of a model.
 
-    `log_probs` (T, C), natural log, have one row per frame of `frame_shift_s` seconds.
-
-    `vocab` has C tokens, `blank` is an index into it; if none is given and index 0 does not do what
-    a blank does, a warning is logged. `offset_s` is the time of frame 0 in the recording.
+    `log_probs` (T, C), natural log, have one row per frame of `frame_shift_s` seconds. `vocab`
+    has C tokens, `blank` is an index into it; if none is given and index 0 does not do what a blank
+    does, a warning is logged. `offset_s` is the time of frame 0 in the recording.
     `states` is the optional second output, (T, K) float: scores of the segmentation states, which
     show *where* sounds begin and end (see `ctc_align.alignment.segmentation`). The loss and the
-    score never use it. For long recordings
-    it is a `TensorOnDisk`, which supports only `len` and slices of frames.
+    score never use it. For long recordings it is a `TensorOnDisk`, which supports only `len` and
+    slices of frames.
     Both may be given as NumPy arrays or tensors, and are read as tensors; `array` and `state_array`
     are NumPy arrays.
     """
@@ -538,7 +537,7 @@ class AlignedToken:
     """One token of an aligned word; times in seconds, `end_s` exclusive, `confidence` in [0, 1].
 
     `start_sd_ms` and `end_sd_ms` are the standard deviations of the edges; None if unknown.
-    `by` is `HAND` if a person has fixed both edges, which happens only in words by hand.
+    `by` is `HAND` if a person has fixed both edges, as happens only in hand-corrected words.
 
     With the setting `gop`, `gop` says by how many nats the token is likelier than its best rival,
     `heard` is the likeliest sound ("" for none), and `gop_percentile` the share, in per cent, of
@@ -787,9 +786,8 @@ class Alignment:
 
         Args:
             path: the file.
-            force: replace a file that exists; JSON in which a person has fixed words that this
-                alignment does not
-                hold is moved to NAME.hand.json, and a warning says so.
+            force: replace a file that exists; JSON with words by hand that this alignment lacks is
+                moved to NAME.hand.json, and a warning says so.
             sound: the sound for a page, if it is not in a file; None: the recording that was
                 aligned.
 
