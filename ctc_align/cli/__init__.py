@@ -161,7 +161,7 @@ def _raising_ours(command: Callable[..., None]) -> Callable[..., None]:
             raise _OutputClosed from error
         except EOFError as error:
             raise InputError(
-                f"a file ends too early ({error or 'no more data'}): is it cut or damaged?"
+                f"a file ends too early ({error or 'no more data'}): is it truncated or damaged?"
             ) from error
 
     return called

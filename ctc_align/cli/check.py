@@ -103,7 +103,7 @@ def _report(found: list[Finding], figures: CorpusFigures, examples: int) -> None
 
     for name, value in _figures(figures):
         put(f"{name:24} {value}")
-    for severity, title in ((FAILS, "Utterances that would fail"), ("doubt", "To look at")):
+    for severity, title in ((FAILS, "Utterances that would fail"), ("doubt", "Worth a look")):
         kinds = [
             kind
             for kind, (each, _) in PROBLEMS.items()

@@ -62,7 +62,7 @@ _MOSTLY = 0.3
 model's."""
 _ALIKE = ({"da", "no"}, {"ca", "es"})
 """Languages that share most of their function words."""
-_REMEDY = "the model universal covers all languages, see ctc-align models for others"
+_REMEDY = "use --model universal, which covers all languages (ctc-align models lists others)"
 _DIRECTION_CHARS = 40
 """The most characters of a stage direction that are shown."""
 _ENDS_OF_DIRECTIONS = (")", "]", "}", "*", "♪")
@@ -103,8 +103,8 @@ def alignment_notes(alignment: Alignment) -> list[str]:
     labels = "".join(token.token for word in alignment.words for token in word.tokens)
     if alignment.config.get("stress") and not set("012ˈˌ") & set(labels):
         found.append(
-            "--stress has no effect: no phone has a stress mark, which a dictionary with stress"
-            " gives (--lexicon)"
+            "--stress has no effect: no phone has a stress mark; give a dictionary with stress"
+            " (--lexicon)"
         )
     found += [*filter(None, [decoded]), *markup_notes(alignment), *cue_notes(alignment)]
     doubtful = doubtful_words(alignment)
@@ -419,7 +419,7 @@ def cue_notes(alignment: Alignment) -> list[str]:
         what = (
             "left out"
             if is_cut_again
-            else "the old times are kept, and may lie over other cues; delete what was cut, or use"
+            else "the old times are kept, and may overlap other cues; delete what was cut, or use"
             " --cues again to omit what is not in the recording, or --max-skipped 0 to exit with 3"
         )
         found.append(
@@ -430,8 +430,8 @@ def cue_notes(alignment: Alignment) -> list[str]:
     if silent and not is_cut_again:
         found.append(
             f"{counted(len(silent), 'cue has', 'cues have')} no word to speak"
-            f" ({_named(numbers, silent)}): the old time is shifted like those of the neighbours,"
-            " or the cue is put between them"
+            f" ({_named(numbers, silent)}): old times are shifted like those of the neighbours, or"
+            " put between them"
         )
     return found
 
@@ -645,7 +645,7 @@ def _contradicting_language(text: str, language: str) -> list[str]:
         return []
     return [
         f"the transcript looks {NAMES[written]}, but --language is {language}: words and numbers"
-        f" are read as {NAMES[named]}; leave --language out, or is it the wrong transcript?"
+        f" are read as {NAMES[named]}; omit --language, or is it the wrong transcript?"
     ]
 
 
@@ -713,13 +713,13 @@ def verification(result: RunResult) -> str:
 def changed_outputs(stats: RunStats) -> Iterator[str]:
     """Yield notes on outputs that somebody has changed since a run wrote them."""
     for files, what in (
-        (stats.left, "left as it is"),
-        (stats.kept, "not replaced, but moved aside"),
+        (stats.left, "left alone"),
+        (stats.kept, "moved aside, not replaced"),
     ):
         if files.count:
-            changed = counted(files.count, "output was", "outputs were")
+            changed = counted(files.count, "output of a run was", "outputs of a run were")
             named = name_first(files.names, files.count)
-            yield f"{changed} changed by others since a run wrote it, and {what}: {named}"
+            yield f"{changed} changed by others since, and {what}: {named}"
 
 
 def interruption(result: RunResult) -> str:
@@ -764,7 +764,7 @@ def leave(summary: Summary, min_fit: str = _AUTO) -> None:
         which = _ranked_names(summary.doubtful, summary.in_doubt)
         are = counted(summary.in_doubt, "utterance is", "utterances are")
         unmet.append(f"--min-confidence is not met: {are} in doubt ({which})")
-    failed = f"; exit code 1 all the same: {summary.failed} failed" if summary.failed else ""
+    failed = f"; exit code 1, because {summary.failed} failed" if summary.failed else ""
     for line in unmet:
         say(f"ctc-align: {line}{failed}")
     if summary.failed or unmet:

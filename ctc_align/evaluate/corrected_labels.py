@@ -169,7 +169,7 @@ def read_corrected(
                 if is_known:
                     raise InputError(
                         f"{error}; {path.name} was written with it, and a person may have corrected"
-                        " it: mend it, or remove it to go on without it"
+                        " it: fix it, or remove it to go on without it"
                     ) from error
                 continue
             if not edits:
@@ -607,8 +607,8 @@ def _changed_note(file: Path, changed: Sequence[ChangedWords], alignment: Alignm
         more = ""
     return (
         f"{file}: has other words than the text, {printable(what)} at {start_s or 0.0:.2f} s{more}:"
-        " the text and the times of its words stay; if the text was wrong, put the transcript"
-        " right and align again"
+        " the text and the times of its words stay; if the text was wrong, correct the"
+        " transcript and align again"
     )
 
 

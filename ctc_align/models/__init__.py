@@ -116,12 +116,12 @@ def _is_transformers(folder: Path) -> bool:
 
 def _unknown(name: str, path: Path) -> str:
     if path.suffix == ".onnx" and path.is_file():
-        return f"model {name}: write {ONNX}{name} for an ONNX file; {_available()}"
+        return f"model {name}: write {ONNX}{name} for an ONNX file"
     if path.exists():
         return f"model {name}: expected the folder of a model, got a file; {_available()}"
     near = difflib.get_close_matches(name.lower(), [*EMBEDDED, *FAMILIES], n=1, cutoff=0.6)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"model {name}: no such model or folder; {hint}{_available()}"
+    hint = f"did you mean {near[0]}?" if near else _available()
+    return f"model {name}: no such model or folder; {hint}"
 
 
 def _available() -> str:

@@ -238,9 +238,7 @@ def _extractor(folder: Path, name: str) -> Any:
 
 
 def _network(folder: Path, config: Any, name: str) -> Any:
-    fault = (
-        f"its weights cannot be read (was a download cut? then delete {folder} and load it again)"
-    )
+    fault = f"its weights cannot be read (was a download cut off? then delete {folder} and load it again)"
     # safetensors, torch and transformers raise various kinds, and all mean the same here
     options = {"config": config, "output_loading_info": True}
     network, report = _read("AutoModelForCTC", folder, name, fault, (Exception,), **options)

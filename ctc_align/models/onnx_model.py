@@ -345,7 +345,7 @@ def open_session(file: Path, device: Device, name: str) -> Any:
         session = onnxruntime.InferenceSession(str(file), options, providers=providers)
     except Exception as error:  # onnxruntime's errors have no common base
         raise UsageError(
-            f"model {name}: cannot be read as ONNX (was a download cut, or is its .data file"
+            f"model {name}: cannot be read as ONNX (was a download cut off, or is its .data file"
             f" missing? get it again): {one_line(error)}"
         ) from error
     if device.type == "cuda" and CUDA not in session.get_providers():

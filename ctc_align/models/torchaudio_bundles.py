@@ -143,7 +143,7 @@ def _network(bundle: Any, name: str, settings: Settings) -> Any:
         Exception
     ) as error:  # torch has many kinds for a file that is cut, and all mean the same here
         raise UsageError(
-            f"model {name}: its weights cannot be read (was a download cut?): delete"
+            f"model {name}: its weights cannot be read (was a download cut off?): delete"
             f" {_file(bundle)} in {folder or '$TORCH_HOME/hub/checkpoints'} and load it again:"
             f" {one_line(error)}"
         ) from error

@@ -246,7 +246,7 @@ def test_each_unlikely_word_is_told_once(confidences, least, told):
     assert alignment_notes(alignment) == told
     without = alignment_notes(replace(alignment, config={**alignment.config, "stress": True}))
     assert [note for note in without if note not in told] == [
-        "--stress has no effect: no phone has a stress mark, which a dictionary with stress gives"
+        "--stress has no effect: no phone has a stress mark; give a dictionary with stress"
         " (--lexicon)"
     ]
 
@@ -488,7 +488,7 @@ def test_a_corpus_says_which_limit_is_passed_beside_what_failed(capsys):
         failed=2, too_many_skipped=1, most_skipped=[{"utterance": "e02"}, {"utterance": "e04"}]
     )
     for summary, code, end in (
-        (both, 1, "; exit code 1 all the same: 2 failed"),
+        (both, 1, "; exit code 1, because 2 failed"),
         (replace(both, failed=0), 3, ""),
     ):
         with pytest.raises(typer.Exit) as exit:

@@ -223,7 +223,7 @@ def test_data_that_end_too_early_are_an_error_and_no_interruption(
     assert (result.code, result.stdout) == (1, "")
     assert (
         result.stderr
-        == "ctc-align: error: a file ends too early (Ran out of input): is it cut or damaged?\n"
+        == "ctc-align: error: a file ends too early (Ran out of input): is it truncated or damaged?\n"
     )
 
 

@@ -48,10 +48,10 @@ def test_what_a_person_changed_in_other_outputs_is_not_lost(run_into, corpus, tm
     stderr = run_into(corpus, out_dir, "--format", "json,textgrid,csv").stderr
     assert (grid.read_bytes(), table.with_name("u2.hand.csv").read_bytes()) == theirs
     assert (
-        "1 output was changed by others since a run wrote it, and left as it is: part 1/u1.TextGrid"
+        "1 output of a run was changed by others since, and left alone: part 1/u1.TextGrid"
         in stderr
     )
-    assert "moved aside: part 2/u2.hand.csv" in stderr
+    assert "moved aside, not replaced: part 2/u2.hand.csv" in stderr
     effort = runs.summary(out_dir)["run"]
     assert [effort[name]["names"] for name in ("left", "kept")] == [
         ["part 1/u1.TextGrid"],
@@ -62,7 +62,7 @@ def test_what_a_person_changed_in_other_outputs_is_not_lost(run_into, corpus, tm
     stderr = run_into(corpus, out_dir, "--format", "json,textgrid,csv").stderr
     assert b"another" in grid.read_bytes()
     assert grid.with_name("u1.hand.TextGrid").read_bytes() == theirs[0]
-    assert "moved aside: part 1/u1.hand.TextGrid" in stderr
+    assert "moved aside, not replaced: part 1/u1.hand.TextGrid" in stderr
     runs.edit(corpus, lambda rows: rows[1].update(audio_filepath="nowhere.wav"))
     grid.write_bytes(theirs[0])
     run_into(corpus, out_dir, "--format", "json,textgrid,csv")
@@ -117,6 +117,8 @@ def test_the_textgrid_of_a_whole_recording_that_a_person_changed_is_kept(run_int
     ours.write_text(theirs, "utf-8")
     assert "changed" not in run_into(folder, out_dir, code=0).stderr
     textgrid(said, ("anna", [("one four", 0.1, 0.8), ("three", 1.0, 1.8)]))
-    assert "moved aside: clip.hand.TextGrid" in run_into(folder, out_dir, code=0).stderr
+    assert (
+        "moved aside, not replaced: clip.hand.TextGrid" in run_into(folder, out_dir, code=0).stderr
+    )
     assert ours.with_name("clip.hand.TextGrid").read_text("utf-8") == theirs
     assert '"tree"' in ours.read_text("utf-8"), "that utterance was not done again"

@@ -117,6 +117,6 @@ def test_damaged_labels_are_not_passed_over(tmp_path: Path) -> None:
     path, grid = OutputFiles(tmp_path, "a", ["json", "textgrid"]).write(alignment())
     grid.write_text(grid.read_text("utf-8")[:300], "utf-8")
     with pytest.raises(
-        InputError, match=r"a\.TextGrid:.*got the end of the file; a\.json was.*mend it"
+        InputError, match=r"a\.TextGrid:.*got the end of the file; a\.json was.*fix it"
     ):
         read_corrected(path)

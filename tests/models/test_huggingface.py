@@ -569,7 +569,7 @@ def test_half_a_download_is_told(spoilt: Path) -> None:
     whole = weights.read_bytes()
     for length in (0, 5, 100, len(whole) // 2, len(whole) - 1):
         weights.write_bytes(whole[:length])
-        assert f"was a download cut? then delete {spoilt}" in said(str(spoilt))
+        assert f"was a download cut off? then delete {spoilt}" in said(str(spoilt))
 
 
 def test_a_pickle_runs_nothing(spoilt: Path, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ def test_metadata_of_sherpa_say_what_it_is() -> None:
         (lambda folder: (folder / "model.onnx").unlink(), "no such file"),
         (
             lambda folder: os.truncate(folder / "model.onnx", 2000),
-            r"cannot be read as ONNX \(was a download cut",
+            r"cannot be read as ONNX \(was a download cut off",
         ),
         (
             lambda folder: (folder / "tokens.txt").unlink(),

@@ -197,7 +197,8 @@ def test_files_that_cannot_be_downloaded_or_read_are_told(pipelines, tmp_path, m
     torch.save({"aux.weight": torch.zeros(1000)}, file)
     file.write_bytes(file.read_bytes()[:2000])
     with pytest.raises(
-        UsageError, match=r"cannot be read \(was a download cut\?\): delete wav2vec2_\w+\.pth in"
+        UsageError,
+        match=r"cannot be read \(was a download cut off\?\): delete wav2vec2_\w+\.pth in",
     ):
         load_model("torchaudio:WAV2VEC2_ASR_BASE_960H", device="cpu", settings=settings)
     file = tmp_path / pipelines.WAV2VEC2_ASR_BASE_960H._path.rpartition("/")[2]

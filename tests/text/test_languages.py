@@ -83,7 +83,7 @@ GERMAN = (
 def test_notes_where_text_and_model_are_of_different_languages(tmp_path: Path) -> None:
     assert language_notes(GERMAN, "english") == [
         "the transcript looks German and the model english is for English: times are rough at best;"
-        " the model universal covers all languages, see ctc-align models for others, or is it the"
+        " use --model universal, which covers all languages (ctc-align models lists others), or is it the"
         " wrong transcript?"
     ]
     assert language_notes(GERMAN, "torchaudio:VOXPOPULI_ASR_BASE_10K_DE") == []
@@ -92,7 +92,7 @@ def test_notes_where_text_and_model_are_of_different_languages(tmp_path: Path) -
     for model in ("auto", "universal"):
         assert language_notes(GERMAN, model, "en") == [
             "the transcript looks German, but --language is en: words and numbers are read as"
-            " English; leave --language out, or is it the wrong transcript?"
+            " English; omit --language, or is it the wrong transcript?"
         ]
         for right_or_unclear in ("de", "deu", "", "lb", "en,de"):
             assert language_notes(GERMAN, model, right_or_unclear) == []
