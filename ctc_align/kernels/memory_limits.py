@@ -39,8 +39,8 @@ def require(
         whose = f" of utterance {utterance}"
     raise KernelError(
         f"{what}{whose}: {bytes_needed} bytes ({bytes_needed / 2**30:.1f} GiB) are needed, {free}"
-        f" ({free / 2**30:.1f} GiB) are available ({limit}); take fewer utterances at a time, or"
-        " cut long ones"
+        f" ({free / 2**30:.1f} GiB) are available ({limit}); pass fewer utterances at a time, or"
+        " split long ones"
     )
 
 

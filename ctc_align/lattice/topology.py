@@ -226,7 +226,7 @@ def check_detours_size(batch: int, states: int, most: int) -> None:
     if needed > MOST_SOURCES_BYTES:
         raise KernelError(
             f"optional: {batch} x {states} states with up to {most} detours each need {needed}"
-            f" bytes, at most {MOST_SOURCES_BYTES} are taken; leave fewer tokens in a row optional"
+            f" bytes, over the limit of {MOST_SOURCES_BYTES}; make fewer tokens in a row optional"
         )
 
 

@@ -242,7 +242,7 @@ def test_errors_leave_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
                 memory_limits, "available", lambda device=None, needed=needed: (needed, "a test")
             )
             with pytest.raises(
-                KernelError, match=r": \d+ bytes .* are needed, \d+ .*take fewer utterances"
+                KernelError, match=r": \d+ bytes .* are needed, \d+ .*pass fewer utterances"
             ):
                 kernels.occupancy(x, given.topology, given.lengths)
         assert occupancy(given, dtype=dtype)[1].isfinite().any()

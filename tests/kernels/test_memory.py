@@ -43,8 +43,8 @@ def test_more_than_the_machine_has(machine):
     assert (
         str(error.value)
         == f"posteriors of utterance 3: {9 * GIB + 1} bytes (9.0 GiB) are needed, {9 * GIB} (9.0"
-        " GiB) are available (memory and swap of the machine); take fewer utterances at a time,"
-        " or cut long ones"
+        " GiB) are available (memory and swap of the machine); pass fewer utterances at a time,"
+        " or split long ones"
     )
 
 

@@ -241,7 +241,7 @@ def plan(
     if needed(block) > MOST_BYTES:
         raise KernelError(
             f"best path of utterance {b}: {frames} frames x {size} states with detours over {reach}"
-            f" states need {needed(block)} bytes, at most {MOST_BYTES} are taken; cut the utterance"
+            f" states need {needed(block)} bytes, over the limit of {MOST_BYTES}; split the utterance"
         )
     width = min(size, reach * block + 1)
     return reach, np.empty((-(-frames // block), size)), block, np.empty(block * width, kind), width
