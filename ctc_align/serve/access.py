@@ -364,7 +364,7 @@ def read_user_token() -> tuple[str, str]:
         return _kept_token(path), f"the token is kept in {path}"
     except OSError as error:
         reason = f"{error.filename}: {error.strerror}" if error.filename else error.args[-1]
-        return secrets.token_urlsafe(), f"the token is for this run alone: {reason}"
+        return secrets.token_urlsafe(), f"the token is for this run only: {reason}"
 
 
 def _kept_token(path: Path) -> str:

@@ -253,7 +253,7 @@ def encoding_advice(data: bytes, *, has_option: bool = True) -> str:
     """
     looks, names = _looks(data)
     options = " or ".join(f"--encoding {name}" for name in names) + (
-        ", by the right spelling" if len(names) > 1 else ""
+        ", whichever spells it right" if len(names) > 1 else ""
     )
     if names and has_option:
         return f"{looks}: give {options}, or save it as UTF-8"
@@ -273,7 +273,7 @@ def _looks(data: bytes) -> tuple[str, list[str]]:
     found = likely_encodings(data[:_MOST_BYTES])
     names = [each.codec for each in found]
     if not found:
-        return "it is in an encoding older than Unicode, which its letters do not show", [
+        return "it is in an encoding older than Unicode, and its bytes do not show which", [
             "NAME (such as cp1252)"
         ]
     if len(found) > 1:

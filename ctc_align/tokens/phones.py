@@ -256,8 +256,7 @@ def shown_labels(
     if not is_arpabet(vocab):
         if phones == "arpabet" and is_ipa(vocab):
             raise UsageError(
-                "--phones arpabet: this model has the phones of IPA; --model english has those of"
-                " ARPAbet"
+                "--phones arpabet: this model has IPA phones; --model english has those of ARPAbet"
             )
         return tuple(labels)
     known = {*vocab} if phones != "ipa" else set()

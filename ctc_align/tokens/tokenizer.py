@@ -505,8 +505,8 @@ def refuse_unreadable(words: Words, tokenizer: LetterTokenizer, vocab: Sequence[
         )
         raise TranscriptError(
             f"expected words of the vocabulary's tokens, got {words.words[0].text!r} …: its tokens"
-            f" ({textwrap.shorten(tokens, 60, placeholder=' …')}) are no letters and no phones that"
-            " are known here; give a dictionary of the words in these tokens (--lexicon FILE), or"
+            f" ({textwrap.shorten(tokens, 60, placeholder=' …')}) are neither letters nor known"
+            " phones; give a dictionary of the words in these tokens (--lexicon FILE), or"
             " a transcript of tokens with spaces between them"
         )
 

@@ -227,8 +227,8 @@ def read_base_model(model: str, options: TrainOptions) -> Start:
     folder = folder_of(model)
     if not (folder / "model.toml").is_file():
         raise UsageError(
-            f"--model {model}: expected english, or the folder of a model that `ctc-align train`"
-            " wrote: no other can be adapted"
+            f"--model {model}: expected english, universal or the folder of a model that `ctc-align"
+            " train` wrote: no other can be adapted"
         )
     if options.out_dir.resolve() == folder.resolve():
         raise UsageError(

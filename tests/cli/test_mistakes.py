@@ -592,7 +592,7 @@ MISTAKES = [
     (
         "adapt train.jsonl --out-dir out --model nonesuch",
         2,
-        "--model nonesuch: expected english, or the folder",
+        "--model nonesuch: expected english, universal or the folder",
     ),
     ("calibrate nonesuch grids --out-dir out", 2, NO_MODEL),
     (

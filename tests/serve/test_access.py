@@ -584,7 +584,7 @@ def test_a_file_that_holds_no_secret_is_not_used_and_stays(
     tokens = set()
     for _ in range(2):
         token, line = read_user_token()
-        assert line.startswith("the token is for this run alone: ")
+        assert line.startswith("the token is for this run only: ")
         assert said in line
         check_token(token)
         tokens.add(token)

@@ -86,7 +86,7 @@ def test_encodings_that_are_as_likely_are_both_named_with_what_they_spell():
     advice = encoding_advice(b"Kop\xe1\xe8")
     assert 'it may be Windows-1252 ("Kopáè") or Windows-1250 ("Kopáč")' in advice
     assert (
-        "give --encoding cp1252 or --encoding cp1250, by the right spelling, or save it as UTF-8"
+        "give --encoding cp1252 or --encoding cp1250, whichever spells it right, or save it as UTF-8"
         in advice
     )
 

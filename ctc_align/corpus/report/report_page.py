@@ -243,7 +243,7 @@ def _notes(figures: RunFigures, changes: RunChanges | None) -> list[str]:
     notes += figures.notes
     if figures.unread:
         notes.append(
-            f"{figures.unread:,} outputs could not be read, and are missing in the distributions:"
+            f"{figures.unread:,} outputs could not be read, and are missing from the distributions:"
         )
         notes += figures.faults
     if changes is not None and changes.unread:
