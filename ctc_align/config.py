@@ -172,7 +172,8 @@ class Settings:
     )
     labels: str = setting(
         "bare",
-        "Write words in CTM and TextGrid without their outer punctuation (bare), or as written.",
+        "Write words without their outer punctuation (bare), or as written. For CTM, TextGrid, ELAN,"
+        " TSV, CSV, Audacity and Label Studio.",
         choices=("bare", "written"),
         panel=TIMES,
         commands=(*_TIME, "convert"),
@@ -271,7 +272,7 @@ class Settings:
             "a list of words, tokens (or phones), syllables, sentences, speakers, languages and gop",
         ),
         metavar="LIST",
-        shown="words,phones",
+        shown="words,phones; Label Studio: words",
     )
     textgrid: str = setting(
         "long",
@@ -815,7 +816,7 @@ def allowed_values(field: dataclasses.Field[Any], wanted: Any) -> str:
     if field.metadata.get("pattern"):
         return str(field.metadata["pattern"][1])
     if choices:
-        return " or ".join(repr(choice) for choice in choices)
+        return f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
     if wanted not in _KINDS:
         if dataclasses.is_dataclass(wanted):
             return "a table"

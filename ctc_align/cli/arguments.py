@@ -113,8 +113,8 @@ def check_source(source: str, argument: str = "SOURCE") -> None:
     """Raise UsageError if there is nothing at the path of a corpus; a URL is refused elsewhere."""
     if "://" not in source and kind_of(source, argument) == "nothing":
         raise UsageError(
-            f"{source}: expected a manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder as"
-            f" {argument}; nothing is there"
+            f"{source}: no such file or folder; expected a manifest (JSONL, CSV, TSV, Lhotse cuts) or"
+            f" a folder as {argument}"
         )
 
 
@@ -251,7 +251,7 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
                 )
             )
         if kind == "nothing":
-            raise UsageError(f"{path}: expected JSON of an alignment, but there is no such file")
+            raise UsageError(f"{path}: no such file; expected JSON of an alignment")
         head = _head_of(path)
         what = "" if head is None else name_unless_object(head)
         if what:

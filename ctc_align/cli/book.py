@@ -76,7 +76,7 @@ def book(
         )
     if audio and kind_of(audio, "--audio") == "nothing":
         raise UsageError(
-            f"--audio {audio}: nothing is there; expected a recording, or the folder of all of them"
+            f"--audio {audio}: no such file or folder; expected a recording, or the folder of all"
         )
     alignments = latest_alignments(
         [path for each in alignments for path in alignments_at(each)], talk

@@ -442,10 +442,10 @@ def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[s
     from ctc_align.files.cues import fast_cues
 
     fast = fast_cues(alignment, Style.of(settings), formats)
-    named = several([f"{each.cue} ({each.columns_per_s:g})" for each in fast], ", ")
+    named = several([f"cue {each.cue} ({each.columns_per_s:g} columns/s)" for each in fast], ", ")
     return [
         f"{counted(len(fast), 'cue is', 'cues are')} faster than --max-cps {settings.max_cps:g},"
-        f" because the speech is that fast (columns a second): {named}; shorten their text"
+        f" because the speech is that fast: {named}; shorten the text"
     ] * bool(fast)
 
 

@@ -161,7 +161,7 @@ def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) 
     ):
         if kind == "nothing":
             raise UsageError(
-                f"--audio {audio}: expected a recording or a folder of recordings, but there is none"
+                f"--audio {audio}: no such file or folder; expected a recording or a folder of them"
             )
         if kind == "file" and len(corrected) > 1:
             raise UsageError(
@@ -208,7 +208,7 @@ def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
         return
     if kind == "nothing":
         raise UsageError(
-            f"--hand {hand}: expected a TextGrid or a folder of TextGrids, but there is none"
+            f"--hand {hand}: no such file or folder; expected a TextGrid or a folder of them"
         )
     if len(corrected) > 1:
         raise UsageError(

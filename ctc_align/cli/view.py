@@ -90,8 +90,8 @@ def view(
     given = "" if page.audio in SOUND_MODES else page.audio
     if kind_of(page.audio, "--audio") == "nothing" and given:
         raise UsageError(
-            f"--audio {given}: nothing is there; expected a recording, a folder, embed, link or"
-            " none"
+            f"--audio {given}: no such file or folder; expected a recording, a folder, embed, link"
+            " or none"
         )
     if not page.utterance:
         alignments = check_alignments(alignments, "ALIGNMENT.json")

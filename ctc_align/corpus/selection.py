@@ -114,7 +114,11 @@ def selected(
         )
     path = source or source_of_run(out_dir)
     if not path or not os.path.exists(path):
-        got = f"{path}: nothing is there" if path else f"{out_dir} does not say where its corpus is"
+        got = (
+            f"{path}: no such file or folder"
+            if path
+            else f"{out_dir} does not say where its corpus is"
+        )
         raise UsageError(f"{got}; give the corpus: ctc-align filter {out_dir} SOURCE")
     corpus = open_source(
         path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text, encoding=encoding

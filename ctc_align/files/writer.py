@@ -80,7 +80,7 @@ class Style(Settings):
         return alignment.subtitles is not None and self.cues != AGAIN
 
     def label(self, word: AlignedWord) -> str:
-        """Return the label of `word` in CTM and TextGrid; never empty."""
+        """Return the label of `word` in CTM, TextGrid and other labels; never empty."""
         if word.spoken == ANY_SPEECH:
             text = word.text.rstrip(",.;:!?")  # <unk> is no word "unk"
         elif self.labels == WRITTEN:

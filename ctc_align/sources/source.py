@@ -316,7 +316,7 @@ def kind_of(value: Any) -> str:
 def require_folder(path: str, what: str) -> None:
     """Raise UsageError unless `path` is a folder that can be read."""
     if not os.path.exists(path):
-        raise UsageError(f"{printable(path)}: expected {what}, there is no such folder")
+        raise UsageError(f"{printable(path)}: no such folder; expected {what}")
     if not os.path.isdir(path):
         raise UsageError(f"{printable(path)}: expected {what}, got a file")
     try:
@@ -333,7 +333,7 @@ def require_file(path: str, what: str) -> None:
     if os.path.isdir(path):
         raise UsageError(f"{printable(path)}: expected {what}, got a folder")
     if not os.path.exists(path):
-        raise UsageError(f"{printable(path)}: expected {what}, there is no such file")
+        raise UsageError(f"{printable(path)}: no such file; expected {what}")
     if not os.path.isfile(path):
         raise UsageError(
             f"{printable(path)}: expected {what}, got a pipe or a device: save it to a file first"

@@ -470,9 +470,14 @@ MISTAKES = [
     (f"score {LOG_PROBS} talk.txt --workers 2", 2, "--workers: only for a SOURCE"),
     ("score train.jsonl --workers 0", 2, "workers: expected at least 1, got 0"),
     ("score train.jsonl --batch-seconds 0", 2, "batch_seconds: expected"),
-    ("score none.jsonl", 2, "none.jsonl: expected a manifest", "there is no such file"),
+    ("score none.jsonl", 2, "none.jsonl: no such file", "expected a manifest"),
     ("corpus", 2, "SOURCE: expected a manifest or a folder; see ctc-align corpus --help"),
-    ("corpus none", 2, "none: expected a manifest", "or a folder as SOURCE; nothing is there"),
+    (
+        "corpus none",
+        2,
+        "none: no such file or folder; expected a manifest",
+        "or a folder as SOURCE",
+    ),
     ("corpus train.jsonl", 2, "--out-dir: a corpus needs a folder"),
     (
         "corpus folder --out-dir out",
@@ -572,8 +577,8 @@ MISTAKES = [
     (
         "train none --out-dir out",
         2,
-        "none: expected a manifest",
-        "or a folder as CORPUS; nothing is there",
+        "none: no such file or folder; expected a manifest",
+        "or a folder as CORPUS",
     ),
     ("train train.jsonl", 2, "--out-dir: give a folder for the new model"),
     ("train", 2, "Missing argument 'CORPUS'"),
@@ -626,23 +631,23 @@ MISTAKES = [
         "expected a folder for the outputs, but talk.txt is a file",
     ),
     ("view made/talk.json folder/../made/talk.json", 2, "two pages would be talk.html"),
-    ("view made/talk.json --audio none.wav", 2, "nothing is there"),
+    ("view made/talk.json --audio none.wav", 2, "no such file or folder"),
     ("view made/talk.json --theme pink", 2, "--theme: expected auto, light or dark, got 'pink'"),
     ("view made/talk.json --audio short.wav", 1, "short.wav"),
     (
         "report none",
         2,
-        "OUT_DIR none: expected the output folder of a corpus run, got nothing: there",
+        "OUT_DIR none: expected the output folder of a corpus run, got no such folder",
     ),
     ("report folder", 2, "OUT_DIR folder: there is no journal in it"),
     ("report ''", 2, "OUT_DIR: expected the path of a folder, got an empty one"),
     ("report folder -o ''", 2, "--out-dir: expected the path of a folder, got an empty one"),
-    ("realign none.json", 2, "none.json: expected JSON of an alignment, but there is no such file"),
+    ("realign none.json", 2, "none.json: no such file; expected JSON of an alignment"),
     ("realign made", 2, "got a folder; name files in it"),
     (
         "realign made/moved.json --audio none.wav",
         2,
-        "none.wav: expected a recording or a folder of",
+        "none.wav: no such file or folder; expected a recording or a folder of",
     ),
     (
         "realign made/talk.json made/moved.json --audio talk.wav",
@@ -653,7 +658,7 @@ MISTAKES = [
     (
         "realign made/setting.json --audio talk.wav",
         2,
-        "setting.json: config.edges: expected 'auto' or 'spikes'",
+        "setting.json: config.edges: expected 'auto', 'spikes'",
     ),
     (
         "realign made/probs.json --audio talk.wav",
@@ -683,7 +688,7 @@ MISTAKES = [
     (
         "convert none.json --format srt",
         2,
-        "expected JSON of an alignment, but there is no such file",
+        "no such file; expected JSON of an alignment",
     ),
     ("convert made/talk.json --format srt,vtt --stdout", 2, "--stdout takes exactly one format"),
     (

@@ -128,9 +128,7 @@ def page_text(folder: Path) -> str:
 def test_the_figures_are_those_of_the_summary(tmp_path, cli, shards, jobs):
     folder = run_folder(tmp_path / "run", shards=shards, jobs=jobs)
     result = cli("corpus", "--summary", folder, code=1)
-    assert not [
-        note for note in ("not come to its end", "there is no journal") if note in result.stderr
-    ]
+    assert not [note for note in ("not finished", "there is no journal") if note in result.stderr]
     expected = corpus_runs.summary(folder)
     found = run_figures(folder)
     assert {k: v for k, v in found.summary.to_dict().items() if k not in OF_RUN} == {
@@ -283,7 +281,7 @@ def test_a_run_that_has_not_ended_says_so(tmp_path, cli):
     result = cli("report", folder, code=0)
     text, joined = page_text(folder), cli("corpus", "--summary", folder)
     for note in (
-        "journal.0-of-3.jsonl: its run has not come to its end",
+        "journal.0-of-3.jsonl: its run has not finished",
         "of 3 shards there is no journal of 1",
     ):
         for told in (result.stderr, text, joined.stderr):

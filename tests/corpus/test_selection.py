@@ -144,7 +144,7 @@ def test_a_manifest_of_what_is_kept_and_one_of_the_rest_with_reasons(
     [found] = open_source(tmp_path / "far/kept.jsonl")
     assert (found.id, found.audio, found.offset_s, found.text) == ("good", audio, 0.1, TEXT)  # type: ignore[union-attr]
     result = cli("filter", tmp_path / "run", code=2)
-    assert "m.jsonl: nothing is there; give the corpus: ctc-align filter" in result.error
+    assert "m.jsonl: no such file or folder; give the corpus: ctc-align filter" in result.error
     assert "kept 5 of 8" in cli("filter", tmp_path / "run", tmp_path / "m.jsonl").stderr
 
 

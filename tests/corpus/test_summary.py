@@ -115,7 +115,7 @@ def test_shards_that_have_not_ended_are_named(tmp_path):
     assert not summary.complete
     assert summary.source == "there"
     assert notes == [
-        "journal.2-of-3.jsonl: its run has not come to its end",
+        "journal.2-of-3.jsonl: its run has not finished",
         "of 3 shards there is no journal of 1",
     ]
     for i in range(3):

@@ -367,7 +367,7 @@ def joined(out_dir: Path, argument: str = "--summary") -> tuple[Summary, list[st
         UsageError: there is no folder, or no journal in it.
     """
     if not out_dir.is_dir():
-        got = "a file" if out_dir.exists() else "nothing: there is no such folder"
+        got = "a file" if out_dir.exists() else "no such folder"
         raise UsageError(
             f"{argument} {out_dir}: expected the output folder of a corpus run, got {got}"
         )
@@ -378,7 +378,7 @@ def joined(out_dir: Path, argument: str = "--summary") -> tuple[Summary, list[st
         )
     ended = {path: _read(summary_path(out_dir, shard_of(path))) for path in paths}
     notes = [
-        f"{path.name}: its run has not come to its end"
+        f"{path.name}: its run has not finished"
         for path, data in ended.items()
         if not _complete(data)
     ]
