@@ -565,7 +565,7 @@ def test_a_folder_of_another_kind_is_a_wrong_call(tmp_path, files, kind, message
 
 def test_nothing_there(tmp_path):
     for kind in (None, "manifest", "table", "lhotse", "kaldi", "mfa", "librispeech", "folder"):
-        with pytest.raises(UsageError, match="there is no such"):
+        with pytest.raises(UsageError, match="no such"):
             open_source(tmp_path / "nowhere", kind)
     for kind in ("kaldi", "mfa", "librispeech"):
         file = write(tmp_path, {"file": "x"}) / "file"
