@@ -157,7 +157,7 @@ def test_too_many_optional_tokens_in_a_row_are_refused(monkeypatch: pytest.Monke
     lattice.ctc([[1] * 20], 0, [[k % 2 == 0 for k in range(20)]])
     with pytest.raises(
         KernelError,
-        match=r"1 x 101 states with up to 49 detours each need 19796 bytes, at most 10000",
+        match=r"1 x 101 states with up to 49 detours each need 19796 bytes, over the limit of 10000",
     ):
         lattice.ctc([[1] * 50], 0, [[True] * 50])
 

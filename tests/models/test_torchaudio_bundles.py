@@ -172,7 +172,8 @@ def test_an_impulse_is_heard_when_it_is(made: tuple[str, Any, TorchModel, Any]) 
 )
 def test_what_has_no_labels_is_refused(name: str, pipelines: Any) -> None:
     with pytest.raises(
-        UsageError, match=r"(no such bundle|has no labels).*there is HUBERT_ASR_LARGE, .*MMS_FA"
+        UsageError,
+        match=r"(no such bundle|has no labels).*expected one of HUBERT_ASR_LARGE, .*MMS_FA",
     ):
         load_model(f"torchaudio:{name}", device="cpu")
 

@@ -540,7 +540,7 @@ def test_a_slow_body_gives_its_place_back_long_before_the_limit(
     [
         (errno.ENOSPC, 507, "disk is full"),
         (errno.EROFS, 503, "read-only"),
-        (errno.EACCES, 503, "read-only, or another user's"),
+        (errno.EACCES, 503, "read-only or another user's"),
         (errno.ENAMETOOLONG, 422, "too long"),
     ],
 )

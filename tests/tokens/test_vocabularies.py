@@ -256,7 +256,7 @@ def test_where_nothing_is_known_the_cure_is_a_dictionary(tmp_path: Path) -> None
     for call in (Aligner(model=None).align, Aligner(model=None).score):
         with pytest.raises(
             TranscriptError,
-            match=r"\(a1 t_he2 .*\) are no letters .* dictionary .* \(--lexicon FILE\)",
+            match=r"\(a1 t_he2 .*\) are neither letters .* dictionary .* \(--lexicon FILE\)",
         ):
             call(emissions, "the cat sat on it")
 
