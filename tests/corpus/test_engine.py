@@ -9,11 +9,13 @@ Where all workers die, the run ends.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import os
 import random
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, Pipe
@@ -27,24 +29,25 @@ import pytest
 from made_sources import write
 
 from ctc_align.config import Settings
-from ctc_align.corpus.engine import worker_pools
+from ctc_align.corpus.engine import stages, worker_pools
 from ctc_align.corpus.engine.batches import (
     WINDOW,
     Finished,
     Job,
     Outcome,
+    UtteranceBatch,
     batches_by_length,
     jobs_of,
     windows,
 )
 from ctc_align.corpus.engine.dispatch import Engine
-from ctc_align.corpus.engine.stages import WorkerOptions
+from ctc_align.corpus.engine.stages import Stages, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import ProcessPool
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import Layout
 from ctc_align.corpus.state.journal import DONE, FAILED, Journal
 from ctc_align.corpus.state.resume import Fingerprints, Outcomes, model_identity, run_fingerprint
-from ctc_align.errors import BackendError
+from ctc_align.errors import AudioError, BackendError
 from ctc_align.files.folder_lock import Shard
 from ctc_align.sources.utterance import Refused, Utterance
 
@@ -415,3 +418,27 @@ def test_with_real_processes(tmp_path):
     assert runs.outputs(tmp_path / "out") == {
         name: data for name, data in expected.items() if name not in lost
     }
+
+
+def test_what_failed_is_not_kept_by_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sound:
+        pass
+
+    kept: weakref.WeakSet[Sound] = weakref.WeakSet()
+
+    def read(*_: object) -> None:
+        sound = Sound()
+        kept.add(sound)
+        raise AudioError("silence")
+
+    monkeypatch.setattr(stages, "read_utterance", read)
+    aligner = SimpleNamespace(model=None, settings=SimpleNamespace(track=""))
+    worker = Stages(WorkerOptions(task=SimpleNamespace()), aligner)
+    monkeypatch.setattr(worker, "_choice", lambda _: None)
+    gc.disable()
+    try:
+        state = worker.read(UtteranceBatch(0, (Job(0, utterances(1)[0]),)))
+        assert [job.reason for job in state.jobs] == ["silence"]
+        assert not kept
+    finally:
+        gc.enable()

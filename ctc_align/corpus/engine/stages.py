@@ -67,16 +67,17 @@ They are the stretches that a recording of a part of a text leaves out.
 
 @dataclass
 class JobState:
-    """A job under way: what was read, and its result or the error that ended it.
+    """A job under way: what was read, and its result or the reason why it failed.
 
     `seconds` is the work so far. `audio` is the checksum of the file that was read; `notes` are the
-    warnings about the utterance.
+    warnings about the utterance. The error itself is not kept, because its traceback holds what was
+    read.
     """
 
     job: Job
     source: Audio | Emissions | None = None
     result: Any = None
-    error: Exception | None = None
+    reason: str | None = None
     seconds: float = 0.0
     audio: Checksum | None = None
     notes: list[str] = field(default_factory=list)
@@ -312,7 +313,7 @@ class Stages:
                     )
                 state.audio = file_checksum(file_of(job.utterance.audio))
             except Exception as error:  # whatever it is, it concerns this file
-                state.error = error
+                state.reason = reason_of(error, job.utterance.id)
             state.seconds = time.perf_counter() - started
             batch_state.jobs.append(state)
         batch_state.stages["reading"] = time.thread_time() - before
@@ -335,7 +336,7 @@ class Stages:
         """Compute the results of a batch that has been read."""
         started = time.perf_counter()
         timings: dict[str, float] = {}
-        jobs = [state for state in batch_state.jobs if state.error is None]
+        jobs = [state for state in batch_state.jobs if state.reason is None]
         if jobs:
             self._compute(jobs, timings)
         spent = time.perf_counter() - started
@@ -359,12 +360,12 @@ class Stages:
             for state, result in zip(jobs, results):
                 state.notes += (note for note in notes if _is_about(note, state, len(jobs) == 1))
                 if isinstance(result, CtcAlignError):
-                    state.error = result
+                    state.reason = reason_of(result, state.job.utterance.id)
                 else:
                     state.result = result
         except Exception as error:
             if len(jobs) == 1:
-                jobs[0].error = error
+                jobs[0].reason = reason_of(error, jobs[0].job.utterance.id)
                 return
             for state in jobs:
                 self._compute([state], timings)
@@ -396,22 +397,22 @@ class Stages:
 
         It raises OutputError for errors that concern other jobs, too.
         """
-        error = state.error
-        if error is None:
+        utterance = state.job.utterance
+        reason = state.reason
+        if reason is None:
             try:
                 with self._noting(state.notes):
                     return self.task.write(state)
-            except OutputError as unwritten:
-                if isinstance(unwritten, LostFolderError) or not _is_of_one_utterance(unwritten):
+            except OutputError as error:
+                if isinstance(error, LostFolderError) or not _is_of_one_utterance(error):
                     raise
-                error = unwritten
-            except CtcAlignError as unwritten:
-                error = unwritten
-        utterance = state.job.utterance
+                reason = reason_of(error, utterance.id)
+            except CtcAlignError as error:
+                reason = reason_of(error, utterance.id)
         result = UtteranceResult(
             seconds=round(state.seconds, 4), book=utterance.book_path, notes=_notes(state)
         )
-        return Outcome(state.job.index, FAILED, reason_of(error, utterance.id), result)
+        return Outcome(state.job.index, FAILED, reason, result)
 
     def _noting(self, notes: list[str]) -> contextlib.AbstractContextManager[None]:
         """Also append what is logged during a block to the notes of an utterance."""
