@@ -275,14 +275,16 @@ def alignments_at(path: str) -> list[str]:
         return [path]
     from ctc_align.files.formats import JSON_EXPORTS
 
-    found = [
+    there = [
         file for file in sorted(Path(path).rglob("*.json")) if not _SUMMARY.fullmatch(file.name)
     ]
-    files = [str(file) for file in found if not file.name.endswith(JSON_EXPORTS)]
+    files = [str(file) for file in there if not file.name.endswith(JSON_EXPORTS)]
     if not files:
-        raise UsageError(
-            f"{path}: expected a folder with JSON that ctc-align wrote, got one without"
-        )
+        if next(Path(path).glob("*.jsonl.gz"), None) is not None:
+            found = "shards; ctc-align corpus without --layout shards writes a JSON per utterance"
+        else:
+            found = "one without"
+        raise UsageError(f"{path}: expected a folder with JSON that ctc-align wrote, got {found}")
     return files
 
 
