@@ -249,7 +249,7 @@ class _Comparable:
     def add(self, name: str, output: UtteranceTier, labels: UtteranceTier) -> None:
         """Add an utterance, or count it if the reference is the hypothesis, uncorrected."""
         self.notes += dict.fromkeys((*output.notes, *labels.notes))
-        if _is_same_file(output, labels) and not labels.is_corrected:
+        if _is_same(output, labels):
             self.untouched += 1
         else:
             self.utterances += _merge_by_speaker(name, output, labels)
@@ -302,9 +302,12 @@ def _no_corrections(hypothesis: Path, reference: Path, untouched: int, notes: Se
     )
 
 
-def _is_same_file(output: UtteranceTier, labels: UtteranceTier) -> bool:
-    """Return whether both sides are one alignment, in the same file or in one that corrects it."""
-    if output.path is None or labels.path is None:
+def _is_same(output: UtteranceTier, labels: UtteranceTier) -> bool:
+    """Return whether both sides are one alignment of ctc-align that nobody has corrected.
+
+    It may be in one file, or in two that belong together.
+    """
+    if output.path is None or labels.path is None or not labels.is_ours:
         return False
     return os.path.realpath(original_of(output.path)) == os.path.realpath(original_of(labels.path))
 

@@ -8,7 +8,7 @@ import itertools
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -60,7 +60,7 @@ class UtteranceTier:
     notes: tuple[str, ...] = ()
     """Which corrections are used, and which are not."""
     path: Path | None = None
-    """The JSON that it was read from."""
+    """The JSON, or the table, that it was read from."""
 
     @property
     def intervals(self) -> list[Interval]:
@@ -200,7 +200,7 @@ def read_table(path: Path, tier: str) -> dict[str, UtteranceTier]:
         else:
             hint = ""
         raise InputError(f"{path}: expected alignments, got an empty file{hint}")
-    return utterances
+    return {utterance: replace(found, path=path) for utterance, found in utterances.items()}
 
 
 def _ctm_utterances(path: Path) -> dict[str, UtteranceTier]:

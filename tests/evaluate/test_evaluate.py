@@ -285,6 +285,8 @@ def test_shards(tmp_path):
     assert evaluate(shards / "alignments-00000.jsonl.gz", tmp_path / "theirs").missing_files == (
         "s/y",
     )
+    with pytest.raises(UsageError, match=r"the program.s own output"):
+        evaluate(shards, shards)
 
 
 @pytest.mark.parametrize(
