@@ -431,7 +431,7 @@ def cue_notes(alignment: Alignment) -> list[str]:
         found.append(
             f"{counted(len(silent), 'cue has', 'cues have')} no word to speak"
             f" ({_named(numbers, silent)}): old times are shifted like those of the neighbours, or"
-            " put between them"
+            " put between them, or shown with the one of the same old time"
         )
     return found
 

@@ -3,7 +3,8 @@
 A cue lasts from the start of its first aligned word to the end of its last.
 
 A cue without a word to speak (`[MUSIC]`, or no text) keeps its old times, moved as its neighbours
-were, where they fit between them; else it gets the room that is left, at least one frame of a
+were, where they fit between them; one that the file shows with its neighbour (a translation) is
+shown with it; else it gets the room that is left, at least one frame of a
 film (40 ms) of the last word of the cue before it. If passages were read in a different order,
 times go back from one cue to the next, and no two of these cues are shown at a time. A cue whose
 words are not in the recording (an advertisement, a scene that was cut) has no place in it: it
@@ -15,7 +16,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple, TypeVar
 
 from ctc_align.files.writer import Span, apart, is_timed, words_by_time
@@ -153,11 +154,12 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
     """Return the times of all cues in ms: at least 1 ms long, apart, inside the recording.
 
     They ascend, except for passages that were read in a different order from the file's. A cue that
-    the file has twice at the same time has the same new times twice. Cues whose words are not in
+    the file has twice at the same time has the same new times twice, and so has a cue without a
+    word to speak that the file shows with the cue before or after it. Cues whose words are not in
     the recording keep their old times, which may lie over those of others.
     """
     cues = source_subtitles(alignment).cues
-    spoken, repeats, _, missing = _cue_words(alignment)
+    spoken, repeats, silent, missing = _cue_words(alignment)
     copies = [index for index in sorted(repeats - missing) if index and not spoken[index]]
     twins = {
         index: index - 1
@@ -165,6 +167,7 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
         if 2 * (cues[index - 1].end_s - cues[index].start_s)
         > cues[index].end_s - cues[index].start_s
     }
+    twins |= _shown_together(cues, spoken, silent)
     single = [index for index in range(len(cues)) if index not in twins and index not in missing]
     spans: list[Span | None] = [
         (words[0].start_s or 0.0, words[-1].end_s or 0.0) if words else None for words in spoken
@@ -197,6 +200,24 @@ def shown_times(alignment: Alignment, shift_s: float, frame_rate: float) -> list
     for index in missing:
         times[index] = _old_times(cues[index], shift_ms, frame_rate)
     return [times[index] for index in range(len(cues))]
+
+
+def _shown_together(
+    cues: Sequence[SourceCue], spoken: Sequence[Sequence[AlignedWord]], silent: dict[int, bool]
+) -> dict[int, int]:
+    """Return which cue with words is shown with each cue that has no word to speak.
+
+    The file shows them at the same time, one after the other, and no other cue with words.
+    """
+    found = {}
+    for _, group in groupby(range(len(cues)), key=lambda at: (cues[at].start_s, cues[at].end_s)):
+        together = list(group)
+        with_words = [index for index in together if spoken[index]]
+        if len(with_words) == 1:
+            found.update(
+                (index, with_words[0]) for index in together if silent.get(index) is False
+            )
+    return found
 
 
 def _length_s(word: AlignedWord) -> float:

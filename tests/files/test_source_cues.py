@@ -77,6 +77,22 @@ def test_the_times_of_cues_without_words() -> None:
     assert [row[:2] for row in rows] == [(0.0, 0.96), (0.96, 0.98), (0.98, 1.0)]
 
 
+def test_cues_without_words_are_shown_with_the_one_that_the_file_shows_them_with() -> None:
+    texts = ["...", "Hello", "[applause]", "So", "..."]
+    starts = [1, 1, 1, 3, 5]
+    file = "".join(
+        f"{n}\n00:00:0{at},000 --> 00:00:0{at},900\n{text}\n\n"
+        for n, (at, text) in enumerate(zip(starts, texts), 1)
+    )
+    found = shown(rendered(timed(file, {"Hello": (3.1, 3.6), "So": (3.8, 4.2)}), "srt"))
+    assert [row[:2] for row in found] == [*[(3.1, 3.6)] * 3, (3.8, 4.2), (5.8, 6.7)]
+    same = file
+    for at in (3, 5):
+        same = same.replace(f"00:00:0{at},", "00:00:01,")
+    found = shown(rendered(timed(same, {"Hello": (3.1, 3.6), "So": (3.8, 4.2)}), "srt"))
+    assert found[2][0] == 3.6  # the time of all cues says nothing
+
+
 VTT = (Path(__file__).parent / "film.vtt").read_text("utf-8")
 
 
