@@ -47,7 +47,7 @@ from ctc_align.files import Style, read_alignment
 from ctc_align.files.corrections import BEFORE, original_of, path_beside
 from ctc_align.files.formats import LABELS
 from ctc_align.files.json_files import check_fixed_words, is_fixed
-from ctc_align.files.tiers import UNNAMED, is_document
+from ctc_align.files.tiers import UNNAMED, is_document, wanted_tiers
 from ctc_align.files.writer import is_timed
 from ctc_align.files.written_labels import WrittenWord, labels_of_words
 from ctc_align.reading import read_input, shown
@@ -164,7 +164,8 @@ def read_corrected(
             if is_output(file):
                 continue
             try:
-                edits = _find_edits(own, read_label_tiers(file), file)
+                tiers = read_label_tiers(file)
+                edits = _find_edits(own, tiers, file)
             except InputError as error:
                 if is_known:
                     raise InputError(
@@ -172,6 +173,8 @@ def read_corrected(
                         " it: fix it, or remove it to go on without it"
                     ) from error
                 continue
+            if is_known and _lacks_words(own, tiers):
+                notes.append(f"{file}: its corrections are not read: {_no_words(tiers)}")
             if not edits:
                 continue
             if is_known:
@@ -691,10 +694,7 @@ def with_labels(alignment: Alignment, path: Path) -> tuple[AlignedWord, ...]:
     shift_s = _shift_s(alignment, path)
     tiers = read_label_tiers(path)
     if not named_tiers(tiers, TIER_NAMES[WORDS]):
-        names = ", ".join(tier.name[:80] for tier in tiers[:30]) or "none"
-        raise MissingTierError(
-            f"{path}: expected an interval tier named words or word, got: {names}; rename it"
-        )
+        raise MissingTierError(f"{path}: {_no_words(tiers)}")
     timed = sorted(aligned_words(alignment), key=lambda word: word.start_s or 0.0)
     labelled: dict[int, AlignedWord] = {}
     for own, words, phones in _group_by_speaker(_speakers_of(timed), tiers):
@@ -712,6 +712,18 @@ def with_labels(alignment: Alignment, path: Path) -> tuple[AlignedWord, ...]:
     found = tuple(labelled.get(word.char_start, word) for word in alignment.words)
     check_fixed_words(found, alignment.text, alignment.duration_s, str(path))
     return found
+
+
+def _lacks_words(alignment: Alignment, tiers: Sequence[Tier]) -> bool:
+    """Return whether the tier of words that was written is no longer in a file, or not so named."""
+    was_written = WORDS in wanted_tiers(Style.of(alignment.config))
+    is_any = alignment.written is not None and bool(alignment.written.words)
+    return was_written and is_any and not named_tiers(tiers, TIER_NAMES[WORDS])
+
+
+def _no_words(tiers: Sequence[Tier]) -> str:
+    names = ", ".join(tier.name[:80] for tier in tiers[:30]) or "none"
+    return f"expected an interval tier named words or word, got: {names}; rename it"
 
 
 def _inside_recording(label: Interval, duration_s: float) -> Interval:

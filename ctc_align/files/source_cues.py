@@ -214,9 +214,7 @@ def _shown_together(
         together = list(group)
         with_words = [index for index in together if spoken[index]]
         if len(with_words) == 1:
-            found.update(
-                (index, with_words[0]) for index in together if silent.get(index) is False
-            )
+            found.update((index, with_words[0]) for index in together if silent.get(index) is False)
     return found
 
 

@@ -106,6 +106,15 @@ EDITS: dict[str, Callable[[Path], None]] = {
 }
 
 
+def test_labels_whose_tier_was_renamed_are_told(cli: Any, out: Path) -> None:
+    grid = out / "demo.TextGrid"
+    move_start(grid)
+    grid.write_text(grid.read_text("utf-8").replace('name = "words"', 'name = "ORT"'), "utf-8")
+    told = "demo.TextGrid: its corrections are not read: expected an interval tier named words"
+    assert told in start_in_table(cli, out)[1]
+    assert told in cli("evaluate", out, out, code=2).stderr
+
+
 def start_in_page(cli: Any, out: Path) -> tuple[float, str]:
     result = cli("view", out / "demo.json", "--audio", "none", "--out-dir", "pages", code=0)
     page = re.search(
