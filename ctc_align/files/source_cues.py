@@ -209,7 +209,7 @@ def _shown_together(
 
     The file shows them at the same time, one after the other, and no other cue with words.
     """
-    found = {}
+    found: dict[int, int] = {}
     for _, group in groupby(range(len(cues)), key=lambda at: (cues[at].start_s, cues[at].end_s)):
         together = list(group)
         with_words = [index for index in together if spoken[index]]
