@@ -6,7 +6,6 @@ looked for. The kinds that end a run over the utterance come first; the others a
 
 from __future__ import annotations
 
-import os
 import re
 from array import array
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ctc_align.errors import CtcAlignError
+from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.tiers import utterance_tiers
 from ctc_align.sources.transcribed_folders import TEXTGRID
@@ -124,7 +123,6 @@ def check_corpus(
     aligner: Aligner,
     figures: CorpusFigures,
     *,
-    is_sound: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Iterator[Finding]:
     """Yield the problems of a corpus in its order, and count it in `figures`.
@@ -132,18 +130,27 @@ def check_corpus(
     Args:
         source: as `open_source` returns it.
         aligner: pronounces the words; it hears nothing.
-        is_sound: whether the recordings are sound, not log-probs.
         progress: called with the completed share.
+
+    Raises:
+        UsageError: it has log-probs instead of recordings.
     """
+    from ctc_align.models.log_probs import is_log_probs_path
+
     entries = list(source)
     names = list(dict.fromkeys(each.audio for each in entries if isinstance(each, Utterance)))
+    if (first := next(filter(is_log_probs_path, names), None)) is not None:
+        raise UsageError(
+            f"{first}: expected recordings, whose headers can be checked, got log-probs;"
+            " ctc-align corpus with --vocab and --frame-shift names those that it cannot align"
+        )
     headers: dict[str, Header] = {}
     figures.recordings = len(names)
     with ThreadPoolExecutor(_THREADS) as pool:
-        read = pool.map(header_of if is_sound else _presence, names)
+        read = pool.map(header_of, names)
         for number, (name, header) in enumerate(zip(names, read), start=1):
             headers[name] = header
-            if not header.fault and is_sound:
+            if not header.fault:
                 figures.rates[header.rate] += 1
                 figures.channels[header.channels] += 1
             if progress is not None:
@@ -176,15 +183,6 @@ def header_of(name: str) -> Header:
         return Header(fault=str(error).removeprefix(f"{name}: "))
 
 
-def _presence(name: str) -> Header:
-    """Return whether a file of log-probs is there."""
-    from ctc_align.models.log_probs import file_of
-
-    if os.path.isfile(file_of(name)):
-        return Header()
-    return Header(fault="no such file")
-
-
 def _refused(entry: Refused) -> Iterator[tuple[str, str]]:
     named = entry.reason.partition(":")[0].partition(", line ")[0].endswith(entry.origin)
     yield "refused", entry.reason if named else f"{entry.origin}: {entry.reason}"
@@ -204,7 +202,7 @@ def _problems(
     length_s = utterance.duration_s or 0.0
     if header.fault:
         yield "audio", f"{utterance.audio}: {header.fault}"
-    elif header.rate:
+    else:
         left_s = header.length_s - utterance.offset_s
         length_s = left_s
         if utterance.duration_s is not None:

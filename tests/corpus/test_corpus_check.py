@@ -64,6 +64,11 @@ def test_each_problem_is_found_and_what_would_fail_fails(tmp_path: Path, cli: An
     assert fails == {row["id"] for row in map(json.loads, journal) if row["status"] == "failed"}
 
 
+def test_log_probs_are_no_recordings_that_would_fail(tmp_path: Path, cli: Any) -> None:
+    source = write_manifest(tmp_path / "m.jsonl", [{"audio": "a.npy", "text": "we call"}])
+    assert "a.npy: expected recordings" in cli("check", source, code=2).stderr
+
+
 @pytest.mark.parametrize("kind", ["flac", "ogg", "aiff", "au", "w64", "rf64", "nist", "mp3"])
 def test_recordings_that_end_early_are_found_by_their_structure(kind: str, tmp_path: Path) -> None:
     whole = write_clip(tmp_path / f"a.{kind}", 3.0, format=kind.upper())
