@@ -192,7 +192,7 @@ def tokenize_words(inputs: UtteranceInputs) -> StageSteps[list[WordTokens]]:
     Raises TranscriptError if no word has any, InputError if one is the blank.
     """
     word_tokens = yield from prepared_word_tokens(inputs.words, inputs.tokenizer, inputs.settings)
-    check_word_tokens(word_tokens, inputs.emissions, inputs.settings, inputs.name)
+    check_word_tokens(word_tokens, inputs.emissions, inputs.settings)
     separator = inputs.tokenizer.separator
     return (yield from in_heard_order(inputs.emissions, word_tokens, separator, inputs.backend))
 

@@ -83,9 +83,9 @@ def prepared_word_tokens(
 
 
 def check_word_tokens(
-    word_tokens: Sequence[WordTokens], emissions: Emissions, settings: Settings, name: str
+    word_tokens: Sequence[WordTokens], emissions: Emissions, settings: Settings
 ) -> None:
-    """Check that a transcript can be aligned; `name` is its name in the message.
+    """Check that a transcript can be aligned.
 
     Log a warning about a class that the model often emits but no word contains: probably a
     separator or a silence.
@@ -127,7 +127,7 @@ def check_word_tokens(
         )
     if needed:
         raise InputError(
-            f"{name}: token {emissions.blank} of the vocabulary, {token!r}, is given as the blank,"
+            f"token {emissions.blank} of the vocabulary, {token!r}, is given as the blank,"
             " and the transcript needs it: which token is the blank (--blank)?"
         )
     if emissions.state_array is None:  # what the classes of this project's models are is known

@@ -111,7 +111,7 @@ def score_transcript(
         )
         word_tokens = yield from prepared_word_tokens(words, tokenizer, settings)
         scored = replace(scored, unknown=count_missing(word_tokens))
-        check_word_tokens(word_tokens, emissions, settings, "transcript")
+        check_word_tokens(word_tokens, emissions, settings)
     except InputError as error:
         return replace(scored, error=type(error)(str(error).removeprefix("transcript: ")))
     try:
