@@ -81,8 +81,8 @@ def check(
     check_source(source)
     check_files({"--lexicon": lexicon, "--text": text})
     settings = config.settings()
-    corpus = open_source(source, kind, parts=True, text=text or "", encoding=settings.encoding)
     talk.listen()
+    corpus = open_source(source, kind, parts=True, text=text or "", encoding=settings.encoding)
     aligner = Aligner(model or "auto", lexicon=lexicon, settings=settings)
     figures = CorpusFigures()
     with talk.progress("checking") as progress:

@@ -69,6 +69,12 @@ def test_log_probs_are_no_recordings_that_would_fail(tmp_path: Path, cli: Any) -
     assert "a.npy: expected recordings" in cli("check", source, code=2).stderr
 
 
+def test_warnings_of_the_source_are_those_of_the_command(tmp_path: Path, cli: Any) -> None:
+    row = {"audio": write_clip(tmp_path / "a.wav", 2.0).name, "text": "we", "lang": "klingon"}
+    source = write_manifest(tmp_path / "m.jsonl", [row])
+    assert "ctc-align: warning: language klingon" in cli("check", source, code=0).stderr
+
+
 @pytest.mark.parametrize("kind", ["flac", "ogg", "aiff", "au", "w64", "rf64", "nist", "mp3"])
 def test_recordings_that_end_early_are_found_by_their_structure(kind: str, tmp_path: Path) -> None:
     whole = write_clip(tmp_path / f"a.{kind}", 3.0, format=kind.upper())
