@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from unicodedata import normalize
 
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.reading.file_kinds import non_audio_kind
@@ -26,7 +27,7 @@ def file_head(name: str) -> bytes:
     try:
         mode = os.stat(name).st_mode
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        raise MissingAudioError(f"{name}: no such audio file") from None
+        raise MissingAudioError(f"{name}: no such audio file{_meant(name)}") from None
     except OSError as error:
         raise AudioError(f"{name}: cannot be read: {error.strerror}") from error
     if stat.S_ISDIR(mode):
@@ -43,6 +44,16 @@ def file_head(name: str) -> bytes:
     if not head:
         raise AudioError(f"{name}: expected audio, got an empty file (0 bytes)")
     return head
+
+
+def _meant(name: str) -> str:
+    """Return "; did you mean …?" with a file that another system takes for the same, or ""."""
+    path = name.replace("\\", "/")
+    stem, end = os.path.splitext(path)
+    spellings = (path, stem + end.lower(), stem + end.upper())
+    forms = (normalize(form, spelling) for spelling in spellings for form in ("NFC", "NFD"))
+    found = next(filter(os.path.isfile, forms), "")
+    return f"; did you mean {found}?" if found else ""
 
 
 def not_regular(mode: int) -> str:

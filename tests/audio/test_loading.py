@@ -540,3 +540,13 @@ def test_samples_that_no_recording_has_are_an_error_in_one_line(tmp_path: Path) 
     (tmp_path / "wide.wav").write_bytes(b"RIFF" + struct.pack("<I", len(chunks)) + chunks)
     with pytest.raises(AudioError, match=r"wide\.wav: .*s64.*; convert them: ffmpeg"):
         load_audio(tmp_path / "wide.wav")
+
+
+@pytest.mark.parametrize("name", ["sub\\Größe.wav", "sub/Größe.WAV", "sub/Gro\u0308ße.wav"])
+def test_a_file_that_another_system_would_find_is_named(tmp_path: Path, name: str) -> None:
+    there = tmp_path / "sub" / "Gr\u00f6ße.wav"
+    there.parent.mkdir()
+    soundfile.write(there, np.ones(1600), 16000)
+    with pytest.raises(AudioError) as error:
+        load_audio(tmp_path / name)
+    assert str(error.value).endswith(f"; did you mean {there}?")
