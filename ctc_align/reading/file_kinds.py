@@ -447,6 +447,10 @@ _MARKED = (
     (re.compile(r"(?:\s*(?://|\$).*\n)*\s*\d\d:\d\d:\d\d:\d\d[ \t]*,[ \t]*\d\d:\d\d:\d\d:\d\d[ \t]*,"),
      FileKind("subtitles in Spruce STL", f"{_AS_SRT} (ffmpeg -i FILE.stl FILE.srt)")),
     (re.compile(r"\s*\{\d+\}\{\d+\}.*\n\s*\{\d+\}\{\d+\}"), FileKind("subtitles in MicroDVD", _AS_SRT)),
+    (re.compile(r"(?=[^\n]*\b(?:start_s|audio(?:_\w+)?|wav(?:_\w+)?|(?:file_?)?path|file_?name|file)\b)"
+                r'"?[A-Za-z]\w{0,40}"?([,;\t])"?[A-Za-z]\w{0,40}"?(?:\1"?[A-Za-z]\w{0,40}"?)*\r?\n[^\n]*\1',
+                re.IGNORECASE),
+     FileKind("a table (CSV or TSV)", f"{_TO_TEXT}; of many recordings: ctc-align corpus TABLE")),
     (re.compile(r"\s*(?:#[A-Z0-9]{1,40}:[^\n]{0,500}\n+){1,60}[:*FRG] -?\d{1,9} \d{1,9} -?\d{1,9} "),
      FileKind("a song of UltraStar", "write its lyrics alone into a text file, with whole words")),
 )  # fmt: skip

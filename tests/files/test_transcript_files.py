@@ -58,6 +58,8 @@ WRONG_FILES = [
         "a manifest",
     ),
     (b";; a comment\na 1 0.50 0.25 hello 0.9\n", "a CTM file"),
+    (b"start_s\tend_s\tword\n0.1\t0.2\thello\n", "a table"),
+    (b'"id";"path";"text"\r\nx;b.wav;hello\r\n', "a table"),
     (b"0\t500\thello\n500\t900\tthere\n", "labels with times"),
     (b"0 2300 hello\n2300 4100 there\n4200 5000 you\n", "labels with times"),
     (b"[Script Info]\nTitle: x\n", "subtitles in ASS or SSA"),
