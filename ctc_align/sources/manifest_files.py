@@ -480,7 +480,8 @@ def _names(header: str, separator: str) -> list[str]:
 
 
 def _columns(names: list[str]) -> dict[str, int]:
-    positions = {name.strip().casefold(): i for i, name in reversed(list(enumerate(names)))}
+    folded = [re.sub(r"[\s-]+", "_", name.strip().casefold()) for name in names]
+    positions = {name: i for i, name in reversed(list(enumerate(folded)))}
     found = {}
     for what, known in COLUMNS.items():
         position = next((positions[name] for name in known if name in positions), None)
@@ -507,9 +508,8 @@ def _row_details(cells: dict[str, str]) -> dict[str, Any]:
         details["duration_s"] = checked_duration(details.get("offset_s", 0.0), end_s)
     if "channel" in cells:
         channel = cells["channel"]
-        details["channel"] = checked_channel(
-            int(channel) if re.fullmatch("[0-9]{1,5}", channel) else channel, "channel"
-        )
+        whole = re.fullmatch(r"([0-9]{1,5})(?:\.0)?", channel)  # 1.0 beside empty cells, by pandas
+        details["channel"] = checked_channel(int(whole[1]) if whole else channel, "channel")
     details["language"] = known_code(cells.get("language"))
     if "speaker" in cells:
         details["speaker"] = cells["speaker"]

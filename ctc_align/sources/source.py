@@ -257,7 +257,10 @@ def parsed_number(text: str) -> float | str:
 def checked_channel(value: Any, what: str) -> int:
     """Return a channel, from 1; otherwise raise InputError."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1024:
-        raise InputError(f"{what}: expected a channel, counted from 1, got {shown(value)}")
+        raise InputError(
+            f"{what}: expected a channel, counted from 1 (1 is the left one, 2 the right one), got"
+            f" {shown(value)}"
+        )
     return value
 
 

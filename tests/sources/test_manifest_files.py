@@ -417,8 +417,8 @@ def table(tmp_path, text, name="t.csv"):
 @pytest.mark.parametrize("separator", [",", "\t", ";"])
 def test_all_columns(tmp_path, separator, mark, end):
     rows = [
-        ["Speaker", "text", " AUDIO ", "utterance", "start", "end", "note", "channel"],
-        ["anna", "One two", "wavs/a b.wav", "u 1", "0.5", "2", "x", "2"],
+        ["Speaker", "text", " AUDIO File ", "Utt-ID", "start", "end", "note", "channel"],
+        ["anna", "One two", "wavs/a b.wav", "u 1", "0.5", "2", "x", "2.0"],
         ["", "drei", "/abs/é.flac", "", "", "", "", ""],
     ]
     path = table(tmp_path, mark + end.join(separator.join(row) for row in rows) + end)
