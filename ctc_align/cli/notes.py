@@ -107,6 +107,7 @@ def alignment_notes(alignment: Alignment) -> list[str]:
             " (--lexicon)"
         )
     found += [*filter(None, [decoded]), *markup_notes(alignment), *cue_notes(alignment)]
+    found += translation_notes(alignment)
     doubtful = doubtful_words(alignment)
     if doubtful:
         found.append(f"doubtful: {several(doubtful, ', ')}")
@@ -434,6 +435,14 @@ def cue_notes(alignment: Alignment) -> list[str]:
             " put between them, or shown with the one of the same old time"
         )
     return found
+
+
+def translation_notes(alignment: Alignment) -> list[str]:
+    """Return a note on a translation that new cues show among the words that are spoken."""
+    is_cut_again = alignment.subtitles is not None and alignment.config.get("cues") == "again"
+    if not is_cut_again or all(word.kind != TRANSLATION for word in alignment.words):
+        return []
+    return ["new cues mix the translation with what is spoken: --cues keep shows both as they are"]
 
 
 def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[str]) -> list[str]:

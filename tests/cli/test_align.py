@@ -513,6 +513,13 @@ def test_cues_that_are_not_in_the_recording_are_all_named():
     assert [note for note in again if "cue" in note] == [
         "7 cues have no word in the recording (numbers 6–12): left out"
     ]
+    *words, last = alignment_of(1, 7).words
+    translated = (*words, replace(last, kind="translation"))
+    for cues in ("again", "keep"):
+        told = alignment_notes(
+            alignment_of(1, 7, subtitles=subtitles, words=translated, config={"cues": cues})
+        )
+        assert any(note.startswith("new cues mix") for note in told) == (cues == "again")
     nothing = alignment_of(
         0,
         8,
