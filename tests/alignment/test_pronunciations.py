@@ -451,7 +451,7 @@ def test_labels_of_phones_are_those_that_the_settings_ask_for(options, labels, t
 
 def test_arpabet_labels_need_an_arpabet_model() -> None:
     emissions = random_emissions(40, vocab=("<blank>", *IPA_PHONES))
-    with pytest.raises(UsageError, match="--phones arpabet: this model has the phones of IPA"):
+    with pytest.raises(UsageError, match="--phones arpabet: this model has IPA phones"):
         Aligner(model=None, settings=Settings(match="exact", phones="arpabet")).align(
             emissions, "boy"
         )

@@ -494,7 +494,7 @@ def test_back_pointers_are_as_wide_as_detours_are_many(modules: Modules) -> None
     assert bits(0) == (2, torch.int8)
     assert bits(1) == bits(253) == (8, torch.int32)
     assert bits(254) == (16, torch.int64)
-    with pytest.raises(KernelError, match="a state has 70000 detours, over the limit of 65533"):
+    with pytest.raises(KernelError, match="a state has 70000 detours, at most 65533"):
         bits(70_000)
 
 

@@ -325,5 +325,5 @@ def allocate(
         needed = int(np.prod(size, dtype=np.float64)) * dtype.itemsize
         raise KernelError(
             f"{what} {size}: {needed} bytes ({needed / 2**30:.1f} GiB) are not available on"
-            f" {device}; pass fewer utterances at a time, or split long ones"
+            f" {device}; take fewer utterances at a time, or cut long ones"
         ) from error

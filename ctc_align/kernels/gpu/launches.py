@@ -451,7 +451,7 @@ def pointer_bits(max_detours: int) -> tuple[int, torch.dtype]:
         if max_detours + 3 <= 1 << bits and (max_detours == 0 or bits > 2):
             return bits, dtype
     raise KernelError(
-        f"topology: a state has {max_detours} detours, over the limit of {(1 << 16) - 3}"
+        f"topology: a state has {max_detours} detours, at most {(1 << 16) - 3} are taken"
     )
 
 
