@@ -25,7 +25,7 @@ from ctc_align.text.languages import known_languages
 Item = Utterance | Refused
 logger = logging.getLogger(__name__)
 _MOST_ID = 10**30
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 MAX_LINE_BYTES = 16 * 2**20
 _MOST_SKIPPED = 2**30
 _MOST_BLANK = 2**22

@@ -93,6 +93,8 @@ TOOK_MINUTES = [
     ("transcript", "a.txt", fill_with("<!--")),
     ("languages", "en.txt", fill_with("0")),
     ("settings", "a.toml", fill_with("a.")),
+    ("tsv", "t.csv", "path\tsentence\tend\na.wav\tso\t" + fill_with("0") + "x"),
+    ("transcript", "a.txt", "...(" + fill_with("0")),
 ]
 
 

@@ -398,7 +398,7 @@ def test_what_cannot_be_adapted(model: Path, tmp_path: Path) -> None:
     make_letters(tmp_path, 6)
     with pytest.raises(UsageError, match="no other can be adapted"):
         adapt(Adaptation(), "hf:some/model", options(tmp_path, tmp_path / "m"))
-    with pytest.raises(UsageError, match="is the folder of the model that is adapted"):
+    with pytest.raises(UsageError, match="is the folder of the model to adapt"):
         adapt(Adaptation(), str(model), options(tmp_path, model, force=True))
     with pytest.raises(UsageError, match="there is a model already"):
         adapt(Adaptation(), str(model), options(tmp_path, model))
