@@ -1,4 +1,4 @@
-"""Training of the network of edges of the model `english`, from edges that were drawn by eye.
+"""Training of the edge network of the model `english`, from edges that were drawn by eye.
 
     python research/drawn_edges.py --speech MANIFEST --out DIR
 
@@ -164,7 +164,7 @@ def _say(line: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the training from the command line."""
-    parser = argparse.ArgumentParser(description="Train the network of edges of the model english.")
+    parser = argparse.ArgumentParser(description="Train the edge network of the model english.")
     parser.add_argument("--speech", required=True, metavar="MANIFEST")
     parser.add_argument("--out", required=True, type=Path, metavar="DIR")
     parser.add_argument(

@@ -149,7 +149,7 @@ def beside_pauses(rows: Sequence[tuple[str, Sequence[Interval], Sequence[Interva
 
 def left_out(folder: Path) -> None:
     """Print the errors of words with constants from other speakers: of these alone, and after the
-    usual lengths of sounds and the network of edges."""
+    usual lengths of sounds and the edge network."""
     aligner = Aligner("english", settings=Settings(match="exact", edges="calibrated"))
     given = PlacedUtterances.of(
         aligner, read_labelled(folder / "reference", folder / "corpus"), keep_sound=True

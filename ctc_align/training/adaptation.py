@@ -68,7 +68,7 @@ class Adaptation:
     dev_share: float = setting(0.15, above=0.0)
     """Share of the speech that is held out, unless --dev is given."""
     edges: str = setting("english", choices=EDGES)
-    """The network of edges that the model gets: see `ctc_align.training.starting`."""
+    """The edge network that the model gets: see `ctc_align.training.starting`."""
     check: CheckLimits = field(default_factory=CheckLimits)
     """How much worse than before the segments may become."""
     training: acoustic_training.Training = field(

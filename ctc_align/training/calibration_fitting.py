@@ -1,6 +1,6 @@
 """Calibrate a model on hand-labelled speech.
 
-Held-out speakers must prove that its edges are better for it. Where a network of edges has learnt
+Held-out speakers must prove that its edges are better for it. Where an edge network has learnt
 already, labels say how their convention differs from the model's habit, and from
 `FEWEST_UTTERANCES` files on the network goes on learning. For other models, offsets and their
 spread, the weights of the confidence, and a new network are estimated.
@@ -255,7 +255,7 @@ class PlacedUtterances:
     Attributes:
         utterances: with the labels that pair with words, so that the same edges are compared
             always.
-        drawn, final: edges before and after the network of edges and a convention; the same without
+        drawn, final: edges before and after the edge network and a convention; the same without
             a network.
         words, phones: the final edges, paired with labels; parts of utterances count as utterances.
         folds: (U * parts,) the group that each is left out with.
@@ -372,7 +372,7 @@ def _place_with_current_model(
 ) -> StageSteps[tuple[SpokenUtterance, Spans, Spans]]:
     """Return an utterance and its edges as the model writes them.
 
-    The edges come twice: before and after the network of edges.
+    The edges come twice: before and after the edge network.
     """
     chosen = yield from choose_tokens(inputs)
     tokens, spikes, drawn = yield from place_tokens(inputs, chosen)
@@ -508,7 +508,7 @@ class Convention:
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """All constants of a model without a network of edges.
+    """All constants of a model without an edge network.
 
     There is one set for each candidate of those that are not offsets.
     """

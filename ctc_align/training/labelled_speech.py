@@ -41,7 +41,7 @@ It is added when the run makes the output again.
 ALIGNED_AGAIN = ".aligned"
 """The part of a name that commands add if the name is taken."""
 FEWEST_UTTERANCES = 8
-"""A network of edges needs this many labelled utterances."""
+"""An edge network needs this many labelled utterances."""
 Row = tuple[str, Sequence[Interval], Sequence[Interval]]
 """A name, intervals and labels, as `evaluate_intervals` expects them."""
 

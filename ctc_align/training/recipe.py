@@ -106,7 +106,7 @@ class Recipe:
     noise_malus: float = setting(0.0, above=-1.0)
     """Nats of the bonus that silence loses in noise."""
     edges: str = setting("english", choices=EDGES)
-    """The network of edges that the model gets: see `ctc_align.training.starting`."""
+    """The edge network that the model gets: see `ctc_align.training.starting`."""
     network: NetworkSizes = field(default_factory=NetworkSizes)
     segmenter: SegmenterPlan = field(default_factory=SegmenterPlan)
     training: Training = field(default_factory=Training)

@@ -378,7 +378,7 @@ def test_normalised_features_have_mean_0_and_variance_1(kind: str) -> None:
     assert np.isfinite(normalisation(rows[:1], kind)[1]).all()
 
 
-# The network of edges: its chances in any company, and its file.
+# The edge network: its chances in any company, and its file.
 
 LABELS = ("S", "AH")
 
