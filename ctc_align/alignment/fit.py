@@ -351,8 +351,11 @@ def unexplained_sounds(
             continue
         kinds = kinds or sound_kinds(emissions, sure)
         by_states = [] if kinds.tells else _find_speech_by_states(emissions, first, last)
+        if by_states:
+            found += [(a, b, SPEECH) for a, b in by_states]
+            continue
         speech = _extend_speech(emissions, kinds.speech(first, last), first, last)
-        found += [(a, b, SPEECH) for a, b in by_states] or [
+        found += [
             (a, b, kind)
             for a, b, kind in kinds.stretches(first, last, speech)
             if kind != SILENCE and (b - a) * shift_s >= LEAST_S[kind]
@@ -390,18 +393,17 @@ def _extend_speech(
 
     A model is not sure of every sound of a speaker whom it hardly understands.
     """
-    parts: list[Stretch] = []
-    at = first
-    for begin, end in speech:
-        if _is_judged_by_states(emissions, at, begin):
-            parts += _find_speech_by_states(emissions, at, begin)
-        parts.append((begin, end))
-        at = end
-    if speech and _is_judged_by_states(emissions, at, last):
-        parts += _find_speech_by_states(emissions, at, last)
+    ends = [first, *(end for _, end in speech)]
+    begins = [*(begin for begin, _ in speech), last]
+    heard = [
+        part
+        for end, begin in zip(ends, begins)
+        if _is_judged_by_states(emissions, end, begin)
+        for part in _find_speech_by_states(emissions, end, begin)
+    ]
     longest_pause = STATES_WINDOW_S / emissions.frame_shift_s
     merged: list[Stretch] = []
-    for begin, end in parts:
+    for begin, end in sorted([*speech, *heard]):
         if merged and begin - merged[-1][1] < longest_pause:
             begin = merged.pop()[0]
         merged.append((begin, end))
